@@ -1,0 +1,192 @@
+"""Read and write rates, sizes and durations.
+
+Inside dcgym every quantity is an integer in its base unit: bit/s, bytes, nanoseconds. People
+write ``10Mbit``, ``400KB`` and ``50ms``; these functions sit on the border between the two.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from dcgym.errors import ConfigError
+
+__all__ = [
+    "NS_PER_S",
+    "format_duration",
+    "format_rate",
+    "format_size",
+    "parse_duration",
+    "parse_rate",
+    "parse_size",
+]
+
+NS_PER_S = 1_000_000_000
+"""Nanoseconds in a second."""
+
+_NUMBER = re.compile(r"\s*([0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,2})?\s*(.*?)\s*")
+_LARGEST = 2**63 - 1
+
+# Decimal prefixes, as in tc: 10Mbit is 10 000 000 bit/s.
+_RATE_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_RATE_UNITS = {
+    f"{prefix}{suffix}": factor
+    for prefix, factor in _RATE_PREFIXES.items()
+    for suffix in ("bit", "bit/s", "bps", "bits")
+} | {"": 1}
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "byte": 1,
+    "bytes": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+_DURATION_UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": NS_PER_S,
+    "sec": NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+    "": NS_PER_S,
+}
+
+_RATE_HELP = "a positive rate such as 10Mbit, 1.5Gbit, or an integer in bit/s"
+_SIZE_HELP = "a size of 0 or more such as 400KB, 4MB, 64KiB, or an integer in bytes"
+_DURATION_HELP = "a duration of 0 or more such as 50ms, 10us, 1.5s, or a number in seconds"
+
+
+def parse_rate(value: str | int | float, field: str = "rate") -> int:
+    """Return a rate in bit/s.
+
+    Args:
+        value: "10Mbit", "1Gbit" (decimal prefixes, any case), or a number in bit/s.
+        field: Name used in the error message.
+
+    Returns:
+        The rate as an integer, at least 1.
+
+    Raises:
+        ConfigError: The value is not a positive rate.
+
+    >>> parse_rate("10Mbit")
+    10000000
+    """
+    rate_bps = _parse(value, field, _RATE_UNITS, _RATE_HELP)
+    if rate_bps < 1:
+        raise ConfigError(field, value, _RATE_HELP)
+    return rate_bps
+
+
+def parse_size(value: str | int | float, field: str = "size") -> int:
+    """Return a size in bytes; KB is 1000 bytes and KiB is 1024.
+
+    Args:
+        value: "400KB", "64KiB", "1500", or a number in bytes.
+        field: Name used in the error message.
+
+    Returns:
+        The size as an integer, 0 or more.
+
+    Raises:
+        ConfigError: The value is not a size.
+
+    >>> parse_size("400KB")
+    400000
+    """
+    return _parse(value, field, _SIZE_UNITS, _SIZE_HELP)
+
+
+def parse_duration(value: str | int | float, field: str = "duration") -> int:
+    """Return a duration in nanoseconds.
+
+    Args:
+        value: "10ms", "1.5s", "20us", or a number in seconds.
+        field: Name used in the error message.
+
+    Returns:
+        The duration as an integer number of nanoseconds, 0 or more.
+
+    Raises:
+        ConfigError: The value is not a duration.
+
+    >>> parse_duration("50ms")
+    50000000
+    """
+    return _parse(value, field, _DURATION_UNITS, _DURATION_HELP)
+
+
+def format_rate(rate_bps: int) -> str:
+    """Write a rate so that `parse_rate` reads the same number back.
+
+    >>> format_rate(10_000_000)
+    '10Mbit'
+    """
+    units = (("Tbit", 10**12), ("Gbit", 10**9), ("Mbit", 10**6), ("Kbit", 10**3), ("bit", 1))
+    return _format(rate_bps, units)
+
+
+def format_size(size_bytes: int) -> str:
+    """Write a size so that `parse_size` reads the same number back.
+
+    >>> format_size(400_000)
+    '400KB'
+    """
+    units = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3), ("B", 1))
+    return _format(size_bytes, units)
+
+
+def format_duration(duration_ns: int) -> str:
+    """Write a duration so that `parse_duration` reads the same number back.
+
+    >>> format_duration(1_500_000_000)
+    '1.5s'
+    """
+    return _format(duration_ns, (("s", NS_PER_S), ("ms", 10**6), ("us", 10**3), ("ns", 1)))
+
+
+def _parse(value: object, field: str, units: Mapping[str, int], allowed: str) -> int:
+    # True is an int to Python, never a quantity to a user.
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(field, value, allowed)
+    if isinstance(value, str):
+        amount = _parse_text(value, units)
+    else:
+        amount = Fraction(value) * units[""] if math.isfinite(value) else None
+    if amount is None or not 0 <= amount <= _LARGEST:
+        raise ConfigError(field, value, allowed)
+    return _round_half_up(amount)
+
+
+def _parse_text(text: str, units: Mapping[str, int]) -> Fraction | None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    factor = units.get(match[3].lower())
+    if factor is None:
+        return None
+    # Fractions, because 0.1ms must be 100 000 ns and not 99 999.
+    return Fraction(match[1].rstrip(".") + (match[2] or "")) * factor
+
+
+def _round_half_up(amount: Fraction) -> int:
+    return math.floor(amount + Fraction(1, 2))
+
+
+def _format(amount: int, units: Sequence[tuple[str, int]]) -> str:
+    name, factor = next((unit for unit in units if abs(amount) >= unit[1]), units[-1])
+    whole, rest = divmod(abs(amount), factor)
+    digits = str(rest).zfill(len(str(factor)) - 1).rstrip("0") if rest else ""
+    sign = "-" if amount < 0 else ""
+    return f"{sign}{whole}.{digits}{name}" if digits else f"{sign}{whole}{name}"
