@@ -1,0 +1,79 @@
+# Every target sets up what it needs; repeating one is cheap. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= bench-quick
+APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
+	libasio-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
+	ethtool iproute2 iputils-ping
+NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
+
+.PHONY: help setup apt native bench test lint format type docs benchmarks clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: apt $(VENV)/.stamp-install $(VENV)/.stamp-native ## apt packages, virtual environment, native build
+
+apt:
+	@missing=""; \
+	for name in $(APT); do dpkg -s $$name >/dev/null 2>&1 || missing="$$missing $$name"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "setup: emulation needs these packages, install them as root:$$missing"; exit 0; fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq || echo "setup: apt-get update failed, trying with the lists at hand"; \
+	apt-get install -y -qq --no-install-recommends $$missing || for name in $$missing; do \
+		apt-get install -y -qq --no-install-recommends $$name || echo "setup: no package $$name"; done
+
+# A half-made environment has no stamp and is made again.
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit("dcgym needs Python 3.11 or newer: make PYTHON=python3.11 ...") \
+		if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install -q 'setuptools>=77' wheel 'pybind11>=2.13'
+	@touch $@
+
+$(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
+	$(BIN)/pip install -q --no-build-isolation -e '.[rllib,sb3,dev,docs]'
+	@touch $@
+
+$(VENV)/.stamp-native: $(VENV)/.stamp-install $(NATIVE)
+	$(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+native: apt $(VENV)/.stamp-native ## build the native parts only
+
+bench: setup ## the quick benchmark and its report, in $(OUT)
+	$(BIN)/dcgym doctor
+	$(BIN)/dcgym bench quick --out $(OUT)
+
+test: setup ## all tests; those that need root are skipped without it
+	$(BIN)/python -m pytest
+
+lint: setup ## ruff, and clang-format where it is installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror $(NATIVE); fi
+
+format: setup ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix-only --select I .
+	$(BIN)/ruff format .
+	@if command -v clang-format >/dev/null; then clang-format -i $(NATIVE); fi
+
+type: setup ## strict type check
+	$(BIN)/mypy -p dcgym
+
+docs: setup ## generate the environment pages and build the site
+	$(BIN)/python docs/_scripts/environment_pages.py
+	$(BIN)/mkdocs build --strict -q
+
+benchmarks: setup ## speed ratios, side by side in one run
+	$(BIN)/python -m dcgym.emulation.benchmarks
+
+clean: ## remove what builds made, not the environment
+	rm -rf build dist site dcgym/native/bin dcgym/native/obj dcgym/native/*.so $(VENV)/.stamp-native

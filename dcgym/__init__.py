@@ -1,0 +1,49 @@
+"""dcgym: Gymnasium environments for data-centre traffic control.
+
+Importing this package registers the environment ids and nothing more: no emulator, no learning
+library and no shared object is loaded before something asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dcgym._version import __version__
+from dcgym.registration import register_envs
+
+if TYPE_CHECKING:
+    from dcgym.factory import make_env
+    from dcgym.policies import make_policy
+    from dcgym.topologies import make_topology
+    from dcgym.traffic import make_plan
+
+__all__ = [
+    "__version__",
+    "make_env",
+    "make_plan",
+    "make_policy",
+    "make_topology",
+    "register_envs",
+]
+
+_LAZY = {
+    "make_env": "dcgym.factory",
+    "make_plan": "dcgym.traffic",
+    "make_policy": "dcgym.policies",
+    "make_topology": "dcgym.topologies",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a factory on first use, which keeps ``import dcgym`` cheap."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dcgym' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+register_envs()

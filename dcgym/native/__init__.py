@@ -1,0 +1,77 @@
+"""The compiled parts: a C++ module, BPF objects and the traffic generator.
+
+They are optional at install time. `require` loads the module or says what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+
+from dcgym.errors import FeatureNotSupported
+
+__all__ = ["BPF_OBJECTS", "available", "bpf_object", "generator_path", "missing_parts", "require"]
+
+APT_PACKAGES = "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev g++"
+HINT = f"apt-get install {APT_PACKAGES}, then 'make setup' (or: python setup.py build_ext -i)"
+BPF_OBJECTS = ("fabric", "dctcp")
+
+
+def _root() -> Path:
+    return Path(str(resources.files(__name__)))
+
+
+def require() -> ModuleType:
+    """Return the compiled module.
+
+    Raises:
+        FeatureNotSupported: The module was not built or cannot be loaded.
+    """
+    try:
+        return importlib.import_module("dcgym.native._native")
+    except ImportError as error:
+        raise FeatureNotSupported(f"the native module ({error})", HINT) from error
+
+
+def bpf_object(name: str) -> Path:
+    """Return the path of a compiled BPF object, such as ``fabric``.
+
+    Raises:
+        FeatureNotSupported: The object was not built.
+    """
+    return _built(_root() / "obj" / f"{name}.bpf.o", f"the BPF object '{name}'")
+
+
+def generator_path() -> Path:
+    """Return the path of the traffic generator's executable.
+
+    Raises:
+        FeatureNotSupported: The executable was not built.
+    """
+    return _built(_root() / "bin" / "dcgym-generator", "the traffic generator")
+
+
+def missing_parts() -> list[str]:
+    """Name each native part that is not built, for the doctor and for messages."""
+    missing = [] if available() else ["_native"]
+    missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
+    if not (_root() / "bin" / "dcgym-generator").exists():
+        missing.append("dcgym-generator")
+    return missing
+
+
+def available() -> bool:
+    """Tell whether the compiled module can be loaded."""
+    try:
+        require()
+    except FeatureNotSupported:
+        return False
+    return True
+
+
+def _built(path: Path, what: str) -> Path:
+    if not path.exists():
+        raise FeatureNotSupported(what, HINT)
+    return path

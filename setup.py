@@ -1,0 +1,126 @@
+"""Build of the native parts; metadata and tool settings live in pyproject.toml.
+
+Three artefacts go into ``dcgym/native``: the C++ module, the BPF objects and the traffic
+generator. Each is optional: what cannot be built is named in a warning and the install goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+NATIVE = Path("dcgym/native")
+HEADERS = [str(p) for p in sorted((ROOT / NATIVE).rglob("*.h*")) if p.suffix in {".h", ".hpp"}]
+SYSTEM_INCLUDE = f"/usr/include/{platform.machine()}-linux-gnu"
+BPF_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
+
+
+def sources(pattern: str) -> list[str]:
+    """List source files relative to the root, as setuptools wants them."""
+    return [str(p.relative_to(ROOT)) for p in sorted((ROOT / NATIVE).glob(pattern))]
+
+
+def extensions() -> list[Extension]:
+    """Describe the C++ module; an empty list where pybind11 is missing."""
+    try:
+        import pybind11
+    except ImportError:
+        print("warning: pybind11 is missing: the native module is not built")
+        return []
+    files = sources("src/*.cpp")
+    if not files:
+        return []
+    return [
+        Extension(
+            "dcgym.native._native",
+            files,
+            include_dirs=[str(NATIVE / "include"), str(NATIVE / "src"), pybind11.get_include()],
+            libraries=["bpf", "mnl"],
+            extra_compile_args=["-std=c++20", "-O2", "-g0", "-Wall", "-Wextra", "-pthread"],
+            extra_link_args=["-pthread"],
+            depends=[os.path.relpath(h, ROOT) for h in HEADERS],
+            language="c++",
+            optional=True,
+        )
+    ]
+
+
+def outdated(target: Path, inputs: Sequence[str]) -> bool:
+    """Tell whether the target is missing or older than any input."""
+    if not target.exists():
+        return True
+    built = target.stat().st_mtime
+    return any(Path(name).stat().st_mtime > built for name in [*inputs, *HEADERS, __file__])
+
+
+def compile_file(command: list[str], target: Path) -> None:
+    """Run one compiler and put its output in place in one step."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".tmp")
+    print(" ".join([*command, "-o", str(target)]))
+    subprocess.run([*command, "-o", str(partial)], check=True)
+    partial.replace(target)
+
+
+class BuildNative(build_ext):
+    """Build the C++ module, then the BPF objects and the generator beside it."""
+
+    def run(self) -> None:
+        """Build everything; a part that fails is reported, not fatal."""
+        self._attempt("the native module", "g++ libbpf-dev libmnl-dev", super().run)
+        self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
+        self._attempt("the traffic generator", "g++ libasio-dev", self._build_generator)
+
+    def _attempt(self, what: str, packages: str, build: Callable[[], None]) -> None:
+        try:
+            build()
+        except Exception as error:
+            # DCGYM_STRICT_BUILD is for developers and CI, who want the failure itself.
+            if os.environ.get("DCGYM_STRICT_BUILD"):
+                raise
+            print(f"warning: {what} was not built ({error}); apt-get install {packages}")
+
+    def _output(self) -> Path:
+        in_place = self.inplace or getattr(self, "editable_mode", False)
+        return ROOT / NATIVE if in_place else Path(self.build_lib) / NATIVE
+
+    def _build_bpf(self) -> None:
+        files = sources("bpf/*.bpf.c")
+        if files and shutil.which("clang") is None:
+            raise RuntimeError("clang is missing")
+        architecture = BPF_ARCHITECTURES.get(platform.machine(), platform.machine())
+        for name in files:
+            target = self._output() / "obj" / Path(name).with_suffix(".o").name
+            if self.force or outdated(target, [name]):
+                command = ["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-mcpu=v3"]
+                command += [f"-D__TARGET_ARCH_{architecture}", f"-I{SYSTEM_INCLUDE}"]
+                command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'bpf'}", "-c", name]
+                compile_file(command, target)
+
+    def _build_generator(self) -> None:
+        files = sources("generator/*.cpp")
+        target = self._output() / "bin" / "dcgym-generator"
+        if files and (self.force or outdated(target, files)):
+            compiler = os.environ.get("CXX", "g++")
+            command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread"]
+            command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}", *files]
+            compile_file(command, target)
+
+
+setup(
+    packages=find_packages(include=["dcgym", "dcgym.*"]),
+    package_data={
+        "dcgym": ["py.typed"],
+        "dcgym.native": ["obj/*.bpf.o", "bin/dcgym-generator", "include/*.h", "bpf/*", "src/*"],
+    },
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildNative},
+)
