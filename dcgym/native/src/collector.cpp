@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collector.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "fabric.h"
+#include "generator.h"
+#include "telemetry.h"
+
+namespace dcgym {
+namespace {
+
+constexpr uint64_t kTornDeadlineNs = 100'000'000;
+
+uint64_t load(const uint64_t *word, std::memory_order order) {
+	return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(word)).load(order);
+}
+
+size_t page_rounded(size_t bytes) {
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+Mapping::Mapping(int fd, size_t bytes, bool writable) : bytes_(page_rounded(bytes)) {
+	const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+	void *mapped = mmap(nullptr, bytes_, protection, MAP_SHARED, fd, 0);
+	if (mapped == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+	data_ = static_cast<char *>(mapped);
+}
+
+Mapping::~Mapping() {
+	munmap(data_, bytes_);
+}
+
+size_t telemetry_bytes(size_t n_ports, size_t n_hosts) {
+	return sizeof(dcgym_telemetry_header) + n_ports * sizeof(dcgym_telemetry_port) +
+	       n_hosts * sizeof(dcgym_telemetry_host);
+}
+
+uint64_t read_consistent(const char *region, size_t bytes, char *destination) {
+	const auto *header = reinterpret_cast<const dcgym_telemetry_header *>(region);
+	const uint64_t deadline = monotonic_ns() + kTornDeadlineNs;
+	do {
+		const uint64_t before = load(&header->sequence, std::memory_order_acquire);
+		if (before % 2 != 0) {
+			std::this_thread::yield();
+			continue;
+		}
+		memcpy(destination, region, bytes);
+		std::atomic_thread_fence(std::memory_order_acquire);
+		if (load(&header->sequence, std::memory_order_relaxed) == before) return before;
+	} while (monotonic_ns() < deadline);
+	throw std::runtime_error("no consistent telemetry block within 100 ms");
+}
+
+Collector::Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,
+                     int generator_fd, size_t n_hosts)
+    : n_ports_(port_ifindexes.size()), n_hosts_(n_hosts), rtnl_fd_(rtnl_fd),
+      region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts), true), staged_ports_(n_ports_),
+      staged_hosts_(n_hosts), rates_bps_(n_hosts) {
+	for (size_t port = 0; port < n_ports_; port++) port_of_ifindex_[port_ifindexes[port]] = port;
+	header_ = reinterpret_cast<dcgym_telemetry_header *>(region_.data());
+	ports_ = reinterpret_cast<dcgym_telemetry_port *>(header_ + 1);
+	hosts_ = reinterpret_cast<dcgym_telemetry_host *>(ports_ + n_ports_);
+	if (port_map_fd >= 0)
+		port_map_ = std::make_unique<Mapping>(port_map_fd, n_ports_ * sizeof(dcgym_port_counters), true);
+	if (generator_fd >= 0) {
+		const size_t bytes = sizeof(dcgym_generator_header) + n_hosts * sizeof(dcgym_generator_host);
+		generator_ = std::make_unique<Mapping>(generator_fd, bytes, false);
+	}
+	*header_ = {DCGYM_TELEMETRY_MAGIC, DCGYM_TELEMETRY_VERSION, 0, 0, 0, 0, n_ports_, n_hosts_};
+}
+
+Collector::~Collector() {
+	stop();
+}
+
+void Collector::collect_queues() {
+	dump_queues(rtnl_fd_, [this](int ifindex, const QueueStats &stats) {
+		const auto found = port_of_ifindex_.find(ifindex);
+		if (found == port_of_ifindex_.end()) return;
+		auto &port = staged_ports_[found->second];
+		port.tx_bytes = stats.tx_bytes;
+		port.tx_packets = stats.tx_packets;
+		port.drops = stats.drops;
+		port.overlimits = stats.overlimits;
+		port.backlog_bytes = stats.backlog_bytes;
+	});
+}
+
+void Collector::collect_links() {
+	dump_links(rtnl_fd_, [this](int ifindex, const LinkStats &stats) {
+		const auto found = port_of_ifindex_.find(ifindex);
+		if (found == port_of_ifindex_.end()) return;
+		staged_ports_[found->second].rx_bytes = stats.rx_bytes;
+		staged_ports_[found->second].rx_packets = stats.rx_packets;
+	});
+}
+
+// The peak is the kernel's: the BPF program raises it at each arrival, the reset is one atomic
+// exchange, so that a burst between two reads is neither lost nor counted twice.
+void Collector::collect_map(bool reset_peaks) {
+	if (!port_map_) return;
+	auto *counters = reinterpret_cast<dcgym_port_counters *>(port_map_->data());
+	for (size_t index = 0; index < n_ports_; index++) {
+		auto &port = staged_ports_[index];
+		std::atomic_ref<uint64_t> peak(*reinterpret_cast<uint64_t *>(&counters[index].peak_bytes));
+		const uint64_t met = reset_peaks ? peak.exchange(0) : peak.load();
+		port.peak_bytes = std::max<uint64_t>(met, port.backlog_bytes);
+		port.marks = counters[index].marks;
+	}
+}
+
+void Collector::collect_hosts() {
+	if (generator_) {
+		const auto *header = reinterpret_cast<const dcgym_generator_header *>(generator_->data());
+		const auto *sources = reinterpret_cast<const dcgym_generator_host *>(header + 1);
+		source_ns_ = load(reinterpret_cast<const uint64_t *>(&header->heartbeat_ns), std::memory_order_acquire);
+		for (size_t index = 0; index < n_hosts_; index++) {
+			const dcgym_generator_host &from = sources[index];
+			staged_hosts_[index] = {from.tx_bytes,   from.rx_bytes,    from.retransmits,
+			                        from.srtt_ns,    from.min_rtt_ns,  from.rtt_sum_ns,
+			                        from.rtt_samples, from.active_flows, 0};
+		}
+	}
+	for (size_t index = 0; index < n_hosts_; index++) staged_hosts_[index].rate_bps = rates_bps_[index];
+}
+
+uint64_t Collector::collect(bool reset_peaks) {
+	const std::lock_guard guard(mutex_);
+	const uint64_t began = monotonic_ns();
+	collect_queues();
+	collect_links();
+	collect_map(reset_peaks);
+	collect_hosts();
+	// Everything slow happened above: the region is inconsistent only for two copies.
+	std::atomic_ref<uint64_t> sequence(header_->sequence);
+	const uint64_t before = sequence.load(std::memory_order_relaxed);
+	sequence.store(before + 1, std::memory_order_relaxed);
+	std::atomic_thread_fence(std::memory_order_release);
+	header_->time_ns = began;
+	header_->source_ns = source_ns_;
+	memcpy(ports_, staged_ports_.data(), n_ports_ * sizeof(dcgym_telemetry_port));
+	memcpy(hosts_, staged_hosts_.data(), n_hosts_ * sizeof(dcgym_telemetry_host));
+	header_->heartbeat_ns = monotonic_ns();
+	sequence.store(before + 2, std::memory_order_release);
+	return before + 2;
+}
+
+void Collector::run_every(uint64_t period_ns) {
+	stop();
+	stopping_ = false;
+	thread_ = std::thread([this, period_ns] { loop(period_ns); });
+}
+
+void Collector::loop(uint64_t period_ns) {
+	std::unique_lock lock(wake_mutex_);
+	while (!wake_.wait_for(lock, std::chrono::nanoseconds(period_ns), [this] { return stopping_; })) {
+		try {
+			collect(false);
+		} catch (const std::exception &problem) {
+			const std::lock_guard guard(mutex_);
+			error_ = problem.what();
+			return;
+		}
+	}
+}
+
+void Collector::stop() {
+	{
+		const std::lock_guard guard(wake_mutex_);
+		stopping_ = true;
+	}
+	wake_.notify_all();
+	if (thread_.joinable()) thread_.join();
+}
+
+void Collector::set_rates(const uint64_t *rates_bps) {
+	const std::lock_guard guard(mutex_);
+	rates_bps_.assign(rates_bps, rates_bps + n_hosts_);
+}
+
+std::string Collector::error() const {
+	const std::lock_guard guard(mutex_);
+	return error_;
+}
+
+RateLimiter::RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes)
+    : rtnl_fds_(std::move(rtnl_fds)), ifindexes_(std::move(ifindexes)), limit_bytes_(limit_bytes),
+      rates_bps_(rtnl_fds_.size()) {
+	if (rtnl_fds_.size() != ifindexes_.size()) throw std::invalid_argument("one socket per interface");
+}
+
+TokenBucket RateLimiter::bucket(size_t host, uint64_t rate_bps) const {
+	return {rtnl_fds_[host], ifindexes_[host], rate_bps, burst_for(rate_bps), limit_bytes_};
+}
+
+uint64_t RateLimiter::apply(const uint64_t *rates_bps) {
+	std::vector<TokenBucket> changes;
+	for (size_t host = 0; host < rtnl_fds_.size(); host++)
+		if (rates_bps[host] != rates_bps_[host]) changes.push_back(bucket(host, rates_bps[host]));
+	set_token_buckets(changes, BucketChange::modify);
+	rates_bps_.assign(rates_bps, rates_bps + rtnl_fds_.size());
+	return monotonic_ns();
+}
+
+void RateLimiter::rebuild(const uint64_t *rates_bps) {
+	std::vector<TokenBucket> all;
+	for (size_t host = 0; host < rtnl_fds_.size(); host++) all.push_back(bucket(host, rates_bps[host]));
+	remove_root_qdiscs(all);
+	set_token_buckets(all, BucketChange::create);
+	rates_bps_.assign(rates_bps, rates_bps + rtnl_fds_.size());
+}
+
+}  // namespace dcgym

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers queue, link, BPF and generator counters into one telemetry region (include/telemetry.h).
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "netlink.hpp"
+
+struct dcgym_telemetry_header;
+struct dcgym_telemetry_port;
+struct dcgym_telemetry_host;
+struct dcgym_port_counters;
+
+namespace dcgym {
+
+// A shared mapping of a whole file descriptor; owns the mapping, not the descriptor.
+class Mapping {
+public:
+	Mapping(int fd, size_t bytes, bool writable);
+	~Mapping();
+	Mapping(const Mapping &) = delete;
+	Mapping &operator=(const Mapping &) = delete;
+	char *data() const { return data_; }
+	size_t size() const { return bytes_; }
+
+private:
+	char *data_;
+	size_t bytes_;
+};
+
+size_t telemetry_bytes(size_t n_ports, size_t n_hosts);
+
+// Copies one consistent region; returns its sequence. Throws after 100 ms without a consistent copy:
+// a writer that died inside a write leaves the sequence odd for ever.
+uint64_t read_consistent(const char *region, size_t bytes, char *destination);
+
+// Writes one region. `collect` may be called from any thread; a background thread keeps the region
+// and its heartbeat fresh for other readers when nobody asks.
+class Collector {
+public:
+	Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,
+	          int generator_fd, size_t n_hosts);
+	~Collector();
+	uint64_t collect(bool reset_peaks);
+	void run_every(uint64_t period_ns);
+	void stop();
+	void set_rates(const uint64_t *rates_bps);
+	std::string error() const;
+
+private:
+	void collect_queues();
+	void collect_links();
+	void collect_map(bool reset_peaks);
+	void collect_hosts();
+	void loop(uint64_t period_ns);
+
+	size_t n_ports_, n_hosts_;
+	int rtnl_fd_;
+	std::unordered_map<int, size_t> port_of_ifindex_;
+	Mapping region_;
+	std::unique_ptr<Mapping> port_map_, generator_;
+	dcgym_telemetry_header *header_;
+	dcgym_telemetry_port *ports_;
+	dcgym_telemetry_host *hosts_;
+	std::vector<dcgym_telemetry_port> staged_ports_;
+	std::vector<dcgym_telemetry_host> staged_hosts_;
+	std::vector<uint64_t> rates_bps_;
+	uint64_t source_ns_ = 0;
+	mutable std::mutex mutex_;
+	std::mutex wake_mutex_;
+	std::condition_variable wake_;
+	bool stopping_ = false;
+	std::string error_;
+	std::thread thread_;
+};
+
+// Rate limits of the hosts: remembers what the kernel acknowledged and sends only what differs.
+class RateLimiter {
+public:
+	RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes);
+	// Returns CLOCK_MONOTONIC once the kernel has acknowledged every change.
+	uint64_t apply(const uint64_t *rates_bps);
+	// Flushes the host queues by building them anew at these rates.
+	void rebuild(const uint64_t *rates_bps);
+	const std::vector<uint64_t> &rates_bps() const { return rates_bps_; }
+
+private:
+	TokenBucket bucket(size_t host, uint64_t rate_bps) const;
+	std::vector<int> rtnl_fds_, ifindexes_;
+	uint32_t limit_bytes_;
+	std::vector<uint64_t> rates_bps_;
+};
+
+}  // namespace dcgym

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traffic control over rtnetlink: token buckets and queue statistics, many interfaces in one batch.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+struct nlmsghdr;
+
+namespace dcgym {
+
+inline uint64_t monotonic_ns() {
+	timespec now{};
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Opens a NETLINK_ROUTE socket in the network namespace of `namespace_fd` (-1: the caller's own).
+// The socket keeps acting on that namespace in whatever process holds it.
+int open_rtnl(int namespace_fd);
+
+// Runs `body` on a fresh thread that has joined the namespace; rethrows what it throws.
+void in_namespace(int namespace_fd, const std::function<void()> &body);
+
+struct TokenBucket {
+	int rtnl_fd;
+	int ifindex;
+	uint64_t rate_bps;
+	uint32_t burst_bytes;
+	uint32_t limit_bytes;
+};
+
+// Bytes a token bucket may send at once. Two frames at least, so that a timer that fires late loses
+// no tokens; beyond that one millisecond of the rate.
+uint32_t burst_for(uint64_t rate_bps);
+
+enum class BucketChange { create, modify };
+
+// Sends every request first and reads every acknowledgement afterwards: one pass for a fabric.
+void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change);
+// Deletes the root qdiscs, and with them what they queue; an interface without one is left as it is.
+void remove_root_qdiscs(const std::vector<TokenBucket> &buckets);
+
+struct QueueStats {
+	uint64_t tx_bytes, tx_packets, drops, overlimits, backlog_bytes;
+};
+struct LinkStats {
+	uint64_t rx_bytes, rx_packets;
+};
+
+void dump_queues(int rtnl_fd, const std::function<void(int ifindex, const QueueStats &)> &visit);
+void dump_links(int rtnl_fd, const std::function<void(int ifindex, const LinkStats &)> &visit);
+
+}  // namespace dcgym
