@@ -1,0 +1,92 @@
+"""Action spaces: from what an agent says to the rate share of each host, and back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in, check_range
+from dcgym.errors import ConfigError
+
+__all__ = ["ACTIONS", "ActionMap", "DirectAction", "TanhAction", "make_action_map"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# tanh(4) = 0.9993: the ends of the share range are reached within 0.04 %.
+TANH_LIMIT = 4.0
+
+
+class ActionMap(Protocol):
+    """An action space together with its meaning."""
+
+    space: gym.spaces.Box
+
+    def to_shares(self, action: Any) -> FloatArray:
+        """Return the rate share of each host, floor to 1."""
+        ...
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the action that asks for these shares."""
+        ...
+
+
+class DirectAction:
+    """The action is the share itself, floor to 1."""
+
+    def __init__(self, n_hosts: int, floor: float) -> None:
+        """Build the space for a number of hosts."""
+        self._floor = floor
+        self.space = gym.spaces.Box(floor, 1.0, (n_hosts,), np.float32)
+
+    def to_shares(self, action: Any) -> FloatArray:
+        """Return the rate share of each host, floor to 1."""
+        return np.clip(_read_action(action, self.space), self._floor, 1.0)
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the action that asks for these shares."""
+        # Clipped as float32: 0.01 rounds to below the float64 floor.
+        return np.clip(shares.astype(np.float32), self.space.low, self.space.high)
+
+
+class TanhAction:
+    """The action is squashed by tanh onto floor to 1 (thesis, eq. 4.1)."""
+
+    def __init__(self, n_hosts: int, floor: float) -> None:
+        """Build the space for a number of hosts."""
+        self._floor = floor
+        self.space = gym.spaces.Box(-TANH_LIMIT, TANH_LIMIT, (n_hosts,), np.float32)
+
+    def to_shares(self, action: Any) -> FloatArray:
+        """Return the rate share of each host, floor to 1."""
+        squashed = (np.tanh(_read_action(action, self.space)) + 1) / 2
+        return squashed * (1 - self._floor) + self._floor
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the action that asks for these shares."""
+        unit = (np.asarray(shares, np.float64) - self._floor) / (1 - self._floor) * 2 - 1
+        limit = np.tanh(TANH_LIMIT)
+        return np.arctanh(np.clip(unit, -limit, limit)).astype(np.float32)
+
+
+ACTIONS: dict[str, type[DirectAction] | type[TanhAction]] = {
+    "direct": DirectAction,
+    "tanh": TanhAction,
+}
+
+
+def make_action_map(name: str, n_hosts: int, floor: float) -> ActionMap:
+    """Return the named action map; floor is the least share a host is ever given."""
+    check_in("action", name, ACTIONS)
+    if check_range("floor", floor, 0.0, 1.0) in (0.0, 1.0):
+        raise ConfigError("floor", floor, "a number above 0 and below 1")
+    return ACTIONS[name](n_hosts, float(floor))
+
+
+def _read_action(action: Any, space: gym.spaces.Box) -> FloatArray:
+    values = np.asarray(action, np.float64)
+    if values.shape != space.shape or not np.isfinite(values).all():
+        raise ConfigError("action", action, f"finite numbers of shape {space.shape}")
+    return values

@@ -1,0 +1,179 @@
+"""Features of the observation: named, normalised, one row a switch port.
+
+| name | meaning | range |
+|---|---|---|
+| backlog | bytes queued now, over the queue limit | 0 to 1 |
+| peak | highest backlog since the last observation, over the queue limit | 0 to 1 |
+| drops | packets dropped in the interval, over packets offered to the port | 0 to 1 |
+| overlimits | packets that had to wait for tokens, over packets sent | 0 to 1 |
+| marks | packets marked CE, over packets sent | 0 to 1 |
+| tx_rate, rx_rate | rate in the interval, over the link rate | 0 to 1 |
+| d_NAME | change of any of these since the last observation | -1 to 1 |
+| flow_matrix | share of the port's sent bytes that each host sourced | 0 to 1 |
+
+Every row belongs to the same switch port in every feature: the order is `topology.switch_ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in
+from dcgym.errors import ConfigError
+
+__all__ = ["FEATURES", "FeatureSet", "Interval", "counter_difference"]
+
+FloatArray = npt.NDArray[np.float64]
+DELTA_PREFIX = "d_"
+FLOW_MATRIX = "flow_matrix"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What happened between two snapshots.
+
+    Attributes:
+        duration_s: Seconds between the snapshots; 0 for the first observation.
+        ports: Structured array of the later snapshot's switch ports.
+        port_deltas: Increase of each counter, one float array a field.
+        rates_bps: Link rate of each switch port.
+        queue_limits_bytes: Queue limit of each switch port.
+        flow_matrix: Bytes by switch port and source host, or None.
+    """
+
+    duration_s: float
+    ports: npt.NDArray[Any]
+    port_deltas: dict[str, FloatArray]
+    rates_bps: FloatArray
+    queue_limits_bytes: FloatArray
+    flow_matrix: FloatArray | None = None
+
+
+def counter_difference(
+    now: npt.NDArray[Any], before: npt.NDArray[Any], fields: Sequence[str]
+) -> dict[str, FloatArray]:
+    """Return the increase of unsigned counters; 0 where a counter started again."""
+    return {
+        name: np.where(now[name] >= before[name], now[name] - before[name], 0).astype(np.float64)
+        for name in fields
+    }
+
+
+def _fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
+    return np.clip(part / np.maximum(whole, 1), 0.0, 1.0)
+
+
+def _queue(field: str) -> Callable[[Interval], FloatArray]:
+    return lambda interval: _fraction(
+        interval.ports[field].astype(np.float64), interval.queue_limits_bytes
+    )
+
+
+def _rate(field: str) -> Callable[[Interval], FloatArray]:
+    def measure(interval: Interval) -> FloatArray:
+        capacity_bytes = interval.rates_bps / 8 * interval.duration_s
+        return _fraction(interval.port_deltas[field], capacity_bytes)
+
+    return measure
+
+
+def _per_packet(field: str) -> Callable[[Interval], FloatArray]:
+    return lambda interval: _fraction(
+        interval.port_deltas[field], interval.port_deltas["tx_packets"]
+    )
+
+
+def _drops(interval: Interval) -> FloatArray:
+    drops = interval.port_deltas["drops"]
+    return _fraction(drops, drops + interval.port_deltas["tx_packets"])
+
+
+FEATURES: dict[str, Callable[[Interval], FloatArray]] = {
+    "backlog": _queue("backlog_bytes"),
+    "peak": _queue("peak_bytes"),
+    "drops": _drops,
+    "overlimits": _per_packet("overlimits"),
+    "marks": _per_packet("marks"),
+    "tx_rate": _rate("tx_bytes"),
+    "rx_rate": _rate("rx_bytes"),
+}
+
+
+class FeatureSet:
+    """The observation: features port by port, then the flow matrix, then the rate shares."""
+
+    def __init__(self, names: Sequence[str], n_ports: int, n_hosts: int) -> None:
+        """Check the names and build the space.
+
+        Args:
+            names: Features in the order of a row; `flow_matrix` adds a block of its own.
+            n_ports: Number of switch ports.
+            n_hosts: Number of hosts.
+        """
+        self.names = _check_names(names)
+        self.has_flow_matrix = FLOW_MATRIX in self.names
+        self._columns = tuple(name for name in self.names if name != FLOW_MATRIX)
+        self._shape = (n_ports, n_hosts)
+        self._last: dict[str, FloatArray] = {}
+        low = np.concatenate(
+            [
+                np.tile([-1.0 if self._is_delta(name) else 0.0 for name in self._columns], n_ports),
+                np.zeros(n_ports * n_hosts if self.has_flow_matrix else 0),
+                np.zeros(n_hosts),
+            ]
+        ).astype(np.float32)
+        self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
+
+    @property
+    def labels(self) -> list[str]:
+        """Name each position of the observation, as `port0.backlog` or `host3.rate`."""
+        n_ports, n_hosts = self._shape
+        names = [f"port{port}.{name}" for port in range(n_ports) for name in self._columns]
+        if self.has_flow_matrix:
+            names += [f"port{port}.host{host}" for port in range(n_ports) for host in range(n_hosts)]
+        return names + [f"host{host}.rate" for host in range(n_hosts)]
+
+    def observe(
+        self, interval: Interval, shares: FloatArray, *, is_first: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """Return a fresh observation; on the first of an episode every change is 0."""
+        base = {name.removeprefix(DELTA_PREFIX) for name in self._columns}
+        values = {name: FEATURES[name](interval) for name in base}
+        last = values if is_first else self._last
+        columns = [
+            values[name] if name in values else values[name[2:]] - last[name[2:]]
+            for name in self._columns
+        ]
+        self._last = values
+        rows = np.stack(columns, axis=1).ravel() if columns else np.empty(0)
+        observation = np.concatenate([rows, self._matrix(interval), shares])
+        return np.clip(observation.astype(np.float32), self.space.low, self.space.high)
+
+    def _matrix(self, interval: Interval) -> FloatArray:
+        if not self.has_flow_matrix:
+            return np.empty(0)
+        if interval.flow_matrix is None:
+            raise ConfigError("features", FLOW_MATRIX, "a backend that measures a flow matrix")
+        totals = interval.flow_matrix.sum(axis=1, keepdims=True)
+        return _fraction(interval.flow_matrix, totals).ravel()
+
+    @staticmethod
+    def _is_delta(name: str) -> bool:
+        return name.startswith(DELTA_PREFIX)
+
+
+def _check_names(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError("features", names, "a list of feature names")
+    allowed = [*FEATURES, *(DELTA_PREFIX + name for name in FEATURES), FLOW_MATRIX]
+    for name in names:
+        check_in("features", name, allowed)
+    if len(set(names)) != len(names):
+        raise ConfigError("features", list(names), "each feature once")
+    return tuple(names)

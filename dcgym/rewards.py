@@ -1,0 +1,130 @@
+"""Rewards as named terms with weights.
+
+Symbols: ``a`` is the mean rate share of all hosts, ``q`` the backlog of the fullest switch port
+over its queue limit, both measured for the interval after the action. The terms marked
+(published) are those of Iroko and its thesis (joint_queue is eq. 4.3), kept as they are, with their traps:
+
+- ``joint_queue`` and ``action`` count the shares of hosts that send nothing, and do not see
+  fairness: one sender at full rate and one at the floor score as well as an even split.
+- ``queue``, ``jain`` and ``std_dev`` alone are best served by choking every host: nothing in
+  them asks for traffic. Combine them with a term that does.
+- ``fair_queue`` takes Jain's index over the shares below one, so that it is 1 where no host is
+  limited at all.
+- Queues at the hosts' own limiters are not in ``q``: they are in ``info["metrics"]``.
+
+``goodput`` and ``goodput_queue`` use what arrived instead of what was allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in
+from dcgym.errors import ConfigError
+
+__all__ = ["REWARDS", "Reward", "RewardInputs", "gini_coefficient", "jain_index"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# Iroko's threshold of the step reward, as a fraction of the queue limit.
+STEP_QUEUE_THRESHOLD = 0.30
+
+
+@dataclass(frozen=True)
+class RewardInputs:
+    """What a reward may look at, all for the interval after the action.
+
+    Attributes:
+        shares: Rate share of each host, 0 to 1.
+        queues: Backlog of each switch port over its queue limit, 0 to 1.
+        goodput_shares: Application bytes each host received, over its interface rate, 0 to 1.
+    """
+
+    shares: FloatArray
+    queues: FloatArray
+    goodput_shares: FloatArray
+
+
+def jain_index(values: FloatArray) -> float:
+    """Return Jain's index, 1/n to 1; 1 where nothing is shared out."""
+    squares = float(values.size * np.square(values).sum())
+    return float(values.sum()) ** 2 / squares if squares > 0 else 1.0
+
+
+def gini_coefficient(values: FloatArray) -> float:
+    """Return the Gini coefficient, 0 (even) to 1 - 1/n; 0 where nothing is shared out."""
+    total = float(values.sum())
+    if total <= 0:
+        return 0.0
+    ranks = 2 * np.arange(1, values.size + 1) - values.size - 1
+    return float((ranks * np.sort(values)).sum() / (values.size * total))
+
+
+def _joint_queue(inputs: RewardInputs) -> float:
+    action = float(inputs.shares.mean())
+    return action - 2 * action * float(inputs.queues.max())
+
+
+def _fair_queue(inputs: RewardInputs) -> float:
+    action, queue = float(inputs.shares.mean()), float(inputs.queues.max())
+    limited = inputs.shares[inputs.shares < 1.0]
+    return action - queue * action + jain_index(limited) * (1 - queue)
+
+
+def _step(inputs: RewardInputs) -> float:
+    queue = float(inputs.queues.max())
+    action = float(inputs.shares.mean()) * (1 - gini_coefficient(inputs.shares))
+    return -action - queue if queue > STEP_QUEUE_THRESHOLD else action - queue
+
+
+def _goodput_queue(inputs: RewardInputs) -> float:
+    goodput = float(inputs.goodput_shares.mean())
+    return goodput - 2 * goodput * float(inputs.queues.max())
+
+
+REWARDS: dict[str, Callable[[RewardInputs], float]] = {
+    "joint_queue": _joint_queue,
+    "action": lambda inputs: float(inputs.shares.mean()),
+    "queue": lambda inputs: -(float(inputs.queues.sum()) ** 2),
+    "fair_queue": _fair_queue,
+    "step": _step,
+    "jain": lambda inputs: jain_index(inputs.shares),
+    "std_dev": lambda inputs: -float(inputs.shares.std()),
+    # Iroko's model of this name rewards the coefficient itself, that is inequality.
+    "gini": lambda inputs: 1 - gini_coefficient(inputs.shares),
+    "goodput": lambda inputs: float(inputs.goodput_shares.mean()),
+    "goodput_queue": _goodput_queue,
+}
+
+
+class Reward:
+    """A weighted sum of named terms."""
+
+    def __init__(self, spec: str | Sequence[str] | Mapping[str, float]) -> None:
+        """Read a term's name, several names (weight 1 each), or a mapping name to weight."""
+        self.weights = _read_weights(spec)
+
+    def terms(self, inputs: RewardInputs) -> dict[str, float]:
+        """Return each term times its weight; their sum is the reward."""
+        return {name: weight * REWARDS[name](inputs) for name, weight in self.weights.items()}
+
+
+def _read_weights(spec: str | Sequence[str] | Mapping[str, float]) -> dict[str, float]:
+    if isinstance(spec, str):
+        spec = {spec: 1.0}
+    elif isinstance(spec, Sequence):
+        spec = dict.fromkeys(spec, 1.0)
+    if not isinstance(spec, Mapping) or not spec:
+        raise ConfigError("reward", spec, "a term, a list of terms, or a mapping term to weight")
+    weights: dict[str, float] = {}
+    for name, weight in spec.items():
+        check_in("reward", name, REWARDS)
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not np.isfinite(weight):
+            raise ConfigError(f"reward.{name}", weight, "a finite number")
+        weights[name] = float(weight)
+    return weights
