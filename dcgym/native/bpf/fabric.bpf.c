@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Switch data plane: ingress forwards by host number, egress marks and records the backlog. */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fabric.h"
+
+#define IP_FRAGMENT_MASK 0x3fff /* more-fragments flag and offset, RFC 791 */
+#define PEAK_RETRIES 8
+
+/* Only the members read here: CO-RE relocates them, so no vmlinux.h is needed. */
+#define CORE __attribute__((preserve_access_index))
+
+struct gnet_stats_queue {
+	__u32 backlog;
+} CORE;
+
+struct Qdisc {
+	struct gnet_stats_queue qstats;
+} CORE;
+
+struct net_device {
+	struct Qdisc *qdisc;
+} CORE;
+
+struct sk_buff {
+	struct net_device *dev;
+} CORE;
+
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
+
+const volatile __u32 n_hosts = 1;
+
+/* The loader sets every max_entries before it loads the object. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct dcgym_port_config);
+} ports SEC(".maps");
+
+/* group id + 1 at [switch_id * n_hosts + host number - 1]; 0: no route */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} routes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct dcgym_group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct dcgym_port_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, DCGYM_DROP_REASONS);
+	__type(key, __u32);
+	__type(value, __u64);
+} drops SEC(".maps");
+
+/* Fields that keep a flow on one path. IPv4 uses the first word of each address. */
+struct flow_key {
+	__u32 source[4];
+	__u32 destination[4];
+	__u32 ports;
+	__u32 protocol;
+};
+
+/* A decision: an egress ifindex, or the reason why there is none. */
+struct decision {
+	__u32 ifindex;
+	__u32 reason;
+};
+
+static __always_inline int drop(__u32 reason)
+{
+	__u64 *count = bpf_map_lookup_elem(&drops, &reason);
+
+	if (count)
+		(*count)++;
+	return TC_ACT_SHOT;
+}
+
+/* MurmurHash3 x86_32 over whole words; the salt is its seed. */
+static __always_inline __u32 hash_word(__u32 hash, __u32 word)
+{
+	word *= 0xcc9e2d51;
+	word = (word << 15) | (word >> 17);
+	word *= 0x1b873593;
+	hash ^= word;
+	hash = (hash << 13) | (hash >> 19);
+	return hash * 5 + 0xe6546b64;
+}
+
+static __always_inline __u32 hash_flow(const struct flow_key *key, __u32 salt)
+{
+	const __u32 *words = (const __u32 *)key;
+	__u32 hash = salt;
+
+#pragma unroll
+	for (int i = 0; i < (int)(sizeof(*key) / sizeof(__u32)); i++)
+		hash = hash_word(hash, words[i]);
+	hash ^= sizeof(*key);
+	hash ^= hash >> 16;
+	hash *= 0x85ebca6b;
+	hash ^= hash >> 13;
+	hash *= 0xc2b2ae35;
+	return hash ^ (hash >> 16);
+}
+
+static __always_inline int read_ports(void *l4, void *end, struct flow_key *key)
+{
+	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP)
+		return 0;
+	if (l4 + sizeof(__u32) > end)
+		return -DCGYM_DROP_TRUNCATED;
+	key->ports = *(__u32 *)l4;
+	return 0;
+}
+
+static __always_inline int parse_ipv4(struct iphdr *ip, void *end, struct flow_key *key)
+{
+	if ((void *)(ip + 1) > end)
+		return -DCGYM_DROP_TRUNCATED;
+	if (ip->version != 4 || ip->ihl < 5)
+		return -DCGYM_DROP_MALFORMED;
+	if (ip->ttl <= 1)
+		return -DCGYM_DROP_TTL_EXPIRED;
+	key->source[0] = ip->saddr;
+	key->destination[0] = ip->daddr;
+	key->protocol = ip->protocol;
+	/* Later fragments carry no ports; all of a datagram must take one path. */
+	if (ip->frag_off & bpf_htons(IP_FRAGMENT_MASK))
+		return 0;
+	return read_ports((void *)ip + ip->ihl * 4, end, key);
+}
+
+static __always_inline int parse_ipv6(struct ipv6hdr *ip, void *end, struct flow_key *key)
+{
+	if ((void *)(ip + 1) > end)
+		return -DCGYM_DROP_TRUNCATED;
+	if (ip->version != 6)
+		return -DCGYM_DROP_MALFORMED;
+	if (ip->hop_limit <= 1)
+		return -DCGYM_DROP_TTL_EXPIRED;
+	__builtin_memcpy(key->source, &ip->saddr, sizeof(key->source));
+	__builtin_memcpy(key->destination, &ip->daddr, sizeof(key->destination));
+	/* A fragment or extension header here is no TCP or UDP: hashed without ports. */
+	key->protocol = ip->nexthdr;
+	return read_ports(ip + 1, end, key);
+}
+
+/* Returns 0 or minus a drop reason. */
+static __always_inline int parse(struct ethhdr *eth, void *end, struct flow_key *key)
+{
+	switch (eth->h_proto) {
+	case bpf_htons(ETH_P_IP):
+		return parse_ipv4((void *)(eth + 1), end, key);
+	case bpf_htons(ETH_P_IPV6):
+		return parse_ipv6((void *)(eth + 1), end, key);
+	case bpf_htons(ETH_P_ARP): /* unicast only: broadcast is no fabric MAC */
+		return 0;
+	default:
+		return -DCGYM_DROP_PROTOCOL;
+	}
+}
+
+static __always_inline __u32 host_number(const struct ethhdr *eth)
+{
+	const __u8 *mac = eth->h_dest;
+	__u32 prefix = mac[0] << 16 | mac[1] << 8 | mac[2];
+
+	if (prefix != DCGYM_MAC_PREFIX)
+		return 0;
+	return mac[3] << 16 | mac[4] << 8 | mac[5];
+}
+
+/* The product's high word is the slot, its low word is the uniform draw within it. */
+static __always_inline __u32 pick(const struct dcgym_group *group, __u32 hash)
+{
+	__u64 product = (__u64)hash * group->size;
+	const struct dcgym_group_slot *slot;
+	__u32 index = product >> 32;
+
+	if (index >= DCGYM_GROUP_MEMBERS)
+		return 0;
+	slot = &group->slots[index];
+	return (__u32)product < slot->threshold ? slot->ifindex : slot->alias;
+}
+
+static __always_inline __u32 next_hop(__u32 switch_id, __u32 host, const struct flow_key *key)
+{
+	__u32 index = switch_id * n_hosts + host - 1;
+	__u32 *route = bpf_map_lookup_elem(&routes, &index);
+	struct dcgym_group *group;
+	__u32 id;
+
+	if (!route || !*route)
+		return 0;
+	id = *route - 1;
+	group = bpf_map_lookup_elem(&groups, &id);
+	return group ? pick(group, hash_flow(key, group->salt)) : 0;
+}
+
+/* Headers of offloaded or spliced packets may lie outside the linear part. */
+static __always_inline void make_linear(struct __sk_buff *skb)
+{
+	const __u32 most = ETH_HLEN + 60 + sizeof(__u32);
+	__u32 wanted = skb->len < most ? skb->len : most;
+
+	if ((void *)(long)skb->data + wanted > (void *)(long)skb->data_end)
+		bpf_skb_pull_data(skb, wanted);
+}
+
+static __always_inline struct decision refuse(__u32 reason)
+{
+	return (struct decision){.reason = reason};
+}
+
+static __always_inline struct decision decide(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex, host;
+	struct dcgym_port_config *port = bpf_map_lookup_elem(&ports, &ifindex);
+	struct flow_key key = {};
+	struct ethhdr *eth;
+	void *end;
+	int err;
+
+	if (!port || !port->in_use)
+		return refuse(DCGYM_DROP_UNKNOWN_PORT);
+	make_linear(skb);
+	eth = (void *)(long)skb->data;
+	end = (void *)(long)skb->data_end;
+	if ((void *)(eth + 1) > end)
+		return refuse(DCGYM_DROP_TRUNCATED);
+	host = host_number(eth);
+	if (!host || host > n_hosts)
+		return refuse(DCGYM_DROP_UNKNOWN_MAC);
+	err = parse(eth, end, &key);
+	if (err)
+		return refuse(-err);
+	return (struct decision){next_hop(port->switch_id, host, &key), DCGYM_DROP_NO_ROUTE};
+}
+
+/* RFC 1624, equation 3, for a decrement of the byte that holds the TTL. */
+static __always_inline void decrement_ttl(struct iphdr *ip)
+{
+	__u32 check = ip->check;
+
+	check += bpf_htons(0x0100);
+	ip->check = (__u16)(check + (check >= 0xffff));
+	ip->ttl--;
+}
+
+static __always_inline void age(struct __sk_buff *skb)
+{
+	struct ethhdr *eth = (void *)(long)skb->data;
+	void *end = (void *)(long)skb->data_end;
+	struct ipv6hdr *ip6 = (void *)(eth + 1);
+	struct iphdr *ip = (void *)(eth + 1);
+
+	if ((void *)(ip + 1) > end)
+		return;
+	if (eth->h_proto == bpf_htons(ETH_P_IP))
+		decrement_ttl(ip);
+	else if (eth->h_proto == bpf_htons(ETH_P_IPV6) && (void *)(ip6 + 1) <= end)
+		ip6->hop_limit--;
+}
+
+SEC("tc")
+int fabric_forward(struct __sk_buff *skb)
+{
+	struct decision decision = decide(skb);
+
+	if (!decision.ifindex)
+		return drop(decision.reason);
+	age(skb);
+	return bpf_redirect(decision.ifindex, 0);
+}
+
+/* The same decision without its effects, for path tracing and tests: returns the ifindex or 0. */
+SEC("tc")
+int fabric_select(struct __sk_buff *skb)
+{
+	return decide(skb).ifindex;
+}
+
+static __always_inline __u64 backlog_bytes(struct __sk_buff *skb)
+{
+	struct sk_buff *kernel_skb = bpf_cast_to_kern_ctx(skb);
+
+	return kernel_skb->dev->qdisc->qstats.backlog;
+}
+
+/* Several CPUs enqueue and a reader resets, so this is a maximum by compare-and-swap. */
+static __always_inline void raise_peak(__u64 *peak, __u64 bytes)
+{
+	for (int i = 0; i < PEAK_RETRIES; i++) {
+		__u64 seen = *(volatile __u64 *)peak;
+
+		if (seen >= bytes || __sync_val_compare_and_swap(peak, seen, bytes) == seen)
+			return;
+	}
+}
+
+static __always_inline __u32 log2_floor(__u64 value)
+{
+	__u32 result = 0;
+
+#pragma unroll
+	for (int shift = 16; shift; shift >>= 1) {
+		if (value >> shift) {
+			value >>= shift;
+			result += shift;
+		}
+	}
+	return result;
+}
+
+static __always_inline __u32 bucket(__u64 backlog)
+{
+	__u32 log2 = log2_floor(backlog);
+
+	if (!backlog)
+		return 0;
+	if (log2 <= 8)
+		return 1;
+	return log2 - 7 < DCGYM_HISTOGRAM_BUCKETS ? log2 - 7 : DCGYM_HISTOGRAM_BUCKETS - 1;
+}
+
+/*
+ * Step (min == max): mark_probability as soon as this packet takes the queue beyond the threshold.
+ * Ramp: from 0 at min to mark_probability at max, certain beyond it, as RED does.
+ */
+static __always_inline bool should_mark(const struct dcgym_port_config *port, __u64 after)
+{
+	__u64 probability = port->mark_probability;
+	__u64 width = port->mark_max_bytes - port->mark_min_bytes;
+
+	if (!probability || after <= port->mark_min_bytes)
+		return false;
+	if (width)
+		probability = after > port->mark_max_bytes
+				      ? DCGYM_PROBABILITY_ONE
+				      : probability * (after - port->mark_min_bytes) / width;
+	if (probability >= DCGYM_PROBABILITY_ONE)
+		return true;
+	return (bpf_get_prandom_u32() & (DCGYM_PROBABILITY_ONE - 1)) < probability;
+}
+
+SEC("tc")
+int fabric_egress(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex, port_id, slot;
+	struct dcgym_port_config *port = bpf_map_lookup_elem(&ports, &ifindex);
+	__u64 segments = skb->gso_segs ? skb->gso_segs : 1;
+	__u64 bytes = skb->wire_len, before, after;
+	struct dcgym_port_counters *count;
+
+	if (!port || !port->in_use)
+		return TC_ACT_UNSPEC;
+	port_id = port->port_id;
+	count = bpf_map_lookup_elem(&counters, &port_id);
+	if (!count)
+		return TC_ACT_UNSPEC;
+	before = backlog_bytes(skb);
+	after = before + bytes;
+	__sync_fetch_and_add(&count->tx_packets, segments);
+	__sync_fetch_and_add(&count->tx_bytes, bytes);
+	slot = bucket(before);
+	if (slot < DCGYM_HISTOGRAM_BUCKETS)
+		__sync_fetch_and_add(&count->histogram[slot], 1);
+	/* A packet that does not fit is dropped by the queue: it neither raises the peak nor counts. */
+	if (port->queue_bytes && after > port->queue_bytes) {
+		raise_peak(&count->peak_bytes, before);
+		return TC_ACT_UNSPEC;
+	}
+	raise_peak(&count->peak_bytes, after);
+	if (should_mark(port, after) && bpf_skb_ecn_set_ce(skb))
+		__sync_fetch_and_add(&count->marks, segments);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric.hpp"
+
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+
+namespace py = pybind11;
+
+namespace dcgym {
+namespace {
+
+constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
+	"unknown_port", "truncated", "malformed", "protocol", "unknown_mac", "no_route", "ttl_expired",
+};
+static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
+static_assert(sizeof(dcgym_port_config) == 40);
+
+// A packet may grow while a program runs on it; ours never do, so this is ample.
+constexpr size_t test_headroom_bytes = 256;
+
+void check_below(const std::string &field, uint64_t value, uint64_t limit) {
+	if (value >= limit)
+		throw_config_error(field, std::to_string(value), "0 to " + std::to_string(limit - 1));
+}
+
+void check_size(const FabricSize &size) {
+	const std::array<std::pair<const char *, uint32_t>, 5> fields = {{
+		{"n_switches", size.switches},
+		{"n_hosts", size.hosts},
+		{"n_ports", size.ports},
+		{"n_groups", size.groups},
+		{"n_ifindex", size.ifindexes},
+	}};
+	for (const auto &[name, value] : fields)
+		if (value == 0)
+			throw_config_error(name, "0", "1 or more");
+	if (uint64_t{size.switches} * size.hosts > UINT32_MAX)
+		throw_config_error("n_switches", std::to_string(size.switches),
+				   "n_switches * n_hosts below 2^32");
+}
+
+void check_members(const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights) {
+	if (ifindexes.empty() || ifindexes.size() > DCGYM_GROUP_MEMBERS)
+		throw_config_error("ifindexes", std::to_string(ifindexes.size()) + " members",
+				   "1 to " + std::to_string(DCGYM_GROUP_MEMBERS) + " members");
+	if (weights.size() != ifindexes.size())
+		throw_config_error("weights", std::to_string(weights.size()) + " weights",
+				   "one weight a member");
+	for (const double weight : weights)
+		if (!std::isfinite(weight) || weight < 0)
+			throw_config_error("weights", std::to_string(weight), "finite, 0 or more");
+	const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+	if (!(total > 0) || !std::isfinite(total))
+		throw_config_error("weights", std::to_string(total), "a positive finite sum");
+}
+
+uint32_t threshold(double probability) {
+	return static_cast<uint32_t>(std::min(std::floor(probability * 0x1p32), 0xffffffffp0));
+}
+
+void split_by_mean(const std::vector<double> &scaled, std::vector<size_t> &below,
+		   std::vector<size_t> &above) {
+	for (size_t i = 0; i < scaled.size(); i++)
+		(scaled[i] < 1.0 ? below : above).push_back(i);
+}
+
+bpf_tc_hook hook(uint32_t ifindex, int point) {
+	bpf_tc_hook result{};
+	result.sz = sizeof(result);
+	result.ifindex = static_cast<int>(ifindex);
+	result.attach_point = static_cast<bpf_tc_attach_point>(point);
+	return result;
+}
+
+} // namespace
+
+dcgym_group make_group(uint32_t salt, const std::vector<uint32_t> &ifindexes,
+		       const std::vector<double> &weights) {
+	check_members(ifindexes, weights);
+	const double mean =
+		std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
+	std::vector<double> scaled;
+	for (const double weight : weights)
+		scaled.push_back(weight / mean);
+	dcgym_group group{};
+	group.salt = salt;
+	group.size = static_cast<uint32_t>(ifindexes.size());
+	for (size_t i = 0; i < ifindexes.size(); i++)
+		group.slots[i] = {ifindexes[i], ifindexes[i], UINT32_MAX};
+	std::vector<size_t> below, above;
+	split_by_mean(scaled, below, above);
+	while (!below.empty() && !above.empty()) {
+		const size_t small = below.back(), large = above.back();
+		below.pop_back();
+		group.slots[small].threshold = threshold(scaled[small]);
+		group.slots[small].alias = ifindexes[large];
+		scaled[large] -= 1.0 - scaled[small];
+		if (scaled[large] < 1.0) {
+			above.pop_back();
+			below.push_back(large);
+		}
+	}
+	return group;
+}
+
+Fabric::Fabric(const std::string &object_path, const FabricSize &size) : size_(size) {
+	check_size(size);
+	const std::string bytes = read_object(object_path);
+	object_ = open_object(bytes, object_path);
+	resize_maps();
+	check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
+}
+
+bpf_object *Fabric::object() const {
+	if (!object_)
+		throw_backend_error("the fabric is closed", EBADF);
+	return object_.get();
+}
+
+void Fabric::resize_maps() {
+	const std::array<std::pair<const char *, uint32_t>, 4> sizes = {{
+		{"ports", size_.ifindexes},
+		{"routes", size_.switches * size_.hosts},
+		{"groups", size_.groups},
+		{"counters", size_.ports},
+	}};
+	for (const auto &[name, entries] : sizes) {
+		bpf_map *map = bpf_object__find_map_by_name(object(), name);
+		check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
+	}
+	bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
+	check(bpf_map__set_initial_value(rodata, &size_.hosts, sizeof(size_.hosts)),
+	      "cannot set the fabric's number of hosts");
+}
+
+int Fabric::map_fd(const char *name) const {
+	return check(bpf_object__find_map_fd_by_name(object(), name),
+		     std::string("no BPF map named ") + name);
+}
+
+int Fabric::program_fd(const char *name) const {
+	const bpf_program *program = bpf_object__find_program_by_name(object(), name);
+	if (program == nullptr)
+		throw_backend_error(std::string("no BPF program named ") + name, ENOENT);
+	return bpf_program__fd(program);
+}
+
+void Fabric::update(const char *map, uint32_t key, const void *value, size_t value_bytes) {
+	const bpf_map *handle = bpf_object__find_map_by_name(object(), map);
+	check(bpf_map__update_elem(handle, &key, sizeof(key), value, value_bytes, BPF_ANY),
+	      std::string("cannot update the map ") + map);
+}
+
+void Fabric::set_port(uint32_t ifindex, const dcgym_port_config &config) {
+	check_below("ifindex", ifindex, size_.ifindexes);
+	check_below("switch_id", config.switch_id, size_.switches);
+	check_below("port_id", config.port_id, size_.ports);
+	check_below("mark_probability", config.mark_probability, DCGYM_PROBABILITY_ONE + 1);
+	if (config.mark_max_bytes < config.mark_min_bytes)
+		throw_config_error("mark_max_bytes", std::to_string(config.mark_max_bytes),
+				   "mark_min_bytes or more");
+	update("ports", ifindex, &config, sizeof(config));
+}
+
+void Fabric::set_group(uint32_t group_id, uint32_t salt, const std::vector<uint32_t> &ifindexes,
+		       const std::vector<double> &weights) {
+	check_below("group_id", group_id, size_.groups);
+	const dcgym_group group = make_group(salt, ifindexes, weights);
+	update("groups", group_id, &group, sizeof(group));
+}
+
+void Fabric::set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id) {
+	check_below("switch_id", switch_id, size_.switches);
+	check_below("group_id", group_id, size_.groups);
+	if (host_number == 0 || host_number > size_.hosts)
+		throw_config_error("host_number", std::to_string(host_number),
+				   "1 to " + std::to_string(size_.hosts));
+	const uint32_t value = group_id + 1;
+	update("routes", switch_id * size_.hosts + host_number - 1, &value, sizeof(value));
+}
+
+void Fabric::attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program) {
+	const bpf_tc_hook where = hook(ifindex, point);
+	LIBBPF_OPTS(bpf_tc_opts, options);
+	options.prog_fd = program_fd(program);
+	options.handle = 1;
+	options.priority = 1;
+	options.flags = BPF_TC_F_REPLACE;
+	check(bpf_tc_attach(&where, &options),
+	      std::string("cannot attach ") + program + " to interface " + std::to_string(ifindex));
+}
+
+void Fabric::attach(uint32_t ifindex) {
+	bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
+	const int created = bpf_tc_hook_create(&both);
+	if (created != -EEXIST)
+		check(created, "cannot add clsact to interface " + std::to_string(ifindex));
+	attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
+	attach_program(ifindex, BPF_TC_EGRESS, "fabric_egress");
+}
+
+void Fabric::detach(uint32_t ifindex) {
+	bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
+	check(bpf_tc_hook_destroy(&both),
+	      "cannot remove clsact from interface " + std::to_string(ifindex));
+}
+
+int Fabric::port_map_fd() const { return map_fd("counters"); }
+
+std::map<std::string, uint64_t> Fabric::drop_counters() const {
+	std::vector<uint64_t> per_cpu(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
+	const int descriptor = map_fd("drops");
+	std::map<std::string, uint64_t> result;
+	for (uint32_t reason = 0; reason < DCGYM_DROP_REASONS; reason++) {
+		check(bpf_map_lookup_elem(descriptor, &reason, per_cpu.data()), "cannot read drops");
+		result[drop_names[reason]] = std::accumulate(per_cpu.begin(), per_cpu.end(), uint64_t{0});
+	}
+	return result;
+}
+
+std::pair<uint32_t, std::string> Fabric::test_run(const char *program, const std::string &packet,
+						  uint32_t ifindex) const {
+	__sk_buff context{};
+	context.ifindex = ifindex;
+	std::string output(packet.size() + test_headroom_bytes, '\0');
+	LIBBPF_OPTS(bpf_test_run_opts, options);
+	options.data_in = packet.data();
+	options.data_size_in = static_cast<uint32_t>(packet.size());
+	options.data_out = output.data();
+	options.data_size_out = static_cast<uint32_t>(output.size());
+	options.ctx_in = &context;
+	options.ctx_size_in = sizeof(context);
+	options.repeat = 1;
+	check(bpf_prog_test_run_opts(program_fd(program), &options), "cannot run the program");
+	output.resize(options.data_size_out);
+	return {options.retval, output};
+}
+
+} // namespace dcgym
+
+namespace {
+
+using dcgym::Fabric;
+
+void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t port_id,
+	      uint64_t mark_min_bytes, uint64_t mark_max_bytes, uint32_t mark_probability,
+	      uint64_t queue_bytes) {
+	fabric.set_port(ifindex, {.in_use = 1,
+				  .switch_id = switch_id,
+				  .port_id = port_id,
+				  .mark_probability = mark_probability,
+				  .mark_min_bytes = mark_min_bytes,
+				  .mark_max_bytes = mark_max_bytes,
+				  .queue_bytes = queue_bytes});
+}
+
+py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
+	const auto [verdict, output] = fabric.test_run("fabric_forward", packet, ifindex);
+	return py::make_tuple(static_cast<int32_t>(verdict), py::bytes(output));
+}
+
+uint32_t test_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
+	return fabric.test_run("fabric_select", packet, ifindex).first;
+}
+
+py::dict fabric_layout() {
+	py::dict fields;
+	fields["peak_bytes"] = offsetof(dcgym_port_counters, peak_bytes);
+	fields["marks"] = offsetof(dcgym_port_counters, marks);
+	fields["tx_packets"] = offsetof(dcgym_port_counters, tx_packets);
+	fields["tx_bytes"] = offsetof(dcgym_port_counters, tx_bytes);
+	fields["histogram"] = offsetof(dcgym_port_counters, histogram);
+	py::dict layout;
+	layout["size"] = sizeof(dcgym_port_counters);
+	layout["offsets"] = fields;
+	return layout;
+}
+
+} // namespace
+
+void bind_fabric(py::module_ &module) {
+	module.attr("PROBABILITY_ONE") = DCGYM_PROBABILITY_ONE;
+	module.attr("GROUP_MEMBERS") = DCGYM_GROUP_MEMBERS;
+	module.attr("HISTOGRAM_BUCKETS") = DCGYM_HISTOGRAM_BUCKETS;
+	module.def("fabric_layout", &fabric_layout,
+		   "Size and offsets of one record of the port counters.");
+	py::class_<Fabric>(module, "Fabric", "The eBPF switches of one emulation.")
+		.def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
+				 uint32_t ports, uint32_t groups, uint32_t ifindexes) {
+			     return std::make_unique<Fabric>(
+				     object_path,
+				     dcgym::FabricSize{switches, hosts, ports, groups, ifindexes});
+		     }),
+		     py::arg("object_path"), py::arg("n_switches"), py::arg("n_hosts"),
+		     py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096)
+		.def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"),
+		     py::arg("port_id"), py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
+		     py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
+		     "Describe a port; may be called again to change its marking.")
+		.def("set_group", &Fabric::set_group, py::arg("group_id"), py::arg("salt"),
+		     py::arg("ifindexes"), py::arg("weights"),
+		     "Spread flows over ports in proportion to the weights.")
+		.def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
+		     py::arg("group_id"), "Send a host's packets to a group of ports.")
+		.def("attach", &Fabric::attach, py::arg("ifindex"),
+		     "Put the programs on an interface of the caller's network namespace.")
+		.def("detach", &Fabric::detach, py::arg("ifindex"),
+		     "Remove clsact and the programs from an interface.")
+		.def_property_readonly("port_map_fd", &Fabric::port_map_fd,
+				       "Descriptor of the memory-mapped port counters.")
+		.def("drop_counters", &Fabric::drop_counters, "Packets dropped, by reason.")
+		.def("test_forward", &test_forward, py::arg("packet"), py::arg("ifindex"),
+		     "Run the ingress program on a packet: (verdict, packet left).")
+		.def("test_select", &test_select, py::arg("packet"), py::arg("ifindex"),
+		     "Return the ifindex a packet would leave by, or 0.")
+		.def("close", &Fabric::close, "Release programs and maps; idempotent.");
+}
