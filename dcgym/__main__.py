@@ -1,0 +1,5 @@
+"""Allow ``python -m dcgym``."""
+
+from dcgym.cli import main
+
+main()

@@ -1,0 +1,120 @@
+"""Files of a benchmark: one folder a run, one Parquet file for all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dcgym._version import __version__
+from dcgym.errors import ConfigError
+
+__all__ = ["load_records", "machine", "prepare_folder", "read_json", "write_json", "write_results"]
+
+Record = dict[str, Any]
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the folder and prove that it can be written.
+
+    Raises:
+        ConfigError: It cannot; the message says why.
+    """
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A full disk accepts an empty file; only data shows it.
+        probe.write_bytes(bytes(64 * 1024))
+    except OSError as error:
+        allowed = f"a folder that can be written ({error.strerror})"
+        raise ConfigError("out", str(folder), allowed) from error
+    finally:
+        if folder.is_dir():
+            probe.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file in one step: a reader finds all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(value, indent=2, default=str))
+    partial.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """Read a file that `write_json` made; None where there is none, or a damaged one."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def load_records(folder: Path) -> list[Record]:
+    """Read the records of all finished runs of a benchmark.
+
+    Raises:
+        ConfigError: The folder holds no finished run.
+    """
+    paths = sorted(folder.glob("runs/*/summary.json"))
+    records = [record for path in paths if (record := read_json(path)) is not None]
+    if not records:
+        raise ConfigError("folder", str(folder), "the folder of a benchmark with a finished run")
+    return records
+
+
+def write_results(folder: Path, records: Sequence[Mapping[str, Any]]) -> Path:
+    """Write ``results.parquet``, one row a run, and return its path."""
+    import polars as pl
+
+    path = folder / "results.parquet"
+    partial = folder / f".results.{os.getpid()}"
+    pl.DataFrame([_row(record) for record in records]).write_parquet(partial)
+    partial.replace(path)
+    return path
+
+
+def machine() -> dict[str, Any]:
+    """Describe where a result was made."""
+    return {
+        "dcgym": __version__,
+        "git_commit": _git_commit(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+    }
+
+
+def _git_commit() -> str | None:
+    root = Path(__file__).resolve().parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+    training = record.get("training") or {}
+    return {
+        "env": record["env"],
+        "backend": record["backend"],
+        "policy": record["policy"],
+        "seed": record["seed"],
+        **{name: float(value) for name, value in record["metrics"].items()},
+        "fidelity": record["fidelity"]["status"],
+        "duration_s": float(record["duration_s"]),
+        "training_steps": training.get("steps"),
+        "training_s": training.get("seconds"),
+        "config": json.dumps(record["config"], default=str),
+    }

@@ -1,0 +1,222 @@
+"""The commands themselves; each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dcgym._version import __version__
+from dcgym.cli import tables
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Gymnasium environments for data-centre traffic control.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Gymnasium environments for data-centre traffic control."""
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Tell what this machine can do, and how to get what is missing.
+
+    Exit code 0 when emulation can run. Example: [bold]dcgym doctor --json[/bold]
+    """
+    from dcgym import doctor as examination
+
+    checks = examination.examine()
+    ready = examination.can_emulate(checks)
+    if as_json:
+        records = examination.to_records(checks)
+        _print_json({"emulation": ready, "checks": records})
+    else:
+        tables.print_doctor(checks, ready)
+    raise typer.Exit(0 if ready else 1)
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="environments, topologies, plans, policies, rewards or features."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the names that configurations understand.
+
+    Example: [bold]dcgym list policies[/bold]
+    """
+    from dcgym.cli import names
+
+    found = names.collect(kind)
+    if as_json:
+        _print_json(found)
+    else:
+        tables.print_names(found)
+
+
+@app.command()
+def run(
+    policy: Annotated[str, typer.Option(help="A name of 'dcgym list policies'.")] = "cubic",
+    topology: Annotated[str, typer.Option(help="A name or a file.")] = "dumbbell",
+    traffic: Annotated[str, typer.Option(help="A plan's name or a file.")] = "pairs",
+    seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
+    checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of the environment.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for steps.parquet.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run one episode of a policy and print its metrics.
+
+    Example: [bold]dcgym run --policy dctcp --seconds 10[/bold]
+    """
+    from dcgym.cli import single
+
+    record = single.run_episode(
+        env={"topology": topology, "traffic": traffic},
+        config=config,
+        policy=policy,
+        seed=seed,
+        episode_s=seconds,
+        checkpoint=checkpoint,
+        out=out,
+    )
+    if as_json:
+        _print_json([record])
+    else:
+        tables.print_results([record])
+
+
+@bench_app.command("quick")
+def bench_quick(
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench-quick"),
+    seeds: Annotated[int, typer.Option(help="Seeds for each policy.")] = 3,
+    policies: Annotated[
+        str, typer.Option(help="Names, separated by commas.")
+    ] = "cubic,dctcp,fair-share,random,ppo,ddpg",
+    seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
+    train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
+    """
+    from dcgym.bench import QuickConfig, run_quick
+
+    chosen = tuple(name.strip() for name in policies.split(",") if name.strip())
+    settings = QuickConfig(
+        out=out,
+        seeds=seeds,
+        policies=chosen,
+        episode_s=seconds,
+        train_s=train_seconds,
+        jobs=jobs,
+    )
+    records = run_quick(settings)
+    if as_json:
+        _print_json(records)
+    else:
+        tables.print_results(records)
+        tables.print_paths(out)
+
+
+@app.command()
+def train(
+    policy: Annotated[str, typer.Argument(help="ppo or ddpg.")],
+    out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
+    seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
+    seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
+    config: Annotated[Path | None, typer.Option(help="YAML file of the environment.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a policy and write its checkpoint; Ctrl-C keeps what has been learned.
+
+    Example: [bold]dcgym train ppo --seconds 300 --out runs/ppo[/bold]
+    """
+    from dcgym.cli import single
+
+    summary = single.train_policy(policy, config=config, out=out, train_s=seconds, seed=seed)
+    if as_json:
+        _print_json(summary)
+    else:
+        tables.print_training(summary)
+
+
+@app.command()
+def draw(
+    topology: Annotated[str, typer.Argument(help="A name or a file.")],
+    picture: Annotated[Path, typer.Argument(help="Where to write it: .svg or .png.")],
+) -> None:
+    """Draw a topology.
+
+    Example: [bold]dcgym draw fat_tree fat_tree.svg[/bold]
+    """
+    from dcgym.topologies import make_topology
+
+    make_topology(topology).draw(picture)
+    print(picture)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
+) -> None:
+    """Print the table of a benchmark again and write its report.html anew.
+
+    Example: [bold]dcgym report bench-quick[/bold]
+    """
+    from dcgym.bench import load_records, write_report
+
+    records = load_records(folder)
+    write_report(folder, records)
+    tables.print_results(records)
+    tables.print_paths(folder)
+
+
+@app.command()
+def clean(as_json: Json = False) -> None:
+    """Remove what runs that died have left behind; living runs are not touched.
+
+    Example: [bold]dcgym clean[/bold]
+    """
+    from dcgym.cli.clean import clean_dead_runs
+
+    removed = clean_dead_runs()
+    if as_json:
+        _print_json(removed)
+    else:
+        print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
