@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "hosts.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace dcgym {
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+    if (this != &other) {
+        if (fd_ >= 0) close(fd_);
+        fd_ = other.release();
+    }
+    return *this;
+}
+
+Fd::~Fd() {
+    if (fd_ >= 0) close(fd_);
+}
+
+int Fd::release() { return std::exchange(fd_, -1); }
+
+int check(int result, const std::string& what) {
+    if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+    return result;
+}
+
+sockaddr_in address(in_addr_t ip, std::uint16_t port) {
+    sockaddr_in result{};
+    result.sin_family = AF_INET;
+    result.sin_port = htons(port);
+    result.sin_addr.s_addr = ip;
+    return result;
+}
+
+void Hosts::add(std::size_t index, pid_t pid, const std::string& ip) {
+    if (index != hosts_.size()) throw std::invalid_argument("host indexes must count from 0");
+    Host host;
+    const std::string path = "/proc/" + std::to_string(pid) + "/ns/net";
+    host.netns = Fd{check(open(path.c_str(), O_RDONLY | O_CLOEXEC), path)};
+    in_addr parsed{};
+    if (inet_pton(AF_INET, ip.c_str(), &parsed) != 1) {
+        throw std::invalid_argument("not an IPv4 address: " + ip);
+    }
+    host.ip = parsed.s_addr;
+    hosts_.push_back(std::move(host));
+}
+
+Fd Hosts::open_socket(std::size_t index, int type) {
+    // A socket belongs for ever to the namespace its thread was in when it was made, so the
+    // process may stay in whichever namespace it entered last.
+    check(setns(hosts_.at(index).netns.get(), CLONE_NEWNET), "setns");
+    return Fd{check(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket")};
+}
+
+}  // namespace dcgym

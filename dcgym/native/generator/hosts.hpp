@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dcgym {
+
+/// A file descriptor that is closed with its owner.
+class Fd {
+  public:
+    Fd() = default;
+    explicit Fd(int fd) : fd_{fd} {}
+    Fd(Fd&& other) noexcept : fd_{other.release()} {}
+    Fd& operator=(Fd&& other) noexcept;
+    Fd(const Fd&) = delete;
+    Fd& operator=(const Fd&) = delete;
+    ~Fd();
+
+    int get() const { return fd_; }
+    int release();
+
+  private:
+    int fd_ = -1;
+};
+
+/// Throws std::system_error for errno when the result of a system call is negative.
+int check(int result, const std::string& what);
+
+sockaddr_in address(in_addr_t ip, std::uint16_t port);
+
+/// The emulated hosts: their network namespaces and addresses.
+class Hosts {
+  public:
+    void add(std::size_t index, pid_t pid, const std::string& ip);
+    void clear() { hosts_.clear(); }
+    std::size_t size() const { return hosts_.size(); }
+    in_addr_t ip(std::size_t index) const { return hosts_.at(index).ip; }
+
+    /// Opens a non-blocking IPv4 socket inside the namespace of a host.
+    Fd open_socket(std::size_t index, int type);
+
+  private:
+    struct Host {
+        Fd netns;
+        in_addr_t ip = 0;
+    };
+    std::vector<Host> hosts_;
+};
+
+}  // namespace dcgym

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include <cstddef>
+
+#include "telemetry.hpp"
+
+namespace dcgym {
+namespace {
+
+struct Field {
+    const char* name;
+    std::size_t offset_bytes;
+    std::size_t size_bytes;
+};
+
+std::string struct_json(const char* name, std::size_t size, const std::vector<Field>& fields) {
+    std::string out = "\"" + std::string{name} + "\": {\"size\": " + std::to_string(size);
+    out += ", \"fields\": {";
+    for (const Field& field : fields) {
+        if (&field != &fields.front()) out += ", ";
+        out += "\"" + std::string{field.name} + "\": [" + std::to_string(field.offset_bytes) +
+               ", " + std::to_string(field.size_bytes) + "]";
+    }
+    return out + "}}";
+}
+
+}  // namespace
+
+#define FIELD(type, name) Field{#name, offsetof(type, name), sizeof(type::name)}
+
+std::string layout_json() {
+    using Header = dcgym_generator_header;
+    using Host = dcgym_generator_host;
+    using Record = dcgym_generator_record;
+    const std::string header = struct_json(
+        "header", sizeof(Header),
+        {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, n_hosts),
+         FIELD(Header, record_capacity), FIELD(Header, sequence), FIELD(Header, heartbeat_ns),
+         FIELD(Header, sample_ns), FIELD(Header, start_ns), FIELD(Header, flows_planned),
+         FIELD(Header, flows_active), FIELD(Header, flows_finished), FIELD(Header, finished),
+         FIELD(Header, record_count), FIELD(Header, record_base)});
+    const std::string host = struct_json(
+        "host", sizeof(Host),
+        {FIELD(Host, tx_bytes), FIELD(Host, rx_bytes), FIELD(Host, retransmits),
+         FIELD(Host, srtt_ns), FIELD(Host, min_rtt_ns), FIELD(Host, rtt_sum_ns),
+         FIELD(Host, rtt_samples), FIELD(Host, active_flows)});
+    const std::string record = struct_json(
+        "record", sizeof(Record),
+        {FIELD(Record, id), FIELD(Record, repetition), FIELD(Record, src), FIELD(Record, dst),
+         FIELD(Record, transport), FIELD(Record, outcome), FIELD(Record, planned_start_ns),
+         FIELD(Record, start_ns), FIELD(Record, end_ns), FIELD(Record, bytes),
+         FIELD(Record, srtt_ns), FIELD(Record, min_rtt_ns), FIELD(Record, retransmits)});
+    return "{\"magic\": " + std::to_string(DCGYM_GENERATOR_MAGIC) +
+           ", \"version\": " + std::to_string(DCGYM_GENERATOR_VERSION) + ", " + header + ", " +
+           host + ", " + record + "}";
+}
+
+#undef FIELD
+
+}  // namespace dcgym

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Apart from the rest because <linux/tcp.h>, which alone has the 64-bit byte counters, cannot be
+// included together with the <netinet/tcp.h> that Asio brings along.
+#include "tcp_info.hpp"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <limits>
+
+namespace dcgym {
+namespace {
+
+constexpr std::uint8_t kCloseWait = 8;
+
+}  // namespace
+
+TcpSample sample_tcp(int fd) {
+    tcp_info info{};
+    socklen_t length = sizeof(info);
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+    TcpSample sample;
+    // The kernel counts the SYN of an active open as an acknowledged byte, and a FIN as a byte.
+    if (info.tcpi_bytes_acked > 0) sample.acked_bytes = info.tcpi_bytes_acked - 1;
+    sample.received_bytes = info.tcpi_bytes_received;
+    if (info.tcpi_state == kCloseWait && sample.received_bytes > 0) sample.received_bytes -= 1;
+    sample.retransmits = info.tcpi_total_retrans;
+    if (info.tcpi_min_rtt != std::numeric_limits<std::uint32_t>::max()) {
+        sample.srtt_ns = std::uint64_t{info.tcpi_rtt} * 1000;
+        sample.min_rtt_ns = std::uint64_t{info.tcpi_min_rtt} * 1000;
+    }
+    return sample;
+}
+
+}  // namespace dcgym

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "generator.h"
+
+namespace dcgym {
+
+/// What the readers see besides the hosts' counters.
+struct Progress {
+    std::uint64_t start_ns = 0;
+    std::uint64_t flows_planned = 0;
+    std::uint64_t flows_active = 0;
+    std::uint64_t flows_finished = 0;
+    bool finished = false;
+};
+
+/// The writer of the shared block (generator.h); counters live here until published.
+class Telemetry {
+  public:
+    explicit Telemetry(int shm_fd);
+    ~Telemetry();
+    Telemetry(const Telemetry&) = delete;
+    Telemetry& operator=(const Telemetry&) = delete;
+
+    /// Lays the block out for this many hosts, with all counters zero.
+    void configure(std::size_t n_hosts);
+    dcgym_generator_host& host(std::size_t index) { return hosts_.at(index); }
+    std::vector<dcgym_generator_host>& hosts() { return hosts_; }
+
+    /// Marks the records from here on as those of a new plan.
+    void begin_records();
+    void append(const dcgym_generator_record& record);
+    void publish(const Progress& progress);
+
+  private:
+    dcgym_generator_header* header() const;
+
+    std::byte* block_ = nullptr;
+    std::size_t size_bytes_ = 0;
+    std::vector<dcgym_generator_host> hosts_;
+    dcgym_generator_record* ring_ = nullptr;
+};
+
+/// The layout as JSON, for readers in other languages to check themselves against.
+std::string layout_json();
+
+}  // namespace dcgym

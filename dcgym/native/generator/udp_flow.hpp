@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <asio/steady_timer.hpp>
+
+#include "flow.hpp"
+
+namespace dcgym {
+
+/// A constant-rate UDP flow with a receiving socket of its own.
+class UdpRun final : public Run {
+  public:
+    using Run::Run;
+
+    void begin() override;
+    void sample() override;
+
+  private:
+    void close() override;
+    std::uint64_t delivered_bytes() const override { return received_bytes_; }
+
+    void open_sockets();
+    void schedule(std::int64_t time_ns);
+    void tick();
+    void send_due(std::int64_t time_ns);
+    bool send_burst(std::uint64_t bytes);
+    std::uint64_t due_bytes(std::int64_t time_ns) const;
+    bool all_sent(std::int64_t time_ns) const;
+    void drain();
+    void await_stragglers(std::int64_t time_ns);
+
+    Fd sender_;
+    Fd receiver_;
+    std::unique_ptr<asio::steady_timer> timer_;
+    std::size_t datagram_bytes_ = 0;
+    bool segmentation_ = true;
+    std::int64_t origin_ns_ = 0;     /* of the rate: moves on when the sender was held up */
+    std::uint64_t scheduled_bytes_ = 0; /* handed to the kernel or given up since the start */
+    std::uint64_t base_bytes_ = 0;      /* scheduled_bytes_ at origin_ns_ */
+    std::uint64_t sent_bytes_ = 0;
+    std::uint64_t counted_tx_bytes_ = 0; /* what the host counter already holds */
+    std::uint64_t received_bytes_ = 0;
+    std::int64_t last_arrival_ns_ = 0;
+    std::int64_t sent_all_ns_ = 0;
+};
+
+}  // namespace dcgym
