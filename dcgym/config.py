@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,10 +41,12 @@ def check_range(field: str, value: _Number, low: float, high: float) -> _Number:
 
 def check_int(field: str, value: int, low: int, high: int | None = None) -> int:
     """Return the value if it is a whole number in low..high (no upper end if None)."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or value < low or (high is not None and value > high):
         allowed = f"a whole number of {low} or more"
-        raise ConfigError(field, value, allowed if high is None else f"{low} to {high}, whole")
+        raise ConfigError(
+            field, value, allowed if high is None else f"a whole number from {low} to {high}"
+        )
     return value
 
 
@@ -100,7 +103,6 @@ def _read_yaml(path: str | Path, field: str) -> object:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfigError(field, str(path), f"a readable YAML file ({reason})") from error
     try:
-        # YAML 1.2 allows JSON's tabs between tokens, PyYAML (1.1) mostly does as well.
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(field, str(path), f"valid YAML ({_yaml_reason(error)})") from error
@@ -113,9 +115,6 @@ def _yaml_reason(error: yaml.YAMLError) -> str:
 
 
 def _is_number(value: object) -> bool:
-    is_real = isinstance(value, int | float) and not isinstance(value, bool)
-    # numpy scalars are numbers to users, but only float64 is a float to Python.
-    if not is_real and hasattr(value, "dtype") and hasattr(value, "item"):
-        item = value.item()
-        return _is_number(item)
+    # numbers.Real covers numpy's scalars; True is a number to Python, never to a user.
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_real and math.isfinite(value)  # type: ignore[arg-type]

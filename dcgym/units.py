@@ -7,6 +7,7 @@ write ``10Mbit``, ``400KB`` and ``50ms``; these functions sit on the border betw
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -158,15 +159,22 @@ def format_duration(duration_ns: int) -> str:
 
 def _parse(value: object, field: str, units: Mapping[str, int], allowed: str) -> int:
     # True is an int to Python, never a quantity to a user.
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Real):
         raise ConfigError(field, value, allowed)
     if isinstance(value, str):
         amount = _parse_text(value, units)
     else:
-        amount = Fraction(value) * units[""] if math.isfinite(value) else None
+        amount = _parse_number(value) * units[""] if math.isfinite(value) else None
     if amount is None or not 0 <= amount <= _LARGEST:
         raise ConfigError(field, value, allowed)
     return _round_half_up(amount)
+
+
+def _parse_number(value: numbers.Real) -> Fraction:
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    # By the digits people see: 0.1 s is 100 ms, not 100.000000000000005 ms.
+    return Fraction(repr(float(value)))
 
 
 def _parse_text(text: str, units: Mapping[str, int]) -> Fraction | None:

@@ -1,0 +1,56 @@
+"""The dumbbell: two switches, one bottleneck, half of the hosts on either side."""
+
+from __future__ import annotations
+
+from dcgym.config import check_int
+from dcgym.errors import ConfigError
+from dcgym.topologies.graph import Link, Topology
+from dcgym.topologies.links import LinkShape
+
+__all__ = ["dumbbell"]
+
+_MAX_HOSTS = 65_536
+
+
+def dumbbell(
+    hosts: int = 4,
+    rate: str | int = "10Mbit",
+    core_rate: str | int | None = None,
+    queue: str | int = "400KB",
+    mark: str | int | None = "30KB",
+    delay: str | int | float = 0,
+) -> Topology:
+    """Build a dumbbell.
+
+    The first half of the hosts hangs on s1, the second half on s2; the link s1-s2 comes last.
+    The defaults are Iroko's setting for 10 Mbit/s (thesis of F. Ruffy, 2019, table 1).
+
+    Args:
+        hosts: Number of hosts, even.
+        rate: Rate of the host links.
+        core_rate: Rate of the link between the switches; the rate of the hosts if None.
+        queue: Limit of each queue.
+        mark: Backlog above which ECN-capable packets are marked; None for no threshold.
+        delay: One-way delay of each link; a number is in seconds.
+
+    Returns:
+        The topology, with hosts h1, h2, ... and switches s1 and s2.
+
+    Raises:
+        ConfigError: A parameter is not allowed.
+    """
+    check_int("hosts", hosts, 2, _MAX_HOSTS)
+    if hosts % 2:
+        raise ConfigError("hosts", hosts, "an even number, half of it on each side")
+    edge = LinkShape.parse(rate, queue, mark, delay)
+    core = LinkShape.parse(
+        rate if core_rate is None else core_rate, queue, mark, delay, rate_field="core_rate"
+    )
+    names = [f"h{number}" for number in range(1, hosts + 1)]
+    links: list[Link] = [
+        edge.link(name, "s1" if position < hosts // 2 else "s2")
+        for position, name in enumerate(names)
+    ]
+    links.append(core.link("s1", "s2"))
+    roles = [(name, "host") for name in names] + [("s1", "switch"), ("s2", "switch")]
+    return Topology.build("dumbbell", roles, links)

@@ -1,0 +1,222 @@
+"""Topologies in files: YAML, JSON and GraphML, and NetworkX graphs.
+
+A hand-written file may use quantities with units, and state what most links share only once::
+
+    name: triangle
+    defaults: {rate: 100Mbit, queue: 400KB, mark: 30KB}
+    nodes:
+      - {name: h1, role: host}
+      - {name: h2, role: host}
+      - {name: s1, role: switch}
+    links:
+      - {a: h1, b: s1}
+      - {a: h2, b: s1, rate: 10Mbit}
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import ParseError
+
+import yaml
+
+from dcgym.config import check_in, check_keys, load_mapping
+from dcgym.errors import ConfigError
+from dcgym.topologies.graph import Link, Topology
+from dcgym.units import parse_duration, parse_rate, parse_size
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = [
+    "SUFFIXES",
+    "from_dict",
+    "from_networkx",
+    "is_path",
+    "load",
+    "save",
+    "to_dict",
+    "to_networkx",
+]
+
+SUFFIXES = (".yaml", ".yml", ".json", ".graphml")
+"""File formats that can be read and written."""
+
+# What a person writes, what the dataclass calls it, and how to read it.
+_QUANTITIES: tuple[tuple[str, str, Callable[..., int]], ...] = (
+    ("rate", "rate_bps", parse_rate),
+    ("queue", "queue_bytes", parse_size),
+    ("mark", "mark_bytes", parse_size),
+    ("delay", "delay_ns", parse_duration),
+)
+_QUANTITY_KEYS = tuple(key for short, full, _ in _QUANTITIES for key in (short, full))
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text names a topology file rather than a registered topology."""
+    return Path(text).suffix.lower() in SUFFIXES or "/" in text
+
+
+def to_dict(topology: Topology) -> dict[str, Any]:
+    """Return a topology as plain data."""
+    return {
+        "name": topology.name,
+        "nodes": [{"name": node.name, "role": node.role} for node in topology.nodes],
+        "links": [asdict(link) for link in topology.links],
+    }
+
+
+def from_dict(content: Mapping[str, Any]) -> Topology:
+    """Build a topology from plain data.
+
+    Args:
+        content: Keys "name", "nodes" (each with name and role), "links" (each with a, b, and
+            rate, queue, mark, delay as text with units, or rate_bps, queue_bytes, mark_bytes,
+            delay_ns), and "defaults" for the links.
+
+    Raises:
+        ConfigError: A field is unknown, missing or wrong.
+    """
+    check_keys(content, ("name", "nodes", "links", "defaults"), "topology")
+    defaults = _quantities(content.get("defaults") or {}, "defaults of the links")
+    roles = [
+        _role(entry, f"node {number}") for number, entry in enumerate(_entries(content, "nodes"), 1)
+    ]
+    links = [
+        _link(entry, defaults, f"link {number}")
+        for number, entry in enumerate(_entries(content, "links"), 1)
+    ]
+    return Topology.build(content.get("name", "custom"), roles, links)
+
+
+def to_networkx(topology: Topology) -> networkx.MultiGraph[str]:
+    """Return a NetworkX multigraph whose attributes are the fields of nodes and links."""
+    import networkx
+
+    graph = networkx.MultiGraph(name=topology.name)
+    for node in topology.nodes:
+        graph.add_node(node.name, role=node.role, index=node.index)
+    for order, link in enumerate(topology.links):
+        # GraphML knows no null: a link without a threshold lacks the attribute.
+        fields = {key: value for key, value in asdict(link).items() if value is not None}
+        graph.add_edge(link.a, link.b, key=order, order=order, **fields)
+    return graph
+
+
+def from_networkx(graph: networkx.Graph[str], name: str | None = None) -> Topology:
+    """Build a topology from a NetworkX graph.
+
+    Args:
+        graph: Nodes need a "role"; edges the fields of a link, as in `from_dict`. The attribute
+            "order" of the edges, where present, restores the order of the links.
+        name: Name of the topology; the graph's own name if None.
+    """
+    nodes = [_node_entry(node, fields) for node, fields in graph.nodes(data=True)]
+    edges = [{"a": str(a), "b": str(b), **fields} for a, b, fields in graph.edges(data=True)]
+    edges.sort(key=lambda fields: int(fields.pop("order", len(edges))))
+    for fields in edges:
+        fields.pop("id", None)  # networkx keeps the edge ids of GraphML files
+    return from_dict({"name": name or graph.name or "custom", "nodes": nodes, "links": edges})
+
+
+def save(topology: Topology, path: str | Path) -> None:
+    """Write a topology to a .yaml, .json or .graphml file."""
+    path = Path(path)
+    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
+    try:
+        path.write_bytes(_encode(topology, suffix))
+    except OSError as error:
+        raise ConfigError("path", str(path), f"a writable file ({error.strerror})") from error
+
+
+def load(path: str | Path) -> Topology:
+    """Read a topology from a .yaml, .json or .graphml file."""
+    path = Path(path)
+    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
+    if suffix == ".graphml":
+        return from_networkx(_read_graphml(path))
+    content = load_mapping(path, "topology")
+    content.setdefault("name", path.stem)
+    return from_dict(content)
+
+
+def _encode(topology: Topology, suffix: str) -> bytes:
+    if suffix == ".graphml":
+        import networkx
+
+        graph = to_networkx(topology)
+        graph.graph = {"name": topology.name}
+        buffer = io.BytesIO()
+        networkx.write_graphml(graph, buffer)
+        return buffer.getvalue()
+    content = to_dict(topology)
+    if suffix == ".json":
+        return (json.dumps(content, indent=2) + "\n").encode()
+    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None).encode()
+
+
+def _read_graphml(path: Path) -> networkx.Graph[str]:
+    import networkx
+
+    try:
+        graph = networkx.read_graphml(path, force_multigraph=True)
+    except OSError as error:
+        raise ConfigError("topology", str(path), f"a readable file ({error.strerror})") from error
+    except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
+        raise ConfigError("topology", str(path), f"valid GraphML ({error})") from error
+    graph.graph.setdefault("name", path.stem)
+    return graph
+
+
+def _entries(content: Mapping[str, Any], key: str) -> Sequence[Any]:
+    entries = content.get(key)
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise ConfigError(f"topology {key}", entries, f"a list of {key}")
+    return entries
+
+
+def _node_entry(name: object, fields: Mapping[str, Any]) -> dict[str, Any]:
+    # The index follows from the order; a graph made elsewhere may carry more than we know.
+    role = {"role": fields["role"]} if "role" in fields else {}
+    return {"name": str(name), **role}
+
+
+def _role(entry: Any, where: str) -> tuple[str, str]:
+    check_keys(entry, ("name", "role"), where)
+    return _required(entry, "name", where), _required(entry, "role", where)
+
+
+def _link(entry: Any, defaults: Mapping[str, int | None], where: str) -> Link:
+    check_keys(entry, ("a", "b", *_QUANTITY_KEYS), where)
+    a, b = _required(entry, "a", where), _required(entry, "b", where)
+    fields = {"mark_bytes": None, "delay_ns": 0, **defaults, **_quantities(entry, where)}
+    for short, full, _ in _QUANTITIES:
+        if full not in fields:
+            raise ConfigError(f"{where} ({a}-{b})", f"no {short}", f"{short} or {full}, required")
+    return Link(a, b, **fields)
+
+
+def _quantities(entry: Any, where: str) -> dict[str, Any]:
+    check_keys(entry, (*_QUANTITY_KEYS, "a", "b"), where)
+    found: dict[str, Any] = {}
+    for short, full, parse in _QUANTITIES:
+        if short in entry and full in entry:
+            raise ConfigError(f"{where} field", short, f"{short} or {full}, not both")
+        if full in entry:
+            found[full] = entry[full]
+        elif short in entry:
+            value = entry[short]
+            is_off = short == "mark" and value is None
+            found[full] = None if is_off else parse(value, f"{where} {short}")
+    return found
+
+
+def _required(entry: Mapping[str, Any], key: str, where: str) -> Any:
+    if key not in entry:
+        raise ConfigError(where, dict(entry), f"a mapping with the field {key!r}")
+    return entry[key]

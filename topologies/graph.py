@@ -1,0 +1,291 @@
+"""The topology contract: an immutable, validated graph with ports, addresses and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dcgym.errors import ConfigError, suggest
+from dcgym.topologies.routing import RouteTable
+from dcgym.topologies.validation import check_link, check_node, check_topology
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["ENDPOINT_ROLES", "FORWARDER_ROLES", "Link", "Node", "Port", "Topology"]
+
+ENDPOINT_ROLES = ("host", "server", "client")
+"""Roles of nodes that own an address and send or receive traffic."""
+
+FORWARDER_ROLES = ("switch", "balancer")
+"""Roles of nodes that pass traffic on."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of the network.
+
+    Attributes:
+        name: Unique name, which also starts the names of its interfaces.
+        role: One of "host", "server", "client" (endpoints), "switch", "balancer" (forwarders).
+        index: Position, from 0, among the nodes of its kind (endpoints or forwarders).
+    """
+
+    name: str
+    role: str
+    index: int
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_node(self.name, self.role, self.index, ENDPOINT_ROLES + FORWARDER_ROLES)
+
+    @property
+    def is_endpoint(self) -> bool:
+        """Whether the node owns an address (host, server or client)."""
+        return self.role in ENDPOINT_ROLES
+
+
+@dataclass(frozen=True)
+class Link:
+    """A cable between two nodes, the same in both directions.
+
+    Attributes:
+        a: Name of one end.
+        b: Name of the other end.
+        rate_bps: Capacity of each direction.
+        queue_bytes: Limit of the queue in front of each direction.
+        mark_bytes: Backlog above which ECN-capable packets are marked; None means no threshold.
+        delay_ns: One-way propagation delay.
+    """
+
+    a: str
+    b: str
+    rate_bps: int
+    queue_bytes: int
+    mark_bytes: int | None
+    delay_ns: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_link(self)
+
+
+@dataclass(frozen=True)
+class Port:
+    """One end of a link.
+
+    Attributes:
+        node: Name of the node that owns the port.
+        number: Port number as Mininet counts: forwarders from 1, endpoints from 0.
+        name: Interface name, such as "s1-eth1".
+        peer: Name of the node at the other end.
+        peer_name: Interface name at the other end.
+        link: The link.
+    """
+
+    node: str
+    number: int
+    name: str
+    peer: str
+    peer_name: str
+    link: Link
+
+    @property
+    def rate_bps(self) -> int:
+        """Capacity of the port."""
+        return self.link.rate_bps
+
+    @property
+    def queue_bytes(self) -> int:
+        """Limit of the port's queue."""
+        return self.link.queue_bytes
+
+    @property
+    def mark_bytes(self) -> int | None:
+        """Backlog above which ECN-capable packets are marked."""
+        return self.link.mark_bytes
+
+
+@dataclass(frozen=True)
+class Topology:
+    """An immutable network graph.
+
+    The order of nodes and links is part of the topology: it fixes addresses and port numbers.
+
+    Attributes:
+        name: What to call the network in results.
+        nodes: Endpoints and forwarders.
+        links: Cables; the ports of a node are numbered in this order.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+
+    def __post_init__(self) -> None:
+        """Freeze the sequences and check the graph."""
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        object.__setattr__(self, "links", tuple(self.links))
+        check_topology(self)
+
+    @classmethod
+    def build(cls, name: str, roles: Iterable[tuple[str, str]], links: Iterable[Link]) -> Topology:
+        """Build a topology from (name, role) pairs, counting the indexes.
+
+        Args:
+            name: Name of the topology.
+            roles: Name and role of each node, in order.
+            links: Links, in order.
+        """
+        counts = {True: 0, False: 0}
+        nodes = []
+        for node_name, role in roles:
+            kind = role in ENDPOINT_ROLES
+            nodes.append(Node(node_name, role, counts[kind]))
+            counts[kind] += 1
+        return cls(name, tuple(nodes), tuple(links))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the graph only; what is derived from it is cheap to derive again."""
+        return {"name": self.name, "nodes": self.nodes, "links": self.links}
+
+    @cached_property
+    def hosts(self) -> tuple[Node, ...]:
+        """All endpoints (hosts, servers and clients), by index."""
+        return tuple(node for node in self.nodes if node.is_endpoint)
+
+    @cached_property
+    def switches(self) -> tuple[Node, ...]:
+        """All forwarders (switches and balancers), by index."""
+        return tuple(node for node in self.nodes if not node.is_endpoint)
+
+    @cached_property
+    def switch_ports(self) -> tuple[Port, ...]:
+        """All ports of all forwarders, by switch, then by number."""
+        return tuple(port for switch in self.switches for port in self._ports[switch.name])
+
+    @cached_property
+    def host_ports(self) -> tuple[Port, ...]:
+        """The first port of each endpoint, by index."""
+        return tuple(self._ports[host.name][0] for host in self.hosts)
+
+    def node(self, name: str) -> Node:
+        """Return the node of that name."""
+        return self._lookup(name, self._nodes_by_name, "node")
+
+    def ports(self, node_name: str) -> tuple[Port, ...]:
+        """Return the ports of a node, by number."""
+        return self._ports[self.node(node_name).name]
+
+    def ip(self, host_name: str) -> str:
+        """Return the address of an endpoint inside 10.0.0.0/8: its index plus one."""
+        number = self._host(host_name).index + 1
+        return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+    def mac(self, host_name: str) -> str:
+        """Return the hardware address of an endpoint: its index plus one in the low 24 bits."""
+        number = self._host(host_name).index + 1
+        return f"02:dc:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+
+    def next_hops(self, switch_name: str, host_name: str) -> tuple[int, ...]:
+        """Return all ports of a switch on a shortest path to a host, sorted."""
+        if self.node(switch_name).is_endpoint:
+            names = [switch.name for switch in self.switches]
+            raise ConfigError("switch", switch_name, names)
+        return self._routes.next_hops(switch_name, self._host(host_name).name)
+
+    def routes(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Return the next hops of every switch (outer key) to every host (inner key)."""
+        return {
+            switch.name: {
+                host.name: self._routes.next_hops(switch.name, host.name) for host in self.hosts
+            }
+            for switch in self.switches
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the topology as plain data that YAML and JSON can hold."""
+        from dcgym.topologies import files
+
+        return files.to_dict(self)
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> Topology:
+        """Build a topology from plain data (see `dcgym.topologies.files`)."""
+        from dcgym.topologies import files
+
+        return files.from_dict(content)
+
+    def to_networkx(self) -> networkx.MultiGraph[str]:
+        """Return a NetworkX graph with the fields of nodes and links as attributes."""
+        from dcgym.topologies import files
+
+        return files.to_networkx(self)
+
+    @staticmethod
+    def from_networkx(graph: networkx.Graph[str], name: str | None = None) -> Topology:
+        """Build a topology from a NetworkX graph with the attributes of `to_networkx`."""
+        from dcgym.topologies import files
+
+        return files.from_networkx(graph, name)
+
+    def save(self, path: str | Path) -> None:
+        """Write the topology to a .yaml, .json or .graphml file."""
+        from dcgym.topologies import files
+
+        files.save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Topology:
+        """Read a topology from a .yaml, .json or .graphml file."""
+        from dcgym.topologies import files
+
+        return files.load(path)
+
+    def draw(self, path: str | Path) -> None:
+        """Draw the topology to an .svg, .png or .pdf file."""
+        from dcgym.topologies import drawing
+
+        drawing.draw(self, path)
+
+    @cached_property
+    def _nodes_by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _hosts_by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.hosts}
+
+    @cached_property
+    def _ports(self) -> dict[str, tuple[Port, ...]]:
+        next_number = {node.name: 0 if node.is_endpoint else 1 for node in self.nodes}
+        ports: dict[str, list[Port]] = {node.name: [] for node in self.nodes}
+        for link in self.links:
+            number_a, number_b = next_number[link.a], next_number[link.b]
+            name_a, name_b = f"{link.a}-eth{number_a}", f"{link.b}-eth{number_b}"
+            ports[link.a].append(Port(link.a, number_a, name_a, link.b, name_b, link))
+            ports[link.b].append(Port(link.b, number_b, name_b, link.a, name_a, link))
+            next_number[link.a] += 1
+            next_number[link.b] += 1
+        return {name: tuple(owned) for name, owned in ports.items()}
+
+    @cached_property
+    def _routes(self) -> RouteTable:
+        peers = {
+            name: [(port.number, port.peer) for port in ports]
+            for name, ports in self._ports.items()
+        }
+        return RouteTable(peers, [host.name for host in self.hosts])
+
+    def _host(self, name: str) -> Node:
+        return self._lookup(name, self._hosts_by_name, "host")
+
+    @staticmethod
+    def _lookup(name: str, nodes: Mapping[str, Node], field: str) -> Node:
+        if name not in nodes:
+            some = list(nodes)[:8] + (["..."] if len(nodes) > 8 else [])
+            raise ConfigError(field, name, some, suggest(name, nodes))
+        return nodes[name]

@@ -1,0 +1,67 @@
+"""Shortest paths: all equal-cost next hops of every forwarder to every endpoint."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["RouteTable"]
+
+_Peers = Mapping[str, Sequence[tuple[int, str]]]
+
+
+class RouteTable:
+    """Next hops by hop count.
+
+    Endpoints do not forward. All endpoints behind the same access switches share one search, so
+    that a k-ary fat-tree costs k^2/2 searches over its switches and not one per host.
+    """
+
+    def __init__(self, peers: _Peers, hosts: Iterable[str]) -> None:
+        """Prepare the table; searches run when first asked for.
+
+        Args:
+            peers: (port number, peer name) of every port of every node.
+            hosts: Names of the endpoints.
+        """
+        names = frozenset(hosts)
+        self._direct: dict[str, dict[str, list[int]]] = {name: {} for name in names}
+        self._forwarders: dict[str, list[tuple[int, str]]] = {}
+        for node in peers.keys() - names:
+            self._forwarders[node] = [link for link in peers[node] if link[1] not in names]
+            for number, peer in peers[node]:
+                if peer in names:
+                    self._direct[peer].setdefault(node, []).append(number)
+        self._access = {host: frozenset(switches) for host, switches in self._direct.items()}
+        self._transit: dict[frozenset[str], dict[str, tuple[int, ...]]] = {}
+
+    def next_hops(self, switch: str, host: str) -> tuple[int, ...]:
+        """Return the port numbers on shortest paths, sorted; empty if there is no path."""
+        direct = self._direct[host].get(switch)
+        if direct is not None:
+            return tuple(sorted(direct))
+        access = self._access[host]
+        if access not in self._transit:
+            self._transit[access] = self._search(access)
+        return self._transit[access].get(switch, ())
+
+    def _search(self, access: frozenset[str]) -> dict[str, tuple[int, ...]]:
+        hops = self._hops_from(access)
+        return {
+            switch: tuple(
+                sorted(n for n, peer in self._forwarders[switch] if hops[peer] == distance - 1)
+            )
+            for switch, distance in hops.items()
+            if distance > 0
+        }
+
+    def _hops_from(self, sources: frozenset[str]) -> dict[str, int]:
+        hops = dict.fromkeys(sources, 0)
+        waiting = deque(sources)
+        while waiting:
+            switch = waiting.popleft()
+            for _, peer in self._forwarders[switch]:
+                if peer not in hops:
+                    hops[peer] = hops[switch] + 1
+                    waiting.append(peer)
+        return hops

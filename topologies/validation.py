@@ -1,0 +1,136 @@
+"""What makes a topology valid; every refusal is one ConfigError."""
+
+from __future__ import annotations
+
+import numbers
+import re
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from dcgym.config import check_in, check_int
+from dcgym.errors import ConfigError, suggest
+
+if TYPE_CHECKING:
+    from dcgym.topologies.graph import Link, Topology
+
+__all__ = [
+    "MAX_HOSTS",
+    "MIN_QUEUE_BYTES",
+    "check_link",
+    "check_mark",
+    "check_node",
+    "check_topology",
+]
+
+MIN_QUEUE_BYTES = 1514
+"""One full Ethernet frame: a token bucket with a smaller limit passes no full packet at all."""
+
+MAX_HOSTS = 2**24 - 2
+"""Addresses inside 10.0.0.0/8."""
+
+_MAX_RATE_BPS = 10**13
+_MAX_QUEUE_BYTES = 2**32 - 1  # tc's limit of a queue is an unsigned 32-bit number
+_MAX_INTERFACE_NAME = 15  # IFNAMSIZ less the terminating zero
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+
+def check_node(name: str, role: str, index: int, roles: tuple[str, ...]) -> None:
+    """Check the fields of a node."""
+    # "-eth" and at least one digit follow the name in the names of the interfaces.
+    longest = _MAX_INTERFACE_NAME - len("-eth0")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > longest:
+        allowed = f"a letter, then letters, digits or _.- , at most {longest} characters"
+        raise ConfigError("node name", name, allowed)
+    check_in(f"role of node {name}", role, roles)
+    check_int(f"index of node {name}", index, 0, MAX_HOSTS - 1)
+
+
+def check_link(link: Link) -> None:
+    """Check the fields of a link."""
+    for end in (link.a, link.b):
+        if not isinstance(end, str):
+            raise ConfigError("link end", end, "the name of a node")
+    where = f"of link {link.a}-{link.b}"
+    if link.a == link.b:
+        raise ConfigError("link", f"{link.a}-{link.b}", "a link between two different nodes")
+    check_int(f"rate_bps {where}", link.rate_bps, 1, _MAX_RATE_BPS)
+    check_int(f"queue_bytes {where}", link.queue_bytes, MIN_QUEUE_BYTES, _MAX_QUEUE_BYTES)
+    check_int(f"delay_ns {where}", link.delay_ns, 0)
+    if link.mark_bytes is not None:
+        check_mark(f"mark_bytes {where}", link.mark_bytes, link.queue_bytes)
+
+
+def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:
+    """Check that a marking threshold lies inside its queue."""
+    is_whole = isinstance(mark_bytes, numbers.Integral) and not isinstance(mark_bytes, bool)
+    if not is_whole or not 1 <= mark_bytes < queue_bytes:
+        allowed = f"a whole number from 1 to below the queue of {queue_bytes} bytes, or none"
+        raise ConfigError(field, mark_bytes, allowed)
+
+
+def check_topology(topology: Topology) -> None:
+    """Check that names, indexes, links and reachability make a network."""
+    if not isinstance(topology.name, str) or not topology.name.strip():
+        raise ConfigError("topology name", topology.name, "a text that is not empty")
+    _check_names(topology)
+    _check_indexes(topology)
+    _check_links(topology)
+    _check_interface_names(topology)
+    _check_connected(topology)
+
+
+def _check_names(topology: Topology) -> None:
+    counts = Counter(node.name for node in topology.nodes)
+    for name, count in counts.items():
+        if count > 1:
+            raise ConfigError("node name", name, "a name that no other node has")
+
+
+def _check_indexes(topology: Topology) -> None:
+    if not topology.hosts:
+        raise ConfigError("nodes", len(topology.nodes), "at least one host, server or client")
+    for kind in (topology.hosts, topology.switches):
+        for position, node in enumerate(kind):
+            if node.index != position:
+                raise ConfigError(f"index of node {node.name}", node.index, str(position))
+
+
+def _check_links(topology: Topology) -> None:
+    endpoints = {node.name: node.is_endpoint for node in topology.nodes}
+    for link in topology.links:
+        for end in (link.a, link.b):
+            if end not in endpoints:
+                allowed = "the name of a node of this topology"
+                raise ConfigError("link end", end, allowed, suggest(end, endpoints))
+        if endpoints[link.a] and endpoints[link.b]:
+            allowed = "a link with a switch or balancer at one end at least"
+            raise ConfigError("link", f"{link.a}-{link.b}", allowed)
+
+
+def _check_interface_names(topology: Topology) -> None:
+    degrees = Counter(end for link in topology.links for end in (link.a, link.b))
+    for node in topology.nodes:
+        longest = f"{node.name}-eth{degrees[node.name]}"
+        if len(longest) > _MAX_INTERFACE_NAME:
+            allowed = f"names whose interfaces have at most {_MAX_INTERFACE_NAME} characters"
+            raise ConfigError("node name", f"{node.name} (interface {longest})", allowed)
+
+
+def _check_connected(topology: Topology) -> None:
+    neighbours: dict[str, list[str]] = {node.name: [] for node in topology.nodes}
+    for link in topology.links:
+        neighbours[link.a].append(link.b)
+        neighbours[link.b].append(link.a)
+    start = topology.switches[0].name if topology.switches else topology.hosts[0].name
+    endpoints = {node.name for node in topology.hosts}
+    reached, waiting = {start}, deque([start])
+    while waiting:
+        name = waiting.popleft()
+        for neighbour in neighbours[name] if name not in endpoints else ():
+            if neighbour not in reached:
+                reached.add(neighbour)
+                waiting.append(neighbour)
+    lost = [node.name for node in topology.nodes if node.name not in reached]
+    if lost:
+        allowed = "a network whose switches connect every node to every other"
+        raise ConfigError("links", f"none leads from {start} to {lost[0]}", allowed)
