@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /* What fabric.bpf.c, its loader and the collector share. Plain C; included by all three. */
 #ifndef DCGYM_FABRIC_H
 #define DCGYM_FABRIC_H

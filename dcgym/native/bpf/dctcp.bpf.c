@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Data Center TCP after RFC 8257, for kernels without the tcp_dctcp module. */
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "dctcp.h"
+
+#define GAIN_SHIFT 4 /* g = 1/16, RFC 8257, section 4.2 */
+#define MIN_CWND 2u
+
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
+#define TCP_CONG_NEEDS_ECN 0x2
+#define TCP_ECN_OK 1
+#define TCP_ECN_DEMAND_CWR 4
+#define ICSK_ACK_TIMER 2
+#define ICSK_ACK_NOW 16
+
+#define CORE __attribute__((preserve_access_index))
+
+enum tcp_ca_event {
+	CA_EVENT_LOSS = 3,
+	CA_EVENT_ECN_NO_CE = 4,
+	CA_EVENT_ECN_IS_CE = 5,
+};
+
+enum tcp_ca_state {
+	TCP_CA_Recovery = 3,
+};
+
+/* Only the members used here: CO-RE relocates them, so no vmlinux.h is needed. */
+struct sock {
+	__u32 sk_mark;
+} CORE;
+
+struct inet_connection_sock {
+	__u8 icsk_ca_state : 5;
+	struct {
+		__u8 pending;
+	} icsk_ack;
+	__u64 icsk_ca_priv[13];
+} CORE;
+
+struct tcp_sock {
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 snd_cwnd;
+	__u32 snd_ssthresh;
+	__u32 delivered;
+	__u32 delivered_ce;
+	__u8 ecn_flags;
+} CORE;
+
+struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*set_state)(struct sock *sk, __u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	char name[DCGYM_CC_NAME_BYTES];
+	__u32 flags;
+	void (*init)(struct sock *sk);
+};
+
+/* Lives in icsk_ca_priv. */
+struct dctcp {
+	__u32 window_delivered;
+	__u32 window_marked;
+	__u32 window_end_seq;
+	__u32 prior_rcv_nxt;
+	__u32 alpha;
+	__u32 loss_cwnd;
+	bool ce_state;
+};
+_Static_assert(sizeof(struct dctcp) <= sizeof(__u64[13]), "private state exceeds icsk_ca_priv");
+
+extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
+
+const volatile bool tracing = false;
+
+static char fallback[] = "reno";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct dcgym_dctcp_trace);
+} traces SEC(".maps");
+
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
+{
+	return (struct inet_connection_sock *)sk;
+}
+
+static __always_inline struct dctcp *state_of(struct sock *sk)
+{
+	return (struct dctcp *)inet_csk(sk)->icsk_ca_priv;
+}
+
+static __always_inline bool before(__u32 left, __u32 right)
+{
+	return (__s32)(left - right) < 0;
+}
+
+static __always_inline struct dcgym_dctcp_trace *trace_of(struct sock *sk)
+{
+	if (!tracing)
+		return NULL;
+	return bpf_sk_storage_get(&traces, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+static __always_inline void trace_window(struct sock *sk, const struct dcgym_dctcp_window *window)
+{
+	struct dcgym_dctcp_trace *trace = trace_of(sk);
+
+	if (!trace)
+		return;
+	trace->windows[trace->n_windows % DCGYM_TRACE_WINDOWS] = *window;
+	trace->n_windows++;
+}
+
+static __always_inline void trace_reduction(struct sock *sk, __u32 alpha, __u32 cwnd, __u32 ssthresh)
+{
+	struct dcgym_dctcp_trace *trace = trace_of(sk);
+	struct dcgym_dctcp_reduction *entry;
+
+	if (!trace)
+		return;
+	entry = &trace->reductions[trace->n_reductions % DCGYM_TRACE_REDUCTIONS];
+	entry->window = trace->n_windows;
+	entry->alpha = alpha;
+	entry->cwnd_packets = cwnd;
+	entry->ssthresh_packets = ssthresh;
+	trace->n_reductions++;
+}
+
+static __always_inline void start_window(const struct tcp_sock *tp, struct dctcp *ca)
+{
+	ca->window_end_seq = tp->snd_nxt;
+	ca->window_delivered = tp->delivered;
+	ca->window_marked = tp->delivered_ce;
+}
+
+SEC("struct_ops/dctcp_init")
+void BPF_PROG(dctcp_init, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct dctcp *ca = state_of(sk);
+
+	/* RFC 8257, section 3.5: a peer without ECN gets conventional congestion control. */
+	if (!(tp->ecn_flags & TCP_ECN_OK)) {
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
+		return;
+	}
+	ca->alpha = DCGYM_ALPHA_ONE; /* section 4.2: the conservative initial value */
+	ca->prior_rcv_nxt = tp->rcv_nxt;
+	ca->loss_cwnd = 0;
+	ca->ce_state = false;
+	start_window(tp, ca);
+}
+
+/* Called once a window, when it begins to react: cwnd * (1 - alpha / 2), to the nearest packet. */
+SEC("struct_ops/dctcp_ssthresh")
+__u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
+{
+	struct dctcp *ca = state_of(sk);
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd, alpha = ca->alpha, ssthresh;
+	__u64 cut = ((__u64)cwnd * alpha + DCGYM_ALPHA_ONE) >> (DCGYM_ALPHA_BITS + 1);
+
+	ca->loss_cwnd = cwnd;
+	ssthresh = cwnd - cut > MIN_CWND ? cwnd - cut : MIN_CWND;
+	trace_reduction(sk, alpha, cwnd, ssthresh);
+	return ssthresh;
+}
+
+/* RFC 8257, section 3.3: alpha <- alpha * (1 - g) + g * M, once a window. */
+SEC("struct_ops/dctcp_in_ack_event")
+void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct dctcp *ca = state_of(sk);
+	struct dcgym_dctcp_window window = {};
+	__u64 fraction;
+
+	if (before(tp->snd_una, ca->window_end_seq))
+		return;
+	window.delivered_packets = tp->delivered - ca->window_delivered;
+	window.marked_packets = tp->delivered_ce - ca->window_marked;
+	if (!window.delivered_packets)
+		return;
+	fraction = ((__u64)window.marked_packets << DCGYM_ALPHA_BITS) / window.delivered_packets;
+	window.alpha = ca->alpha - (ca->alpha >> GAIN_SHIFT) + (fraction >> GAIN_SHIFT);
+	if (window.alpha > DCGYM_ALPHA_ONE)
+		window.alpha = DCGYM_ALPHA_ONE;
+	window.cwnd_packets = tp->snd_cwnd;
+	ca->alpha = window.alpha;
+	trace_window(sk, &window);
+	start_window(tp, ca);
+}
+
+/* Section 3.5: a lost packet is answered as in conventional TCP, by halving. */
+static __always_inline void react_to_loss(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	__u32 half = tp->snd_cwnd >> 1;
+
+	state_of(sk)->loss_cwnd = tp->snd_cwnd;
+	tp->snd_ssthresh = half > MIN_CWND ? half : MIN_CWND;
+}
+
+SEC("struct_ops/dctcp_set_state")
+void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state)
+{
+	if (new_state == TCP_CA_Recovery &&
+	    new_state != BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state))
+		react_to_loss(sk);
+}
+
+static __always_inline void echo(struct sock *sk, bool ce)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (ce)
+		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+	else
+		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+}
+
+/*
+ * Section 3.2: when the CE state changes, a delayed ACK goes out at once with the old state, so that
+ * every ACK speaks for packets of one state only.
+ */
+static __always_inline void receive(struct sock *sk, bool ce)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct dctcp *ca = state_of(sk);
+
+	if (ca->ce_state != ce) {
+		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
+			echo(sk, ca->ce_state);
+			bpf_tcp_send_ack(sk, ca->prior_rcv_nxt);
+		}
+		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+	ca->prior_rcv_nxt = tcp_sk(sk)->rcv_nxt;
+	ca->ce_state = ce;
+	echo(sk, ce);
+}
+
+SEC("struct_ops/dctcp_cwnd_event")
+void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_ECN_IS_CE)
+		receive(sk, true);
+	else if (event == CA_EVENT_ECN_NO_CE)
+		receive(sk, false);
+	else if (event == CA_EVENT_LOSS)
+		react_to_loss(sk);
+}
+
+SEC("struct_ops/dctcp_cong_avoid")
+void BPF_PROG(dctcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	tcp_reno_cong_avoid(sk, ack, acked);
+}
+
+SEC("struct_ops/dctcp_undo_cwnd")
+__u32 BPF_PROG(dctcp_undo_cwnd, struct sock *sk)
+{
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd, loss_cwnd = state_of(sk)->loss_cwnd;
+
+	return cwnd > loss_cwnd ? cwnd : loss_cwnd;
+}
+
+char LICENSE[] SEC("license") = "GPL";
+
+SEC(".struct_ops")
+struct tcp_congestion_ops dctcp_ops = {
+	.init = (void *)dctcp_init,
+	.ssthresh = (void *)dctcp_ssthresh,
+	.cong_avoid = (void *)dctcp_cong_avoid,
+	.set_state = (void *)dctcp_set_state,
+	.cwnd_event = (void *)dctcp_cwnd_event,
+	.in_ack_event = (void *)dctcp_in_ack_event,
+	.undo_cwnd = (void *)dctcp_undo_cwnd,
+	.flags = TCP_CONG_NEEDS_ECN,
+	.name = DCGYM_CC_PLACEHOLDER,
+};
