@@ -1,0 +1,136 @@
+"""The contract that every environment of dcgym keeps, as checks anyone may run on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "check_close_twice",
+    "check_contract",
+    "check_info",
+    "check_no_constant_observation",
+    "check_no_shared_memory",
+    "check_reset_starts_anew",
+    "check_spaces",
+    "check_steps",
+]
+
+MakeEnv = Callable[[], gym.Env[Any, Any]]
+STEPS = 20
+INFO_TIMES = ("interval_us", "action_latency_us", "observation_age_us", "deadline_overrun_us")
+
+
+def check_contract(make_env: MakeEnv, steps: int = STEPS) -> None:
+    """Run every check, each on an environment of its own; raises AssertionError on the first.
+
+    Args:
+        make_env: Makes the environment, under load, new at each call.
+        steps: Steps of each episode.
+    """
+    checks: tuple[Callable[[gym.Env[Any, Any], int], None], ...] = (
+        check_spaces,
+        check_steps,
+        check_info,
+        check_no_shared_memory,
+        check_no_constant_observation,
+        check_reset_starts_anew,
+    )
+    for check in checks:
+        env = make_env()
+        try:
+            check(env, steps)
+        finally:
+            env.close()
+    check_close_twice(make_env())
+
+
+def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """Both spaces are bounded float32 boxes, known before anything runs."""
+    for name, space in (("observation", env.observation_space), ("action", env.action_space)):
+        assert isinstance(space, gym.spaces.Box), f"{name} space is {space}, not a Box"
+        assert space.dtype == np.float32, f"{name} space has dtype {space.dtype}"
+        assert space.is_bounded(), f"{name} space is not bounded: {space}"
+
+
+def check_steps(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """Every observation lies in the space and every reward is a finite float."""
+    observation, _ = env.reset(seed=1)
+    assert env.observation_space.contains(observation), f"reset: {observation}"
+    for action in _actions(env, steps):
+        observation, reward, terminated, truncated, _ = env.step(action)
+        assert env.observation_space.contains(observation), f"step: {observation}"
+        assert isinstance(reward, float) and np.isfinite(reward), f"reward {reward!r}"
+        assert type(terminated) is bool and type(truncated) is bool
+        if terminated or truncated:
+            env.reset()
+
+
+def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """Reward terms add up to the reward; the times are there and not negative."""
+    env.reset(seed=2)
+    for action in _actions(env, steps):
+        _, reward, terminated, truncated, info = env.step(action)
+        total = sum(info["reward_terms"].values())
+        assert np.isclose(total, reward), f"terms add up to {total}, reward is {reward}"
+        for name in INFO_TIMES:
+            assert np.isfinite(info[name]) and info[name] >= 0, f"{name} is {info[name]}"
+        assert info["metrics"], "no metrics"
+        if terminated or truncated:
+            env.reset()
+
+
+def check_no_shared_memory(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """An observation that was handed out never changes afterwards."""
+    observation, _ = env.reset(seed=3)
+    handed_out = [(observation, observation.copy())]
+    for action in _actions(env, steps):
+        observation, _, terminated, truncated, _ = env.step(action)
+        for older, _ in handed_out:
+            assert not np.shares_memory(older, observation), "observations share memory"
+        handed_out.append((observation, observation.copy()))
+        if terminated or truncated:
+            env.reset()
+    for older, copy in handed_out:
+        np.testing.assert_array_equal(older, copy)
+
+
+def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """Under load and a constant action the measured part of the observation changes."""
+    observation, _ = env.reset(seed=4)
+    action = env.action_space.high  # type: ignore[attr-defined]
+    measured = slice(0, -int(np.prod(env.action_space.shape or (1,))))
+    seen = [observation[measured]]
+    for _ in range(steps):
+        observation, _, terminated, truncated, _ = env.step(action)
+        seen.append(observation[measured])
+        if terminated or truncated:
+            break
+    assert np.ptp(np.stack(seen), axis=0).max() > 0, "the observation never changes under load"
+
+
+def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """After a loaded episode `reset` shows none of its drops, in an observation of the same shape."""
+    first, _ = env.reset(seed=5)
+    for _ in range(steps):
+        *_, terminated, truncated, _ = env.step(env.action_space.high)  # type: ignore[attr-defined]
+        if terminated or truncated:
+            break
+    again, info = env.reset(seed=5)
+    assert again.shape == first.shape
+    assert info["metrics"]["drops"] == 0, f"drops leaked: {info['metrics']}"
+
+
+def check_close_twice(env: gym.Env[Any, Any]) -> None:
+    """`close` works before `reset`, and twice."""
+    env.close()
+    env.close()
+
+
+def _actions(env: gym.Env[Any, Any], steps: int) -> list[npt.NDArray[np.float32]]:
+    env.action_space.seed(0)
+    return [env.action_space.sample() for _ in range(steps)]

@@ -1,0 +1,268 @@
+"""A test double of a network: deterministic fluid flows in virtual time.
+
+This is no simulator, and no result of it says anything about a real network: packets do not
+exist, queues do not delay delivery, acknowledgements are free, and TCP is an additive-increase,
+multiplicative-decrease rate whatever congestion control is asked for (marking, where on, halves
+instead of waiting for loss). It obeys the `Backend` protocol, is cheap, and reacts in the right
+direction, which is what tests of environments, rewards and policies need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backend import Snapshot
+from dcgym.errors import BackendError
+from dcgym.monitors import HOST, PORT
+from dcgym.topologies import Topology, make_topology
+from dcgym.traffic import Plan
+
+__all__ = ["FakeBackend"]
+
+FloatArray = npt.NDArray[np.float64]
+
+TICK_NS = 5_000_000
+PACKET_BYTES = 1500
+BASE_RTT_NS = 1_000_000
+# TCP in this model: share of the interface rate gained per second, and kept after a loss.
+GROWTH_PER_S = 1.0
+KEPT_AFTER_LOSS = 0.7
+START_TIME_NS = 1_000_000_000
+
+
+class FakeBackend:
+    """Fluid flows over a topology, one rate a flow, one fluid queue a switch port."""
+
+    name = "fake"
+
+    def __init__(
+        self, topology: Topology | None = None, fail_at_step: int | None = None
+    ) -> None:
+        """Prepare a network; nothing runs before `start`.
+
+        Args:
+            topology: The network; a dumbbell of 4 hosts if None.
+            fail_at_step: The wait of this number (from 1) raises BackendError, as if it died.
+        """
+        self.topology = topology if topology is not None else make_topology("dumbbell")
+        self.is_running = False
+        self._fail_at_step = fail_at_step
+        self._waits = 0
+        self._now_ns = START_TIME_NS
+        self._sequence = 0
+        ports = self.topology.switch_ports
+        self._rates_bps = np.array([port.rate_bps for port in ports], np.float64)
+        self._limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
+        self._marks_bytes = np.array([port.mark_bytes or np.inf for port in ports], np.float64)
+        self._host_rates_bps = np.array(
+            [port.rate_bps for port in self.topology.host_ports], np.float64
+        )
+        self._caps_bps = self._host_rates_bps.copy()
+
+    def start(self) -> None:
+        """Begin to run."""
+        self.is_running = True
+
+    def reset(
+        self,
+        plan: Plan,
+        *,
+        congestion_control: dict[str, str],
+        marking: bool,
+        seed: int | None = None,
+    ) -> Snapshot:
+        """Forget the last episode and start the plan."""
+        self._require_running()
+        self.congestion_control = dict(congestion_control)
+        self._has_marking = marking
+        self._begin_ns = self._now_ns
+        self._read_flows(plan, seed)
+        n_ports, n_hosts = len(self._rates_bps), len(self._host_rates_bps)
+        self._queues = np.zeros(n_ports)
+        self._peaks = np.zeros(n_ports)
+        self._ports = {name: np.zeros(n_ports) for name in PORT.names or ()}
+        self._hosts = {name: np.zeros(n_hosts) for name in HOST.names or ()}
+        self._matrix = np.zeros((n_ports, n_hosts))
+        self._caps_bps = self._host_rates_bps.copy()
+        return self.snapshot()
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
+        """Limit each host from now on."""
+        self._require_running()
+        self._caps_bps = rates_bps.astype(np.float64)
+        return self._now_ns
+
+    def wait_until(self, deadline_ns: int) -> int:
+        """Let the fluid run to the deadline, at once."""
+        self._require_running()
+        self._waits += 1
+        if self._waits == self._fail_at_step:
+            self.is_running = False
+            raise BackendError("the fake network died, as it was told to")
+        while self._now_ns < deadline_ns:
+            tick_ns = min(TICK_NS, deadline_ns - self._now_ns)
+            self._advance(tick_ns / 1e9)
+            self._now_ns += tick_ns
+        return 0
+
+    def snapshot(self) -> Snapshot:
+        """Read the state, and begin a new interval for the peak queues."""
+        self._require_running()
+        self._sequence += 2
+        ports = _pack(self._ports, PORT)
+        ports["backlog_bytes"] = self._queues
+        ports["peak_bytes"] = self._peaks
+        self._peaks = self._queues.copy()
+        hosts = _pack(self._hosts, HOST)
+        hosts["rate_bps"] = self._caps_bps
+        return Snapshot(self._now_ns, self._sequence, ports, hosts, self._matrix.copy())
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass that no action asked for, as a learner's update does."""
+        self._now_ns += round(seconds * 1e9)
+
+    def finished(self) -> bool:
+        """Tell whether every flow has sent its bytes or reached its end."""
+        return bool(self._is_done().all())
+
+    def flow_records(self) -> npt.NDArray[Any]:
+        """Return no records: this network has none."""
+        return np.empty(0, [("id", "<u8"), ("start_ns", "<u8"), ("end_ns", "<u8")])
+
+    def fidelity(self) -> dict[str, Any]:
+        """Say that nothing here may be taken for a result."""
+        return {"status": "invalid", "reasons": ["test double, not a network"]}
+
+    def close(self) -> None:
+        """Stop; a second call does nothing."""
+        self.is_running = False
+
+    def _require_running(self) -> None:
+        if not self.is_running:
+            raise BackendError("the fake network is not running")
+
+    def _read_flows(self, plan: Plan, seed: int | None) -> None:
+        flows = plan.flows
+        index = {host.name: host.index for host in self.topology.hosts}
+        self._sources = np.array([index[flow.src] for flow in flows], np.int64)
+        self._sinks = np.array([index[flow.dst] for flow in flows], np.int64)
+        self._starts_ns = np.array([flow.start_ns for flow in flows], np.float64)
+        durations = [np.inf if f.duration_ns is None else f.duration_ns for f in flows]
+        self._ends_ns = self._starts_ns + np.array(durations, np.float64)
+        self._left_bytes = np.array(
+            [np.inf if f.size_bytes is None or not f.repetitions else f.size_bytes for f in flows],
+            np.float64,
+        )
+        self._is_udp = np.array([flow.transport == "udp" for flow in flows], bool)
+        self._asked_bps = np.array([flow.rate_bps or np.inf for flow in flows], np.float64)
+        interface_bps = self._host_rates_bps[self._sources]
+        start_share = 0.1 + 0.05 * np.random.default_rng(seed).random(len(flows))
+        self._tcp_bps = start_share * interface_bps
+        self._paths = np.array(
+            [self._path(flow.src, flow.dst) for flow in flows], np.float64
+        ).reshape(len(flows), len(self._rates_bps))
+        self._goodput_bps = np.zeros(len(flows))
+
+    def _path(self, source: str, sink: str) -> FloatArray:
+        """Return the fraction of a flow that each switch port carries (even over equal costs)."""
+        columns = {(p.node, p.number): i for i, p in enumerate(self.topology.switch_ports)}
+        fractions = np.zeros(len(columns))
+        frontier = {self.topology.ports(source)[0].peer: 1.0}
+        while frontier:
+            node, amount = frontier.popitem()
+            hops = self.topology.next_hops(node, sink)
+            by_number = {port.number: port for port in self.topology.ports(node)}
+            for number in hops:
+                fractions[columns[node, number]] += amount / len(hops)
+                peer = by_number[number].peer
+                if peer != sink:
+                    frontier[peer] = frontier.get(peer, 0.0) + amount / len(hops)
+        return fractions
+
+    def _is_done(self) -> npt.NDArray[np.bool_]:
+        elapsed_ns = self._now_ns - self._begin_ns
+        return (self._left_bytes <= 0) | (elapsed_ns >= self._ends_ns)
+
+    def _offered_bps(self) -> FloatArray:
+        is_active = (self._now_ns - self._begin_ns >= self._starts_ns) & ~self._is_done()
+        wanted = np.where(self._is_udp, self._asked_bps, np.minimum(self._tcp_bps, self._asked_bps))
+        wanted = np.where(is_active, wanted, 0.0)
+        by_host = np.bincount(self._sources, wanted, len(self._caps_bps))
+        scale = np.minimum(1.0, self._caps_bps / np.maximum(by_host, 1.0))
+        return wanted * scale[self._sources]
+
+    def _advance(self, seconds: float) -> None:
+        offered_bps = self._offered_bps()
+        arriving = offered_bps @ self._paths * seconds / 8
+        service = self._rates_bps * seconds / 8
+        sent = np.minimum(self._queues + arriving, service)
+        queued = self._queues + arriving - sent
+        lost = np.maximum(queued - self._limits_bytes, 0.0)
+        self._queues = np.minimum(queued, self._limits_bytes)
+        self._peaks = np.maximum(self._peaks, self._queues)
+        marked = np.where(self._queues > self._marks_bytes, sent, 0.0) * self._has_marking
+        self._count_ports(arriving, sent, lost, marked, offered_bps * seconds / 8)
+        squeeze = service / np.maximum(arriving, service)
+        used = self._paths > 0
+        delivered_bps = offered_bps * np.where(used, squeeze, 1.0).min(axis=1, initial=1.0)
+        self._count_hosts(offered_bps, delivered_bps, seconds)
+        is_hit = (used & ((lost > 0) | (marked > 0))).any(axis=1)
+        self._adapt(is_hit, seconds)
+
+    def _count_ports(
+        self,
+        arriving: FloatArray,
+        sent: FloatArray,
+        lost: FloatArray,
+        marked: FloatArray,
+        by_flow_bytes: FloatArray,
+    ) -> None:
+        ports = self._ports
+        ports["tx_bytes"] += sent
+        ports["rx_bytes"] += arriving
+        for name, amount in (("tx_packets", sent), ("rx_packets", arriving)):
+            ports[name] += amount / PACKET_BYTES
+        for name, amount in (("drops", lost), ("marks", marked)):
+            ports[name] += amount / PACKET_BYTES
+        ports["overlimits"] += np.where(self._queues > 0, sent, 0.0) / PACKET_BYTES
+        carried = self._paths * by_flow_bytes[:, None]
+        np.add.at(self._matrix.T, self._sources, carried)
+
+    def _count_hosts(
+        self, offered_bps: FloatArray, delivered_bps: FloatArray, seconds: float
+    ) -> None:
+        hosts, n_hosts = self._hosts, len(self._caps_bps)
+        delivered = np.minimum(delivered_bps * seconds / 8, self._left_bytes)
+        self._left_bytes = self._left_bytes - delivered
+        hosts["tx_bytes"] += np.bincount(self._sources, delivered, n_hosts)
+        hosts["rx_bytes"] += np.bincount(self._sinks, delivered, n_hosts)
+        lost_packets = (offered_bps - delivered_bps) * seconds / 8 / PACKET_BYTES
+        is_full = (self._queues >= self._limits_bytes) @ self._paths.T > 0
+        hosts["retransmits"] += np.bincount(
+            self._sources, np.where(is_full & ~self._is_udp, lost_packets, 0.0), n_hosts
+        )
+        wait_ns = (self._queues * 8e9 / self._rates_bps) @ self._paths.T
+        rtt_ns = np.where(offered_bps > 0, BASE_RTT_NS + wait_ns, 0.0)
+        flows = np.bincount(self._sources, offered_bps > 0, n_hosts)
+        sums = np.bincount(self._sources, rtt_ns, n_hosts)
+        hosts["active_flows"] = flows
+        hosts["srtt_ns"] = sums / np.maximum(flows, 1)
+        hosts["min_rtt_ns"] = np.where(flows > 0, BASE_RTT_NS, 0.0)
+        hosts["rtt_sum_ns"] += sums
+        hosts["rtt_samples"] += flows
+
+    def _adapt(self, is_hit: npt.NDArray[np.bool_], seconds: float) -> None:
+        interface_bps = self._host_rates_bps[self._sources]
+        grown = self._tcp_bps + GROWTH_PER_S * interface_bps * seconds
+        rate_bps = np.where(is_hit, self._tcp_bps * KEPT_AFTER_LOSS, grown)
+        self._tcp_bps = np.clip(rate_bps, 0.01 * interface_bps, interface_bps)
+
+
+def _pack(columns: dict[str, FloatArray], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    rows = np.zeros(len(next(iter(columns.values()))), dtype)
+    for name, values in columns.items():
+        rows[name] = values.astype(np.uint64)
+    return rows

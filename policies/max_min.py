@@ -1,0 +1,77 @@
+"""Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["fair_shares", "max_min_rates"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def fair_shares(topology: Any, plan: Any, headroom: float) -> FloatArray:
+    """Return each host's share of its interface rate under max-min fairness between flows.
+
+    Args:
+        topology: The network; flows split evenly over equal-cost paths.
+        plan: The flows, all taken as active.
+        headroom: Part of every sender's rate that is left unused.
+    """
+    ports = [*topology.host_ports, *topology.switch_ports]
+    columns = {(port.node, port.number): index for index, port in enumerate(ports)}
+    capacities_bps = np.array([port.rate_bps for port in ports], np.float64)
+    usage = np.zeros((len(plan.flows), len(ports)))
+    for row, flow in zip(usage, plan.flows, strict=True):
+        _add_path(topology, columns, flow.src, flow.dst, row)
+    rates_bps = max_min_rates(usage, capacities_bps)
+    shares = np.zeros(len(topology.hosts))
+    index = {host.name: host.index for host in topology.hosts}
+    for flow, rate_bps in zip(plan.flows, rates_bps, strict=True):
+        host = index[flow.src]
+        shares[host] += rate_bps / topology.host_ports[host].rate_bps
+    return np.where(shares > 0, shares * (1 - headroom), 1.0)
+
+
+def max_min_rates(usage: FloatArray, capacities: FloatArray) -> FloatArray:
+    """Return max-min fair rates.
+
+    Args:
+        usage: Flows by links: the fraction of a flow's rate that a link carries.
+        capacities: Capacity of each link.
+
+    Returns:
+        Rate of each flow, in the unit of the capacities.
+    """
+    rates = np.zeros(len(usage))
+    is_open = usage.any(axis=1)
+    left = capacities.astype(np.float64).copy()
+    while is_open.any():
+        load = usage[is_open].sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(load > 0, left / load, np.inf)
+        step = room.min()
+        rates[is_open] += step
+        left = np.maximum(left - step * load, 0.0)
+        is_full = (load > 0) & (room <= step * (1 + 1e-9))
+        is_open &= ~(usage[:, is_full] > 0).any(axis=1)
+    return rates
+
+
+def _add_path(
+    topology: Any, columns: dict[tuple[str, int], int], source: str, sink: str, row: FloatArray
+) -> None:
+    first = topology.ports(source)[0]
+    row[columns[source, first.number]] += 1.0
+    frontier = {first.peer: 1.0}
+    while frontier:
+        node, amount = frontier.popitem()
+        if node == sink:
+            continue
+        hops = topology.next_hops(node, sink)
+        peers = {port.number: port.peer for port in topology.ports(node)}
+        for number in hops:
+            row[columns[node, number]] += amount / len(hops)
+            frontier[peers[number]] = frontier.get(peers[number], 0.0) + amount / len(hops)

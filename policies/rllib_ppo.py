@@ -1,0 +1,219 @@
+"""PPO through Ray RLlib (new API stack), with several environments side by side.
+
+An environment mostly waits for real time to pass, so each runner process asks for a tenth of a
+core. The hyper-parameters differ from the thesis on purpose: its batch of 1000 steps and step
+size of 1e-5 need a million steps, these are meant for about ten thousand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_int
+from dcgym.errors import MissingDependency
+from dcgym.policies.base import Action, task_of
+from dcgym.policies.registry import CHECKPOINT_FILE
+from dcgym.policies.training import (
+    ProgressCallback,
+    TrainingClock,
+    build_env,
+    write_note,
+)
+
+__all__ = ["PpoPolicy", "load", "train"]
+
+MODULE_FOLDER = "module"
+ALGORITHM_FOLDER = "algorithm"
+ENV_NAME = "dcgym_congestion_control"
+CPUS_PER_RUNNER = 0.1
+STEPS_PER_RUNNER = 64
+OBJECT_STORE_BYTES = 200_000_000
+
+
+class PpoPolicy:
+    """The trained network, without Ray: the mean action of the learned distribution."""
+
+    name = "ppo"
+
+    def __init__(
+        self, module: Any, low: npt.NDArray[np.float32], high: npt.NDArray[np.float32]
+    ) -> None:
+        """Wrap a module whose outputs are actions scaled to -1..1.
+
+        Args:
+            module: The RLModule.
+            low: Lower end of the action space.
+            high: Upper end of the action space.
+        """
+        self._module = module
+        self._low, self._high = low, high
+
+    def env_overrides(self) -> dict[str, Any]:
+        """Ask for nothing special."""
+        return {}
+
+    def bind(self, env: Any) -> PpoPolicy:
+        """Check that the environment takes this policy's actions; returns the policy."""
+        shape = task_of(env).action_space.shape
+        if shape != self._low.shape:
+            raise ValueError(f"the policy acts in shape {self._low.shape}, the env in {shape}")
+        return self
+
+    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+        """Return the mean action."""
+        import torch
+
+        with torch.no_grad():
+            batch = {"obs": torch.as_tensor(observation, dtype=torch.float32)[None]}
+            outputs = self._module.forward_inference(batch)["action_dist_inputs"][0]
+        unit = np.clip(outputs[: self._low.size].numpy(), -1, 1).reshape(self._low.shape)
+        action: Action = (self._low + (unit + 1) / 2 * (self._high - self._low)).astype(np.float32)
+        return np.clip(action, self._low, self._high)
+
+
+def train(
+    env_config: Mapping[str, Any],
+    steps: int,
+    seed: int,
+    out_dir: str | Path,
+    progress: ProgressCallback | None = None,
+    *,
+    n_envs: int = 4,
+    budget_s: float | None = None,
+) -> Path:
+    """Train and save.
+
+    Args:
+        env_config: Arguments of `make_env`.
+        steps: Environment steps, of all environments together.
+        seed: Seed of the learner and of the environments.
+        out_dir: Folder of the checkpoint; made if it is missing.
+        progress: Called after every update.
+        n_envs: Environments side by side, each in a process of its own.
+        budget_s: Wall-clock seconds after which training ends early.
+
+    Returns:
+        The checkpoint folder, for `load_policy`.
+    """
+    check_int("n_envs", n_envs, 1)
+    ray = _import_ray()
+    clock = TrainingClock(steps, budget_s, progress)
+    folder = Path(out_dir).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    owns_ray = not ray.is_initialized()
+    if owns_ray:
+        ray.init(
+            # As many as the runners ask for: on one core Ray would wait for ever.
+            num_cpus=max(2, os.cpu_count() or 1, round(n_envs * CPUS_PER_RUNNER) + 1),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=OBJECT_STORE_BYTES,
+        )
+    try:
+        algorithm = _configure(env_config, seed, n_envs).build_algo()
+        try:
+            _run(algorithm, clock)
+        finally:
+            # Also on Ctrl-C: what was learned so far is kept.
+            _save(algorithm, folder, seed, clock)
+            algorithm.stop()
+    finally:
+        if owns_ray:
+            ray.shutdown()
+    return folder
+
+
+def load(path: str | Path) -> PpoPolicy:
+    """Load the policy of a checkpoint folder; starts no Ray."""
+    _import_ray()
+    from ray.rllib.core.rl_module.rl_module import RLModule
+
+    folder = Path(path).resolve()
+    note = json.loads((folder / CHECKPOINT_FILE).read_text(encoding="utf-8"))
+    module = RLModule.from_checkpoint(str(folder / MODULE_FOLDER))
+    module.eval()
+    low, high = (np.array(note[name], np.float32) for name in ("low", "high"))
+    return PpoPolicy(module, low, high)
+
+
+def _import_ray() -> Any:
+    # Ray's usage report calls a server of its makers: not from a benchmark, unless asked for.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        import torch  # noqa: F401
+        from ray.rllib.algorithms.ppo import PPOConfig  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency("ray[rllib]", "rllib") from error
+    return ray
+
+
+def _configure(env_config: Mapping[str, Any], seed: int, n_envs: int) -> Any:
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+    from ray.tune.registry import register_env
+
+    register_env(ENV_NAME, build_env)
+    return (
+        PPOConfig()
+        .environment(ENV_NAME, env_config=dict(env_config))
+        .framework("torch")
+        .env_runners(
+            num_env_runners=n_envs,
+            num_cpus_per_env_runner=CPUS_PER_RUNNER,
+            rollout_fragment_length=STEPS_PER_RUNNER,
+            create_local_env_runner=True,
+            create_env_on_local_worker=False,
+            sample_timeout_s=120,
+        )
+        .learners(num_learners=0)
+        .training(
+            lr=1e-3,
+            gamma=0.9,
+            lambda_=0.9,
+            train_batch_size_per_learner=STEPS_PER_RUNNER * n_envs,
+            minibatch_size=64,
+            num_epochs=10,
+            clip_param=0.2,
+            use_kl_loss=False,
+            vf_loss_coeff=0.5,
+            vf_clip_param=100.0,
+            entropy_coeff=0.0,
+            grad_clip=0.5,
+        )
+        .rl_module(
+            model_config=DefaultModelConfig(
+                fcnet_hiddens=[64, 64],
+                fcnet_activation="tanh",
+                vf_share_layers=False,
+                free_log_std=True,
+            )
+        )
+        .debugging(seed=seed, log_level="ERROR")
+    )
+
+
+def _run(algorithm: Any, clock: TrainingClock) -> None:
+    while not clock.is_over:
+        runners = algorithm.train()["env_runners"]
+        length = runners.get("episode_len_mean")
+        mean = runners["episode_return_mean"] / length if length else None
+        clock.report(int(runners["num_env_steps_sampled_lifetime"]), mean)
+
+
+def _save(algorithm: Any, folder: Path, seed: int, clock: TrainingClock) -> None:
+    module = algorithm.get_module()
+    module.save_to_path(str(folder / MODULE_FOLDER))
+    algorithm.save_to_path(str(folder / ALGORITHM_FOLDER))
+    space = module.action_space
+    write_note(
+        folder, "ppo", seed, clock.last, low=space.low.tolist(), high=space.high.tolist()
+    )

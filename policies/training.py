@@ -1,0 +1,83 @@
+"""What the learners share: environments from a configuration, progress, and the checkpoint's note."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dcgym.config import check_int, check_positive
+from dcgym.policies.registry import CHECKPOINT_FILE
+
+__all__ = ["Progress", "ProgressCallback", "TrainingClock", "build_env", "write_note"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is.
+
+    Attributes:
+        steps: Environment steps so far, of all environments together.
+        total_steps: Steps asked for.
+        seconds: Wall-clock seconds so far.
+        reward_mean: Mean reward per step of recent episodes; None before the first one ended.
+    """
+
+    steps: int
+    total_steps: int
+    seconds: float
+    reward_mean: float | None
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class TrainingClock:
+    """Counts steps and seconds against their limits."""
+
+    def __init__(
+        self, steps: int, budget_s: float | None, progress: ProgressCallback | None
+    ) -> None:
+        """Begin now.
+
+        Args:
+            steps: Environment steps to train.
+            budget_s: Wall-clock seconds after which training ends early, or None.
+            progress: Called at every report.
+        """
+        self._total_steps = check_int("steps", steps, 1)
+        self._budget_s = None if budget_s is None else check_positive("budget_s", budget_s)
+        self._progress = progress
+        self._begin_s = time.monotonic()
+        self.last = Progress(0, steps, 0.0, None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the steps are done or the budget is spent."""
+        seconds = time.monotonic() - self._begin_s
+        is_spent = self._budget_s is not None and seconds >= self._budget_s
+        return is_spent or self.last.steps >= self._total_steps
+
+    def report(self, steps: int, reward_mean: float | None) -> None:
+        """Note the state of the training and tell the callback."""
+        seconds = time.monotonic() - self._begin_s
+        self.last = Progress(steps, self._total_steps, seconds, reward_mean)
+        if self._progress is not None:
+            self._progress(self.last)
+
+
+def build_env(config: Mapping[str, Any]) -> Any:
+    """Build an environment in whatever process this is called in."""
+    # By name: policies do not depend on environments, only their training needs one.
+    return importlib.import_module("dcgym.factory").make_env(dict(config))
+
+
+def write_note(folder: Path, name: str, seed: int, progress: Progress, **details: Any) -> None:
+    """Write what makes a folder a checkpoint of ours."""
+    note = {"name": name, "seed": seed, "training": asdict(progress), **details}
+    path = folder / CHECKPOINT_FILE
+    path.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
