@@ -147,7 +147,7 @@ void TcpRun::read_some() {
         if (got < 0 && would_block()) break;
         if (got < 0) return end(DCGYM_GENERATOR_FAILED);
         read_bytes_ += static_cast<std::uint64_t>(got);
-        count_rx(read_bytes_);
+        count_in_order(read_bytes_);
     }
     wait_readable();
 }
@@ -158,6 +158,11 @@ void TcpRun::received_all() {
     end(complete ? DCGYM_GENERATOR_FINISHED : DCGYM_GENERATOR_FAILED);
 }
 
+void TcpRun::count_in_order(std::uint64_t total_bytes) {
+    in_order_bytes_ = std::max(in_order_bytes_, total_bytes);
+    count_rx(in_order_bytes_);
+}
+
 void TcpRun::count_rx(std::uint64_t total_bytes) {
     if (total_bytes <= counted_rx_bytes_) return;
     sink().rx_bytes += total_bytes - counted_rx_bytes_;
@@ -166,16 +171,21 @@ void TcpRun::count_rx(std::uint64_t total_bytes) {
 
 void TcpRun::sample() {
     if (sender_.is_open()) sample_sender();
-    if (receiver_.is_open()) count_rx(sample_tcp(receiver_.native_handle()).received_bytes);
+    if (receiver_.is_open()) {
+        count_in_order(sample_tcp(receiver_.native_handle()).received_bytes);
+    }
 }
 
 void TcpRun::sample_sender() {
     const TcpSample now = sample_tcp(sender_.native_handle());
-    const std::uint64_t acked = std::min(now.acked_bytes, written_bytes_);
-    if (acked > counted_tx_bytes_) {
-        source().tx_bytes += acked - counted_tx_bytes_;
-        counted_tx_bytes_ = acked;
+    // What waits behind a hole has arrived too: without it the counters would stand still during
+    // each loss recovery and leap afterwards.
+    const std::uint64_t arrived = std::min(now.acked_bytes + now.sacked_bytes, written_bytes_);
+    if (arrived > counted_tx_bytes_) {
+        source().tx_bytes += arrived - counted_tx_bytes_;
+        counted_tx_bytes_ = arrived;
     }
+    count_rx(arrived);
     if (now.retransmits > retransmits_) {
         source().retransmits += now.retransmits - retransmits_;
         retransmits_ = now.retransmits;

@@ -23,7 +23,7 @@ class TcpRun final : public Run, public Accepts {
     using Descriptor = asio::posix::stream_descriptor;
 
     void close() override;
-    std::uint64_t delivered_bytes() const override { return counted_rx_bytes_; }
+    std::uint64_t delivered_bytes() const override { return in_order_bytes_; }
 
     std::shared_ptr<TcpRun> self();
     void set_sender_options(int fd);
@@ -37,6 +37,7 @@ class TcpRun final : public Run, public Accepts {
     void received_all();
     void arm_deadline();
     std::uint64_t remaining_bytes() const;
+    void count_in_order(std::uint64_t total_bytes);
     void count_rx(std::uint64_t total_bytes);
     void sample_sender();
 
@@ -46,6 +47,7 @@ class TcpRun final : public Run, public Accepts {
     asio::steady_timer deadline_;
     std::uint64_t written_bytes_ = 0;
     std::uint64_t read_bytes_ = 0;
+    std::uint64_t in_order_bytes_ = 0;
     std::uint64_t counted_tx_bytes_ = 0; /* what the hosts' counters already hold */
     std::uint64_t counted_rx_bytes_ = 0;
 };

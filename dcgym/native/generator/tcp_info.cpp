@@ -23,6 +23,7 @@ TcpSample sample_tcp(int fd) {
     TcpSample sample;
     // The kernel counts the SYN of an active open as an acknowledged byte, and a FIN as a byte.
     if (info.tcpi_bytes_acked > 0) sample.acked_bytes = info.tcpi_bytes_acked - 1;
+    sample.sacked_bytes = std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss;
     sample.received_bytes = info.tcpi_bytes_received;
     if (info.tcpi_state == kCloseWait && sample.received_bytes > 0) sample.received_bytes -= 1;
     sample.retransmits = info.tcpi_total_retrans;

@@ -46,8 +46,8 @@ struct dcgym_generator_header {
 
 /* Cumulative over the life of the generator, except where it says "now". */
 struct dcgym_generator_host {
-    uint64_t tx_bytes; /* application bytes: acknowledged (TCP), sent (UDP) */
-    uint64_t rx_bytes; /* application bytes received */
+    uint64_t tx_bytes; /* application bytes: (selectively) acknowledged (TCP), sent (UDP) */
+    uint64_t rx_bytes; /* application bytes received, out of order too */
     uint64_t retransmits;
     uint64_t srtt_ns;    /* now: mean over the host's sending TCP flows, 0 without any */
     uint64_t min_rtt_ns; /* now: least over the host's sending TCP flows, 0 without any */
@@ -66,7 +66,7 @@ struct dcgym_generator_record {
     uint64_t planned_start_ns; /* CLOCK_MONOTONIC, as are the next two */
     uint64_t start_ns;
     uint64_t end_ns;
-    uint64_t bytes;   /* application bytes delivered to the receiver */
+    uint64_t bytes;   /* application bytes delivered to the receiver, in order */
     uint64_t srtt_ns; /* smoothed RTT when the flow ended, 0 if never measured */
     uint64_t min_rtt_ns;
     uint64_t retransmits;

@@ -1,0 +1,9 @@
+"""Traffic: seeded plans of flows, and the generator that carries them out."""
+
+if __name__ != "dcgym.traffic":
+    raise ImportError("import this package as dcgym.traffic")
+
+from dcgym.traffic.plan import Flow, Plan
+from dcgym.traffic.registry import PLANS, make_plan
+
+__all__ = ["PLANS", "Flow", "Plan", "make_plan"]
