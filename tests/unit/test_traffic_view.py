@@ -1,0 +1,99 @@
+"""The NumPy view of the generator's memory against the layout the executable reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.traffic.generator import generator_path
+from dcgym.traffic.view import (
+    HEADER_DTYPE,
+    HOST_DTYPE,
+    MAGIC,
+    RECORD_DTYPE,
+    VERSION,
+    GeneratorView,
+    block_bytes,
+)
+
+CAPACITY = 4
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    made = os.memfd_create("test")
+    os.ftruncate(made, block_bytes(2, CAPACITY))
+    yield made
+    os.close(made)
+
+
+def write_header(fd: int, **changes: int) -> None:
+    header = np.zeros(1, HEADER_DTYPE)
+    defaults = {"magic": MAGIC, "version": VERSION, "n_hosts": 2, "record_capacity": CAPACITY}
+    for name, value in {**defaults, **changes}.items():
+        header[name] = value
+    os.pwrite(fd, header.tobytes(), 0)
+
+
+def write_record(fd: int, number: int) -> None:
+    record = np.zeros(1, RECORD_DTYPE)
+    record["id"] = number
+    os.pwrite(fd, record.tobytes(), block_bytes(2, number % CAPACITY))
+
+
+@pytest.mark.native
+def test_layout_equals_the_c_header() -> None:
+    try:
+        path = generator_path()
+    except FeatureNotSupported as error:
+        pytest.skip(str(error))
+    layout = json.loads(subprocess.check_output([str(path), "--layout"]))
+    assert (layout["magic"], layout["version"]) == (MAGIC, VERSION)
+    for name, dtype in (("header", HEADER_DTYPE), ("host", HOST_DTYPE), ("record", RECORD_DTYPE)):
+        assert layout[name]["size"] == dtype.itemsize
+        offsets = {field: [dtype.fields[field][1], 8] for field in dtype.names or ()}
+        assert layout[name]["fields"] == offsets
+
+
+def test_another_layout_is_refused(fd: int) -> None:
+    with pytest.raises(BackendError, match="another layout"):
+        GeneratorView(fd)
+    write_header(fd, version=VERSION + 1)
+    with pytest.raises(BackendError, match="another layout"):
+        GeneratorView(fd)
+
+
+def test_records_of_the_current_plan_only(fd: int) -> None:
+    for number in range(3):
+        write_record(fd, number)
+    write_header(fd, record_count=3, record_base=1)
+    assert GeneratorView(fd).records()["id"].tolist() == [1, 2]
+
+
+def test_an_overrun_ring_keeps_the_newest_records(fd: int) -> None:
+    for number in range(10):
+        write_record(fd, number)
+    write_header(fd, record_count=10)
+    # The oldest slot may be under the writer's hand.
+    assert GeneratorView(fd).records()["id"].tolist() == [7, 8, 9]
+
+
+def test_a_writer_that_died_while_writing_is_an_error(fd: int) -> None:
+    write_header(fd, sequence=3)
+    with pytest.raises(BackendError, match="died"):
+        GeneratorView(fd).read()
+
+
+def test_close_keeps_earlier_copies(fd: int) -> None:
+    write_header(fd, sequence=2, flows_active=5)
+    view = GeneratorView(fd)
+    header, hosts = view.read()
+    view.close()
+    assert int(header["flows_active"]) == 5
+    assert len(hosts) == 2
