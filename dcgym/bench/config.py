@@ -10,9 +10,7 @@ from typing import Any
 from dcgym.config import check_positive
 from dcgym.errors import ConfigError, suggest
 
-__all__ = ["LEARNERS", "QUICK_ENV", "QuickConfig"]
-
-LEARNERS = ("ppo", "ddpg")
+__all__ = ["QUICK_ENV", "QuickConfig"]
 
 # 10 Mbit/s and 400 KB are the setting of the congestion-control study that the suite starts from.
 QUICK_ENV: Mapping[str, Any] = {
@@ -55,11 +53,13 @@ class QuickConfig:
         for name in ("seeds", "episode_s", "train_s", "train_envs", "jobs"):
             check_positive(name, getattr(self, name))
         if not 0 <= self.warmup_s < self.episode_s:
-            raise ConfigError("warmup_s", self.warmup_s, f"0 up to below episode_s={self.episode_s}")
+            raise ConfigError(
+                "warmup_s", self.warmup_s, f"0 up to below episode_s={self.episode_s}"
+            )
         self._check_policies()
 
     def _check_policies(self) -> None:
-        from dcgym.policies import POLICIES
+        from dcgym.policies import LEARNERS, POLICIES
 
         known = sorted({*POLICIES, *LEARNERS})
         if not self.policies:

@@ -31,16 +31,17 @@ STUDENT_T = (
 )
 NORMAL_QUANTILE = 1.960
 
-Columns = Mapping[str, npt.NDArray[np.float64]]
+FloatArray = npt.NDArray[np.float64]
+Columns = Mapping[str, FloatArray]
 
 
-def summarise(columns: Columns, warmup_s: float, capacity_bps: float) -> dict[str, float]:
+def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> dict[str, float]:
     """Reduce the steps of a run to its metrics.
 
     Args:
         columns: One array per quantity, one entry per step; ``time_s`` is the step's end.
         warmup_s: Steps that end before this time are left out.
-        capacity_bps: Rate of the bottleneck, for the utilisation.
+        received_bytes: Bytes of each receiver after the warm-up.
 
     Returns:
         A value for each name in `METRICS`; NaN where nothing was measured.
@@ -48,18 +49,17 @@ def summarise(columns: Columns, warmup_s: float, capacity_bps: float) -> dict[st
     # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
     kept = columns["time_s"] > warmup_s + 1e-5
     steady = {name: values[kept] for name, values in columns.items()}
-    goodput_bps = _mean(steady["goodput_bps"])
     return {
         "reward_mean": _mean(steady["reward"]),
-        "goodput_bps": goodput_bps,
+        "goodput_bps": _mean(steady["goodput_bps"]),
         "queue_bytes_mean": _mean(steady["queue_bytes"]),
         "queue_bytes_p99": _quantile(steady["queue_bytes"], 0.99),
         "rtt_us_p50": _quantile(_measured(steady["rtt_us"]), 0.50),
         "rtt_us_p99": _quantile(_measured(steady["rtt_us"]), 0.99),
         "drops": float(np.sum(steady["drops"])),
         "marks": float(np.sum(steady["marks"])),
-        "jain": _jain(steady),
-        "utilisation": goodput_bps / capacity_bps if capacity_bps > 0 else math.nan,
+        "jain": _jain(received_bytes),
+        "utilisation": _mean(steady["utilisation"]),
     }
 
 
@@ -82,29 +82,23 @@ def interval_95(values: Sequence[float]) -> tuple[float, float]:
     return mean, quantile * float(finite.std(ddof=1)) / math.sqrt(finite.size)
 
 
-def _jain(steady: Columns) -> float:
+def _jain(shares: FloatArray) -> float:
     """Jain's index of the bytes that each receiver got in the whole run.
 
     Steps of 50 ms see a few packets each, so that a mean of their indices says more about packet
     timing than about fairness.
     """
-    names = [name for name in steady if name.startswith("goodput_bps_")]
-    if not names:
-        return _mean(steady["jain"])
-    shares = np.asarray([_mean(steady[name]) for name in names])
-    shares = shares[shares > 0]
-    if shares.size == 0:
-        return math.nan
-    return float(shares.sum() ** 2 / (shares.size * np.square(shares).sum()))
+    squares = float(shares.size * np.square(shares).sum())
+    return float(shares.sum()) ** 2 / squares if squares > 0 else math.nan
 
 
-def _measured(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _measured(values: FloatArray) -> FloatArray:
     return values[values > 0]
 
 
-def _mean(values: npt.NDArray[np.float64]) -> float:
+def _mean(values: FloatArray) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
-def _quantile(values: npt.NDArray[np.float64], q: float) -> float:
+def _quantile(values: FloatArray, q: float) -> float:
     return float(np.quantile(values, q)) if values.size else math.nan

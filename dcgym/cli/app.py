@@ -183,7 +183,7 @@ def draw(
 ) -> None:
     """Draw a topology.
 
-    Example: [bold]dcgym draw fat_tree fat_tree.svg[/bold]
+    Example: [bold]dcgym draw fat-tree fat-tree.svg[/bold]
     """
     from dcgym.topologies import make_topology
 
@@ -213,9 +213,9 @@ def clean(as_json: Json = False) -> None:
 
     Example: [bold]dcgym clean[/bold]
     """
-    from dcgym.cli.clean import clean_dead_runs
+    from dcgym.emulation.registry import clean_dead_runs
 
-    removed = clean_dead_runs()
+    removed = [run.id for run in clean_dead_runs()]
     if as_json:
         _print_json(removed)
     else:

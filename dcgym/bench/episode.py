@@ -1,0 +1,169 @@
+"""One run: a policy on a fresh environment, its steps and its metrics."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.bench.results import machine, write_json
+from dcgym.bench.statistics import summarise
+
+__all__ = ["run_episode"]
+
+ENV_ID = "dcgym/CongestionControl-v0"
+
+FloatArray = npt.NDArray[np.float64]
+Row = dict[str, float]
+Progress = Callable[[float, str], None]
+
+
+def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -> dict[str, Any]:
+    """Run one episode and return its record.
+
+    Args:
+        spec: ``env`` (arguments of the environment), ``policy``, ``seed``, ``steps``,
+            ``interval_s``, ``warmup_s``, ``checkpoint`` (or None), ``training`` (or None) and
+            ``folder`` (or None), where steps, flows and summary are written.
+        progress: Called with the done fraction and a note.
+
+    Raises:
+        ConfigError: Something in the specification is not allowed.
+        BackendError: The emulation died.
+    """
+    from dcgym.factory import make_env
+
+    started = time.monotonic()
+    policy = _make_policy(spec)
+    config = {**spec["env"], **policy.env_overrides()}
+    env = make_env({**config, "max_steps": spec["steps"]})
+    try:
+        policy.bind(env)
+        rows, received_bytes = _roll_out(env, policy, spec, progress)
+        backend = env.unwrapped.backend
+        fidelity, flows = dict(backend.fidelity()), backend.flow_records()
+        backend_name = str(backend.name)
+    finally:
+        env.close()
+    columns = _columns(rows)
+    record = {
+        "env": ENV_ID,
+        "backend": backend_name,
+        "policy": spec["policy"],
+        "seed": spec["seed"],
+        "metrics": summarise(columns, spec["warmup_s"], received_bytes),
+        "fidelity": fidelity,
+        "duration_s": round(time.monotonic() - started, 3),
+        "config": {**config, "steps": spec["steps"], "warmup_s": spec["warmup_s"]},
+        "training": spec.get("training"),
+        "machine": machine(),
+    }
+    if spec.get("folder"):
+        _write(Path(spec["folder"]), record, columns, flows, spec)
+    return record
+
+
+def _make_policy(spec: Mapping[str, Any]) -> Any:
+    from dcgym.policies import load_policy, make_policy
+
+    if spec.get("checkpoint"):
+        return load_policy(spec["checkpoint"])
+    return make_policy(spec["policy"], seed=spec["seed"])
+
+
+def _roll_out(
+    env: Any, policy: Any, spec: Mapping[str, Any], progress: Progress
+) -> tuple[list[Row], FloatArray]:
+    """Run the steps; return them, and the bytes of each receiver after the warm-up."""
+    progress(0.0, "building")
+    observation, info = env.reset(seed=spec["seed"])
+    warmup_steps = round(spec["warmup_s"] / spec["interval_s"])
+    rows: list[Row] = []
+    before = _received_bytes(env)
+    for index in range(spec["steps"]):
+        if index == warmup_steps:
+            before = _received_bytes(env)
+        action = policy.act(observation, info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        rows.append(_row((index + 1) * spec["interval_s"], float(reward), action, info))
+        progress((index + 1) / spec["steps"], "running")
+        if terminated or truncated:
+            break
+    return rows, _received_bytes(env) - before
+
+
+def _received_bytes(env: Any) -> FloatArray:
+    """Read what each destination of the plan has received since the episode began."""
+    inner = env.unwrapped
+    destinations = {flow.dst for flow in inner.plan.flows}
+    chosen = [host.name in destinations for host in inner.topology.hosts]
+    received: FloatArray = inner.backend.snapshot().hosts["rx_bytes"][chosen].astype(np.float64)
+    return received
+
+
+def _row(time_s: float, reward: float, action: Any, info: Mapping[str, Any]) -> Row:
+    """Flatten what a step returned; arrays become one column an entry."""
+    row: Row = {"time_s": time_s, "reward": reward}
+    named = [
+        *info["metrics"].items(),
+        *((f"reward_{name}", value) for name, value in info["reward_terms"].items()),
+        *((name, info[name]) for name in ("action_latency_us", "observation_age_us")),
+        ("deadline_overrun_us", info["deadline_overrun_us"]),
+        ("rate_share", info["rate_shares"]),
+        ("action", action),
+    ]
+    for name, value in named:
+        values = np.asarray(value, dtype=np.float64)
+        if values.ndim == 0:
+            row[name] = float(values)
+        else:
+            row.update({f"{name}_{i}": float(entry) for i, entry in enumerate(values.ravel())})
+    return row
+
+
+def _columns(rows: list[Row]) -> dict[str, FloatArray]:
+    return {name: np.asarray([row.get(name, math.nan) for row in rows]) for name in rows[0]}
+
+
+def _write(
+    folder: Path, record: Mapping[str, Any], columns: Any, flows: Any, spec: Mapping[str, Any]
+) -> None:
+    """Write steps and flows, then the summary, whose presence says that the run is complete."""
+    import polars as pl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(columns).write_parquet(folder / "steps.parquet")
+    names = flows.dtype.names or ()
+    flow_columns = {name: np.ascontiguousarray(flows[name]) for name in names}
+    pl.DataFrame(flow_columns).write_parquet(folder / "flows.parquet")
+    write_json(folder / "summary.json", {**record, "key": spec.get("key")})
+
+
+def main() -> None:
+    """Run the specification on standard input, as a worker of a benchmark."""
+    from dcgym.bench.worker import emit_progress, end_with_parent
+    from dcgym.errors import DcgymError
+
+    spec = json.load(sys.stdin)
+    end_with_parent(spec["parent"])
+    try:
+        run_episode(spec, emit_progress)
+    except (DcgymError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    # Learning libraries leave threads behind that would hold the process for seconds.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

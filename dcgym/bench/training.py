@@ -1,0 +1,92 @@
+"""One training: a learner, its wall-clock budget and its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dcgym.bench.results import write_json
+
+__all__ = ["train_policy"]
+
+# The time ends a training, not the number of steps.
+NO_STEP_LIMIT = 10_000_000
+
+Progress = Callable[[float, str], None]
+
+
+def train_policy(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -> dict[str, Any]:
+    """Train and return a summary with the steps, the seconds and the checkpoint.
+
+    Args:
+        spec: ``env`` (arguments of the environment), ``policy``, ``seed``, ``train_s``, ``envs``
+            and ``folder``.
+        progress: Called with the done fraction and a note.
+
+    Raises:
+        ConfigError: Unknown learner, or a wrong environment.
+        MissingDependency: The learner's library is not installed.
+    """
+    from dcgym.config import check_in
+    from dcgym.policies import LEARNERS
+
+    check_in("policy", spec["policy"], tuple(LEARNERS))
+    learner = import_module(LEARNERS[spec["policy"]])
+    folder = Path(spec["folder"])
+    last: dict[str, int] = {"steps": 0}
+    started = time.monotonic()
+
+    def follow(report: Any) -> None:
+        last["steps"] = int(report.steps)
+        reward = "" if report.reward_mean is None else f", reward {report.reward_mean:.3f}"
+        fraction = min(1.0, (time.monotonic() - started) / spec["train_s"])
+        progress(fraction, f"{report.steps} steps{reward}")
+
+    progress(0.0, "starting")
+    checkpoint = learner.train(
+        spec["env"],
+        NO_STEP_LIMIT,
+        spec["seed"],
+        folder,
+        follow,
+        n_envs=spec["envs"],
+        budget_s=spec["train_s"],
+    )
+    summary = {
+        "policy": spec["policy"],
+        "steps": last["steps"],
+        "seconds": round(time.monotonic() - started, 1),
+        "envs": spec["envs"],
+        "seed": spec["seed"],
+        "checkpoint": str(checkpoint),
+    }
+    write_json(folder / "training.json", {**summary, "key": spec.get("key")})
+    return summary
+
+
+def main() -> None:
+    """Run the specification on standard input, as a worker of a benchmark."""
+    from dcgym.bench.worker import emit_progress, end_with_parent
+    from dcgym.errors import DcgymError
+
+    spec = json.load(sys.stdin)
+    end_with_parent(spec["parent"])
+    try:
+        train_policy(spec, emit_progress)
+    except (DcgymError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Learning libraries leave threads behind that would hold the process for seconds.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

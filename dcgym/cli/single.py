@@ -1,0 +1,100 @@
+"""One episode or one training, from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dcgym.bench.config import QUICK_ENV
+from dcgym.bench.results import prepare_folder
+from dcgym.config import check_positive, load_mapping
+from dcgym.errors import ConfigError
+from dcgym.units import parse_duration
+
+__all__ = ["run_episode", "train_policy"]
+
+
+def run_episode(
+    env: Mapping[str, Any],
+    config: Path | None,
+    policy: str,
+    seed: int,
+    episode_s: float,
+    checkpoint: Path | None,
+    out: Path | None,
+) -> dict[str, Any]:
+    """Run one episode with a progress bar and return its record.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    from dcgym.bench import episode
+
+    check_positive("seconds", episode_s)
+    arguments = {"interval": "50ms", **(_read(config) if config else env)}
+    interval_s = parse_duration(arguments["interval"], "interval") / 1e9
+    if interval_s <= 0:
+        raise ConfigError("interval", arguments["interval"], "more than 0 s for a timed run")
+    if out is not None:
+        prepare_folder(out)
+    spec = {
+        "env": arguments,
+        "policy": policy,
+        "seed": seed,
+        "steps": max(1, round(episode_s / interval_s)),
+        "interval_s": interval_s,
+        "warmup_s": 0.0,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+        "folder": None if out is None else str(out),
+    }
+    with _progress() as progress:
+        task = progress.add_task(policy, total=1.0, note="")
+        return episode.run_episode(
+            spec, lambda done, note: progress.update(task, completed=done, note=note)
+        )
+
+
+def train_policy(
+    policy: str, config: Path | None, out: Path, train_s: float, seed: int
+) -> dict[str, Any]:
+    """Train one policy with a progress bar and return its summary.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    from dcgym.bench import training
+
+    check_positive("seconds", train_s)
+    prepare_folder(out)
+    spec = {
+        "env": _read(config) if config else dict(QUICK_ENV),
+        "policy": policy,
+        "seed": seed,
+        "train_s": train_s,
+        "envs": 4,
+        "folder": str(out),
+    }
+    with _progress() as progress:
+        task = progress.add_task(f"train {policy}", total=1.0, note="")
+        return training.train_policy(
+            spec, lambda done, note: progress.update(task, completed=done, note=note)
+        )
+
+
+def _read(config: Path) -> dict[str, Any]:
+    return dict(load_mapping(config))
+
+
+def _progress() -> Progress:
+    # Standard output belongs to the result and to --json.
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+    )

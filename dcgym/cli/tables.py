@@ -1,0 +1,109 @@
+"""What the commands print for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dcgym.bench.statistics import interval_95
+from dcgym.doctor import Check
+
+__all__ = ["print_doctor", "print_names", "print_paths", "print_results", "print_training"]
+
+# Heading, metric, divisor and decimals of each column.
+RESULT_COLUMNS = (
+    ("reward", "reward_mean", 1.0, 3),
+    ("goodput\nMbit/s", "goodput_bps", 1e6, 2),
+    ("queue mean\nKB", "queue_bytes_mean", 1e3, 1),
+    ("queue p99\nKB", "queue_bytes_p99", 1e3, 1),
+    ("RTT p50\nms", "rtt_us_p50", 1e3, 1),
+    ("RTT p99\nms", "rtt_us_p99", 1e3, 1),
+    ("drops", "drops", 1.0, 0),
+    ("Jain", "jain", 1.0, 3),
+)
+
+
+def print_doctor(checks: Sequence[Check], ready: bool) -> None:
+    """Print one line a check, and what a missing item costs."""
+    table = Table(title="dcgym doctor")
+    for heading in ("group", "item", "found", "without it", "how to get it"):
+        table.add_column(heading, overflow="fold")
+    group = ""
+    for check in checks:
+        mark = "[green]ok[/]" if check.ok else "[red]missing[/]"
+        if not check.ok and not check.required:
+            mark = "[yellow]optional[/]"
+        first = check.group if check.group != group else ""
+        group = check.group
+        lost = ("", "") if check.ok else (check.cost, check.remedy)
+        table.add_row(first, check.name, f"{mark} {check.found}", *lost)
+    console = Console()
+    console.print(table)
+    verdict = "emulation can run" if ready else "emulation cannot run: see the red lines"
+    console.print(f"[{'green' if ready else 'red'}]{verdict}[/]")
+
+
+def print_names(names: Mapping[str, Sequence[str]]) -> None:
+    """Print the names of each kind on a line."""
+    table = Table(show_header=False, box=None)
+    for kind, values in names.items():
+        table.add_row(f"[bold]{kind}[/]", ", ".join(values))
+    Console().print(table)
+
+
+def print_results(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print one row a policy: the mean over its seeds and the 95 % interval of that mean."""
+    table = Table(title="mean and 95 % interval over seeds")
+    table.add_column("policy")
+    table.add_column("runs", justify="right")
+    for heading, *_ in RESULT_COLUMNS:
+        table.add_column(heading, justify="right")
+    table.add_column("fidelity")
+    table.add_column("training")
+    for policy in dict.fromkeys(str(record["policy"]) for record in records):
+        runs = [record for record in records if record["policy"] == policy]
+        table.add_row(policy, str(len(runs)), *_cells(runs), _fidelity(runs), _training(runs))
+    Console().print(table)
+
+
+def print_training(summary: Mapping[str, Any]) -> None:
+    """Print what a training run did and where its checkpoint is."""
+    Console().print(
+        f"{summary['policy']}: {summary['steps']} steps in {summary['seconds']:.0f} s, "
+        f"checkpoint {summary['checkpoint']}"
+    )
+
+
+def print_paths(folder: Path) -> None:
+    """Print where the results lie."""
+    console = Console(soft_wrap=True)
+    for name in ("report.html", "results.parquet"):
+        if (folder / name).exists():
+            console.print(str(folder / name), highlight=False)
+
+
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells = []
+    for _, metric, divisor, decimals in RESULT_COLUMNS:
+        mean, half = interval_95([float(run["metrics"][metric]) for run in runs])
+        text = "-" if math.isnan(mean) else f"{mean / divisor:.{decimals}f}"
+        if not math.isnan(half):
+            text += f" [dim]±{half / divisor:.{decimals}f}[/]"
+        cells.append(text)
+    return cells
+
+
+def _fidelity(runs: Sequence[Mapping[str, Any]]) -> str:
+    states = [str(run["fidelity"]["status"]) for run in runs]
+    worst = max(states, key=lambda state: ("ok", "degraded", "invalid").index(state))
+    return {"ok": "ok", "degraded": "[yellow]degraded[/]", "invalid": "[red]invalid[/]"}[worst]
+
+
+def _training(runs: Sequence[Mapping[str, Any]]) -> str:
+    training = runs[0].get("training")
+    return f"{training['steps']} steps, {training['seconds']:.0f} s" if training else ""
