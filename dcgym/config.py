@@ -18,6 +18,7 @@ __all__ = [
     "check_keys",
     "check_positive",
     "check_range",
+    "is_whole",
     "load_mapping",
 ]
 
@@ -41,13 +42,17 @@ def check_range(field: str, value: _Number, low: float, high: float) -> _Number:
 
 def check_int(field: str, value: int, low: int, high: int | None = None) -> int:
     """Return the value if it is a whole number in low..high (no upper end if None)."""
-    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
+    if not is_whole(value) or value < low or (high is not None and value > high):
         allowed = f"a whole number of {low} or more"
         raise ConfigError(
             field, value, allowed if high is None else f"a whole number from {low} to {high}"
         )
     return value
+
+
+def is_whole(value: object) -> bool:
+    """Return whether the value is an integer, numpy's included; True and False are not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:

@@ -157,7 +157,8 @@ def _encode(topology: Topology, suffix: str) -> bytes:
     content = to_dict(topology)
     if suffix == ".json":
         return (json.dumps(content, indent=2) + "\n").encode()
-    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None).encode()
+    text: str = yaml.safe_dump(content, sort_keys=False, default_flow_style=None)
+    return text.encode()
 
 
 def _read_graphml(path: Path) -> networkx.Graph[str]:

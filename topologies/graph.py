@@ -69,8 +69,11 @@ class Link:
     delay_ns: int = 0
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Check the fields, and turn numpy's integers into plain ones that files can hold."""
         check_link(self)
+        for field in ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns"):
+            value = getattr(self, field)
+            object.__setattr__(self, field, None if value is None else int(value))
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
 import re
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_in, check_int, is_whole
 from dcgym.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ def check_link(link: Link) -> None:
 
 def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:
     """Check that a marking threshold lies inside its queue."""
-    is_whole = isinstance(mark_bytes, numbers.Integral) and not isinstance(mark_bytes, bool)
-    if not is_whole or not 1 <= mark_bytes < queue_bytes:
+    if not is_whole(mark_bytes) or not 1 <= mark_bytes < queue_bytes:
         allowed = f"a whole number from 1 to below the queue of {queue_bytes} bytes, or none"
         raise ConfigError(field, mark_bytes, allowed)
 

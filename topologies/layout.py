@@ -1,0 +1,118 @@
+"""Where to draw each node: chains from left to right, everything else in layers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dcgym.topologies.graph import Topology
+
+__all__ = ["layout"]
+
+_Positions = dict[str, tuple[float, float]]
+
+
+def layout(topology: Topology) -> _Positions:
+    """Return the position of each node; neighbouring nodes are about 1 apart.
+
+    Args:
+        topology: What to lay out.
+
+    Returns:
+        (x, y) by node name, y growing upwards.
+    """
+    forwarders = _forwarder_neighbours(topology)
+    chain = _chain(forwarders)
+    if len(chain) > 1:
+        return _lay_out_chain(topology, chain)
+    return _lay_out_layers(topology, forwarders)
+
+
+def _forwarder_neighbours(topology: Topology) -> dict[str, list[str]]:
+    neighbours: dict[str, list[str]] = {switch.name: [] for switch in topology.switches}
+    for link in topology.links:
+        if link.a in neighbours and link.b in neighbours and link.b not in neighbours[link.a]:
+            neighbours[link.a].append(link.b)
+            neighbours[link.b].append(link.a)
+    return neighbours
+
+
+def _chain(neighbours: dict[str, list[str]]) -> list[str]:
+    """Return the forwarders in a row if they form one, else nothing."""
+    ends = [name for name, peers in neighbours.items() if len(peers) == 1]
+    if len(ends) != 2 or any(len(peers) > 2 for peers in neighbours.values()):
+        return []
+    row = [ends[0]]
+    while len(row) < len(neighbours):
+        following = [name for name in neighbours[row[-1]] if name not in row[-2:]]
+        row.append(following[0])
+    return row
+
+
+def _lay_out_chain(topology: Topology, chain: Sequence[str]) -> _Positions:
+    attached: dict[str, list[str]] = {name: [] for name in chain}
+    for host in topology.hosts:
+        attached[topology.ports(host.name)[0].peer].append(host.name)
+    sides = [len(attached[chain[0]]), len(attached[chain[-1]])]
+    reach = max(1.6, 0.45 * max(sides))
+    step = max([2.0] + [0.8 * len(attached[name]) for name in chain[1:-1]])
+    positions: _Positions = {name: (i * step, 0.0) for i, name in enumerate(chain)}
+    for x, name in ((-reach, chain[0]), ((len(chain) - 1) * step + reach, chain[-1])):
+        heights = reversed(_spread(len(attached[name])))
+        positions |= {host: (x, y) for host, y in zip(attached[name], heights, strict=True)}
+    for name in chain[1:-1]:
+        centre = positions[name][0]
+        offsets = _spread(len(attached[name]), 0.8)
+        positions |= {
+            host: (centre + x, -1.6) for host, x in zip(attached[name], offsets, strict=True)
+        }
+    return positions
+
+
+def _lay_out_layers(topology: Topology, forwarders: dict[str, list[str]]) -> _Positions:
+    layers = _layers(topology, forwarders)
+    width = max(len(layers[0]), 1.6 * max(len(layer) for layer in layers))
+    height = max(1.5, 0.11 * width)
+    positions: _Positions = {}
+    for level, layer in enumerate(layers):
+        pitch = width / len(layer)
+        for place, name in enumerate(layer):
+            positions[name] = ((place + 0.5) * pitch, level * height)
+    return positions
+
+
+def _layers(topology: Topology, forwarders: dict[str, list[str]]) -> list[list[str]]:
+    """Return the nodes by distance from the nearest endpoint, each layer in index order."""
+    edge = [
+        switch.name
+        for switch in topology.switches
+        if any(topology.node(port.peer).is_endpoint for port in topology.ports(switch.name))
+    ]
+    level = dict.fromkeys(edge, 1)
+    waiting = deque(edge)
+    while waiting:
+        name = waiting.popleft()
+        for peer in forwarders[name]:
+            if peer not in level:
+                level[peer] = level[name] + 1
+                waiting.append(peer)
+    layers: list[list[str]] = [[] for _ in range(max(level.values(), default=0) + 1)]
+    layers[0] = _hosts_beside_their_switch(topology)
+    for switch in topology.switches:
+        layers[level[switch.name]].append(switch.name)
+    return layers
+
+
+def _hosts_beside_their_switch(topology: Topology) -> list[str]:
+    def key(name: str) -> tuple[int, int]:
+        first = topology.ports(name)[0] if topology.ports(name) else None
+        switch = topology.node(first.peer).index if first else 0
+        return switch, topology.node(name).index
+
+    return sorted((host.name for host in topology.hosts), key=key)
+
+
+def _spread(count: int, pitch: float = 0.9) -> list[float]:
+    return [(place - (count - 1) / 2) * pitch for place in range(count)]
