@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -65,7 +66,7 @@ Collector::Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifinde
                      int generator_fd, size_t n_hosts)
     : n_ports_(port_ifindexes.size()), n_hosts_(n_hosts), rtnl_fd_(rtnl_fd),
       region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts), true), staged_ports_(n_ports_),
-      staged_hosts_(n_hosts), rates_bps_(n_hosts) {
+      staged_hosts_(n_hosts), base_ports_(n_ports_), base_hosts_(n_hosts), rates_bps_(n_hosts) {
 	for (size_t port = 0; port < n_ports_; port++) port_of_ifindex_[port_ifindexes[port]] = port;
 	header_ = reinterpret_cast<dcgym_telemetry_header *>(region_.data());
 	ports_ = reinterpret_cast<dcgym_telemetry_port *>(header_ + 1);
@@ -112,7 +113,7 @@ void Collector::collect_map(bool reset_peaks) {
 	auto *counters = reinterpret_cast<dcgym_port_counters *>(port_map_->data());
 	for (size_t index = 0; index < n_ports_; index++) {
 		auto &port = staged_ports_[index];
-		std::atomic_ref<uint64_t> peak(*reinterpret_cast<uint64_t *>(&counters[index].peak_bytes));
+		std::atomic_ref<__u64> peak(counters[index].peak_bytes);
 		const uint64_t met = reset_peaks ? peak.exchange(0) : peak.load();
 		port.peak_bytes = std::max<uint64_t>(met, port.backlog_bytes);
 		port.marks = counters[index].marks;
@@ -134,25 +135,59 @@ void Collector::collect_hosts() {
 	for (size_t index = 0; index < n_hosts_; index++) staged_hosts_[index].rate_bps = rates_bps_[index];
 }
 
-uint64_t Collector::collect(bool reset_peaks) {
-	const std::lock_guard guard(mutex_);
-	const uint64_t began = monotonic_ns();
+void Collector::gather(bool reset_peaks) {
 	collect_queues();
 	collect_links();
 	collect_map(reset_peaks);
 	collect_hosts();
-	// Everything slow happened above: the region is inconsistent only for two copies.
+}
+
+// The queues' own counters are not here: a queue built anew starts at zero.
+void Collector::subtract_base() {
+	for (size_t index = 0; index < n_ports_; index++) {
+		staged_ports_[index].rx_bytes -= base_ports_[index].rx_bytes;
+		staged_ports_[index].rx_packets -= base_ports_[index].rx_packets;
+		staged_ports_[index].marks -= base_ports_[index].marks;
+	}
+	for (size_t index = 0; index < n_hosts_; index++) {
+		auto &host = staged_hosts_[index];
+		const auto &base = base_hosts_[index];
+		host.tx_bytes -= base.tx_bytes;
+		host.rx_bytes -= base.rx_bytes;
+		host.retransmits -= base.retransmits;
+		host.rtt_sum_ns -= base.rtt_sum_ns;
+		host.rtt_samples -= base.rtt_samples;
+	}
+}
+
+// Everything slow happened before: the region is inconsistent only for two copies.
+void Collector::publish(uint64_t began_ns) {
 	std::atomic_ref<uint64_t> sequence(header_->sequence);
 	const uint64_t before = sequence.load(std::memory_order_relaxed);
 	sequence.store(before + 1, std::memory_order_relaxed);
 	std::atomic_thread_fence(std::memory_order_release);
-	header_->time_ns = began;
+	header_->time_ns = began_ns;
 	header_->source_ns = source_ns_;
 	memcpy(ports_, staged_ports_.data(), n_ports_ * sizeof(dcgym_telemetry_port));
 	memcpy(hosts_, staged_hosts_.data(), n_hosts_ * sizeof(dcgym_telemetry_host));
 	header_->heartbeat_ns = monotonic_ns();
 	sequence.store(before + 2, std::memory_order_release);
-	return before + 2;
+}
+
+uint64_t Collector::collect(bool reset_peaks) {
+	const std::lock_guard guard(mutex_);
+	const uint64_t began_ns = monotonic_ns();
+	gather(reset_peaks);
+	subtract_base();
+	publish(began_ns);
+	return header_->sequence;
+}
+
+void Collector::rebase() {
+	const std::lock_guard guard(mutex_);
+	gather(true);
+	base_ports_ = staged_ports_;
+	base_hosts_ = staged_hosts_;
 }
 
 void Collector::run_every(uint64_t period_ns) {

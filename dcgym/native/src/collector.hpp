@@ -50,6 +50,8 @@ public:
 	          int generator_fd, size_t n_hosts);
 	~Collector();
 	uint64_t collect(bool reset_peaks);
+	// Makes every counter start again at zero; call it while no packet is under way.
+	void rebase();
 	void run_every(uint64_t period_ns);
 	void stop();
 	void set_rates(const uint64_t *rates_bps);
@@ -61,6 +63,9 @@ private:
 	void collect_map(bool reset_peaks);
 	void collect_hosts();
 	void loop(uint64_t period_ns);
+	void publish(uint64_t began_ns);
+	void gather(bool reset_peaks);
+	void subtract_base();
 
 	size_t n_ports_, n_hosts_;
 	int rtnl_fd_;
@@ -72,6 +77,9 @@ private:
 	dcgym_telemetry_host *hosts_;
 	std::vector<dcgym_telemetry_port> staged_ports_;
 	std::vector<dcgym_telemetry_host> staged_hosts_;
+	// What the counters that nobody can set back stood at when the episode began.
+	std::vector<dcgym_telemetry_port> base_ports_;
+	std::vector<dcgym_telemetry_host> base_hosts_;
 	std::vector<uint64_t> rates_bps_;
 	uint64_t source_ns_ = 0;
 	mutable std::mutex mutex_;

@@ -200,12 +200,13 @@ void Fabric::attach_program(uint32_t ifindex, bpf_tc_attach_point point, const c
 	      std::string("cannot attach ") + program + " to interface " + std::to_string(ifindex));
 }
 
-void Fabric::attach(uint32_t ifindex) {
+void Fabric::attach(uint32_t ifindex, bool forward) {
 	bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
 	const int created = bpf_tc_hook_create(&both);
 	if (created != -EEXIST)
 		check(created, "cannot add clsact to interface " + std::to_string(ifindex));
-	attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
+	if (forward)
+		attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
 	attach_program(ifindex, BPF_TC_EGRESS, "fabric_egress");
 }
 
@@ -312,8 +313,9 @@ void bind_fabric(py::module_ &module) {
 		     "Spread flows over ports in proportion to the weights.")
 		.def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
 		     py::arg("group_id"), "Send a host's packets to a group of ports.")
-		.def("attach", &Fabric::attach, py::arg("ifindex"),
-		     "Put the programs on an interface of the caller's network namespace.")
+		.def("attach", &Fabric::attach, py::arg("ifindex"), py::arg("forward") = true,
+		     "Put the programs on an interface of the caller's network namespace; without "
+		     "forwarding it only marks and measures.")
 		.def("detach", &Fabric::detach, py::arg("ifindex"),
 		     "Remove clsact and the programs from an interface.")
 		.def_property_readonly("port_map_fd", &Fabric::port_map_fd,

@@ -33,7 +33,7 @@ class Fabric {
 	void set_group(uint32_t group_id, uint32_t salt, const std::vector<uint32_t> &ifindexes,
 		       const std::vector<double> &weights);
 	void set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id);
-	void attach(uint32_t ifindex);
+	void attach(uint32_t ifindex, bool forward = true);
 	void detach(uint32_t ifindex);
 
 	int port_map_fd() const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python face of the native parts. Every call that may wait releases the interpreter lock.
+#include <arpa/inet.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -8,6 +9,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <system_error>
 
 #include "collector.hpp"
@@ -87,6 +89,17 @@ void rebuild_buckets(const std::vector<TokenBucket> &buckets) {
 	set_token_buckets(buckets, BucketChange::create);
 }
 
+Neighbour parse_neighbour(const std::string &address, const std::string &mac) {
+	Neighbour neighbour{};
+	auto *bytes = neighbour.mac;
+	if (inet_pton(AF_INET, address.c_str(), &neighbour.address) != 1)
+		throw py::value_error("not an IPv4 address: " + address);
+	if (sscanf(mac.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
+	           &bytes[4], &bytes[5]) != 6)
+		throw py::value_error("not a MAC address: " + mac);
+	return neighbour;
+}
+
 void bind_lifetime(py::module_ &module) {
 	module.def("unshare_namespaces", &unshare_namespaces);
 	module.def("mount_private", &mount_private);
@@ -109,6 +122,12 @@ void bind_netlink(py::module_ &module) {
 	module.def("burst_for", &burst_for, py::arg("rate_bps"));
 	module.def("rebuild_buckets", &rebuild_buckets, py::arg("buckets"),
 	           py::call_guard<py::gil_scoped_release>());
+	module.def("add_neighbours", [](int rtnl_fd, int ifindex, const std::vector<std::pair<std::string, std::string>> &pairs) {
+		std::vector<Neighbour> neighbours;
+		for (const auto &[address, mac] : pairs) neighbours.push_back(parse_neighbour(address, mac));
+		const py::gil_scoped_release released;
+		add_neighbours(rtnl_fd, ifindex, neighbours);
+	}, py::arg("rtnl_fd"), py::arg("ifindex"), py::arg("neighbours"));
 	module.def("total_backlog", [](int rtnl_fd) {
 		uint64_t total = 0;
 		dump_queues(rtnl_fd, [&](int, const QueueStats &stats) { total += stats.backlog_bytes; });
@@ -145,6 +164,7 @@ void bind_telemetry(py::module_ &module) {
 	         py::arg("n_hosts"))
 	    .def("collect", &Collector::collect, py::arg("reset_peaks") = true,
 	         py::call_guard<py::gil_scoped_release>())
+	    .def("rebase", &Collector::rebase, py::call_guard<py::gil_scoped_release>())
 	    .def("run_every", &Collector::run_every, py::arg("period_ns"), py::call_guard<py::gil_scoped_release>())
 	    .def("stop", &Collector::stop, py::call_guard<py::gil_scoped_release>())
 	    .def("set_rates", [](Collector &self, const Rates &rates) { self.set_rates(rates.data()); },

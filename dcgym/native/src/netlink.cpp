@@ -5,6 +5,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/gen_stats.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
@@ -246,6 +247,27 @@ void remove_root_qdiscs(const std::vector<TokenBucket> &buckets) {
 		pending.push_back({bucket.rtnl_fd, message->nlmsg_seq, bucket.ifindex});
 	}
 	settle(pending, "remove qdisc", {ENOENT, EINVAL});
+}
+
+void add_neighbours(int rtnl_fd, int ifindex, const std::vector<Neighbour> &neighbours) {
+	std::vector<Pending> pending;
+	pending.reserve(neighbours.size());
+	for (const Neighbour &neighbour : neighbours) {
+		alignas(nlmsghdr) std::array<char, 256> buffer;
+		nlmsghdr *message = mnl_nlmsg_put_header(buffer.data());
+		message->nlmsg_type = RTM_NEWNEIGH;
+		message->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+		message->nlmsg_seq = next_sequence();
+		auto *entry = static_cast<ndmsg *>(mnl_nlmsg_put_extra_header(message, sizeof(ndmsg)));
+		entry->ndm_family = AF_INET;
+		entry->ndm_ifindex = ifindex;
+		entry->ndm_state = NUD_PERMANENT;
+		mnl_attr_put(message, NDA_DST, sizeof(neighbour.address), &neighbour.address);
+		mnl_attr_put(message, NDA_LLADDR, sizeof(neighbour.mac), neighbour.mac);
+		send_message(rtnl_fd, message);
+		pending.push_back({rtnl_fd, message->nlmsg_seq, ifindex});
+	}
+	settle(pending, "neighbour", {});
 }
 
 void dump_queues(int rtnl_fd, const std::function<void(int, const QueueStats &)> &visit) {

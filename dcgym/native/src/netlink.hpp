@@ -46,6 +46,14 @@ void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange cha
 // Deletes the root qdiscs, and with them what they queue; an interface without one is left as it is.
 void remove_root_qdiscs(const std::vector<TokenBucket> &buckets);
 
+struct Neighbour {
+	uint32_t address;  // IPv4, network byte order
+	uint8_t mac[6];
+};
+
+// Permanent neighbour entries, so that no address resolution enters the fabric.
+void add_neighbours(int rtnl_fd, int ifindex, const std::vector<Neighbour> &neighbours);
+
 struct QueueStats {
 	uint64_t tx_bytes, tx_packets, drops, overlimits, backlog_bytes;
 };

@@ -1,0 +1,270 @@
+"""The emulation backend: an emulator process, driven through netlink and shared memory."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in
+from dcgym.emulation.congestion import NAMES
+from dcgym.emulation.fidelity import FidelityAudit
+from dcgym.emulation.process import EmulatorProcess
+from dcgym.errors import BackendError
+from dcgym.monitors import Snapshot, TelemetryRegion
+from dcgym.native import require
+from dcgym.topologies import Topology
+from dcgym.traffic import Plan
+from dcgym.traffic.generator import GeneratorView
+
+__all__ = ["SWITCHES", "EmulationBackend"]
+
+SWITCHES = ("ebpf", "ovs")
+BUILD_DEADLINE_S = 120.0
+QUIET_DEADLINE_S = 2.0
+STALE_NS = 2_000_000_000
+BACKGROUND_PERIOD_NS = 100_000_000
+START_DELAY_NS = 2_000_000
+
+
+class EmulationBackend:
+    """Real hosts, queues and TCP; see `dcgym.backend.Backend` for the calls.
+
+    Args:
+        topology: The network.
+        switch: ``ebpf`` (default) or ``ovs``.
+    """
+
+    name = "emulation"
+
+    def __init__(self, topology: Topology, switch: str = "ebpf") -> None:
+        self.topology = topology
+        self._switch = check_in("switch", switch, SWITCHES)
+        self._process: EmulatorProcess | None = None
+        self._fds: list[int] = []
+        self._audit = FidelityAudit()
+        self.congestion_control: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Build the network; does nothing when it runs already.
+
+        Raises:
+            FeatureNotSupported: Not root, or something is not installed.
+            BackendError: The build failed.
+        """
+        if self._process is not None:
+            return
+        self._native = require()
+        self._process = EmulatorProcess()
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
+        _raise_fd_limit(len(self.topology.hosts))
+        answer, self._fds = self._call(
+            "build",
+            deadline_s=BUILD_DEADLINE_S,
+            topology=self.topology.to_dict(),
+            switch=self._switch,
+        )
+        self._rtnl_fd, port_map_fd, generator_fd, *host_fds = self._fds
+        n_ports, n_hosts = len(self.topology.switch_ports), len(self.topology.hosts)
+        self._region = TelemetryRegion(n_ports, n_hosts)
+        self._generator = GeneratorView(generator_fd)
+        self._collector = self._native.Collector(
+            self._region.fd,
+            self._rtnl_fd,
+            answer["port_ifindexes"],
+            port_map_fd,
+            generator_fd,
+            n_hosts,
+        )
+        self._limiter = self._native.RateLimiter(host_fds, answer["host_ifindexes"], 4_000_000)
+        self._port_buckets = [
+            self._native.TokenBucket(self._rtnl_fd, ifindex, port.rate_bps, port.queue_bytes)
+            for ifindex, port in zip(
+                answer["port_ifindexes"], self.topology.switch_ports, strict=True
+            )
+        ]
+        self._link_rates = np.array([p.rate_bps for p in self.topology.host_ports], np.uint64)
+
+    def reset(
+        self,
+        plan: Plan,
+        *,
+        congestion_control: dict[str, str],
+        marking: bool,
+        seed: int | None = None,
+    ) -> Snapshot:
+        """Clear everything in place, start the plan, return the state before its first packet.
+
+        Args:
+            plan: The traffic.
+            congestion_control: Algorithm per host; a host not named gets cubic.
+            marking: Whether ports with a threshold mark.
+            seed: Unused: the kernel cannot be seeded, and the plan is already drawn.
+        """
+        for name in congestion_control.values():
+            check_in("congestion_control", name, NAMES)
+        plan.check(self.topology)
+        self.start()
+        self._call("stop_traffic")
+        algorithms = {h.name: "cubic" for h in self.topology.hosts} | congestion_control
+        answer, _ = self._call(
+            "prepare", plan=plan.to_dict(), congestion_control=algorithms, marking=marking
+        )
+        self.congestion_control = answer["congestion_control"]
+        self._flush()
+        self._collector.rebase()
+        self._collector.set_rates(self._link_rates)
+        self._audit = FidelityAudit()
+        first = self.snapshot()
+        self._call("start_traffic", start_ns=time.monotonic_ns() + START_DELAY_NS)
+        self._collector.run_every(BACKGROUND_PERIOD_NS)
+        return first
+
+    def _flush(self) -> None:
+        """Empty every queue, and wait until no packet is left under way."""
+        deadline = time.monotonic() + QUIET_DEADLINE_S
+        while True:
+            self._native.rebuild_buckets(self._port_buckets)
+            self._limiter.rebuild(self._link_rates)
+            # Two quiet looks: a packet may be between two queues during the first.
+            time.sleep(0.001)
+            if not self._native.total_backlog(self._rtnl_fd):
+                break
+            if time.monotonic() > deadline:
+                raise BackendError("queues did not empty after the traffic was stopped")
+        self._native.rebuild_buckets(self._port_buckets)
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
+        """Limit each host; returns the CLOCK_MONOTONIC ns at which the kernel had acknowledged.
+
+        Only limits that differ are sent: a token bucket is filled by each change (sch_tbf.c), so
+        that a changed limit may pass up to one burst more than its rate.
+        """
+        self._check_alive()
+        acknowledged_ns = int(self._limiter.apply(rates_bps))
+        self._collector.set_rates(rates_bps)
+        return acknowledged_ns
+
+    def wait_until(self, deadline_ns: int) -> int:
+        """Sleep until the deadline; returns the overrun in ns."""
+        overrun_ns = int(self._native.wait_until(deadline_ns))
+        self._audit.interval(overrun_ns)
+        return overrun_ns
+
+    def snapshot(self) -> Snapshot:
+        """Collect now and read the block.
+
+        Raises:
+            BackendError: The emulator died or its traffic generator is silent.
+        """
+        self._check_alive()
+        try:
+            self._collector.collect()
+        except OSError as error:
+            raise BackendError(f"telemetry: {error}") from None
+        snapshot = self._region.read()
+        _, source_ns = self._region.heartbeats_ns()
+        silent_ns = snapshot.time_ns - source_ns
+        if silent_ns > STALE_NS:
+            raise BackendError(f"the traffic generator has been silent for {silent_ns / 1e9:.1f} s")
+        self._audit.generator_lag(silent_ns)
+        return snapshot
+
+    def finished(self) -> bool:
+        """Tell whether every flow of the plan has ended."""
+        return bool(self._generator.finished)
+
+    def flow_records(self) -> npt.NDArray[Any]:
+        """Return the records of the flows that ended since the last reset."""
+        return self._generator.records()
+
+    def fidelity(self) -> dict[str, Any]:
+        """Say how far the emulation can be believed."""
+        return self._audit.verdict()
+
+    def drops(self) -> dict[str, int]:
+        """Return what the fabric refused to forward, by reason."""
+        return dict(self._call("drops")[0]["drops"])
+
+    def ping_matrix(self) -> list[tuple[str, str]]:
+        """Ping between all ordered pairs of hosts; returns those without an answer."""
+        lost = self._call("ping_matrix", deadline_s=BUILD_DEADLINE_S)[0]["lost"]
+        return [(source, target) for source, target in lost]
+
+    def execute(self, host: str, *argv: str, timeout_s: float = 10.0) -> str:
+        """Run a command in a host's namespaces and return its output."""
+        answer, _ = self._call(
+            "execute", timeout_s + 5, host=host, argv=list(argv), timeout_s=timeout_s
+        )
+        return str(answer["output"])
+
+    @property
+    def process(self) -> EmulatorProcess:
+        """The emulator's process.
+
+        Raises:
+            BackendError: It is not running.
+        """
+        if self._process is None:
+            raise BackendError("the emulator is not running; call reset first")
+        return self._process
+
+    def _call(
+        self, command: str, deadline_s: float = 10.0, **arguments: Any
+    ) -> tuple[dict[str, Any], list[int]]:
+        return self._guarded(lambda: self.process.call(command, deadline_s, **arguments))
+
+    def _check_alive(self) -> None:
+        if not self.process.alive():
+            self.close()
+            raise BackendError("the emulator died; the next reset builds it anew")
+
+    def _guarded(self, call: Any) -> Any:
+        try:
+            return call()
+        except BackendError:
+            if self._process is not None and not self._process.alive():
+                self.close()
+            raise
+
+    def close(self) -> None:
+        """End the emulator and release every descriptor; a second call does nothing."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        try:
+            if hasattr(self, "_collector"):
+                self._collector.stop()
+                # The mappings go with the object, before the descriptors they came from.
+                del self._collector, self._limiter, self._port_buckets
+            for owner in ("_region", "_generator"):
+                if hasattr(self, owner):
+                    getattr(self, owner).close()
+                    delattr(self, owner)
+        finally:
+            for fd in self._fds:
+                os.close(fd)
+            self._fds = []
+            process.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _raise_fd_limit(hosts: int) -> None:
+    """Allow this process one descriptor a host and some more, within its own hard limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = soft + hosts if soft != resource.RLIM_INFINITY else soft
+    if soft < wanted <= (hard if hard != resource.RLIM_INFINITY else math.inf) and hosts > 256:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

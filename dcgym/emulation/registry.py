@@ -1,0 +1,78 @@
+"""Which emulators run on this machine: one small file a run, for ``dcgym clean`` and ``dcgym top``.
+
+An emulator lives and dies with its processes, so the file is all that a killed environment can
+leave behind. A run is dead when the process that its file names is, by number and start time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["Run", "clean_dead_runs", "forget_run", "list_runs", "record_run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded emulator run."""
+
+    id: str
+    pid: int
+    start_time_ticks: int
+    owner_pid: int
+    owner_start_time_ticks: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether the recorded processes, not later ones of the same number, still run."""
+        return _start_time_ticks(self.pid) == self.start_time_ticks
+
+
+def registry_dir() -> Path:
+    """Folder of the run files; DCGYM_RUN_DIR replaces the default."""
+    return Path(os.environ.get("DCGYM_RUN_DIR", "/run/dcgym"))
+
+
+def record_run(run_id: str, pid: int) -> None:
+    """Write the file of a run, in one step."""
+    folder = registry_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    owner = os.getpid()
+    run = Run(run_id, pid, _start_time_ticks(pid), owner, _start_time_ticks(owner))
+    partial = folder / f".{run_id}.tmp"
+    partial.write_text(json.dumps(asdict(run)))
+    partial.replace(folder / f"{run_id}.json")
+
+
+def forget_run(run_id: str) -> None:
+    """Remove the file of a run that has ended."""
+    (registry_dir() / f"{run_id}.json").unlink(missing_ok=True)
+
+
+def list_runs() -> list[Run]:
+    """Return the recorded runs, dead ones included."""
+    runs = []
+    for path in sorted(registry_dir().glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            runs.append(Run(**json.loads(path.read_text())))
+    return runs
+
+
+def clean_dead_runs() -> list[Run]:
+    """Forget every run whose processes are gone; returns them. Living runs are not touched."""
+    dead = [run for run in list_runs() if not run.alive]
+    for run in dead:
+        forget_run(run.id)
+    return dead
+
+
+def _start_time_ticks(pid: int) -> int:
+    """Start time of a process in clock ticks since boot (proc(5)), -1 if it is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return -1
+    return -1 if fields[0] == "Z" else int(fields[19])

@@ -1,0 +1,113 @@
+"""Mininet switches of the emulation: the BPF fabric, and Open vSwitch for comparison."""
+
+from __future__ import annotations
+
+import socket
+import zlib
+from typing import Any
+
+from mininet.node import OVSSwitch as MininetOVSSwitch  # type: ignore[import-untyped]
+from mininet.node import Switch
+
+from dcgym.emulation.commands import run
+from dcgym.topologies import Topology
+
+__all__ = ["EbpfSwitch", "OVSSwitch", "count_groups"]
+
+
+def _groups(topology: Topology, switch: str) -> dict[tuple[int, ...], list[str]]:
+    """Hosts by their set of equal-cost next-hop ports, in a stable order."""
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for host in topology.hosts:
+        groups.setdefault(topology.next_hops(switch, host.name), []).append(host.name)
+    return groups
+
+
+def count_groups(topology: Topology) -> int:
+    """Number of next-hop groups over all switches."""
+    return sum(len(_groups(topology, switch.name)) for switch in topology.switches)
+
+
+def port_ids(topology: Topology) -> dict[str, int]:
+    """Telemetry index of every switch interface."""
+    return {port.name: index for index, port in enumerate(topology.switch_ports)}
+
+
+class EbpfSwitch(Switch):  # type: ignore[misc]
+    """A switch whose ports carry the fabric's BPF programs; the ports' queues stay the kernel's.
+
+    Args:
+        name: Node name.
+        fabric: The emulator's `Fabric`, shared by its switches.
+        topology: The network, for routes.
+        first_group: Number of this switch's first next-hop group.
+    """
+
+    def __init__(
+        self, name: str, *, fabric: Any, topology: Topology, first_group: int, **params: Any
+    ) -> None:
+        super().__init__(name, **params)
+        self._fabric, self._topology, self._first_group = fabric, topology, first_group
+
+    def start(self, controllers: object) -> None:
+        """Install the routes, then let packets in."""
+        index = self._topology.node(self.name).index
+        ids = port_ids(self._topology)
+        ifindex = {p.number: socket.if_nametoindex(p.name) for p in self._topology.ports(self.name)}
+        for port in self._topology.ports(self.name):
+            number = ifindex[port.number]
+            self._fabric.add_port(number, index, ids[port.name], queue_bytes=port.queue_bytes)
+        # A salt of its own per switch: equal hashes in a row would leave paths unused.
+        salt = zlib.crc32(self.name.encode())
+        for offset, (numbers, hosts) in enumerate(_groups(self._topology, self.name).items()):
+            members = [ifindex[number] for number in numbers]
+            group = self._first_group + offset
+            self._fabric.set_group(group, salt, members, [1.0] * len(members))
+            for host in hosts:
+                self._fabric.set_route(index, self._topology.node(host).index + 1, group)
+        for number in ifindex.values():
+            self._fabric.attach(number)
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's spelling)
+        """Detach the programs."""
+        for port in self._topology.ports(self.name):
+            self._fabric.detach(socket.if_nametoindex(port.name))
+        super().stop(deleteIntfs)
+
+
+class OVSSwitch(MininetOVSSwitch):  # type: ignore[misc]
+    """Open vSwitch with static OpenFlow rules, in the emulator's own instance, in user space.
+
+    The fabric's egress program sits on its ports too, for marks and peak queues.
+    """
+
+    def __init__(
+        self, name: str, *, fabric: Any, topology: Topology, first_group: int, **params: Any
+    ) -> None:
+        params |= {"datapath": "user", "failMode": "secure", "protocols": "OpenFlow13"}
+        params["dpid"] = f"{topology.node(name).index + 1:016x}"
+        super().__init__(name, **params)
+        self._fabric, self._topology, self._first_group = fabric, topology, first_group
+
+    def start(self, controllers: object) -> None:
+        """Create the bridge, install groups and flows, watch the ports."""
+        super().start([])
+        groups = _groups(self._topology, self.name)
+        flows = []
+        for offset, (numbers, hosts) in enumerate(groups.items()):
+            action = f"output:{numbers[0]}"
+            if len(numbers) > 1:
+                buckets = ",".join(f"bucket=actions=output:{number}" for number in numbers)
+                spec = f"group_id={offset + 1},type=select,{buckets}"
+                run("ovs-ofctl", "-O", "OpenFlow13", "add-group", self.name, spec)
+                action = f"group:{offset + 1}"
+            flows += [f"dl_dst={self._topology.mac(host)},actions={action}" for host in hosts]
+        rules = "\n".join(flows) + "\n"
+        run("ovs-ofctl", "-O", "OpenFlow13", "add-flows", self.name, "-", input=rules)
+        ids = port_ids(self._topology)
+        index = self._topology.node(self.name).index
+        # After the bridge has its ports: vswitchd resets their ingress qdisc when it takes them.
+        for port in self._topology.ports(self.name):
+            ifindex = socket.if_nametoindex(port.name)
+            self._fabric.add_port(ifindex, index, ids[port.name], queue_bytes=port.queue_bytes)
+            self._fabric.attach(ifindex, forward=False)

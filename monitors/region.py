@@ -1,0 +1,81 @@
+"""One telemetry region: created by the owner, mapped read-only by anybody who gets the descriptor."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from types import TracebackType
+
+import numpy as np
+
+from dcgym.errors import BackendError
+from dcgym.monitors.layout import HEADER, HOST, MAGIC, PORT, VERSION
+from dcgym.monitors.snapshot import Snapshot
+from dcgym.native import require
+
+__all__ = ["TelemetryRegion"]
+
+
+class TelemetryRegion:
+    """Shared memory that a collector writes and this object reads without a lock.
+
+    Args:
+        n_ports: Number of port blocks.
+        n_hosts: Number of host blocks.
+        fd: Descriptor of an existing region; None creates one. The region owns it.
+    """
+
+    def __init__(self, n_ports: int, n_hosts: int, fd: int | None = None) -> None:
+        self._native = require()
+        self._n_ports = n_ports
+        size = int(self._native.telemetry_bytes(n_ports, n_hosts))
+        if fd is None:
+            fd = os.memfd_create("dcgym-telemetry", os.MFD_CLOEXEC)
+            os.ftruncate(fd, size)
+        self.fd = fd
+        self._map = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+        self._copy = np.zeros(size, np.uint8)
+
+    def read(self) -> Snapshot:
+        """Copy one consistent block.
+
+        Raises:
+            BackendError: The region holds something else, or the writer died inside a write.
+        """
+        try:
+            sequence = int(self._native.read_consistent(self._map, self._copy))
+        except RuntimeError as error:
+            raise BackendError(f"telemetry: {error}") from None
+        header = self._copy[: HEADER.itemsize].view(HEADER)[0]
+        if (int(header["magic"]), int(header["version"])) != (MAGIC, VERSION):
+            raise BackendError(f"telemetry: unknown layout version {int(header['version'])}")
+        ports_end = HEADER.itemsize + self._n_ports * PORT.itemsize
+        return Snapshot(
+            time_ns=int(header["time_ns"]),
+            sequence=sequence,
+            ports=self._copy[HEADER.itemsize : ports_end].view(PORT).copy(),
+            hosts=self._copy[ports_end:].view(HOST).copy(),
+        )
+
+    def heartbeats_ns(self) -> tuple[int, int]:
+        """Return the last sign of life of the collector and of the traffic generator."""
+        header = np.frombuffer(self._map, HEADER, 1)[0]
+        return int(header["heartbeat_ns"]), int(header["source_ns"])
+
+    def close(self) -> None:
+        """Unmap and close; a second call does nothing."""
+        if self.fd >= 0:
+            self._map.close()
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> TelemetryRegion:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

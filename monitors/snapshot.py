@@ -1,0 +1,31 @@
+"""What one consistent read of the telemetry gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Snapshot"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """State of a network at one moment; counters are cumulative since the last reset.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC at which the collection began.
+        sequence: Number of the telemetry block, even, rising.
+        ports: Array [n_switch_ports] of `dcgym.monitors.PORT`, in `Topology.switch_ports` order.
+        hosts: Array [n_hosts] of `dcgym.monitors.HOST`, in `Topology.hosts` order.
+        flow_matrix: Bytes forwarded per switch port and source host [n_switch_ports, n_hosts],
+            or None where the backend does not count it.
+    """
+
+    time_ns: int
+    sequence: int
+    ports: npt.NDArray[Any]
+    hosts: npt.NDArray[Any]
+    flow_matrix: npt.NDArray[np.float64] | None = None
