@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcgym import __version__
+
+COMMANDS = ("doctor", "list", "run", "train", "draw", "report", "clean")
+
+
+def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "dcgym", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **environment},
+    )
+
+
+@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("bench", "quick")])
+def test_help_shows_an_example(command: tuple[str, ...]) -> None:
+    done = dcgym(*command, "--help")
+    assert done.returncode == 0
+    assert f"Example: dcgym {command[0]}" in done.stdout
+
+
+def test_version() -> None:
+    assert dcgym("--version").stdout.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "--policy", "cubik"), "did you mean 'cubic'"),
+        (("run", "--topology", "dumbell"), "did you mean 'dumbbell'"),
+        (("run", "--seconds", "-1"), "seconds"),
+        (("bench", "quick", "--policies", "dctpc"), "did you mean 'dctcp'"),
+        (("bench", "quick", "--seeds", "0"), "seeds"),
+        (("bench", "quick", "--policies", "cubic", "--out", "/proc/none"), "can be written"),
+        (("list", "policy"), "kind"),
+        (("train", "pppo", "--out", "/proc/none"), "out"),
+        (("report", "no-such-folder"), "folder"),
+        (("draw", "dumbell", "x.svg"), "did you mean 'dumbbell'"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(arguments: tuple[str, ...], words: str) -> None:
+    done = dcgym(*arguments)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("dcgym: ")]
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+def test_list_as_json() -> None:
+    names = json.loads(dcgym("list", "policies", "--json").stdout)["policies"]
+    assert {"cubic", "dctcp", "fair-share", "random", "ppo", "ddpg"} <= set(names)
+
+
+def test_list_environments() -> None:
+    names = json.loads(dcgym("list", "environments", "--json").stdout)
+    assert names == {"environments": ["dcgym/CongestionControl-v0"]}
+
+
+def test_draw_writes_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "dumbbell.svg"
+    assert dcgym("draw", "dumbbell", str(picture)).returncode == 0
+    assert "<svg" in picture.read_text()
+
+
+def test_clean_forgets_dead_runs_only(tmp_path: Path) -> None:
+    import os
+
+    own = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    living = {"id": "alive", "pid": os.getpid(), "start_time_ticks": int(own[19])}
+    dead = {"id": "dead", "pid": os.getpid(), "start_time_ticks": 1}
+    for run in (living, dead):
+        entry = {**run, "owner_pid": 1, "owner_start_time_ticks": 0}
+        (tmp_path / f"{run['id']}.json").write_text(json.dumps(entry))
+    done = dcgym("clean", "--json", DCGYM_RUN_DIR=str(tmp_path))
+    assert json.loads(done.stdout) == ["dead"]
+    assert [path.name for path in tmp_path.iterdir()] == ["alive.json"]
