@@ -16,9 +16,19 @@ from dcgym.units import parse_duration
 
 __all__ = ["IROKO_COLUMNS", "load_plan", "save_plan"]
 
-IROKO_COLUMNS = (
-    "src,dst,port,seed,start_time,stop_time,flow_size,flow_size_pattern,reps,flow_gap,random_gap"
-).split(",")
+IROKO_COLUMNS = [
+    "src",
+    "dst",
+    "port",
+    "seed",
+    "start_time",
+    "stop_time",
+    "flow_size",
+    "flow_size_pattern",
+    "reps",
+    "flow_gap",
+    "random_gap",
+]
 
 FLOW_COLUMNS = [field.name for field in fields(Flow)]
 

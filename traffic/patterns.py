@@ -41,7 +41,7 @@ def random_bijection(hosts: Sequence[str], rng: np.random.Generator) -> Pairs:
     # One permutation in e has no fixed point, whatever the number of hosts.
     while np.any(drawn == order):
         drawn = rng.permutation(len(hosts))
-    return [(hosts[i], hosts[int(j)]) for i, j in zip(order, drawn, strict=True)]
+    return [(hosts[i], hosts[int(j)]) for i, j in enumerate(drawn)]
 
 
 def idle(_hosts: Sequence[str], _rng: np.random.Generator) -> Pairs:

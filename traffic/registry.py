@@ -151,7 +151,11 @@ def _pattern(name: object) -> patterns.Pattern:
         match = _STRIDE.fullmatch(name)
         if match is not None:
             return patterns.stride(int(match[1]))
-    allowed = [*(known for known in PLANS if known != "stride-1"), "stride-N", "a .csv or .json file"]
+    allowed = [
+        *(known for known in PLANS if known != "stride-1"),
+        "stride-N",
+        "a .csv or .json file",
+    ]
     raise ConfigError("traffic", name, allowed, suggest(name, PLANS))
 
 

@@ -30,27 +30,57 @@ OUTCOMES = {1: "finished", 2: "cut", 3: "failed"}
 HEADER_DTYPE = np.dtype(
     [
         (name, "<u8")
-        for name in (
-            "magic version n_hosts record_capacity sequence heartbeat_ns sample_ns start_ns "
-            "flows_planned flows_active flows_finished finished record_count record_base"
-        ).split()
+        for name in [
+            "magic",
+            "version",
+            "n_hosts",
+            "record_capacity",
+            "sequence",
+            "heartbeat_ns",
+            "sample_ns",
+            "start_ns",
+            "flows_planned",
+            "flows_active",
+            "flows_finished",
+            "finished",
+            "record_count",
+            "record_base",
+        ]
     ]
 )
 HOST_DTYPE = np.dtype(
     [
         (name, "<u8")
-        for name in (
-            "tx_bytes rx_bytes retransmits srtt_ns min_rtt_ns rtt_sum_ns rtt_samples active_flows"
-        ).split()
+        for name in [
+            "tx_bytes",
+            "rx_bytes",
+            "retransmits",
+            "srtt_ns",
+            "min_rtt_ns",
+            "rtt_sum_ns",
+            "rtt_samples",
+            "active_flows",
+        ]
     ]
 )
 RECORD_DTYPE = np.dtype(
     [
         (name, "<u8")
-        for name in (
-            "id repetition src dst transport outcome planned_start_ns start_ns end_ns bytes "
-            "srtt_ns min_rtt_ns retransmits"
-        ).split()
+        for name in [
+            "id",
+            "repetition",
+            "src",
+            "dst",
+            "transport",
+            "outcome",
+            "planned_start_ns",
+            "start_ns",
+            "end_ns",
+            "bytes",
+            "srtt_ns",
+            "min_rtt_ns",
+            "retransmits",
+        ]
     ]
 )
 
@@ -87,9 +117,7 @@ class GeneratorView:
             self._map, HOST_DTYPE, int(header["n_hosts"]), HEADER_DTYPE.itemsize
         )
         offset = HEADER_DTYPE.itemsize + self._hosts.nbytes
-        self._ring = np.frombuffer(
-            self._map, RECORD_DTYPE, int(header["record_capacity"]), offset
-        )
+        self._ring = np.frombuffer(self._map, RECORD_DTYPE, int(header["record_capacity"]), offset)
 
     def read(self) -> tuple[np.void, npt.NDArray[np.void]]:
         """Return one consistent copy of the header and of the host entries."""

@@ -20,4 +20,4 @@ inline std::chrono::steady_clock::time_point time_point(std::int64_t time_ns) {
     return std::chrono::steady_clock::time_point{std::chrono::nanoseconds{time_ns}};
 }
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -8,26 +8,25 @@
 
 namespace dcgym {
 
-Run::Run(World& world, const FlowSpec& spec, std::uint64_t repetition,
+Run::Run(World &world, const FlowSpec &spec, std::uint64_t repetition,
          std::int64_t planned_start_ns, Ended ended)
-    : world_{world},
-      spec_{spec},
-      repetition_{repetition},
-      planned_start_ns_{planned_start_ns},
-      start_ns_{now_ns()},
-      on_end_{std::move(ended)} {}
+    : world_{world}, spec_{spec}, repetition_{repetition},
+      planned_start_ns_{planned_start_ns}, start_ns_{now_ns()}, on_end_{std::move(ended)} {}
 
 std::int64_t Run::deadline_ns() const {
-    if (spec_.duration_ns == kUnlimited) return std::numeric_limits<std::int64_t>::max();
+    if (spec_.duration_ns == kUnlimited)
+        return std::numeric_limits<std::int64_t>::max();
     return planned_start_ns_ + spec_.duration_ns;
 }
 
 void Run::end(dcgym_generator_outcome outcome) {
-    if (ended_) return;
+    if (ended_)
+        return;
     ended_ = true;
     sample();
     close();
-    if (end_ns_ == 0) end_ns_ = now_ns();
+    if (end_ns_ == 0)
+        end_ns_ = now_ns();
     dcgym_generator_record record{};
     record.id = spec_.id;
     record.repetition = repetition_;
@@ -46,4 +45,4 @@ void Run::end(dcgym_generator_outcome outcome) {
     on_end_(*this, outcome);
 }
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -33,21 +33,21 @@ struct FlowSpec {
 
 /// What every run shares.
 struct World {
-    asio::io_context& io;
-    Hosts& hosts;
-    Telemetry& telemetry;
+    asio::io_context &io;
+    Hosts &hosts;
+    Telemetry &telemetry;
 };
 
 /// One repetition of one flow, from its first packet to its record.
 class Run : public std::enable_shared_from_this<Run> {
   public:
-    using Ended = std::function<void(Run&, dcgym_generator_outcome)>;
+    using Ended = std::function<void(Run &, dcgym_generator_outcome)>;
 
-    Run(World& world, const FlowSpec& spec, std::uint64_t repetition,
-        std::int64_t planned_start_ns, Ended ended);
+    Run(World &world, const FlowSpec &spec, std::uint64_t repetition, std::int64_t planned_start_ns,
+        Ended ended);
     virtual ~Run() = default;
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
+    Run(const Run &) = delete;
+    Run &operator=(const Run &) = delete;
 
     /// Opens the sockets and starts to send.
     virtual void begin() = 0;
@@ -56,7 +56,7 @@ class Run : public std::enable_shared_from_this<Run> {
     /// Closes the sockets, writes the record, and tells the owner. Only the first call counts.
     void end(dcgym_generator_outcome outcome);
 
-    const FlowSpec& spec() const { return spec_; }
+    const FlowSpec &spec() const { return spec_; }
     std::uint64_t srtt_ns() const { return srtt_ns_; }
     std::uint64_t min_rtt_ns() const { return min_rtt_ns_; }
     std::int64_t end_ns() const { return end_ns_; }
@@ -65,11 +65,11 @@ class Run : public std::enable_shared_from_this<Run> {
     virtual void close() = 0;
     virtual std::uint64_t delivered_bytes() const = 0;
 
-    dcgym_generator_host& source() { return world_.telemetry.host(spec_.src); }
-    dcgym_generator_host& sink() { return world_.telemetry.host(spec_.dst); }
+    dcgym_generator_host &source() { return world_.telemetry.host(spec_.src); }
+    dcgym_generator_host &sink() { return world_.telemetry.host(spec_.dst); }
     std::int64_t deadline_ns() const;
 
-    World& world_;
+    World &world_;
     const FlowSpec spec_;
     const std::uint64_t repetition_;
     const std::int64_t planned_start_ns_;
@@ -84,4 +84,4 @@ class Run : public std::enable_shared_from_this<Run> {
     Ended on_end_;
 };
 
-}  // namespace dcgym
+} // namespace dcgym

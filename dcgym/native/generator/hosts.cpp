@@ -14,22 +14,27 @@
 
 namespace dcgym {
 
-Fd& Fd::operator=(Fd&& other) noexcept {
+Fd &Fd::operator=(Fd &&other) noexcept {
     if (this != &other) {
-        if (fd_ >= 0) close(fd_);
+        if (fd_ >= 0)
+            close(fd_);
         fd_ = other.release();
     }
     return *this;
 }
 
 Fd::~Fd() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0)
+        close(fd_);
 }
 
-int Fd::release() { return std::exchange(fd_, -1); }
+int Fd::release() {
+    return std::exchange(fd_, -1);
+}
 
-int check(int result, const std::string& what) {
-    if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+int check(int result, const std::string &what) {
+    if (result < 0)
+        throw std::system_error(errno, std::generic_category(), what);
     return result;
 }
 
@@ -41,8 +46,9 @@ sockaddr_in address(in_addr_t ip, std::uint16_t port) {
     return result;
 }
 
-void Hosts::add(std::size_t index, pid_t pid, const std::string& ip) {
-    if (index != hosts_.size()) throw std::invalid_argument("host indexes must count from 0");
+void Hosts::add(std::size_t index, pid_t pid, const std::string &ip) {
+    if (index != hosts_.size())
+        throw std::invalid_argument("host indexes must count from 0");
     Host host;
     const std::string path = "/proc/" + std::to_string(pid) + "/ns/net";
     host.netns = Fd{check(open(path.c_str(), O_RDONLY | O_CLOEXEC), path)};
@@ -61,4 +67,4 @@ Fd Hosts::open_socket(std::size_t index, int type) {
     return Fd{check(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket")};
 }
 
-}  // namespace dcgym
+} // namespace dcgym

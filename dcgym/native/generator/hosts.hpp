@@ -15,10 +15,10 @@ class Fd {
   public:
     Fd() = default;
     explicit Fd(int fd) : fd_{fd} {}
-    Fd(Fd&& other) noexcept : fd_{other.release()} {}
-    Fd& operator=(Fd&& other) noexcept;
-    Fd(const Fd&) = delete;
-    Fd& operator=(const Fd&) = delete;
+    Fd(Fd &&other) noexcept : fd_{other.release()} {}
+    Fd &operator=(Fd &&other) noexcept;
+    Fd(const Fd &) = delete;
+    Fd &operator=(const Fd &) = delete;
     ~Fd();
 
     int get() const { return fd_; }
@@ -29,14 +29,14 @@ class Fd {
 };
 
 /// Throws std::system_error for errno when the result of a system call is negative.
-int check(int result, const std::string& what);
+int check(int result, const std::string &what);
 
 sockaddr_in address(in_addr_t ip, std::uint16_t port);
 
 /// The emulated hosts: their network namespaces and addresses.
 class Hosts {
   public:
-    void add(std::size_t index, pid_t pid, const std::string& ip);
+    void add(std::size_t index, pid_t pid, const std::string &ip);
     void clear() { hosts_.clear(); }
     std::size_t size() const { return hosts_.size(); }
     in_addr_t ip(std::size_t index) const { return hosts_.at(index).ip; }
@@ -52,4 +52,4 @@ class Hosts {
     std::vector<Host> hosts_;
 };
 
-}  // namespace dcgym
+} // namespace dcgym

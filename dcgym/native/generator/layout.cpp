@@ -7,25 +7,29 @@ namespace dcgym {
 namespace {
 
 struct Field {
-    const char* name;
+    const char *name;
     std::size_t offset_bytes;
     std::size_t size_bytes;
 };
 
-std::string struct_json(const char* name, std::size_t size, const std::vector<Field>& fields) {
+std::string struct_json(const char *name, std::size_t size, const std::vector<Field> &fields) {
     std::string out = "\"" + std::string{name} + "\": {\"size\": " + std::to_string(size);
     out += ", \"fields\": {";
-    for (const Field& field : fields) {
-        if (&field != &fields.front()) out += ", ";
+    for (const Field &field : fields) {
+        if (&field != &fields.front())
+            out += ", ";
         out += "\"" + std::string{field.name} + "\": [" + std::to_string(field.offset_bytes) +
                ", " + std::to_string(field.size_bytes) + "]";
     }
     return out + "}}";
 }
 
-}  // namespace
+} // namespace
 
-#define FIELD(type, name) Field{#name, offsetof(type, name), sizeof(type::name)}
+#define FIELD(type, name)                                                                          \
+    Field {                                                                                        \
+#name, offsetof(type, name), sizeof(type::name)                                            \
+    }
 
 std::string layout_json() {
     using Header = dcgym_generator_header;
@@ -38,11 +42,11 @@ std::string layout_json() {
          FIELD(Header, sample_ns), FIELD(Header, start_ns), FIELD(Header, flows_planned),
          FIELD(Header, flows_active), FIELD(Header, flows_finished), FIELD(Header, finished),
          FIELD(Header, record_count), FIELD(Header, record_base)});
-    const std::string host = struct_json(
-        "host", sizeof(Host),
-        {FIELD(Host, tx_bytes), FIELD(Host, rx_bytes), FIELD(Host, retransmits),
-         FIELD(Host, srtt_ns), FIELD(Host, min_rtt_ns), FIELD(Host, rtt_sum_ns),
-         FIELD(Host, rtt_samples), FIELD(Host, active_flows)});
+    const std::string host =
+        struct_json("host", sizeof(Host),
+                    {FIELD(Host, tx_bytes), FIELD(Host, rx_bytes), FIELD(Host, retransmits),
+                     FIELD(Host, srtt_ns), FIELD(Host, min_rtt_ns), FIELD(Host, rtt_sum_ns),
+                     FIELD(Host, rtt_samples), FIELD(Host, active_flows)});
     const std::string record = struct_json(
         "record", sizeof(Record),
         {FIELD(Record, id), FIELD(Record, repetition), FIELD(Record, src), FIELD(Record, dst),
@@ -56,4 +60,4 @@ std::string layout_json() {
 
 #undef FIELD
 
-}  // namespace dcgym
+} // namespace dcgym

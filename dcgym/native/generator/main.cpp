@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char *kUsage =
     "usage: dcgym-generator --control-fd N --shm-fd M\n"
     "       dcgym-generator --layout\n"
     "Started by dcgym; N is a SOCK_SEQPACKET Unix socket, M a memory file.\n";
@@ -25,14 +25,18 @@ struct Options {
     int shm_fd = -1;
 };
 
-bool parse(int argc, char** argv, Options& options) {
-    if (argc != 5) return false;
+bool parse(int argc, char **argv, Options &options) {
+    if (argc != 5)
+        return false;
     for (int i = 1; i < argc; i += 2) {
-        char* rest = nullptr;
+        char *rest = nullptr;
         const long value = std::strtol(argv[i + 1], &rest, 10);
-        if (*rest != '\0' || value < 0) return false;
-        if (std::strcmp(argv[i], "--control-fd") == 0) options.control_fd = static_cast<int>(value);
-        if (std::strcmp(argv[i], "--shm-fd") == 0) options.shm_fd = static_cast<int>(value);
+        if (*rest != '\0' || value < 0)
+            return false;
+        if (std::strcmp(argv[i], "--control-fd") == 0)
+            options.control_fd = static_cast<int>(value);
+        if (std::strcmp(argv[i], "--shm-fd") == 0)
+            options.shm_fd = static_cast<int>(value);
     }
     return options.control_fd >= 0 && options.shm_fd >= 0;
 }
@@ -48,7 +52,7 @@ void prepare_process() {
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
-void serve(const Options& options) {
+void serve(const Options &options) {
     asio::io_context io{1};
     dcgym::Hosts hosts;
     dcgym::Telemetry telemetry{options.shm_fd};
@@ -58,9 +62,9 @@ void serve(const Options& options) {
     io.run();
 }
 
-}  // namespace
+} // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     if (argc == 2 && std::strcmp(argv[1], "--layout") == 0) {
         std::cout << dcgym::layout_json() << '\n';
         return EXIT_SUCCESS;
@@ -73,7 +77,7 @@ int main(int argc, char** argv) {
     try {
         prepare_process();
         serve(options);
-    } catch (const std::exception& error) {
+    } catch (const std::exception &error) {
         std::cerr << "dcgym-generator: " << error.what() << '\n';
         return EXIT_FAILURE;
     }

@@ -21,22 +21,21 @@ constexpr int kNotSentLowBytes = 256 * 1024;
 /* Fewer wake-ups; the exact count comes from TCP_INFO and a FIN wakes at once. */
 constexpr int kReceiveLowBytes = 16 * 1024;
 
-const std::vector<char>& payload() {
+const std::vector<char> &payload() {
     static const std::vector<char> bytes(kChunkBytes, 'd');
     return bytes;
 }
 
-bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+bool would_block() {
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
 
-}  // namespace
+} // namespace
 
-TcpRun::TcpRun(World& world, Listeners& listeners, const FlowSpec& spec,
-               std::uint64_t repetition, std::int64_t planned_start_ns, Ended ended)
+TcpRun::TcpRun(World &world, Listeners &listeners, const FlowSpec &spec, std::uint64_t repetition,
+               std::int64_t planned_start_ns, Ended ended)
     : Run{world, spec, repetition, planned_start_ns, std::move(ended)},
-      listeners_{listeners},
-      sender_{world.io},
-      receiver_{world.io},
-      deadline_{world.io} {}
+      listeners_{listeners}, sender_{world.io}, receiver_{world.io}, deadline_{world.io} {}
 
 std::shared_ptr<TcpRun> TcpRun::self() {
     return std::static_pointer_cast<TcpRun>(shared_from_this());
@@ -53,10 +52,11 @@ void TcpRun::begin() {
 
 void TcpRun::set_sender_options(int fd) {
     set_congestion_control(fd, spec_.congestion_control);
-    check(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentLowBytes,
-                     sizeof(kNotSentLowBytes)),
-          "TCP_NOTSENT_LOWAT");
-    if (spec_.rate_bps == kUnlimited) return;
+    check(
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentLowBytes, sizeof(kNotSentLowBytes)),
+        "TCP_NOTSENT_LOWAT");
+    if (spec_.rate_bps == kUnlimited)
+        return;
     const std::uint64_t bytes_per_s = static_cast<std::uint64_t>(spec_.rate_bps) / 8;
     check(setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s)),
           "SO_MAX_PACING_RATE");
@@ -64,33 +64,36 @@ void TcpRun::set_sender_options(int fd) {
 
 void TcpRun::connect(int fd) {
     const sockaddr_in peer = address(world_.hosts.ip(spec_.dst), spec_.port);
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) != 0 &&
+    if (::connect(fd, reinterpret_cast<const sockaddr *>(&peer), sizeof(peer)) != 0 &&
         errno != EINPROGRESS) {
         check(-1, "connect");
     }
     sockaddr_in local{};
     socklen_t length = sizeof(local);
-    check(getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length), "getsockname");
-    listeners_.expect(local.sin_addr.s_addr, ntohs(local.sin_port), spec_.dst, spec_.port,
-                      self());
+    check(getsockname(fd, reinterpret_cast<sockaddr *>(&local), &length), "getsockname");
+    listeners_.expect(local.sin_addr.s_addr, ntohs(local.sin_port), spec_.dst, spec_.port, self());
 }
 
 void TcpRun::arm_deadline() {
-    if (spec_.duration_ns == kUnlimited) return;
+    if (spec_.duration_ns == kUnlimited)
+        return;
     deadline_.expires_at(time_point(deadline_ns()));
-    deadline_.async_wait([run = self()](const asio::error_code& error) {
-        if (!error) run->end(DCGYM_GENERATOR_FINISHED);
+    deadline_.async_wait([run = self()](const asio::error_code &error) {
+        if (!error)
+            run->end(DCGYM_GENERATOR_FINISHED);
     });
 }
 
 std::uint64_t TcpRun::remaining_bytes() const {
-    if (spec_.size_bytes == kUnlimited) return std::numeric_limits<std::uint64_t>::max();
+    if (spec_.size_bytes == kUnlimited)
+        return std::numeric_limits<std::uint64_t>::max();
     return static_cast<std::uint64_t>(spec_.size_bytes) - written_bytes_;
 }
 
 void TcpRun::wait_writable() {
-    sender_.async_wait(Descriptor::wait_write, [run = self()](const asio::error_code& error) {
-        if (!error && !run->ended_) run->write_some();
+    sender_.async_wait(Descriptor::wait_write, [run = self()](const asio::error_code &error) {
+        if (!error && !run->ended_)
+            run->write_some();
     });
 }
 
@@ -98,12 +101,16 @@ void TcpRun::write_some() {
     for (int i = 0; i < kChunksPerEvent && remaining_bytes() > 0; ++i) {
         const std::size_t want = std::min<std::uint64_t>(kChunkBytes, remaining_bytes());
         const ssize_t sent = send(sender_.native_handle(), payload().data(), want, MSG_NOSIGNAL);
-        if (sent < 0 && would_block()) break;
-        if (sent < 0) return end(DCGYM_GENERATOR_FAILED);
+        if (sent < 0 && would_block())
+            break;
+        if (sent < 0)
+            return end(DCGYM_GENERATOR_FAILED);
         written_bytes_ += static_cast<std::uint64_t>(sent);
-        if (static_cast<std::size_t>(sent) < want) break;
+        if (static_cast<std::size_t>(sent) < want)
+            break;
     }
-    if (remaining_bytes() == 0) return finish_writing();
+    if (remaining_bytes() == 0)
+        return finish_writing();
     wait_writable();
 }
 
@@ -114,28 +121,31 @@ void TcpRun::finish_writing() {
 
 void TcpRun::watch_sender() {
     // The receiver never answers, so the only news here is a broken connection.
-    sender_.async_wait(Descriptor::wait_read, [run = self()](const asio::error_code& error) {
-        if (error || run->ended_) return;
+    sender_.async_wait(Descriptor::wait_read, [run = self()](const asio::error_code &error) {
+        if (error || run->ended_)
+            return;
         char byte = 0;
         const ssize_t got = recv(run->sender_.native_handle(), &byte, 1, MSG_DONTWAIT);
-        if (got < 0 && would_block()) return run->watch_sender();
+        if (got < 0 && would_block())
+            return run->watch_sender();
         run->end(DCGYM_GENERATOR_FAILED);
     });
 }
 
 void TcpRun::accepted(Fd socket) {
-    if (ended_) return set_abortive_close(socket.get());
+    if (ended_)
+        return set_abortive_close(socket.get());
     // The listener may be shared by flows with another congestion control.
     set_congestion_control(socket.get(), spec_.congestion_control);
-    setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &kReceiveLowBytes,
-               sizeof(kReceiveLowBytes));
+    setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &kReceiveLowBytes, sizeof(kReceiveLowBytes));
     receiver_.assign(socket.release());
     read_some();
 }
 
 void TcpRun::wait_readable() {
-    receiver_.async_wait(Descriptor::wait_read, [run = self()](const asio::error_code& error) {
-        if (!error && !run->ended_) run->read_some();
+    receiver_.async_wait(Descriptor::wait_read, [run = self()](const asio::error_code &error) {
+        if (!error && !run->ended_)
+            run->read_some();
     });
 }
 
@@ -143,9 +153,12 @@ void TcpRun::read_some() {
     for (int i = 0; i < kChunksPerEvent; ++i) {
         // MSG_TRUNC discards the data in the kernel instead of copying it.
         const ssize_t got = recv(receiver_.native_handle(), nullptr, 1 << 20, MSG_TRUNC);
-        if (got == 0) return received_all();
-        if (got < 0 && would_block()) break;
-        if (got < 0) return end(DCGYM_GENERATOR_FAILED);
+        if (got == 0)
+            return received_all();
+        if (got < 0 && would_block())
+            break;
+        if (got < 0)
+            return end(DCGYM_GENERATOR_FAILED);
         read_bytes_ += static_cast<std::uint64_t>(got);
         count_in_order(read_bytes_);
     }
@@ -164,13 +177,15 @@ void TcpRun::count_in_order(std::uint64_t total_bytes) {
 }
 
 void TcpRun::count_rx(std::uint64_t total_bytes) {
-    if (total_bytes <= counted_rx_bytes_) return;
+    if (total_bytes <= counted_rx_bytes_)
+        return;
     sink().rx_bytes += total_bytes - counted_rx_bytes_;
     counted_rx_bytes_ = total_bytes;
 }
 
 void TcpRun::sample() {
-    if (sender_.is_open()) sample_sender();
+    if (sender_.is_open())
+        sample_sender();
     if (receiver_.is_open()) {
         count_in_order(sample_tcp(receiver_.native_handle()).received_bytes);
     }
@@ -190,7 +205,8 @@ void TcpRun::sample_sender() {
         source().retransmits += now.retransmits - retransmits_;
         retransmits_ = now.retransmits;
     }
-    if (now.srtt_ns == 0) return;
+    if (now.srtt_ns == 0)
+        return;
     srtt_ns_ = now.srtt_ns;
     min_rtt_ns_ = now.min_rtt_ns;
     source().rtt_sum_ns += now.srtt_ns;
@@ -199,12 +215,13 @@ void TcpRun::sample_sender() {
 
 void TcpRun::close() {
     deadline_.cancel();
-    for (Descriptor* descriptor : {&sender_, &receiver_}) {
-        if (!descriptor->is_open()) continue;
+    for (Descriptor *descriptor : {&sender_, &receiver_}) {
+        if (!descriptor->is_open())
+            continue;
         set_abortive_close(descriptor->native_handle());
         asio::error_code ignored;
         descriptor->close(ignored);
     }
 }
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -12,7 +12,7 @@ namespace dcgym {
 /// A TCP transfer: both ends of one connection. It ends when the receiver has all bytes.
 class TcpRun final : public Run, public Accepts {
   public:
-    TcpRun(World& world, Listeners& listeners, const FlowSpec& spec, std::uint64_t repetition,
+    TcpRun(World &world, Listeners &listeners, const FlowSpec &spec, std::uint64_t repetition,
            std::int64_t planned_start_ns, Ended ended);
 
     void begin() override;
@@ -41,7 +41,7 @@ class TcpRun final : public Run, public Accepts {
     void count_rx(std::uint64_t total_bytes);
     void sample_sender();
 
-    Listeners& listeners_;
+    Listeners &listeners_;
     Descriptor sender_;
     Descriptor receiver_;
     asio::steady_timer deadline_;
@@ -52,4 +52,4 @@ class TcpRun final : public Run, public Accepts {
     std::uint64_t counted_rx_bytes_ = 0;
 };
 
-}  // namespace dcgym
+} // namespace dcgym

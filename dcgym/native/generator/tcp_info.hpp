@@ -18,4 +18,4 @@ struct TcpSample {
 /// Reads one connection; a closed or unconnected socket reads as zeros.
 TcpSample sample_tcp(int fd);
 
-}  // namespace dcgym
+} // namespace dcgym

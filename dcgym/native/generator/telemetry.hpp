@@ -24,29 +24,29 @@ class Telemetry {
   public:
     explicit Telemetry(int shm_fd);
     ~Telemetry();
-    Telemetry(const Telemetry&) = delete;
-    Telemetry& operator=(const Telemetry&) = delete;
+    Telemetry(const Telemetry &) = delete;
+    Telemetry &operator=(const Telemetry &) = delete;
 
     /// Lays the block out for this many hosts, with all counters zero.
     void configure(std::size_t n_hosts);
-    dcgym_generator_host& host(std::size_t index) { return hosts_.at(index); }
-    std::vector<dcgym_generator_host>& hosts() { return hosts_; }
+    dcgym_generator_host &host(std::size_t index) { return hosts_.at(index); }
+    std::vector<dcgym_generator_host> &hosts() { return hosts_; }
 
     /// Marks the records from here on as those of a new plan.
     void begin_records();
-    void append(const dcgym_generator_record& record);
-    void publish(const Progress& progress);
+    void append(const dcgym_generator_record &record);
+    void publish(const Progress &progress);
 
   private:
-    dcgym_generator_header* header() const;
+    dcgym_generator_header *header() const;
 
-    std::byte* block_ = nullptr;
+    std::byte *block_ = nullptr;
     std::size_t size_bytes_ = 0;
     std::vector<dcgym_generator_host> hosts_;
-    dcgym_generator_record* ring_ = nullptr;
+    dcgym_generator_record *ring_ = nullptr;
 };
 
 /// The layout as JSON, for readers in other languages to check themselves against.
 std::string layout_json();
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -22,21 +22,22 @@
 namespace dcgym {
 namespace {
 
-constexpr int kHeaderBytes = 28;               /* IPv4 and UDP */
-constexpr int kReceiveBufferBytes = 32 << 20;  /* 40 ms at 1 Gbit/s of 1500-byte packets */
-constexpr int kSendBufferBytes = 4 << 20;      /* the qdisc shall drop, not the socket */
-constexpr std::int64_t kBatchNs = 1'000'000;   /* least time between two bursts */
+constexpr int kHeaderBytes = 28;                /* IPv4 and UDP */
+constexpr int kReceiveBufferBytes = 32 << 20;   /* 40 ms at 1 Gbit/s of 1500-byte packets */
+constexpr int kSendBufferBytes = 4 << 20;       /* the qdisc shall drop, not the socket */
+constexpr std::int64_t kBatchNs = 1'000'000;    /* least time between two bursts */
+constexpr std::int64_t kBitsNs = 8'000'000'000; /* bits in a byte, nanoseconds in a second */
 constexpr std::int64_t kMaxDebtNs = 50'000'000; /* what a late timer may catch up on */
 constexpr std::int64_t kStragglerNs = 100'000'000;
 constexpr std::size_t kSegmentsPerSend = 40;
 constexpr std::size_t kReceiveBatch = 64;
 
-const std::vector<char>& payload() {
+const std::vector<char> &payload() {
     static const std::vector<char> bytes(64 * 1024, 'd');
     return bytes;
 }
 
-}  // namespace
+} // namespace
 
 void UdpRun::begin() {
     open_sockets();
@@ -55,10 +56,10 @@ void UdpRun::open_sockets() {
     setsockopt(sender_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBufferBytes, sizeof(int));
     sockaddr_in source = address(world_.hosts.ip(spec_.src), 0);
     const sockaddr_in sink = address(world_.hosts.ip(spec_.dst), spec_.port);
-    const auto raw = [](const sockaddr_in& a) { return reinterpret_cast<const sockaddr*>(&a); };
+    const auto raw = [](const sockaddr_in &a) { return reinterpret_cast<const sockaddr *>(&a); };
     check(bind(sender_.get(), raw(source), sizeof(source)), "bind of a UDP sender");
     socklen_t length = sizeof(source);
-    check(getsockname(sender_.get(), reinterpret_cast<sockaddr*>(&source), &length), "sockname");
+    check(getsockname(sender_.get(), reinterpret_cast<sockaddr *>(&source), &length), "sockname");
     check(bind(receiver_.get(), raw(sink), sizeof(sink)), "bind of a UDP receiver");
     // Connected to its sender, so that flows which share a port keep apart.
     check(connect(receiver_.get(), raw(source), sizeof(source)), "connect of a UDP receiver");
@@ -71,19 +72,21 @@ void UdpRun::open_sockets() {
 
 void UdpRun::schedule(std::int64_t time_ns) {
     timer_->expires_at(time_point(time_ns));
-    timer_->async_wait([run = shared_from_this(), this](const asio::error_code& error) {
-        if (!error && !ended_) tick();
+    timer_->async_wait([run = shared_from_this(), this](const asio::error_code &error) {
+        if (!error && !ended_)
+            tick();
     });
 }
 
 std::uint64_t UdpRun::due_bytes(std::int64_t time_ns) const {
     const __int128 elapsed = std::min(time_ns, deadline_ns()) - origin_ns_;
-    const __int128 due = elapsed * spec_.rate_bps / 8 / 1'000'000'000 + base_bytes_;
+    const __int128 due = elapsed * spec_.rate_bps / kBitsNs + base_bytes_;
     return static_cast<std::uint64_t>(std::max<__int128>(due, 0));
 }
 
 bool UdpRun::all_sent(std::int64_t time_ns) const {
-    if (time_ns >= deadline_ns()) return true;
+    if (time_ns >= deadline_ns())
+        return true;
     return spec_.size_bytes != kUnlimited &&
            scheduled_bytes_ >= static_cast<std::uint64_t>(spec_.size_bytes);
 }
@@ -92,38 +95,45 @@ void UdpRun::tick() {
     const std::int64_t time_ns = now_ns();
     if (sent_all_ns_ == 0) {
         send_due(time_ns);
-        if (all_sent(time_ns)) sent_all_ns_ = time_ns;
+        if (all_sent(time_ns))
+            sent_all_ns_ = time_ns;
     }
-    if (sent_all_ns_ != 0) return await_stragglers(time_ns);
-    const std::int64_t datagram_ns = static_cast<std::int64_t>(
-        static_cast<__int128>(datagram_bytes_) * 8 * 1'000'000'000 / spec_.rate_bps);
-    // When the next datagram is due, counted from the start and not from this (late) tick.
+    if (sent_all_ns_ != 0)
+        return await_stragglers(time_ns);
+    schedule(std::min(next_send_ns(), deadline_ns()));
+}
+
+std::int64_t UdpRun::next_send_ns() const {
+    // When the next datagram is due, counted from the origin and not from this (late) tick.
     const __int128 ahead = scheduled_bytes_ - base_bytes_ + datagram_bytes_;
     const std::int64_t due_ns =
-        origin_ns_ + static_cast<std::int64_t>(ahead * 8 * 1'000'000'000 / spec_.rate_bps) + 1;
-    const std::int64_t next_ns = std::max(due_ns, time_ns + (datagram_ns < kBatchNs ? kBatchNs : 0));
-    schedule(std::min(next_ns, deadline_ns()));
+        origin_ns_ + static_cast<std::int64_t>(ahead * kBitsNs / spec_.rate_bps) + 1;
+    // On a grid common to all flows, which then share their wake-ups.
+    return (std::max(due_ns, now_ns()) / kBatchNs + 1) * kBatchNs;
 }
 
 void UdpRun::send_due(std::int64_t time_ns) {
     std::uint64_t due = due_bytes(time_ns);
-    const auto debt_limit =
-        static_cast<std::uint64_t>(static_cast<__int128>(spec_.rate_bps) * kMaxDebtNs / 8'000'000'000) +
-        datagram_bytes_;
+    const __int128 debt_bits_ns = static_cast<__int128>(spec_.rate_bps) * kMaxDebtNs;
+    const auto debt_limit = static_cast<std::uint64_t>(debt_bits_ns / kBitsNs) + datagram_bytes_;
     if (due > scheduled_bytes_ + debt_limit) {
         origin_ns_ = time_ns;
         base_bytes_ = scheduled_bytes_ + debt_limit;
         due = base_bytes_;
     }
     const bool sized = spec_.size_bytes != kUnlimited;
-    if (sized) due = std::min(due, static_cast<std::uint64_t>(spec_.size_bytes));
+    if (sized)
+        due = std::min(due, static_cast<std::uint64_t>(spec_.size_bytes));
     const bool last = sized && due == static_cast<std::uint64_t>(spec_.size_bytes);
     while (scheduled_bytes_ < due) {
         std::uint64_t bytes = due - scheduled_bytes_;
-        if (!last) bytes -= bytes % datagram_bytes_;
+        if (!last)
+            bytes -= bytes % datagram_bytes_;
         bytes = std::min<std::uint64_t>(bytes, kSegmentsPerSend * datagram_bytes_);
-        if (bytes == 0) return;
-        if (send_burst(bytes)) sent_bytes_ += bytes;
+        if (bytes == 0)
+            return;
+        if (send_burst(bytes))
+            sent_bytes_ += bytes;
         scheduled_bytes_ += bytes;
     }
 }
@@ -132,9 +142,11 @@ bool UdpRun::send_burst(std::uint64_t bytes) {
     if (segmentation_ && bytes > datagram_bytes_) {
         const int segment = static_cast<int>(datagram_bytes_);
         setsockopt(sender_.get(), IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
-        if (send(sender_.get(), payload().data(), bytes, MSG_NOSIGNAL) >= 0) return true;
+        if (send(sender_.get(), payload().data(), bytes, MSG_NOSIGNAL) >= 0)
+            return true;
         // Devices without checksum offload refuse; errors of earlier packets may show here too.
-        if (errno != EIO && errno != EINVAL && errno != EMSGSIZE) return false;
+        if (errno != EIO && errno != EINVAL && errno != EMSGSIZE)
+            return false;
         segmentation_ = false;
         const int off = 0;
         setsockopt(sender_.get(), IPPROTO_UDP, UDP_SEGMENT, &off, sizeof(off));
@@ -153,10 +165,13 @@ void UdpRun::drain() {
     for (;;) {
         const int got = recvmmsg(receiver_.get(), messages.data(), kReceiveBatch,
                                  MSG_DONTWAIT | MSG_TRUNC, nullptr);
-        for (int i = 0; i < got; ++i) got_bytes += messages[static_cast<std::size_t>(i)].msg_len;
-        if (got < static_cast<int>(kReceiveBatch)) break;
+        for (int i = 0; i < got; ++i)
+            got_bytes += messages[static_cast<std::size_t>(i)].msg_len;
+        if (got < static_cast<int>(kReceiveBatch))
+            break;
     }
-    if (got_bytes == 0) return;
+    if (got_bytes == 0)
+        return;
     received_bytes_ += got_bytes;
     sink().rx_bytes += got_bytes;
     last_arrival_ns_ = now_ns();
@@ -174,16 +189,18 @@ void UdpRun::await_stragglers(std::int64_t time_ns) {
 }
 
 void UdpRun::sample() {
-    if (sender_.get() < 0) return;
+    if (sender_.get() < 0)
+        return;
     drain();
     source().tx_bytes += sent_bytes_ - counted_tx_bytes_;
     counted_tx_bytes_ = sent_bytes_;
 }
 
 void UdpRun::close() {
-    if (timer_) timer_->cancel();
+    if (timer_)
+        timer_->cancel();
     sender_ = Fd{};
     receiver_ = Fd{};
 }
 
-}  // namespace dcgym
+} // namespace dcgym

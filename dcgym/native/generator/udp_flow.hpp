@@ -22,6 +22,7 @@ class UdpRun final : public Run {
     void open_sockets();
     void schedule(std::int64_t time_ns);
     void tick();
+    std::int64_t next_send_ns() const;
     void send_due(std::int64_t time_ns);
     bool send_burst(std::uint64_t bytes);
     std::uint64_t due_bytes(std::int64_t time_ns) const;
@@ -34,7 +35,7 @@ class UdpRun final : public Run {
     std::unique_ptr<asio::steady_timer> timer_;
     std::size_t datagram_bytes_ = 0;
     bool segmentation_ = true;
-    std::int64_t origin_ns_ = 0;     /* of the rate: moves on when the sender was held up */
+    std::int64_t origin_ns_ = 0;        /* of the rate: moves on when the sender was held up */
     std::uint64_t scheduled_bytes_ = 0; /* handed to the kernel or given up since the start */
     std::uint64_t base_bytes_ = 0;      /* scheduled_bytes_ at origin_ns_ */
     std::uint64_t sent_bytes_ = 0;
@@ -44,4 +45,4 @@ class UdpRun final : public Run {
     std::int64_t sent_all_ns_ = 0;
 };
 
-}  // namespace dcgym
+} // namespace dcgym
