@@ -136,7 +136,9 @@ class FeatureSet:
         n_ports, n_hosts = self._shape
         names = [f"port{port}.{name}" for port in range(n_ports) for name in self._columns]
         if self.has_flow_matrix:
-            names += [f"port{port}.host{host}" for port in range(n_ports) for host in range(n_hosts)]
+            names += [
+                f"port{port}.host{host}" for port in range(n_ports) for host in range(n_hosts)
+            ]
         return names + [f"host{host}.rate" for host in range(n_hosts)]
 
     def observe(

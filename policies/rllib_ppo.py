@@ -214,6 +214,4 @@ def _save(algorithm: Any, folder: Path, seed: int, clock: TrainingClock) -> None
     module.save_to_path(str(folder / MODULE_FOLDER))
     algorithm.save_to_path(str(folder / ALGORITHM_FOLDER))
     space = module.action_space
-    write_note(
-        folder, "ppo", seed, clock.last, low=space.low.tolist(), high=space.high.tolist()
-    )
+    write_note(folder, "ppo", seed, clock.last, low=space.low.tolist(), high=space.high.tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -65,7 +66,10 @@ class TrainingClock:
     def report(self, steps: int, reward_mean: float | None) -> None:
         """Note the state of the training and tell the callback."""
         seconds = time.monotonic() - self._begin_s
-        self.last = Progress(steps, self._total_steps, seconds, reward_mean)
+        # Libraries say NaN for "no episode ended"; JSON has no word for that but null.
+        is_known = reward_mean is not None and math.isfinite(reward_mean)
+        mean = float(reward_mean) if reward_mean is not None and is_known else None
+        self.last = Progress(steps, self._total_steps, seconds, mean)
         if self._progress is not None:
             self._progress(self.last)
 

@@ -35,9 +35,9 @@ def draw_network(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependency("matplotlib", "report") from error
-    figure = Figure(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
+    figure = Figure(figsize=SIZE_INCHES, dpi=DPI)
     canvas = FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes = figure.add_axes((0.02, 0.02, 0.82, 0.96))
     axes.set_axis_off()
     axes.margins(0.08, 0.16)
     positions = _place_nodes(topology)
@@ -94,7 +94,8 @@ def _draw_ports(
         colour = palette(load[index])
         axes.plot(*zip(start, middle, strict=True), color=colour, linewidth=4, zorder=2)
         _draw_queue(axes, start + 0.55 * (middle - start), float(queue[index]), palette)
-    figure.colorbar(colours, ax=axes, label="link load, queue fill (%)", shrink=0.7)
+    scale = figure.add_axes((0.88, 0.15, 0.025, 0.7))
+    figure.colorbar(colours, cax=scale, label="link load, queue fill (%)")
 
 
 def _draw_queue(axes: Any, at: npt.NDArray[np.float64], fill: float, palette: Any) -> None:

@@ -38,9 +38,7 @@ class FakeBackend:
 
     name = "fake"
 
-    def __init__(
-        self, topology: Topology | None = None, fail_at_step: int | None = None
-    ) -> None:
+    def __init__(self, topology: Topology | None = None, fail_at_step: int | None = None) -> None:
         """Prepare a network; nothing runs before `start`.
 
         Args:

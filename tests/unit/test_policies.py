@@ -1,0 +1,117 @@
+"""Policies: names, known shares, checkpoints."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import dcgym
+from dcgym.errors import ConfigError, MissingDependency
+from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
+from dcgym.policies.max_min import max_min_rates
+from dcgym.testing import FakeBackend
+
+
+def run(policy, steps=40, **config):
+    env = dcgym.make_env({"backend": FakeBackend, **config, **policy.env_overrides()})
+    policy.bind(env)
+    observation, info = env.reset(seed=0)
+    rewards = []
+    for _ in range(steps):
+        action = policy.act(observation, info)
+        assert env.action_space.contains(action)
+        observation, reward, *_, info = env.step(action)
+        rewards.append(reward)
+    return float(np.mean(rewards)), info
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("action", ["direct", "tanh"])
+def test_every_policy_acts_within_the_space(name, action):
+    policy = make_policy(name)
+    assert isinstance(policy, Policy) and policy.name == name
+    run(policy, steps=3, action=action)
+
+
+def test_overrides_configure_dctcp_with_marking():
+    assert env_overrides("dctcp") == {"congestion_control": "dctcp", "marking": True}
+    assert env_overrides("cubic") == {"congestion_control": "cubic", "marking": False}
+    assert env_overrides("fair-share") == {}
+
+
+@pytest.mark.parametrize("action", ["direct", "tanh"])
+def test_fair_share_halves_the_bottleneck_and_leaves_receivers_open(action):
+    _, info = run(make_policy("fair-share"), action=action)
+    assert info["rate_shares"] == pytest.approx([0.49, 0.49, 1, 1], abs=1e-3)
+    assert info["metrics"]["queue_bytes"] == 0
+    assert info["metrics"]["jain"] == pytest.approx(1.0)
+
+
+def test_fair_share_beats_cubic_and_random_on_the_default_reward():
+    fair, cubic, random = (run(make_policy(n))[0] for n in ("fair-share", "cubic", "random"))
+    assert fair > random > cubic
+
+
+def test_max_min_rates_of_the_textbook_example():
+    # Flow 0 crosses both links, flow 1 the first (10), flow 2 and 3 the second (6).
+    usage = np.array([[1, 1], [1, 0], [0, 1], [0, 1]], float)
+    assert max_min_rates(usage, np.array([10.0, 6.0])) == pytest.approx([2, 8, 2, 2])
+
+
+def test_random_policy_repeats_with_its_seed():
+    env = dcgym.make_env(backend=FakeBackend)
+    first, second, other = (
+        make_policy("random", env, seed=seed).act(np.empty(0), {}) for seed in (1, 1, 2)
+    )
+    assert first.tolist() == second.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "params"), [("cubik", {}), ("ppo", {}), ("fixed-share", {"shar": 1})]
+)
+def test_wrong_policy_is_one_clear_line(name, params):
+    with pytest.raises(ConfigError) as caught:
+        make_policy(name, **params)
+    assert "\n" not in str(caught.value)
+
+
+def test_unbound_policy_says_what_to_call():
+    with pytest.raises(ConfigError, match="bind"):
+        make_policy("fair-share").act(np.empty(0), {})
+
+
+def test_folder_without_a_note_is_no_checkpoint(tmp_path):
+    with pytest.raises(ConfigError, match="checkpoint"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "module"), [("ppo", "ray"), ("ddpg", "stable_baselines3")])
+def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
+    import importlib
+
+    monkeypatch.setitem(sys.modules, module, None)
+    learner = importlib.import_module(LEARNERS[name])
+    extra = {"ppo": "rllib", "ddpg": "sb3"}[name]
+    with pytest.raises(MissingDependency, match=rf"dcgym\[{extra}\]"):
+        learner.train({"backend": FakeBackend}, 10, 0, tmp_path)
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")])
+def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, tmp_path):
+    import importlib
+
+    pytest.importorskip(library)
+    reports = []
+    learner = importlib.import_module(LEARNERS[name])
+    config = {"backend": FakeBackend, "max_steps": 50}
+    folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
+    note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
+    assert note["training"]["steps"] == reports[-1].steps > 0
+    env = dcgym.make_env(config)
+    observation, info = env.reset(seed=0)
+    first, again = (load_policy(folder, env).act(observation, info) for _ in range(2))
+    assert env.action_space.contains(first)
+    assert first.tolist() == again.tolist()
