@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -58,7 +59,7 @@ def print_names(names: Mapping[str, Sequence[str]]) -> None:
 
 def print_results(records: Sequence[Mapping[str, Any]]) -> None:
     """Print one row a policy: the mean over its seeds and the 95 % interval of that mean."""
-    table = Table(title="mean and 95 % interval over seeds")
+    table = Table(title="mean ± 95 % interval over seeds", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
     table.add_column("runs", justify="right")
     for heading, *_ in RESULT_COLUMNS:
@@ -68,7 +69,7 @@ def print_results(records: Sequence[Mapping[str, Any]]) -> None:
     for policy in dict.fromkeys(str(record["policy"]) for record in records):
         runs = [record for record in records if record["policy"] == policy]
         table.add_row(policy, str(len(runs)), *_cells(runs), _fidelity(runs), _training(runs))
-    Console().print(table)
+    _console().print(table)
 
 
 def print_training(summary: Mapping[str, Any]) -> None:
@@ -87,13 +88,19 @@ def print_paths(folder: Path) -> None:
             console.print(str(folder / name), highlight=False)
 
 
+def _console() -> Console:
+    # Files and pipes claim 80 columns, where the results do not fit.
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 120))
+
+
 def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     cells = []
     for _, metric, divisor, decimals in RESULT_COLUMNS:
         mean, half = interval_95([float(run["metrics"][metric]) for run in runs])
         text = "-" if math.isnan(mean) else f"{mean / divisor:.{decimals}f}"
         if not math.isnan(half):
-            text += f" [dim]±{half / divisor:.{decimals}f}[/]"
+            text += f"\n[dim]±{half / divisor:.{decimals}f}[/]"
         cells.append(text)
     return cells
 
@@ -106,4 +113,4 @@ def _fidelity(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def _training(runs: Sequence[Mapping[str, Any]]) -> str:
     training = runs[0].get("training")
-    return f"{training['steps']} steps, {training['seconds']:.0f} s" if training else ""
+    return f"{training['steps']} steps\n{training['seconds']:.0f} s" if training else ""

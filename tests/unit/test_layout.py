@@ -94,14 +94,22 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def imports_of(place: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each module that the sources of a file or folder import, wherever they do it."""
+    """Yield each module that sources import at run time; imports for type checkers are free."""
     paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in run_time_nodes(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 yield path, node.module
             elif isinstance(node, ast.Import):
                 yield from ((path, alias.name) for alias in node.names)
+
+
+def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from run_time_nodes(child)
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
