@@ -1,8 +1,8 @@
-"""Pictures of topologies: still for documents, coloured by load for `render`."""
+"""Pictures of topologies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dcgym.topologies.graph import Port, Topology
+    from dcgym.topologies.graph import Topology
 
 __all__ = ["FORMATS", "draw", "figure", "paint"]
 
@@ -33,7 +33,6 @@ _COLOURS = {
 }
 _MARGIN = 0.75
 _MAX_INCHES = 16.0
-_QUEUE_COLOUR = "#b3202c"
 
 
 def draw(topology: Topology, path: str | Path) -> None:
@@ -56,18 +55,8 @@ def draw(topology: Topology, path: str | Path) -> None:
         raise ConfigError("path", str(path), f"a writable file ({error.strerror})") from error
 
 
-def figure(
-    topology: Topology,
-    utilisation: Sequence[float] | None = None,
-    occupancy: Sequence[float] | None = None,
-) -> Figure:
-    """Return a Matplotlib figure of a topology, sized to fit it.
-
-    Args:
-        topology: What to draw.
-        utilisation: Load of each switch port, 0 to 1, in the order of `switch_ports`.
-        occupancy: Filling of each switch port's queue, 0 to 1, in the same order.
-    """
+def figure(topology: Topology) -> Figure:
+    """Return a Matplotlib figure of a topology, sized to fit it."""
     figure_class = _figure_class()
     positions = layout(topology)
     width, height = _extent(positions)
@@ -75,39 +64,24 @@ def figure(
     # No pyplot: it would keep each figure alive and pick a window system.
     size = (max(4.0, width * inches_per_unit), max(2.2, height * inches_per_unit) + 0.4)
     picture = figure_class(figsize=size, layout="constrained")
-    paint(topology, picture.add_subplot(), utilisation, occupancy)
+    paint(topology, picture.add_subplot())
     return picture
 
 
-def paint(
-    topology: Topology,
-    axes: Axes,
-    utilisation: Sequence[float] | None = None,
-    occupancy: Sequence[float] | None = None,
-) -> None:
+def paint(topology: Topology, axes: Axes) -> None:
     """Paint a topology onto Matplotlib axes.
-
-    The half of a cable next to a switch port takes the colour of that port's load; a bar on it
-    grows with the port's queue.
 
     Args:
         topology: What to draw.
         axes: Where to draw it.
-        utilisation: Load of each switch port, 0 to 1, in the order of `switch_ports`.
-        occupancy: Filling of each switch port's queue, 0 to 1, in the same order.
     """
     positions = layout(topology)
     points = _points_per_unit(axes, positions)
     axes.set_aspect("equal")
     axes.set_axis_off()
     _paint_cables(topology, axes, positions, points)
-    if utilisation is not None:
-        _paint_load(topology, axes, positions, utilisation, points)
-    if occupancy is not None:
-        _paint_queues(topology, axes, positions, occupancy, points)
     _paint_nodes(topology, axes, positions, points)
     axes.set_title(_title(topology), fontsize=10, color=_INK)
-    axes.margins(0)
     xs, ys = zip(*positions.values(), strict=True)
     axes.set_xlim(min(xs) - _MARGIN, max(xs) + _MARGIN)
     axes.set_ylim(min(ys) - _MARGIN, max(ys) + _MARGIN)
@@ -146,52 +120,6 @@ def _paint_cables(
     axes.add_collection(LineCollection(segments, colors=_CABLE, linewidths=widths, zorder=1))
 
 
-def _paint_load(
-    topology: Topology,
-    axes: Axes,
-    positions: Mapping[str, tuple[float, float]],
-    utilisation: Sequence[float],
-    points: float,
-) -> None:
-    from matplotlib import colormaps
-    from matplotlib.collections import LineCollection
-
-    palette = colormaps["YlGnBu"]
-    segments, colours = [], []
-    for port, load in zip(topology.switch_ports, utilisation, strict=True):
-        segments.append((positions[port.node], _along(port, positions, 0.5)))
-        colours.append(palette(0.15 + 0.8 * min(max(float(load), 0.0), 1.0)))
-    width = min(4.0, 0.08 * points)
-    axes.add_collection(LineCollection(segments, colors=colours, linewidths=width, zorder=2))
-
-
-def _paint_queues(
-    topology: Topology,
-    axes: Axes,
-    positions: Mapping[str, tuple[float, float]],
-    occupancy: Sequence[float],
-    points: float,
-) -> None:
-    from matplotlib.collections import LineCollection
-
-    segments = []
-    for port, filling in zip(topology.switch_ports, occupancy, strict=True):
-        share = min(max(float(filling), 0.0), 1.0)
-        if share > 0:
-            # Node markers hide the first part of the cable.
-            ends = _along(port, positions, 0.15), _along(port, positions, 0.15 + 0.33 * share)
-            segments.append(ends)
-    width = min(9.0, 0.18 * points)
-    axes.add_collection(LineCollection(segments, colors=_QUEUE_COLOUR, linewidths=width, zorder=3))
-
-
-def _along(
-    port: Port, positions: Mapping[str, tuple[float, float]], share: float
-) -> tuple[float, float]:
-    (x, y), (peer_x, peer_y) = positions[port.node], positions[port.peer]
-    return x + (peer_x - x) * share, y + (peer_y - y) * share
-
-
 def _paint_nodes(
     topology: Topology, axes: Axes, positions: Mapping[str, tuple[float, float]], points: float
 ) -> None:
@@ -226,9 +154,9 @@ def _label(axes: Axes, text: str, position: tuple[float, float], size: float) ->
 
 def _title(topology: Topology) -> str:
     rates = sorted({link.rate_bps for link in topology.links})
-    spans = format_rate(rates[0]) if rates else "no links"
+    spans = f"{format_rate(rates[0])}/s" if rates else "no links"
     if len(rates) > 1:
-        spans += f" to {format_rate(rates[-1])}"
+        spans += f" to {format_rate(rates[-1])}/s"
     switches = len(topology.switches)
     plural = "es" if switches != 1 else ""
-    return f"{topology.name}: {len(topology.hosts)} hosts, {switches} switch{plural}, {spans}/s"
+    return f"{topology.name}: {len(topology.hosts)} hosts, {switches} switch{plural}, {spans}"

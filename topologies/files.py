@@ -25,7 +25,7 @@ from xml.etree.ElementTree import ParseError
 
 import yaml
 
-from dcgym.config import check_in, check_keys, load_mapping
+from dcgym.config import check_in, check_int, check_keys, load_mapping
 from dcgym.errors import ConfigError
 from dcgym.topologies.graph import Link, Topology
 from dcgym.units import parse_duration, parse_rate, parse_size
@@ -83,7 +83,9 @@ def from_dict(content: Mapping[str, Any]) -> Topology:
         ConfigError: A field is unknown, missing or wrong.
     """
     check_keys(content, ("name", "nodes", "links", "defaults"), "topology")
-    defaults = _quantities(content.get("defaults") or {}, "defaults of the links")
+    shared = content.get("defaults", {})
+    check_keys(shared, _QUANTITY_KEYS, "defaults of the links")
+    defaults = _quantities(shared, "defaults of the links")
     roles = [
         _role(entry, f"node {number}") for number, entry in enumerate(_entries(content, "nodes"), 1)
     ]
@@ -118,9 +120,10 @@ def from_networkx(graph: networkx.Graph[str], name: str | None = None) -> Topolo
     """
     nodes = [_node_entry(node, fields) for node, fields in graph.nodes(data=True)]
     edges = [{"a": str(a), "b": str(b), **fields} for a, b, fields in graph.edges(data=True)]
-    edges.sort(key=lambda fields: int(fields.pop("order", len(edges))))
-    for fields in edges:
+    for position, fields in enumerate(edges):
         fields.pop("id", None)  # networkx keeps the edge ids of GraphML files
+        fields["order"] = check_int("order of a link", fields.get("order", position), 0)
+    edges.sort(key=lambda fields: fields.pop("order"))
     return from_dict({"name": name or graph.name or "custom", "nodes": nodes, "links": edges})
 
 
@@ -202,8 +205,7 @@ def _link(entry: Any, defaults: Mapping[str, int | None], where: str) -> Link:
     return Link(a, b, **fields)
 
 
-def _quantities(entry: Any, where: str) -> dict[str, Any]:
-    check_keys(entry, (*_QUANTITY_KEYS, "a", "b"), where)
+def _quantities(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for short, full, parse in _QUANTITIES:
         if short in entry and full in entry:

@@ -1,0 +1,100 @@
+"""The checks of configuration values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dcgym.config import (
+    check_in,
+    check_int,
+    check_keys,
+    check_positive,
+    check_range,
+    load_mapping,
+)
+from dcgym.errors import ConfigError
+
+
+def test_good_values_come_back_unchanged() -> None:
+    assert check_positive("x", 0.5) == 0.5
+    assert check_positive("x", np.float32(0.5)) == 0.5  # type: ignore[type-var]
+    assert check_range("x", 1, 1, 2) == 1
+    assert check_int("x", 7, 0) == 7
+    assert check_in("x", "a", ("a", "b")) == "a"
+    assert check_keys({"a": 1}, ("a",), "x") == {"a": 1}
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "1", None, True])
+def test_check_positive_refuses(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"^x: value .* allowed: a positive number$"):
+        check_positive("x", value)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("value", [0.99, 2.01, float("nan"), "1", None])
+def test_check_range_refuses(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"allowed: a number from 1 to 2$"):
+        check_range("x", value, 1, 2)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("value", [0, 5, 2.0, True, "3", None])
+def test_check_int_refuses(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"allowed: a whole number from 1 to 4$"):
+        check_int("x", value, 1, 4)  # type: ignore[arg-type]
+
+
+def test_check_in_suggests() -> None:
+    with pytest.raises(ConfigError, match=r"allowed: ebpf, ovs; did you mean 'ebpf'\?$"):
+        check_in("switch", "ebfp", ("ebpf", "ovs"))
+    with pytest.raises(ConfigError, match=r"^switch: value \['ebpf'\]"):
+        check_in("switch", ["ebpf"], {"ebpf": 1})
+
+
+def test_check_keys_names_the_unknown_key_and_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_keys({"intervall": 1}, ("interval", "reward"), "env")
+    assert str(caught.value) == (
+        "env field: value 'intervall' is not allowed; allowed: interval, reward; "
+        "did you mean 'interval'?"
+    )
+    with pytest.raises(ConfigError, match="a mapping"):
+        check_keys(["interval"], ("interval",), "env")  # type: ignore[arg-type]
+
+
+def test_load_mapping_reads_yaml_and_copies_dicts(tmp_path: Path) -> None:
+    path = tmp_path / "env.yaml"
+    path.write_text("topology: {name: dumbbell, hosts: 4}\ninterval: 50ms\n")
+    expected = {"topology": {"name": "dumbbell", "hosts": 4}, "interval": "50ms"}
+    assert load_mapping(path) == expected
+    assert load_mapping(str(path)) == expected
+    original = {"a": 1}
+    copy = load_mapping(original)
+    copy["a"] = 2
+    assert original == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"- a\n- b\n", "a mapping"),
+        (b"", "a mapping"),
+        (b"a: [1\n", "valid YAML"),
+        (b"a: 1\n\tb: 2\n", "valid YAML"),
+        (b"1: 2\n", "a name"),
+        (b"\xff\xfe\xfa", "not UTF-8"),
+        (b"a: !!python/object/apply:os.getcwd []\n", "valid YAML"),
+    ],
+)
+def test_load_mapping_refuses_in_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=reason) as caught:
+        load_mapping(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_load_mapping_of_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_mapping(tmp_path / "none.yaml")
