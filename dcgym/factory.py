@@ -17,7 +17,9 @@ __all__ = ["make_env"]
 DEFAULT_ENV = "dcgym/CongestionControl-v0"
 
 
-def make_env(config: str | Path | Mapping[str, Any] | None = None, **overrides: Any) -> gym.Env:
+def make_env(
+    config: str | Path | Mapping[str, Any] | None = None, **overrides: Any
+) -> gym.Env[Any, Any]:
     """Build an environment with Gymnasium's wrappers (order check, time limit).
 
     Args:

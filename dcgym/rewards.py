@@ -1,8 +1,8 @@
 """Rewards as named terms with weights.
 
 Symbols: ``a`` is the mean rate share of all hosts, ``q`` the backlog of the fullest switch port
-over its queue limit, both measured for the interval after the action. The terms marked
-(published) are those of Iroko and its thesis (joint_queue is eq. 4.3), kept as they are, with their traps:
+over its queue limit, both measured for the interval after the action. Terms other
+than the goodput ones follow Iroko and its thesis (joint_queue is eq. 4.3), traps included:
 
 - ``joint_queue`` and ``action`` count the shares of hosts that send nothing, and do not see
   fairness: one sender at full rate and one at the floor score as well as an even split.

@@ -120,4 +120,5 @@ class RandomPolicy(_BoundPolicy):
     def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
         """Return a new random action."""
         space = self.task.action_space
-        return self._generator.uniform(space.low, space.high).astype(np.float32)
+        action: Action = self._generator.uniform(space.low, space.high).astype(np.float32)
+        return action

@@ -139,7 +139,7 @@ def load(path: str | Path) -> PpoPolicy:
     folder = Path(path).resolve()
     note = json.loads((folder / CHECKPOINT_FILE).read_text(encoding="utf-8"))
     module = RLModule.from_checkpoint(str(folder / MODULE_FOLDER))
-    module.eval()
+    module.eval()  # type: ignore[attr-defined]
     low, high = (np.array(note[name], np.float32) for name in ("low", "high"))
     return PpoPolicy(module, low, high)
 
@@ -163,7 +163,7 @@ def _configure(env_config: Mapping[str, Any], seed: int, n_envs: int) -> Any:
 
     register_env(ENV_NAME, build_env)
     return (
-        PPOConfig()
+        PPOConfig()  # type: ignore[no-untyped-call]
         .environment(ENV_NAME, env_config=dict(env_config))
         .framework("torch")
         .env_runners(

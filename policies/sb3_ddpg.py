@@ -116,7 +116,7 @@ def _make_envs(env_config: Mapping[str, Any], n_envs: int) -> Any:
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
     # In processes: environments wait for real time, and must do so at the same time.
-    makers = [partial(_monitored_env, dict(env_config)) for _ in range(n_envs)]
+    makers: list[Any] = [partial(_monitored_env, dict(env_config)) for _ in range(n_envs)]
     return SubprocVecEnv(makers, start_method="forkserver")
 
 

@@ -1,4 +1,4 @@
-"""What the learners share: environments from a configuration, progress, and the checkpoint's note."""
+"""What the learners share: making environments, progress, and the checkpoint's note."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 import gymnasium as gym
 import numpy as np
@@ -305,7 +305,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         return spec(self.topology)
 
 
-def _is_backend(spec: Any) -> bool:
+def _is_backend(spec: Any) -> TypeGuard[Backend]:
     # Not isinstance with the protocol: a class that makes backends has the same attributes.
     return not isinstance(spec, str | type) and hasattr(spec, "apply_rates")
 

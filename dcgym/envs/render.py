@@ -44,7 +44,7 @@ def draw_network(
     _draw_links(axes, topology, positions)
     _draw_ports(figure, axes, topology, positions, interval)
     _draw_nodes(axes, topology, positions, shares)
-    canvas.draw()
+    canvas.draw()  # type: ignore[no-untyped-call]
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
@@ -103,7 +103,12 @@ def _draw_queue(axes: Any, at: npt.NDArray[np.float64], fill: float, palette: An
 
     width, height = 0.018, 0.16
     corner = (at[0] - width / 2, at[1] - height / 2)
-    frame = {"facecolor": "white", "edgecolor": "0.3", "linewidth": 0.8, "zorder": 3}
+    frame: dict[str, Any] = {
+        "facecolor": "white",
+        "edgecolor": "0.3",
+        "linewidth": 0.8,
+        "zorder": 3,
+    }
     axes.add_patch(Rectangle(corner, width, height, **frame))
     axes.add_patch(Rectangle(corner, width, height * fill, color=palette(fill), zorder=4))
 

@@ -208,7 +208,7 @@ class FakeBackend:
         delivered_bps = offered_bps * np.where(used, squeeze, 1.0).min(axis=1, initial=1.0)
         self._count_hosts(offered_bps, delivered_bps, seconds)
         is_hit = (used & ((lost > 0) | (marked > 0))).any(axis=1)
-        self._adapt(is_hit, seconds)
+        self._adapt(np.asarray(is_hit), seconds)
 
     def _count_ports(
         self,
@@ -246,7 +246,7 @@ class FakeBackend:
         rtt_ns = np.where(offered_bps > 0, BASE_RTT_NS + wait_ns, 0.0)
         flows = np.bincount(self._sources, offered_bps > 0, n_hosts)
         sums = np.bincount(self._sources, rtt_ns, n_hosts)
-        hosts["active_flows"] = flows
+        hosts["active_flows"] = flows.astype(np.float64)
         hosts["srtt_ns"] = sums / np.maximum(flows, 1)
         hosts["min_rtt_ns"] = np.where(flows > 0, BASE_RTT_NS, 0.0)
         hosts["rtt_sum_ns"] += sums
