@@ -44,7 +44,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     started = time.monotonic()
     policy = _make_policy(spec)
     config = {**spec["env"], **policy.env_overrides()}
-    env = make_env({**config, "max_steps": spec["steps"]})
+    env: Any = make_env({**config, "max_steps": spec["steps"]})
     try:
         policy.bind(env)
         rows, received_bytes = _roll_out(env, policy, spec, progress)
