@@ -45,6 +45,7 @@ struct inet_connection_sock {
 } CORE;
 
 struct tcp_sock {
+	__u32 rcv_wup;
 	__u32 rcv_nxt;
 	__u32 snd_nxt;
 	__u32 snd_una;
@@ -237,7 +238,17 @@ static __always_inline void echo(struct sock *sk, bool ce)
 }
 
 /*
- * Section 3.2: when the CE state changes, a delayed ACK goes out at once with the old state, so that
+ * Is an ACK owed for what came in the old state? The timer alone does not tell: since Linux 6.7 ACKs
+ * of a backlogged socket are deferred without it (tcp_backlog_ack_defer).
+ */
+static __always_inline bool owes_ack(struct sock *sk)
+{
+	return (inet_csk(sk)->icsk_ack.pending & (ICSK_ACK_TIMER | ICSK_ACK_NOW)) ||
+	       before(tcp_sk(sk)->rcv_wup, state_of(sk)->prior_rcv_nxt);
+}
+
+/*
+ * Section 3.2: when the CE state changes, an ACK owed goes out at once with the old state, so that
  * every ACK speaks for packets of one state only.
  */
 static __always_inline void receive(struct sock *sk, bool ce)
@@ -246,7 +257,7 @@ static __always_inline void receive(struct sock *sk, bool ce)
 	struct dctcp *ca = state_of(sk);
 
 	if (ca->ce_state != ce) {
-		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
+		if (owes_ack(sk)) {
 			echo(sk, ca->ce_state);
 			bpf_tcp_send_ack(sk, ca->prior_rcv_nxt);
 		}

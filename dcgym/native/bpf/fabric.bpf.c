@@ -285,6 +285,19 @@ static __always_inline void age(struct __sk_buff *skb)
 		ip6->hop_limit--;
 }
 
+/*
+ * A veth pair keeps the sender's claim on a packet (Linux 4.19 and later), so TCP small queues and
+ * UDP's send buffer would count what waits in the switch and no queue could build. A real wire
+ * frees the sender's buffer: a clone has no owner. Only the first hop pays.
+ */
+static __always_inline int send(struct __sk_buff *skb, __u32 ifindex)
+{
+	if (!skb->sk)
+		return bpf_redirect(ifindex, 0);
+	bpf_clone_redirect(skb, ifindex, 0);
+	return TC_ACT_STOLEN;
+}
+
 SEC("tc")
 int fabric_forward(struct __sk_buff *skb)
 {
@@ -293,7 +306,7 @@ int fabric_forward(struct __sk_buff *skb)
 	if (!decision.ifindex)
 		return drop(decision.reason);
 	age(skb);
-	return bpf_redirect(decision.ifindex, 0);
+	return send(skb, decision.ifindex);
 }
 
 /* The same decision without its effects, for path tracing and tests: returns the ifindex or 0. */
