@@ -84,7 +84,9 @@ class OVSSwitch(MininetOVSSwitch):  # type: ignore[misc]
     def __init__(
         self, name: str, *, fabric: Any, topology: Topology, first_group: int, **params: Any
     ) -> None:
+        # One at a time: Mininet's batch would create the bridges only after every start().
         params |= {"datapath": "user", "failMode": "secure", "protocols": "OpenFlow13"}
+        params["batch"] = False
         params["dpid"] = f"{topology.node(name).index + 1:016x}"
         super().__init__(name, **params)
         self._fabric, self._topology, self._first_group = fabric, topology, first_group

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dcgym.emulation import EmulationBackend
+from dcgym.native import missing_parts
+from dcgym.topologies import Topology, make_topology
+
+MakeBackend = Callable[..., EmulationBackend]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def needs_emulation() -> None:
+    """Skip where nothing can be emulated, with the reason."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root for network namespaces and BPF")
+    if missing_parts():
+        pytest.skip(f"not built: {', '.join(missing_parts())}; run 'make setup'")
+
+
+@pytest.fixture
+def make() -> Iterator[MakeBackend]:
+    """Make started backends that end with the test."""
+    made: list[EmulationBackend] = []
+
+    def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationBackend:
+        backend = EmulationBackend(make_topology(topology), **options)
+        made.append(backend)
+        backend.start()
+        return backend
+
+    yield make_started
+    for backend in made:
+        backend.close()

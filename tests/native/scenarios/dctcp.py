@@ -1,0 +1,117 @@
+"""Send bulk TCP from h1 to h2 over a one-switch fabric; print what DCTCP and the fabric counted."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from network import host, know, quiet, run, within
+
+from dcgym.native import bpf_object, require
+
+TCP_INFO_DELIVERED = 192  # struct tcp_info of linux/tcp.h: tcpi_delivered, tcpi_delivered_ce
+
+
+def listen(ecn: int) -> socket.socket:
+    Path("/proc/sys/net/ipv4/tcp_ecn").write_text(str(ecn))
+    listener = socket.create_server(("10.0.0.2", 5000))
+    return listener
+
+
+def drain(connection: socket.socket, received: list[int]) -> None:
+    while True:
+        try:
+            size = len(connection.recv(1 << 20))
+        except OSError:
+            return
+        if not size:
+            return
+        received[0] += size
+
+
+def pump(connection: socket.socket, until: float) -> None:
+    payload = bytes(1 << 16)
+    connection.settimeout(0.2)
+    while time.monotonic() < until:
+        try:
+            connection.send(payload)
+        except TimeoutError:
+            continue
+
+
+def delivered(connection: socket.socket) -> tuple[int, int]:
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return struct.unpack_from("=II", info, TCP_INFO_DELIVERED)
+
+
+def main() -> None:
+    request: dict[str, Any] = json.load(sys.stdin)
+    native = require()
+    quiet()
+    hosts = [host(number, f"s1-eth{number}") for number in (1, 2)]
+    know(hosts[0], 1, 2)
+    know(hosts[1], 2, 1)
+    indexes = [socket.if_nametoindex(f"s1-eth{number}") for number in (1, 2)]
+    if request["rate"]:
+        limit = request["queue_bytes"]
+        run(f"tc qdisc add dev s1-eth2 root tbf rate {request['rate']} burst 3100 limit {limit}")
+    fabric = native.Fabric(str(bpf_object("fabric")), 1, 2, 2, 2)
+    for number, index in enumerate(indexes):
+        marking = request["marking"] if number == 1 else {}
+        fabric.add_port(index, 0, number, **marking)
+        fabric.set_group(number, 1, [index], [1.0])
+        fabric.set_route(0, number + 1, number)
+        fabric.attach(index)
+    control = native.load_congestion_control(
+        str(bpf_object("dctcp")), f"dctcp_{os.getpid()}", tracing=True
+    )
+    region = mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE)
+    port = np.frombuffer(region, np.uint64, 40).reshape(2, -1)[1]
+
+    listener = within(hosts[1], lambda: listen(request["receiver_ecn"]))
+    name = control.name.encode()
+    # A listener whose algorithm needs ECN would accept it whatever the sysctl says.
+    theirs = name if request["receiver_ecn"] else b"cubic"
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, theirs)
+    sender = within(hosts[0], socket.socket)
+    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+    sender.connect(("10.0.0.2", 5000))
+    connection, _ = listener.accept()
+    received = [0]
+    reader = threading.Thread(target=drain, args=(connection, received), daemon=True)
+    reader.start()
+    start = time.monotonic()
+    pump(sender, start + request["warm_up_s"])
+    port[0] = 0
+    at, base = time.monotonic(), received[0]
+    pump(sender, at + request["duration_s"])
+    goodput_bps = (received[0] - base) * 8 / (time.monotonic() - at)
+    peak_bytes = int(port[0])
+    time.sleep(request["settle_s"])
+    result = {
+        "algorithm": sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        .rstrip(b"\0")
+        .decode(),
+        "expected_algorithm": control.name,
+        "delivered": delivered(sender),
+        "trace": control.trace(sender.fileno()),
+        "goodput_bps": goodput_bps,
+        "peak_bytes": peak_bytes,
+        "marks": int(port[1]),
+        "tx_packets": int(port[2]),
+        "alpha_one": native.ALPHA_ONE,
+        "drops": fabric.drop_counters(),
+    }
+    json.dump(result, sys.stdout)
+
+
+main()

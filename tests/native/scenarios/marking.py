@@ -1,0 +1,83 @@
+"""Queue frames behind a nearly closed token bucket, open it, and report who was marked."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import socket
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from network import checksum, quiet, run, udp_frame, veth
+
+from dcgym.native import bpf_object, require
+
+ETH_P_IP = 0x0800
+FRAME_BYTES = 1000
+# One frame passes at once; the next would take more than a second.
+CLOSED = "rate 4kbit burst 1500"
+
+
+def counters_of(fabric: Any, layout: dict[str, Any]) -> np.ndarray:
+    region = mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE)
+    return np.frombuffer(region, np.uint64, 2 * layout["size"] // 8).reshape(2, -1)
+
+
+def receive(receiver: socket.socket, wanted: int) -> list[bytes]:
+    receiver.settimeout(3)
+    frames = []
+    try:
+        while len(frames) < wanted:
+            frames.append(receiver.recv(2048))
+    except TimeoutError:
+        pass
+    return frames
+
+
+def main() -> None:
+    request: dict[str, Any] = json.load(sys.stdin)
+    native = require()
+    quiet()
+    veth("s1-eth1", "left")
+    veth("s1-eth2", "right")
+    first, second = (socket.if_nametoindex(name) for name in ("s1-eth1", "s1-eth2"))
+    limit = request["limit_bytes"]
+    run(f"tc qdisc add dev s1-eth2 root tbf {CLOSED} limit {limit}")
+    fabric = native.Fabric(str(bpf_object("fabric")), 1, 2, 2, 1)
+    fabric.add_port(first, 0, 0)
+    fabric.add_port(second, 0, 1, **request["marking"], queue_bytes=limit)
+    fabric.set_group(0, 1, [second], [1.0])
+    fabric.set_route(0, 2, 0)
+    fabric.attach(first)
+    fabric.attach(second)
+    port = counters_of(fabric, native.fabric_layout())[1]
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sender.bind(("left", 0))
+    receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))
+    receiver.bind(("right", 0))
+    for sequence in range(request["frames"]):
+        sender.send(udp_frame(2, FRAME_BYTES, sequence, request["tos"]))
+    time.sleep(0.05)
+    counted = port.tolist()
+    port[0] = 0
+    run(f"tc qdisc change dev s1-eth2 root tbf rate 100mbit burst 20000 limit {limit}")
+    frames = receive(receiver, request["expected"])
+    time.sleep(0.05)
+    result = {
+        "sequence": [int.from_bytes(frame[18:20], "big") for frame in frames],
+        "ecn": [frame[15] & 3 for frame in frames],
+        "ttl": [frame[22] for frame in frames],
+        "checksums": [checksum(frame[14:34]) for frame in frames],
+        "peak_bytes": counted[0],
+        "marks": counted[1],
+        "tx_packets": counted[2],
+        "tx_bytes": counted[3],
+        "histogram": counted[4:],
+        "peak_after_reset": int(port[0]),
+    }
+    json.dump(result, sys.stdout)
+
+
+main()

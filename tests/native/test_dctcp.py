@@ -1,0 +1,166 @@
+"""DCTCP against RFC 8257: the formula window by window, and the marked fraction as its limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcgym.errors import BackendError, ConfigError
+from dcgym.native import bpf_object, require
+
+pytestmark = pytest.mark.native
+
+Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+HOLD = Path(__file__).parent / "scenarios" / "hold.py"
+ONE = 1 << 20
+G_SHIFT = 4
+
+
+def request(**changes: Any) -> dict[str, Any]:
+    return {
+        "rate": "",
+        "queue_bytes": 400_000,
+        "marking": {},
+        "receiver_ecn": 2,
+        "warm_up_s": 0.2,
+        "duration_s": 1.0,
+        "settle_s": 0.1,
+    } | changes
+
+
+def load(name: str) -> Any:
+    return require().load_congestion_control(str(bpf_object("dctcp")), name)
+
+
+def names() -> list[str]:
+    return AVAILABLE.read_text().split()
+
+
+@pytest.fixture(scope="module", params=[0.1, 0.25, 0.5])
+def marked(request: pytest.FixtureRequest, run_scenario: Scenario) -> Iterator[Any]:
+    """A run whose switch marks a known fraction of packets, whatever the queue."""
+    fraction = request.param
+    probability = int(fraction * require().PROBABILITY_ONE)
+    spec = globals()["request"](
+        marking={"mark_min_bytes": 0, "mark_max_bytes": 0, "mark_probability": probability}
+    )
+    yield fraction, run_scenario("dctcp", spec)
+
+
+def test_alpha_follows_the_formula_in_every_window(marked: Any) -> None:
+    _, result = marked
+    windows = result["trace"]["windows"]
+    assert len(windows) == 64
+    for (_, _, before, _), (delivered, ce, alpha, _) in zip(windows, windows[1:], strict=False):
+        assert 0 <= ce <= delivered
+        fraction = ce / delivered * ONE
+        # Two truncated shifts of the fixed-point form lose less than two units of 2^-20.
+        assert abs(alpha - (before + (fraction - before) / (1 << G_SHIFT))) < 2
+
+
+def test_alpha_converges_to_the_marked_fraction(marked: Any) -> None:
+    fraction, result = marked
+    windows = result["trace"]["windows"]
+    alpha = sum(window[2] for window in windows) / len(windows) / ONE
+    measured = sum(w[1] for w in windows) / sum(w[0] for w in windows)
+    # A window holds few packets at these fractions: 64 windows estimate alpha to about 0.05.
+    assert alpha == pytest.approx(fraction, abs=0.1)
+    assert alpha == pytest.approx(measured, abs=0.08)
+
+
+def test_the_sender_learns_of_every_mark(marked: Any) -> None:
+    """Delayed ACKs included: an ACK forced at each CE change keeps the two counts equal."""
+    fraction, result = marked
+    delivered, ce = result["delivered"]
+    assert delivered > 2000
+    assert ce == pytest.approx(result["marks"], rel=0.005, abs=5)
+    assert ce / delivered == pytest.approx(fraction, rel=0.1)
+
+
+def test_one_reduction_a_window_by_half_of_alpha(marked: Any) -> None:
+    _, result = marked
+    reductions = result["trace"]["reductions"]
+    assert len(reductions) >= 10
+    for _, alpha, cwnd, ssthresh in reductions:
+        assert ssthresh == max(2, cwnd - int(cwnd * alpha / ONE / 2 + 0.5))
+    at = [window for window, *_ in reductions]
+    assert all(earlier < later for earlier, later in zip(at, at[1:], strict=False))
+
+
+def test_all_marked_means_alpha_one(run_scenario: Scenario) -> None:
+    one = require().PROBABILITY_ONE
+    marking = {"mark_min_bytes": 0, "mark_max_bytes": 0, "mark_probability": one}
+    windows = run_scenario("dctcp", request(marking=marking))["trace"]["windows"]
+    assert windows[-1][2] / ONE == pytest.approx(1.0, abs=0.001)
+
+
+def test_without_marks_alpha_decays_by_one_sixteenth(run_scenario: Scenario) -> None:
+    trace = run_scenario("dctcp", request())["trace"]
+    assert trace["n_windows"] > 100
+    assert trace["windows"][-1][2] / ONE < 0.001
+
+
+def test_a_threshold_holds_the_queue_and_fills_the_link(run_scenario: Scenario) -> None:
+    one, threshold_bytes = require().PROBABILITY_ONE, 30_000
+    marking = {
+        "mark_min_bytes": threshold_bytes,
+        "mark_max_bytes": threshold_bytes,
+        "mark_probability": one,
+    }
+    changes = {"rate": "10mbit", "warm_up_s": 2.0, "duration_s": 3.0}
+    result = run_scenario("dctcp", request(marking=marking, **changes))
+    # Headers take 66 of 1514 bytes: 9.56 Mbit/s is all that TCP can have.
+    assert result["goodput_bps"] > 0.9e7
+    assert threshold_bytes < result["peak_bytes"] < 2 * threshold_bytes
+
+
+def test_a_peer_without_ecn_gets_reno(run_scenario: Scenario) -> None:
+    result = run_scenario("dctcp", request(receiver_ecn=0, duration_s=0.2))
+    assert result["algorithm"] == "reno"
+    assert run_scenario("dctcp", request(duration_s=0.2))["algorithm"].startswith("dctcp_")
+
+
+def test_several_coexist_and_each_leaves_on_close() -> None:
+    one, two = f"dctcp_{os.getpid()}a", f"dctcp_{os.getpid()}b"
+    with load(one), load(two):
+        assert {one, two} <= set(names())
+    assert not {one, two} & set(names())
+
+
+def test_a_name_in_use_is_refused() -> None:
+    name = f"dctcp_{os.getpid()}c"
+    with load(name), pytest.raises(BackendError, match=name):
+        load(name)
+    assert name not in names()
+
+
+@pytest.mark.parametrize("name", ["", "sixteen_letters_", "a b", "../x"])
+def test_impossible_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="^name: value "):
+        load(name)
+
+
+def test_sigkill_of_the_holder_unregisters_it() -> None:
+    name = f"dctcp_{os.getpid()}k"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    holder = subprocess.Popen(
+        [sys.executable, str(HOLD), name], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "ready\n"
+    assert name in names()
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    deadline = time.monotonic() + 5
+    while name in names() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert name not in names()
