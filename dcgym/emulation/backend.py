@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dcgym.config import check_in
 from dcgym.emulation.congestion import NAMES
 from dcgym.emulation.fidelity import FidelityAudit
-from dcgym.emulation.process import EmulatorProcess
+from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot, TelemetryRegion
 from dcgym.native import require
@@ -43,10 +43,10 @@ class EmulationBackend:
     name = "emulation"
 
     def __init__(self, topology: Topology, switch: str = "ebpf") -> None:
-        self.topology = topology
-        self._switch = check_in("switch", switch, SWITCHES)
         self._process: EmulatorProcess | None = None
         self._fds: list[int] = []
+        self.topology = topology
+        self._switch = check_in("switch", switch, SWITCHES)
         self._audit = FidelityAudit()
         self.congestion_control: dict[str, str] = {}
 
@@ -75,7 +75,7 @@ class EmulationBackend:
             topology=self.topology.to_dict(),
             switch=self._switch,
         )
-        self._rtnl_fd, port_map_fd, generator_fd, *host_fds = self._fds
+        self._rtnl_fd, port_map_fd, generator_fd, self._generator_pidfd, *host_fds = self._fds
         n_ports, n_hosts = len(self.topology.switch_ports), len(self.topology.hosts)
         self._region = TelemetryRegion(n_ports, n_hosts)
         self._generator = GeneratorView(generator_fd)
@@ -115,6 +115,8 @@ class EmulationBackend:
         for name in congestion_control.values():
             check_in("congestion_control", name, NAMES)
         plan.check(self.topology)
+        if self._process is not None and self._death():
+            self.close()
         self.start()
         self._call("stop_traffic")
         algorithms = {h.name: "cubic" for h in self.topology.hosts} | congestion_control
@@ -177,7 +179,8 @@ class EmulationBackend:
         _, source_ns = self._region.heartbeats_ns()
         silent_ns = snapshot.time_ns - source_ns
         if silent_ns > STALE_NS:
-            raise BackendError(f"the traffic generator has been silent for {silent_ns / 1e9:.1f} s")
+            self.close()
+            raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
         self._audit.generator_lag(silent_ns)
         return snapshot
 
@@ -226,9 +229,17 @@ class EmulationBackend:
         return self._guarded(lambda: self.process.call(command, deadline_s, **arguments))
 
     def _check_alive(self) -> None:
-        if not self.process.alive():
+        if death := self._death():
             self.close()
-            raise BackendError("the emulator died; the next reset builds it anew")
+            raise BackendError(f"{death}; the next reset builds it anew")
+
+    def _death(self) -> str:
+        """Say what of the emulator has died, if anything."""
+        if not self.process.alive():
+            return "the emulator died"
+        if has_ended(self._generator_pidfd):
+            return "the emulator's traffic generator died"
+        return ""
 
     def _guarded(self, call: Any) -> Any:
         try:

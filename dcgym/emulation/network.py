@@ -20,6 +20,7 @@ if _SYSTEM_PACKAGES not in sys.path:
 try:
     from mininet.link import Link
     from mininet.net import Mininet
+    from mininet.node import Host
     from mininet.topo import Topo
 except ImportError as error:
     raise FeatureNotSupported(f"Mininet ({error})", "apt-get install mininet") from error
@@ -41,6 +42,23 @@ HOST_SYSCTLS = {
     "/proc/sys/net/ipv6/conf/default/disable_ipv6": "1",
 }
 HOST_QUEUE_BYTES = 4_000_000
+
+
+class EmulatedHost(Host):  # type: ignore[misc]
+    """A Mininet host that is quiet from its first moment: no address discovery, no TCP memory."""
+
+    namespace_fd = -1
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 (Mininet's spelling)
+        """Start the shell, and set up its namespace before any interface enters it."""
+        super().startShell(mnopts)
+        self.namespace_fd = os.open(f"/proc/{self.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        _set_sysctls(self.namespace_fd)
+
+
+def _set_sysctls(namespace_fd: int) -> None:
+    for path, value in HOST_SYSCTLS.items():
+        require().write_sysctl(namespace_fd, path, value)
 
 
 class _GraphTopo(Topo):  # type: ignore[misc]
@@ -72,7 +90,7 @@ class EmulatedNetwork:
         self._native = require()
         self.topology = topology
         self._switch = switch
-        self._quiet_namespace(-1)
+        _set_sysctls(-1)
         if switch == "ovs":
             start_ovs()
         self.fabric = self._native.Fabric(
@@ -83,9 +101,7 @@ class EmulatedNetwork:
             n_groups=count_groups(topology),
         )
         self.net = self._build_mininet()
-        self.namespace_fds = [self._open_namespace(host) for host in self.net.hosts]
-        for fd in self.namespace_fds:
-            self._quiet_namespace(fd)
+        self.namespace_fds = [host.namespace_fd for host in self.net.hosts]
         self.rtnl_fd = self._native.open_rtnl()
         self.host_rtnl_fds = [self._native.open_rtnl(fd) for fd in self.namespace_fds]
         self.host_ifindexes = [
@@ -95,10 +111,6 @@ class EmulatedNetwork:
         self.port_ifindexes = [socket.if_nametoindex(port.name) for port in topology.switch_ports]
         self._add_neighbours()
         self._shape_ports()
-
-    def _quiet_namespace(self, namespace_fd: int) -> None:
-        for path, value in HOST_SYSCTLS.items():
-            self._native.write_sysctl(namespace_fd, path, value)
 
     def _build_mininet(self) -> Any:
         # Mininet's own initialisation raises limits of the whole machine (fs.file-max and others).
@@ -114,7 +126,9 @@ class EmulatedNetwork:
             group += len({self.topology.next_hops(node.name, h.name) for h in self.topology.hosts})
         topo = _GraphTopo(topology=self.topology, switch_params=params)
         cls = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
-        net = Mininet(topo=topo, switch=cls, controller=None, link=Link, build=False)
+        net = Mininet(
+            topo=topo, switch=cls, host=EmulatedHost, controller=None, link=Link, build=False
+        )
         net.build()
         if self._switch == "ovs":
             # Checksums are left to a device that does not exist; user space would send them unset.
@@ -122,10 +136,6 @@ class EmulatedNetwork:
                 net[port.node].cmd(f"ethtool -K {port.name} tx off")
         net.start()
         return net
-
-    @staticmethod
-    def _open_namespace(host: Any) -> int:
-        return os.open(f"/proc/{host.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
     def _add_neighbours(self) -> None:
         everybody = [(self.topology.ip(h.name), self.topology.mac(h.name)) for h in self.topology.hosts]

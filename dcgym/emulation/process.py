@@ -11,20 +11,35 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dcgym
 from dcgym.emulation.channel import Channel
 from dcgym.emulation.registry import forget_run, record_run
-from dcgym.errors import BackendError, ConfigError, DcgymError, FeatureNotSupported
+from dcgym.errors import (
+    BackendError,
+    CommandError,
+    ConfigError,
+    DcgymError,
+    FeatureNotSupported,
+)
 from dcgym.native import require
 
-__all__ = ["EmulatorProcess"]
+__all__ = ["EmulatorProcess", "has_ended"]
 
 START_DEADLINE_S = 20.0
 END_DEADLINE_S = 10.0
 LOG_TAIL_BYTES = 2000
+
+
+def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
+    """Tell whether a process has ended, waiting for it up to the deadline."""
+    # Not select(2): it takes no descriptor above 1023, and a large network has more.
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    return bool(waiting.poll(deadline_s * 1000))
 
 
 class EmulatorProcess:
@@ -104,7 +119,7 @@ class EmulatorProcess:
         """Tell whether the emulator still runs."""
         if self._pidfd < 0:
             return self._process.poll() is None
-        return not select.select([self._pidfd], [], [], 0)[0]
+        return not has_ended(self._pidfd)
 
     def close(self) -> None:
         """Kill the tree and wait until nothing of it is left; a second call does nothing."""
@@ -114,7 +129,7 @@ class EmulatorProcess:
         self._process.wait(END_DEADLINE_S)
         if self._pidfd >= 0:
             # The first process of a pid namespace ends only after all others have.
-            if not select.select([self._pidfd], [], [], END_DEADLINE_S)[0]:
+            if not has_ended(self._pidfd, END_DEADLINE_S):
                 raise BackendError(f"emulator {self.run_id} did not end within {END_DEADLINE_S} s")
             os.close(self._pidfd)
             self._pidfd = -1
@@ -132,9 +147,10 @@ class EmulatorProcess:
 
 def _error_from(answer: dict[str, Any]) -> DcgymError:
     """Make the error of the other side ours again."""
-    text = str(answer["error"])
-    kinds: dict[str, type[DcgymError]] = {"FeatureNotSupported": FeatureNotSupported}
-    if answer.get("kind") == "ConfigError":
-        return ConfigError(*answer["details"])
+    kinds: dict[str, Callable[..., DcgymError]] = {
+        "ConfigError": ConfigError,
+        "FeatureNotSupported": FeatureNotSupported,
+        "CommandError": CommandError,
+    }
     kind = kinds.get(str(answer.get("kind")))
-    return kind(*answer["details"]) if kind else BackendError(text)
+    return kind(*answer["details"]) if kind else BackendError(str(answer["error"]))

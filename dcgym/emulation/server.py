@@ -49,6 +49,7 @@ class Emulator:
         self._generator = Generator(hosts, names)
         self._network = network
         fds = [network.rtnl_fd, network.fabric.port_map_fd, self._generator.shm_fd]
+        fds.append(os.pidfd_open(self._generator.pid))
         return {
             "port_ifindexes": network.port_ifindexes,
             "host_ifindexes": network.host_ifindexes,
@@ -119,9 +120,10 @@ def _describe(error: Exception) -> dict[str, Any]:
         details = [error.field, repr(error.value), error.allowed, error.hint]
     elif isinstance(error, FeatureNotSupported):
         details = [error.feature, error.hint]
+    elif isinstance(error, CommandError):
+        details = [list(error.argv), error.returncode, error.stderr]
     text = str(error) if isinstance(error, DcgymError) else f"{type(error).__name__}: {error}"
-    kind = "CommandError" if isinstance(error, CommandError) else type(error).__name__
-    return {"error": text, "kind": kind, "details": details}
+    return {"error": text, "kind": type(error).__name__, "details": details}
 
 
 def _first_process(channel_fd: int, owner_pidfd: int, run_id: str) -> None:

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -35,6 +36,10 @@ uint32_t next_sequence() {
 	static std::atomic<uint32_t> counter{1};
 	return counter.fetch_add(1, std::memory_order_relaxed);
 }
+
+// A socket answers one conversation at a time, and the collector's thread shares the sockets with
+// the threads that change limits. Conversations last microseconds, so one lock serves all sockets.
+std::mutex conversation;
 
 [[noreturn]] void fail(const char *what, int error) {
 	throw std::system_error(error, std::generic_category(), what);
@@ -115,6 +120,7 @@ void settle(const std::vector<Pending> &pending, const char *what, std::initiali
 
 void dump(int fd, uint16_t type, const void *extra, size_t extra_bytes,
           const std::function<void(const nlmsghdr *)> &visit) {
+	const std::lock_guard guard(conversation);
 	alignas(nlmsghdr) static thread_local std::array<char, kBufferBytes> buffer;
 	nlmsghdr *request = mnl_nlmsg_put_header(buffer.data());
 	request->nlmsg_type = type;
@@ -224,6 +230,7 @@ uint32_t burst_for(uint64_t rate_bps) {
 }
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change) {
+	const std::lock_guard guard(conversation);
 	const uint16_t flags = change == BucketChange::create ? NLM_F_CREATE | NLM_F_REPLACE : 0;
 	std::vector<Pending> pending;
 	pending.reserve(buckets.size());
@@ -238,6 +245,7 @@ void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange cha
 }
 
 void remove_root_qdiscs(const std::vector<TokenBucket> &buckets) {
+	const std::lock_guard guard(conversation);
 	std::vector<Pending> pending;
 	pending.reserve(buckets.size());
 	for (const TokenBucket &bucket : buckets) {
@@ -250,6 +258,7 @@ void remove_root_qdiscs(const std::vector<TokenBucket> &buckets) {
 }
 
 void add_neighbours(int rtnl_fd, int ifindex, const std::vector<Neighbour> &neighbours) {
+	const std::lock_guard guard(conversation);
 	std::vector<Pending> pending;
 	pending.reserve(neighbours.size());
 	for (const Neighbour &neighbour : neighbours) {
