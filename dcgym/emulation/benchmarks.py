@@ -1,0 +1,253 @@
+"""Speed figures, measured side by side in one run: ``make benchmarks``.
+
+Fabrics: one TCP flow by iperf3 and the round trip of ping over two switches in a row, for the BPF
+fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
+of a free-running ``env.step`` with every action enforced. Emulator: build, reset in place, close.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import dcgym
+from dcgym.emulation.backend import EmulationBackend
+from dcgym.emulation.commands import run
+from dcgym.errors import BackendError, CommandError
+from dcgym.topologies import fat_tree, make_topology
+from dcgym.traffic import make_plan
+
+__all__ = ["main"]
+
+Execute = Callable[..., str]
+TCP_SECONDS = 3
+PINGS = 200
+STEPS = 2000
+SERVER_DEADLINE_S = 5.0
+# Above what any fabric here carries: the figure is the fabric's, not the shaper's.
+FREE = {"name": "dumbbell", "hosts": 2, "rate": "200Gbit", "queue": "64MB"}
+
+
+class PlainNetwork:
+    """Two namespaces joined by a veth pair, or through two Linux bridges in a third one."""
+
+    def __init__(self, bridges: bool) -> None:
+        self._holders = [self._hold() for _ in range(3)]
+        a, b, middle = (holder.pid for holder in self._holders)
+        if bridges:
+            self._bridge(a, b, middle)
+        else:
+            self._inside(a, f"ip link add eth0 type veth peer name eth0 netns {b}")
+        for number, pid in enumerate((a, b), start=1):
+            self._inside(pid, f"ip addr add 10.0.0.{number}/24 dev eth0")
+            self._inside(pid, "ip link set eth0 up")
+
+    def _bridge(self, a: int, b: int, middle: int) -> None:
+        for name in ("s1", "s2"):
+            self._inside(middle, f"ip link add {name} type bridge")
+            self._inside(middle, f"ip link set {name} up")
+        self._inside(middle, f"ip link add p1 type veth peer name eth0 netns {a}")
+        self._inside(middle, f"ip link add p2 type veth peer name eth0 netns {b}")
+        self._inside(middle, "ip link add c1 type veth peer name c2")
+        for port, switch in (("p1", "s1"), ("c1", "s1"), ("p2", "s2"), ("c2", "s2")):
+            self._inside(middle, f"ip link set {port} master {switch} up")
+
+    @staticmethod
+    def _hold() -> subprocess.Popen[bytes]:
+        holder = subprocess.Popen(["unshare", "-n", "sleep", "600"])
+        own, deadline = os.readlink("/proc/self/ns/net"), time.monotonic() + SERVER_DEADLINE_S
+        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
+            if time.monotonic() > deadline:
+                raise BackendError("unshare made no network namespace")
+            time.sleep(0.002)
+        return holder
+
+    @staticmethod
+    def _inside(pid: int, command: str) -> str:
+        return run("nsenter", "-t", str(pid), "-n", *command.split())
+
+    def execute(self, host: str, *argv: str, timeout_s: float = 30.0) -> str:
+        """Run a command in host h1 or h2."""
+        pid = self._holders[int(host[1:]) - 1].pid
+        return run("nsenter", "-t", str(pid), "-n", *argv, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """End the holders, and the namespaces with them."""
+        for holder in self._holders:
+            # What was started in the namespace must end too: it would keep the namespace alive.
+            for pid in _processes_in(holder.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            holder.wait()
+
+
+def _processes_in(namespace_of: int) -> list[int]:
+    wanted = os.readlink(f"/proc/{namespace_of}/ns/net")
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{entry}/ns/net") == wanted:
+                found.append(int(entry))
+    return found
+
+
+@contextlib.contextmanager
+def network(kind: str) -> Iterator[Execute]:
+    """Yield the execute function of two hosts h1, h2 over the network of that kind."""
+    if kind in ("ebpf", "ovs"):
+        backend = EmulationBackend(make_topology(FREE), switch=kind)
+        backend.start()
+        try:
+            yield backend.execute
+        finally:
+            backend.close()
+    else:
+        plain = PlainNetwork(bridges=kind == "bridge")
+        try:
+            yield plain.execute
+        finally:
+            plain.close()
+
+
+def _interface(execute: Execute, host: str) -> str:
+    names = re.findall(r"^\d+: ([\w-]+)@", execute(host, "ip", "link", "show"), re.MULTILINE)
+    return next(name for name in names if name != "lo")
+
+
+def measure_tcp_bps(execute: Execute) -> float:
+    """Throughput of one TCP flow from h1 to h2."""
+    execute("h2", "iperf3", "--server", "--one-off", "--daemon")
+    deadline = time.monotonic() + SERVER_DEADLINE_S
+    command = ("iperf3", "--client", "10.0.0.2", "--time", str(TCP_SECONDS), "--omit", "1", "--json")
+    while True:
+        try:
+            result = json.loads(execute("h1", *command, timeout_s=TCP_SECONDS + 20))
+            return float(result["end"]["sum_received"]["bits_per_second"])
+        except CommandError:
+            # The server forks to the background before it listens.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def measure_rtt_us(execute: Execute) -> float:
+    """Mean round trip of ping."""
+    output = execute("h1", "ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", "10.0.0.2")
+    found = re.search(r"= [\d.]+/([\d.]+)/", output)
+    if found is None:
+        raise BackendError(f"ping printed no round trip: {output.strip()}")
+    return float(found[1]) * 1000
+
+
+def measure_fabric(kind: str) -> dict[str, Any]:
+    """All figures of one kind of network."""
+    with network(kind) as execute:
+        result: dict[str, Any] = {"network": kind, "rtt_us": measure_rtt_us(execute)}
+        result["tcp_gso_bps"] = measure_tcp_bps(execute)
+        for host in ("h1", "h2"):
+            name = _interface(execute, host)
+            execute(host, "ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off")
+        result["tcp_1500_bps"] = measure_tcp_bps(execute)
+    return result
+
+
+def measure_steps(topology: Any, traffic: str) -> dict[str, Any]:
+    """Free-running steps, a new random action each, all limits changed and acknowledged."""
+    dcgym.register_envs()
+    env = gym.make(
+        "dcgym/CongestionControl-v0",
+        topology=topology,
+        traffic=traffic,
+        # Far below what a step takes: the step never waits for its deadline.
+        interval="1us",
+        max_episode_steps=STEPS + 1,
+        disable_env_checker=True,
+    )
+    try:
+        env.reset(seed=0)
+        actions = np.random.default_rng(0).uniform(0.2, 1.0, (STEPS, *env.action_space.shape))  # type: ignore[misc]
+        taken_ns = np.empty(STEPS)
+        for index, action in enumerate(actions.astype(np.float32)):
+            began_ns = time.perf_counter_ns()
+            env.step(action)
+            taken_ns[index] = time.perf_counter_ns() - began_ns
+    finally:
+        env.close()
+    p50, p99 = np.percentile(taken_ns, [50, 99]) / 1e3
+    return {"topology": env.unwrapped.topology.name, "p50_us": p50, "p99_us": p99}  # type: ignore[attr-defined]
+
+
+def measure_life(topology: Any) -> dict[str, Any]:
+    """Build, reset in place under load, close."""
+    network_graph = make_topology(topology)
+    backend = EmulationBackend(network_graph)
+    plan = make_plan("pairs" if network_graph.name == "dumbbell" else "stride-1", network_graph, 0)
+    times = {}
+
+    def timed(what: str, call: Callable[[], object]) -> None:
+        began = time.perf_counter()
+        call()
+        times[what] = (time.perf_counter() - began) * 1e3
+
+    timed("build_ms", backend.start)
+    try:
+        backend.reset(plan, congestion_control={}, marking=False)
+        backend.wait_until(time.monotonic_ns() + 1_000_000_000)
+        timed("reset_ms", lambda: backend.reset(plan, congestion_control={}, marking=False))
+    finally:
+        timed("close_ms", backend.close)
+    return {"topology": network_graph.name, "hosts": len(network_graph.hosts), **times}
+
+
+def _print(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(*(_format(name, value) for name, value in row.items()))
+    console.print(table)
+
+
+def _format(name: str, value: Any) -> str:
+    if name.endswith("_bps"):
+        return f"{value / 1e9:.2f} G"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure everything and print it; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    as_json = parser.parse_args(argv).json
+    k4 = fat_tree(k=4)
+    results = {
+        "fabric": [measure_fabric(kind) for kind in ("veth", "ebpf", "bridge", "ovs")],
+        "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
+        "life": [measure_life("dumbbell"), measure_life(k4)],
+    }
+    if as_json:
+        print(json.dumps(results, indent=2))
+        return 0
+    console = Console()
+    _print(console, "Two switches, one TCP flow (bit/s) and ping", results["fabric"])
+    _print(console, "Free-running env.step, every action enforced", results["step"])
+    _print(console, "Emulator: build, reset in place, close", results["life"])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
