@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["HEADER", "HOST", "MAGIC", "PORT", "VERSION", "check_layout"]
 
 MAGIC = 0x4D595447434400
-VERSION = 1
+VERSION = 2
 
 
 def _words(names: Sequence[str]) -> np.dtype[Any]:
@@ -56,6 +56,8 @@ HOST = _words(
         "rtt_samples",
         "active_flows",
         "rate_bps",
+        "backlog_bytes",
+        "drops",
     )
 )
 

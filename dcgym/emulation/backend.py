@@ -85,7 +85,8 @@ class EmulationBackend:
             answer["port_ifindexes"],
             port_map_fd,
             generator_fd,
-            n_hosts,
+            host_fds,
+            answer["host_ifindexes"],
         )
         self._limiter = self._native.RateLimiter(host_fds, answer["host_ifindexes"], 4_000_000)
         self._port_buckets = [

@@ -322,9 +322,7 @@ def test_four_emulators_and_fifty_kills_leave_nothing(
         if target == "owner":
             owner.restart()
         await_release(victim, machine)
-        wait_for(
-            lambda before=before: (received_bytes(survivors) > before).all(), "rising counters"
-        )
+        wait_for(partial(have_risen, survivors, before), "rising counters")
         episode = owner.next_episode()
         assert ("" if target == "owner" else "died") in episode["error"]
         owner.outer = int(episode["outer"])

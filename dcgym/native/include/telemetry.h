@@ -18,7 +18,7 @@
 #endif
 
 #define DCGYM_TELEMETRY_MAGIC 0x4d595447434400ULL /* "\0DCGTYM" read as a little-endian word */
-#define DCGYM_TELEMETRY_VERSION 1
+#define DCGYM_TELEMETRY_VERSION 2
 
 struct dcgym_telemetry_header {
 	uint64_t magic;
@@ -53,6 +53,8 @@ struct dcgym_telemetry_host {
 	uint64_t rtt_samples;  /* ... and their number: a mean over any interval by differences */
 	uint64_t active_flows;
 	uint64_t rate_bps;     /* limit acknowledged by the kernel */
+	uint64_t backlog_bytes; /* waiting behind that limit now */
+	uint64_t drops;        /* packets that the host's own full queue refused */
 };
 
 #endif

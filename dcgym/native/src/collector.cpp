@@ -63,10 +63,13 @@ uint64_t read_consistent(const char *region, size_t bytes, char *destination) {
 }
 
 Collector::Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,
-                     int generator_fd, size_t n_hosts)
-    : n_ports_(port_ifindexes.size()), n_hosts_(n_hosts), rtnl_fd_(rtnl_fd),
-      region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts), true), staged_ports_(n_ports_),
-      staged_hosts_(n_hosts), base_ports_(n_ports_), base_hosts_(n_hosts), rates_bps_(n_hosts) {
+                     int generator_fd, std::vector<int> host_rtnl_fds, std::vector<int> host_ifindexes)
+    : n_ports_(port_ifindexes.size()), n_hosts_(host_rtnl_fds.size()), rtnl_fd_(rtnl_fd),
+      region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts_), true), staged_ports_(n_ports_),
+      staged_hosts_(n_hosts_), base_ports_(n_ports_), base_hosts_(n_hosts_), rates_bps_(n_hosts_) {
+	if (host_rtnl_fds.size() != host_ifindexes.size()) throw std::invalid_argument("one socket per host");
+	for (size_t host = 0; host < n_hosts_; host++)
+		host_interfaces_.push_back({host_rtnl_fds[host], host_ifindexes[host]});
 	for (size_t port = 0; port < n_ports_; port++) port_of_ifindex_[port_ifindexes[port]] = port;
 	header_ = reinterpret_cast<dcgym_telemetry_header *>(region_.data());
 	ports_ = reinterpret_cast<dcgym_telemetry_port *>(header_ + 1);
@@ -74,7 +77,7 @@ Collector::Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifinde
 	if (port_map_fd >= 0)
 		port_map_ = std::make_unique<Mapping>(port_map_fd, n_ports_ * sizeof(dcgym_port_counters), true);
 	if (generator_fd >= 0) {
-		const size_t bytes = sizeof(dcgym_generator_header) + n_hosts * sizeof(dcgym_generator_host);
+		const size_t bytes = sizeof(dcgym_generator_header) + n_hosts_ * sizeof(dcgym_generator_host);
 		generator_ = std::make_unique<Mapping>(generator_fd, bytes, false);
 	}
 	*header_ = {DCGYM_TELEMETRY_MAGIC, DCGYM_TELEMETRY_VERSION, 0, 0, 0, 0, n_ports_, n_hosts_};
@@ -129,10 +132,18 @@ void Collector::collect_hosts() {
 			const dcgym_generator_host &from = sources[index];
 			staged_hosts_[index] = {from.tx_bytes,   from.rx_bytes,    from.retransmits,
 			                        from.srtt_ns,    from.min_rtt_ns,  from.rtt_sum_ns,
-			                        from.rtt_samples, from.active_flows, 0};
+			                        from.rtt_samples, from.active_flows, 0, 0, 0};
 		}
 	}
 	for (size_t index = 0; index < n_hosts_; index++) staged_hosts_[index].rate_bps = rates_bps_[index];
+}
+
+void Collector::collect_host_queues() {
+	const std::vector<QueueStats> queues = root_queues(host_interfaces_);
+	for (size_t index = 0; index < n_hosts_; index++) {
+		staged_hosts_[index].backlog_bytes = queues[index].backlog_bytes;
+		staged_hosts_[index].drops = queues[index].drops;
+	}
 }
 
 void Collector::gather(bool reset_peaks) {
@@ -140,6 +151,7 @@ void Collector::gather(bool reset_peaks) {
 	collect_links();
 	collect_map(reset_peaks);
 	collect_hosts();
+	collect_host_queues();
 }
 
 // The queues' own counters are not here: a queue built anew starts at zero.

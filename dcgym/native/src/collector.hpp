@@ -46,8 +46,9 @@ uint64_t read_consistent(const char *region, size_t bytes, char *destination);
 // and its heartbeat fresh for other readers when nobody asks.
 class Collector {
 public:
+	// One socket and one interface per host: its own queue lies in its own namespace.
 	Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,
-	          int generator_fd, size_t n_hosts);
+	          int generator_fd, std::vector<int> host_rtnl_fds, std::vector<int> host_ifindexes);
 	~Collector();
 	uint64_t collect(bool reset_peaks);
 	// Makes every counter start again at zero; call it while no packet is under way.
@@ -62,6 +63,7 @@ private:
 	void collect_links();
 	void collect_map(bool reset_peaks);
 	void collect_hosts();
+	void collect_host_queues();
 	void loop(uint64_t period_ns);
 	void publish(uint64_t began_ns);
 	void gather(bool reset_peaks);
@@ -69,6 +71,7 @@ private:
 
 	size_t n_ports_, n_hosts_;
 	int rtnl_fd_;
+	std::vector<Interface> host_interfaces_;
 	std::unordered_map<int, size_t> port_of_ifindex_;
 	Mapping region_;
 	std::unique_ptr<Mapping> port_map_, generator_;

@@ -72,6 +72,8 @@ py::dict telemetry_layout() {
 	FIELD(host, dcgym_telemetry_host, rtt_samples);
 	FIELD(host, dcgym_telemetry_host, active_flows);
 	FIELD(host, dcgym_telemetry_host, rate_bps);
+	FIELD(host, dcgym_telemetry_host, backlog_bytes);
+	FIELD(host, dcgym_telemetry_host, drops);
 #undef FIELD
 	using namespace py::literals;
 	return py::dict("magic"_a = DCGYM_TELEMETRY_MAGIC, "version"_a = DCGYM_TELEMETRY_VERSION,
@@ -159,9 +161,9 @@ void bind_telemetry(py::module_ &module) {
 		return read_consistent(static_cast<const char *>(from.ptr), bytes, static_cast<char *>(to.ptr));
 	}, py::arg("region"), py::arg("destination"));
 	py::class_<Collector>(module, "Collector")
-	    .def(py::init<int, int, std::vector<int>, int, int, size_t>(), py::arg("telemetry_fd"),
-	         py::arg("rtnl_fd"), py::arg("port_ifindexes"), py::arg("port_map_fd"), py::arg("generator_fd"),
-	         py::arg("n_hosts"))
+	    .def(py::init<int, int, std::vector<int>, int, int, std::vector<int>, std::vector<int>>(),
+	         py::arg("telemetry_fd"), py::arg("rtnl_fd"), py::arg("port_ifindexes"), py::arg("port_map_fd"),
+	         py::arg("generator_fd"), py::arg("host_rtnl_fds"), py::arg("host_ifindexes"))
 	    .def("collect", &Collector::collect, py::arg("reset_peaks") = true,
 	         py::call_guard<py::gil_scoped_release>())
 	    .def("rebase", &Collector::rebase, py::call_guard<py::gil_scoped_release>())

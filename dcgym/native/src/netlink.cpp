@@ -188,6 +188,32 @@ QueueStats read_stats(const nlattr *nest) {
 	return stats;
 }
 
+QueueStats parse_queue(const nlmsghdr *message) {
+	QueueStats stats{};
+	each_attribute(message, sizeof(tcmsg), [&](const nlattr *attribute) {
+		if (mnl_attr_get_type(attribute) == TCA_STATS2) stats = read_stats(attribute);
+	});
+	return stats;
+}
+
+// The answer, if there is one, comes before the acknowledgement: the kernel stays silent about an
+// interface without a queue of its own.
+QueueStats await_queue(const Pending &request, int &error) {
+	alignas(nlmsghdr) static thread_local std::array<char, kBufferBytes> buffer;
+	QueueStats stats{};
+	for (;;) {
+		int left = static_cast<int>(receive(request.fd, buffer.data()));
+		auto *message = reinterpret_cast<nlmsghdr *>(buffer.data());
+		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+			if (message->nlmsg_seq != request.sequence) continue;
+			if (message->nlmsg_type == RTM_NEWQDISC) stats = parse_queue(message);
+			if (message->nlmsg_type != NLMSG_ERROR) continue;
+			error = -static_cast<nlmsgerr *>(mnl_nlmsg_get_payload(message))->error;
+			return stats;
+		}
+	}
+}
+
 }  // namespace
 
 void in_namespace(int namespace_fd, const std::function<void()> &body) {
@@ -288,6 +314,29 @@ void dump_queues(int rtnl_fd, const std::function<void(int, const QueueStats &)>
 			if (mnl_attr_get_type(attribute) == TCA_STATS2) visit(tc->tcm_ifindex, read_stats(attribute));
 		});
 	});
+}
+
+std::vector<QueueStats> root_queues(const std::vector<Interface> &interfaces) {
+	const std::lock_guard guard(conversation);
+	std::vector<Pending> pending;
+	pending.reserve(interfaces.size());
+	for (const auto &[rtnl_fd, ifindex] : interfaces) {
+		alignas(nlmsghdr) std::array<char, 64> buffer;
+		// Kernels before 6.8 answer only a request that wants its echo.
+		nlmsghdr *message = put_qdisc_header(buffer.data(), RTM_GETQDISC, NLM_F_ECHO, ifindex);
+		send_message(rtnl_fd, message);
+		pending.push_back({rtnl_fd, message->nlmsg_seq, ifindex});
+	}
+	std::vector<QueueStats> queues;
+	queues.reserve(pending.size());
+	int first_error = 0;
+	for (const Pending &request : pending) {
+		int error = 0;
+		queues.push_back(await_queue(request, error));
+		if (error != 0 && error != ENOENT && first_error == 0) first_error = error;
+	}
+	if (first_error != 0) fail("host queue", first_error);
+	return queues;
 }
 
 void dump_links(int rtnl_fd, const std::function<void(int, const LinkStats &)> &visit) {

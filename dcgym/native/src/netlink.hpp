@@ -61,6 +61,13 @@ struct LinkStats {
 	uint64_t rx_bytes, rx_packets;
 };
 
+struct Interface {
+	int rtnl_fd;
+	int ifindex;
+};
+
+// Root queue of each interface, in the order given; one socket each, all asked before any is read.
+std::vector<QueueStats> root_queues(const std::vector<Interface> &interfaces);
 void dump_queues(int rtnl_fd, const std::function<void(int ifindex, const QueueStats &)> &visit);
 void dump_links(int rtnl_fd, const std::function<void(int ifindex, const LinkStats &)> &visit);
 

@@ -1,0 +1,88 @@
+"""What the telemetry of a running network says, against traffic that is known."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.backend import Snapshot
+from dcgym.emulation import EmulationBackend
+from dcgym.monitors.layout import check_layout
+from dcgym.native import require
+from dcgym.traffic import Flow, Plan
+
+pytestmark = pytest.mark.emulation
+
+IDLE = Plan("idle", 0, ())
+LINK_BPS = 10_000_000
+# Cost of asking the host queues, of which the aim is 20 us for four; slack for a busy machine.
+MOST_COLLECT_US = 150
+
+
+def reset(backend: EmulationBackend, plan: Plan) -> Snapshot:
+    return backend.reset(plan, congestion_control={}, marking=False)
+
+
+def run_for(backend: EmulationBackend, seconds: float) -> Snapshot:
+    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
+    return backend.snapshot()
+
+
+def udp(source: str, target: str, rate_bps: int) -> Flow:
+    return Flow(source, target, "udp", rate_bps=rate_bps)
+
+
+def test_the_compiled_layout_is_the_one_read() -> None:
+    assert check_layout(require().telemetry_layout()) == []
+
+
+def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> None:
+    backend = make("dumbbell")
+    reset(backend, IDLE)
+    backend.wait_until(time.monotonic_ns() + 500_000_000)
+    collector_ns, generator_ns = backend._region.heartbeats_ns()
+    now_ns = time.monotonic_ns()
+    assert 0 < now_ns - collector_ns < 250_000_000
+    assert 0 < now_ns - generator_ns < 250_000_000
+
+
+def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:
+    backend = make("dumbbell")
+    reset(backend, Plan("one", 0, (udp("h2", "h4", LINK_BPS),)))
+    run_for(backend, 0.1)
+    backend.apply_rates(np.array([LINK_BPS, 2_000_000, LINK_BPS, LINK_BPS], np.uint64))
+    first = run_for(backend, 0.2)
+    last = run_for(backend, 1.0)
+    seconds = (last.time_ns - first.time_ns) / 1e9
+    grown = last.hosts["backlog_bytes"].astype(float) - first.hosts["backlog_bytes"]
+    # 10 Mbit/s into 2 Mbit/s; the rate on the wire counts the frames' headers too.
+    assert grown[1] == pytest.approx(8e6 / 8 * seconds, rel=0.06)
+    assert not last.hosts["backlog_bytes"][[0, 2, 3]].any()
+    assert not last.ports["backlog_bytes"].max() > 3_000
+    assert not reset(backend, IDLE).hosts["backlog_bytes"].any()
+
+
+def test_a_full_host_queue_drops_and_a_reset_forgets_it(make: Any) -> None:
+    backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
+    reset(backend, Plan("one", 0, (udp("h1", "h3", 400_000_000),)))
+    backend.apply_rates(np.full(4, 1_000_000, np.uint64))
+    full = run_for(backend, 0.5)
+    # 50 MB/s fill the host's 4 MB within a tenth of a second.
+    assert full.hosts["backlog_bytes"][0] == pytest.approx(4e6, rel=0.01)
+    assert full.hosts["drops"][0] > 1000 and not full.hosts["drops"][1:].any()
+    clean = reset(backend, IDLE)
+    assert not clean.hosts["drops"].any() and not clean.hosts["backlog_bytes"].any()
+
+
+def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
+    backend = make("dumbbell")
+    reset(backend, IDLE)
+    took_ns = []
+    for _ in range(1000):
+        began = time.perf_counter_ns()
+        backend._collector.collect()
+        took_ns.append(time.perf_counter_ns() - began)
+    assert np.median(took_ns) / 1e3 < MOST_COLLECT_US
