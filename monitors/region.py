@@ -1,4 +1,4 @@
-"""One telemetry region: created by the owner, mapped read-only by anybody who gets the descriptor."""
+"""One telemetry region: its owner creates it, whoever gets the descriptor maps it read-only."""
 
 from __future__ import annotations
 

@@ -124,15 +124,27 @@ def network(kind: str) -> Iterator[Execute]:
 
 
 def _interface(execute: Execute, host: str) -> str:
-    names = re.findall(r"^\d+: ([\w-]+)@", execute(host, "ip", "link", "show"), re.MULTILINE)
-    return next(name for name in names if name != "lo")
+    listing = execute(host, "ip", "link", "show")
+    for found in re.finditer(r"^\d+: ([\w-]+)@", listing, re.MULTILINE):
+        if found[1] != "lo":
+            return str(found[1])
+    raise BackendError(f"{host} has no interface")
 
 
 def measure_tcp_bps(execute: Execute) -> float:
     """Throughput of one TCP flow from h1 to h2."""
     execute("h2", "iperf3", "--server", "--one-off", "--daemon")
     deadline = time.monotonic() + SERVER_DEADLINE_S
-    command = ("iperf3", "--client", "10.0.0.2", "--time", str(TCP_SECONDS), "--omit", "1", "--json")
+    command = (
+        "iperf3",
+        "--client",
+        "10.0.0.2",
+        "--time",
+        str(TCP_SECONDS),
+        "--omit",
+        "1",
+        "--json",
+    )
     while True:
         try:
             result = json.loads(execute("h1", *command, timeout_s=TCP_SECONDS + 20))
@@ -186,7 +198,7 @@ def measure_steps(topology: Any, traffic: str) -> dict[str, Any]:
             env.step(action)
             taken_ns[index] = time.perf_counter_ns() - began_ns
     finally:
-        env.close()
+        env.close()  # type: ignore[no-untyped-call]
     p50, p99 = np.percentile(taken_ns, [50, 99]) / 1e3
     return {"topology": env.unwrapped.topology.name, "p50_us": p50, "p99_us": p99}  # type: ignore[attr-defined]
 

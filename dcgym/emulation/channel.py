@@ -6,6 +6,7 @@ in batches, each carried by one byte: the kernel passes at most 253 in one messa
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import struct
@@ -70,7 +71,8 @@ class Channel:
         parts = bytearray()
         while len(parts) < size:
             self._set_timeout(deadline)
-            part = self._guard(lambda: self.socket.recv(size - len(parts)))
+            left = size - len(parts)
+            part = self._guard(functools.partial(self.socket.recv, left))
             if not part:
                 raise BackendError("the emulator is gone (end of the command channel)")
             parts += part

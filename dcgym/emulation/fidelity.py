@@ -37,9 +37,11 @@ class FidelityAudit:
         late_share = self._late / max(self._intervals, 1)
         reasons = []
         if late_share > DEGRADED_LATE_SHARE:
-            reasons.append(f"{late_share:.1%} of the intervals ended over {LATE_NS / 1e6:g} ms late")
+            late_ms = LATE_NS / 1e6
+            reasons.append(f"{late_share:.1%} of the intervals ended over {late_ms:g} ms late")
         if self._worst_lag_ns > DEGRADED_LAG_NS:
-            reasons.append(f"the traffic generator was silent for {self._worst_lag_ns / 1e6:.0f} ms")
+            lag_ms = self._worst_lag_ns / 1e6
+            reasons.append(f"the traffic generator was silent for {lag_ms:.0f} ms")
         invalid = late_share > INVALID_LATE_SHARE or self._worst_lag_ns > INVALID_LAG_NS
         return {
             "status": "invalid" if invalid else "degraded" if reasons else "ok",

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from typing import Any
 
-from dcgym.errors import FeatureNotSupported
-from dcgym.native import bpf_object, require
-from dcgym.topologies import Topology
-
-# The distribution's package: the one on PyPI is older and brings no mnexec. Only the emulator's
-# process looks there, and last, so that nothing else of the system's Python shadows ours.
-_SYSTEM_PACKAGES = "/usr/lib/python3/dist-packages"
-if _SYSTEM_PACKAGES not in sys.path:
-    sys.path.append(_SYSTEM_PACKAGES)
-
-try:
-    from mininet.link import Link
-    from mininet.net import Mininet
-    from mininet.node import Host
-    from mininet.topo import Topo
-except ImportError as error:
-    raise FeatureNotSupported(f"Mininet ({error})", "apt-get install mininet") from error
+from mininet.link import Link
+from mininet.net import Mininet
+from mininet.node import Host
+from mininet.topo import Topo
 
 from dcgym.emulation.commands import run
 from dcgym.emulation.ovs import start_ovs
 from dcgym.emulation.switches import EbpfSwitch, OVSSwitch, count_groups
+from dcgym.native import bpf_object, require
+from dcgym.topologies import Topology
 
-__all__ = ["EmulatedNetwork", "HOST_SYSCTLS"]
+__all__ = ["HOST_SYSCTLS", "EmulatedNetwork"]
 
 HOST_SYSCTLS = {
     # One episode must not teach the next: RTT, ssthresh and reordering are cached per destination.
@@ -49,7 +37,7 @@ class EmulatedHost(Host):  # type: ignore[misc]
 
     namespace_fd = -1
 
-    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 (Mininet's spelling)
+    def startShell(self, mnopts: str | None = None) -> None:
         """Start the shell, and set up its namespace before any interface enters it."""
         super().startShell(mnopts)
         self.namespace_fd = os.open(f"/proc/{self.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -84,9 +72,10 @@ class EmulatedNetwork:
     Args:
         topology: What to build.
         switch: ``ebpf`` or ``ovs``.
+        flow_matrix: Count bytes by switch port and source host.
     """
 
-    def __init__(self, topology: Topology, switch: str) -> None:
+    def __init__(self, topology: Topology, switch: str, flow_matrix: bool) -> None:
         self._native = require()
         self.topology = topology
         self._switch = switch
@@ -99,6 +88,7 @@ class EmulatedNetwork:
             n_hosts=len(topology.hosts),
             n_ports=len(topology.switch_ports),
             n_groups=count_groups(topology),
+            flow_matrix=flow_matrix,
         )
         self.net = self._build_mininet()
         self.namespace_fds = [host.namespace_fd for host in self.net.hosts]
@@ -138,7 +128,8 @@ class EmulatedNetwork:
         return net
 
     def _add_neighbours(self) -> None:
-        everybody = [(self.topology.ip(h.name), self.topology.mac(h.name)) for h in self.topology.hosts]
+        topology = self.topology
+        everybody = [(topology.ip(host.name), topology.mac(host.name)) for host in topology.hosts]
         for index, fd in enumerate(self.host_rtnl_fds):
             others = everybody[:index] + everybody[index + 1 :]
             self._native.add_neighbours(fd, self.host_ifindexes[index], others)

@@ -18,6 +18,7 @@ from typing import Any
 
 from dcgym.emulation.channel import Channel
 from dcgym.emulation.congestion import CongestionControls
+from dcgym.emulation.mininet_path import make_importable
 from dcgym.errors import BackendError, CommandError, ConfigError, DcgymError, FeatureNotSupported
 from dcgym.native import require
 from dcgym.topologies import Topology
@@ -37,18 +38,20 @@ class Emulator:
         self._network: Any = None
         self._generator: Generator | None = None
 
-    def do_build(self, topology: dict[str, Any], switch: str) -> Answer:
+    def do_build(self, topology: dict[str, Any], switch: str, flow_matrix: bool) -> Answer:
         """Build the network; answers with the descriptors that the environment works through."""
+        make_importable()
         from dcgym.emulation.network import EmulatedNetwork
 
-        network = EmulatedNetwork(Topology.from_dict(topology), switch)
+        network = EmulatedNetwork(Topology.from_dict(topology), switch, flow_matrix)
         pids = [host.pid for host in network.net.hosts]
         names = [host.name for host in network.topology.hosts]
         addresses = [network.topology.ip(name) for name in names]
         hosts = list(zip(range(len(pids)), pids, addresses, strict=True))
         self._generator = Generator(hosts, names)
         self._network = network
-        fds = [network.rtnl_fd, network.fabric.port_map_fd, self._generator.shm_fd]
+        fabric = network.fabric
+        fds = [network.rtnl_fd, fabric.port_map_fd, fabric.flow_map_fd, self._generator.shm_fd]
         fds.append(os.pidfd_open(self._generator.pid))
         return {
             "port_ifindexes": network.port_ifindexes,

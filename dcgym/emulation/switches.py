@@ -6,7 +6,7 @@ import socket
 import zlib
 from typing import Any
 
-from mininet.node import OVSSwitch as MininetOVSSwitch  # type: ignore[import-untyped]
+from mininet.node import OVSSwitch as MininetOVSSwitch
 from mininet.node import Switch
 
 from dcgym.emulation.commands import run
@@ -68,7 +68,7 @@ class EbpfSwitch(Switch):  # type: ignore[misc]
         for number in ifindex.values():
             self._fabric.attach(number)
 
-    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's spelling)
+    def stop(self, deleteIntfs: bool = True) -> None:
         """Detach the programs."""
         for port in self._topology.ports(self.name):
             self._fabric.detach(socket.if_nametoindex(port.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -15,7 +15,7 @@ from dcgym.backend import Backend, Snapshot, make_backend
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.errors import BackendError, ConfigError
-from dcgym.features import FeatureSet, Interval, counter_difference
+from dcgym.features import FLOW_MATRIX, FeatureSet, Interval, counter_difference
 from dcgym.rewards import Reward, RewardInputs
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Plan, make_plan
@@ -32,6 +32,7 @@ LATE_FRACTION = 0.2
 
 BackendSpec: TypeAlias = str | Backend | Callable[[Topology], Backend]
 Observation: TypeAlias = npt.NDArray[np.float32]
+_Result = TypeVar("_Result")
 
 
 class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
@@ -86,6 +87,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     | backend | "emulation", a `Backend`, or a function that makes one of a topology |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | features | names of the features |
+    | flow_matrix | observe the flow matrix too, as the feature of that name does |
     | reward | a term, a list of terms, or a mapping term to weight |
     | action | "direct" or "tanh" |
     | floor | least share a host is given |
@@ -99,7 +101,8 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     - v0: first version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
+    # Declared as Gymnasium declares it, which RUF012 cannot know.
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         backend: BackendSpec = "emulation",
         interval: str | int | float = "50ms",
         features: Sequence[str] = ("backlog", "d_backlog"),
+        flow_matrix: bool = False,
         reward: str | Sequence[str] | Mapping[str, float] = "joint_queue",
         action: str = "direct",
         floor: float = 0.01,
@@ -136,6 +140,8 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         hosts, ports = self.topology.host_ports, self.topology.switch_ports
         self.action_map = make_action_map(action, len(hosts), floor)
         self.action_space = self.action_map.space
+        if check_in("flow_matrix", flow_matrix, (True, False)) and FLOW_MATRIX not in features:
+            features = (*features, FLOW_MATRIX)
         self.features = FeatureSet(features, len(ports), len(hosts))
         self.observation_space = self.features.space
         self.reward = Reward(reward)
@@ -286,7 +292,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
             "is_restarted": False,
         }
 
-    def _guard(self, work: Callable[[], Any]) -> Any:
+    def _guard(self, work: Callable[[], _Result]) -> _Result:
         """Drop a backend that failed, so that the next reset builds a new one."""
         try:
             return work()
@@ -297,7 +303,12 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     def _make_backend(self) -> Backend:
         spec = self._backend_spec
         if isinstance(spec, str):
-            return make_backend(spec, self.topology, switch=self._switch)
+            return make_backend(
+                spec,
+                self.topology,
+                switch=self._switch,
+                flow_matrix=self.features.has_flow_matrix,
+            )
         if _is_backend(spec):
             return spec
         if not callable(spec):

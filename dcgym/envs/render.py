@@ -45,7 +45,7 @@ def draw_network(
     _draw_ports(figure, axes, topology, positions, interval)
     _draw_nodes(axes, topology, positions, shares)
     canvas.draw()  # type: ignore[no-untyped-call]
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
 
 
 def _place_nodes(topology: Topology) -> Positions:

@@ -20,7 +20,9 @@ CORE_PORT = 2  # s1-eth3 of the dumbbell of four hosts
 WIRE_OVERHEAD = 1514 / 1448
 
 
-def reset(backend: EmulationBackend, plan: Plan, cc: str = "cubic", marking: bool = False) -> Snapshot:
+def reset(
+    backend: EmulationBackend, plan: Plan, cc: str = "cubic", marking: bool = False
+) -> Snapshot:
     names = {host.name: cc for host in backend.topology.hosts}
     return backend.reset(plan, congestion_control=names, marking=marking)
 
@@ -151,7 +153,7 @@ def test_a_dead_emulator_is_an_error_and_the_next_reset_rebuilds(make: Any) -> N
     reset(backend, IDLE)
     os.kill(backend.process._process.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5
-    with pytest.raises(BackendError, match="died|gone"):
+    with pytest.raises(BackendError, match=r"died|gone"):
         while time.monotonic() < deadline:
             run_for(backend, 0.01)
     assert not reset(backend, IDLE).ports["tx_bytes"].any()

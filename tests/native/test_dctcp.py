@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_alpha_follows_the_formula_in_every_window(marked: Any) -> None:
     _, result = marked
     windows = result["trace"]["windows"]
     assert len(windows) == 64
-    for (_, _, before, _), (delivered, ce, alpha, _) in zip(windows, windows[1:], strict=False):
+    for (_, _, before, _), (delivered, ce, alpha, _) in itertools.pairwise(windows):
         assert 0 <= ce <= delivered
         fraction = ce / delivered * ONE
         # Two truncated shifts of the fixed-point form lose less than two units of 2^-20.
@@ -92,7 +93,7 @@ def test_one_reduction_a_window_by_half_of_alpha(marked: Any) -> None:
     for _, alpha, cwnd, ssthresh in reductions:
         assert ssthresh == max(2, cwnd - int(cwnd * alpha / ONE / 2 + 0.5))
     at = [window for window, *_ in reductions]
-    assert all(earlier < later for earlier, later in zip(at, at[1:], strict=False))
+    assert all(earlier < later for earlier, later in itertools.pairwise(at))
 
 
 def test_all_marked_means_alpha_one(run_scenario: Scenario) -> None:
@@ -144,7 +145,7 @@ def test_a_name_in_use_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", "sixteen_letters_", "a b", "../x"])
 def test_impossible_names_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="^name: value "):
+    with pytest.raises(ConfigError, match=r"^name: value "):
         load(name)
 
 
