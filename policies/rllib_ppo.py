@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int
-from dcgym.errors import MissingDependency
+from dcgym.errors import BackendError, MissingDependency
 from dcgym.policies.base import Action, task_of
 from dcgym.policies.registry import CHECKPOINT_FILE
 from dcgym.policies.training import (
     ProgressCallback,
     TrainingClock,
-    build_env,
+    build_running_env,
+    limit_torch_threads,
     write_note,
 )
 
@@ -85,7 +86,7 @@ def train(
     out_dir: str | Path,
     progress: ProgressCallback | None = None,
     *,
-    n_envs: int = 4,
+    n_envs: int = 6,
     budget_s: float | None = None,
 ) -> Path:
     """Train and save.
@@ -104,6 +105,7 @@ def train(
     """
     check_int("n_envs", n_envs, 1)
     ray = _import_ray()
+    limit_torch_threads()
     clock = TrainingClock(steps, budget_s, progress)
     folder = Path(out_dir).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,13 +120,15 @@ def train(
             object_store_memory=OBJECT_STORE_BYTES,
         )
     try:
-        algorithm = _configure(env_config, seed, n_envs).build_algo()
+        algorithm = _build(_configure(env_config, seed, n_envs))
         try:
             _run(algorithm, clock)
         finally:
             # Also on Ctrl-C: what was learned so far is kept.
-            _save(algorithm, folder, seed, clock)
+            if clock.last.steps:
+                _save(algorithm, folder, seed, clock)
             algorithm.stop()
+        clock.check_trained()
     finally:
         if owns_ray:
             ray.shutdown()
@@ -159,16 +163,19 @@ def _import_ray() -> Any:
 def _configure(env_config: Mapping[str, Any], seed: int, n_envs: int) -> Any:
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
     from ray.tune.registry import register_env
 
-    register_env(ENV_NAME, build_env)
+    from dcgym.policies.rllib_module import NarrowModule
+
+    register_env(ENV_NAME, build_running_env)
     return (
         PPOConfig()  # type: ignore[no-untyped-call]
         .environment(ENV_NAME, env_config=dict(env_config))
         .framework("torch")
         .env_runners(
             num_env_runners=n_envs,
-            num_cpus_per_env_runner=CPUS_PER_RUNNER,
+            num_cpus_per_env_runner=CPUS_PER_RUNNER,  # type: ignore[arg-type]
             rollout_fragment_length=STEPS_PER_RUNNER,
             create_local_env_runner=True,
             create_env_on_local_worker=False,
@@ -190,18 +197,30 @@ def _configure(env_config: Mapping[str, Any], seed: int, n_envs: int) -> Any:
             grad_clip=0.5,
         )
         .rl_module(
+            rl_module_spec=RLModuleSpec(module_class=NarrowModule),
             model_config=DefaultModelConfig(
                 fcnet_hiddens=[64, 64],
                 fcnet_activation="tanh",
                 vf_share_layers=False,
                 free_log_std=True,
-            )
+            ),
         )
         .debugging(seed=seed, log_level="ERROR")
     )
 
 
+def _build(config: Any) -> Any:
+    from ray.exceptions import RayError
+
+    try:
+        return config.build_algo()
+    except (RayError, IndexError) as error:
+        # RLlib logs why a runner ended, and then misses the first of an empty list of runners.
+        raise BackendError("ppo: the environments did not start; the log says why") from error
+
+
 def _run(algorithm: Any, clock: TrainingClock) -> None:
+    clock.begin()
     while not clock.is_over:
         runners = algorithm.train()["env_runners"]
         length = runners.get("episode_len_mean")

@@ -20,7 +20,8 @@ from dcgym.policies.base import Action, task_of
 from dcgym.policies.training import (
     ProgressCallback,
     TrainingClock,
-    build_env,
+    build_running_env,
+    limit_torch_threads,
     write_note,
 )
 
@@ -76,6 +77,7 @@ def train(
     """
     check_int("n_envs", n_envs, 1)
     library = _import_library()
+    limit_torch_threads()
     clock = TrainingClock(steps, budget_s, progress)
     folder = Path(out_dir).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,8 +88,10 @@ def train(
             model.learn(steps, callback=_make_callback(clock))
         finally:
             # Also on Ctrl-C: what was learned so far is kept.
-            model.save(folder / MODEL_FILE)
-            write_note(folder, "ddpg", seed, clock.last)
+            if clock.last.steps:
+                model.save(folder / MODEL_FILE)
+                write_note(folder, "ddpg", seed, clock.last)
+        clock.check_trained()
     finally:
         envs.close()
     return folder
@@ -109,7 +113,7 @@ def _import_library() -> Any:
 def _monitored_env(env_config: dict[str, Any]) -> Any:
     from stable_baselines3.common.monitor import Monitor
 
-    return Monitor(build_env(env_config))
+    return Monitor(build_running_env(env_config))
 
 
 def _make_envs(env_config: Mapping[str, Any], n_envs: int) -> Any:
@@ -151,6 +155,9 @@ def _make_callback(clock: TrainingClock) -> Any:
 
     class Report(BaseCallback):
         """Reports progress, and ends the training when its time is over."""
+
+        def _on_training_start(self) -> None:
+            clock.begin()
 
         def _on_step(self) -> bool:
             if self.num_timesteps - clock.last.steps >= REPORT_EVERY_STEPS or clock.is_over:

@@ -44,7 +44,7 @@ class QuickConfig:
     episode_s: float = 12.0
     warmup_s: float = 2.0
     train_s: float = 120.0
-    train_envs: int = 4
+    train_envs: int = 6
     jobs: int = 2
     env: Mapping[str, Any] = field(default_factory=lambda: dict(QUICK_ENV))
 

@@ -39,16 +39,16 @@ def train_policy(spec: Mapping[str, Any], progress: Progress = lambda *_: None) 
     check_in("policy", spec["policy"], tuple(LEARNERS))
     learner = import_module(LEARNERS[spec["policy"]])
     folder = Path(spec["folder"])
-    last: dict[str, int] = {"steps": 0}
+    last: dict[str, Any] = {"steps": 0, "seconds": 0.0}
     started = time.monotonic()
 
     def follow(report: Any) -> None:
-        last["steps"] = int(report.steps)
+        last.update(steps=int(report.steps), seconds=float(report.seconds))
         reward = "" if report.reward_mean is None else f", reward {report.reward_mean:.3f}"
-        fraction = min(1.0, (time.monotonic() - started) / spec["train_s"])
+        fraction = min(1.0, report.seconds / spec["train_s"])
         progress(fraction, f"{report.steps} steps{reward}")
 
-    progress(0.0, "starting")
+    progress(0.0, "starting environments")
     checkpoint = learner.train(
         spec["env"],
         NO_STEP_LIMIT,
@@ -61,7 +61,9 @@ def train_policy(spec: Mapping[str, Any], progress: Progress = lambda *_: None) 
     summary = {
         "policy": spec["policy"],
         "steps": last["steps"],
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(last["seconds"], 1),
+        # With the start of the library and of the environments, and their end.
+        "total_s": round(time.monotonic() - started, 1),
         "envs": spec["envs"],
         "seed": spec["seed"],
         "checkpoint": str(checkpoint),

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.errors import ConfigError, MissingDependency
+from dcgym.errors import ConfigError, DcgymError, MissingDependency
 from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
 from dcgym.policies.max_min import max_min_rates
+from dcgym.policies.training import TrainingClock
 from dcgym.testing import FakeBackend
 
 
@@ -115,3 +116,28 @@ def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, tmp_p
     first, again = (load_policy(folder, env).act(observation, info) for _ in range(2))
     assert env.action_space.contains(first)
     assert first.tolist() == again.tolist()
+
+
+def test_training_time_counts_from_the_first_sample(monkeypatch):
+    now_s = [100.0]
+    monkeypatch.setattr("dcgym.policies.training.time.monotonic", lambda: now_s[0])
+    clock = TrainingClock(steps=1000, budget_s=30, progress=None)
+    now_s[0] += 60
+    assert not clock.is_over and clock.seconds == 0
+    clock.begin()
+    now_s[0] += 29
+    clock.report(10, reward_mean=0.5)
+    clock.report(20, reward_mean=float("nan"))
+    assert not clock.is_over
+    assert (clock.last.steps, clock.last.seconds, clock.last.reward_mean) == (20, 29, 0.5)
+    now_s[0] += 1
+    assert clock.is_over
+
+
+def test_training_without_a_step_is_an_error():
+    clock = TrainingClock(steps=10, budget_s=1, progress=None)
+    clock.begin()
+    with pytest.raises(DcgymError, match="without a single step"):
+        clock.check_trained()
+    clock.report(1, None)
+    clock.check_trained()
