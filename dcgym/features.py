@@ -27,7 +27,7 @@ import numpy.typing as npt
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 
-__all__ = ["FEATURES", "FeatureSet", "Interval", "counter_difference"]
+__all__ = ["FEATURES", "FLOW_MATRIX", "FeatureSet", "Interval", "counter_difference"]
 
 FloatArray = npt.NDArray[np.float64]
 DELTA_PREFIX = "d_"

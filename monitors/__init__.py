@@ -3,8 +3,9 @@
 if __name__ != "dcgym.monitors":
     raise ImportError("import this package as dcgym.monitors")
 
+from dcgym.monitors.flows import FlowMatrix
 from dcgym.monitors.layout import HEADER, HOST, PORT
 from dcgym.monitors.region import TelemetryRegion
 from dcgym.monitors.snapshot import Snapshot
 
-__all__ = ["HEADER", "HOST", "PORT", "Snapshot", "TelemetryRegion"]
+__all__ = ["HEADER", "HOST", "PORT", "FlowMatrix", "Snapshot", "TelemetryRegion"]

@@ -20,7 +20,7 @@ class Snapshot:
         sequence: Number of the telemetry block, even, rising.
         ports: Array [n_switch_ports] of `dcgym.monitors.PORT`, in `Topology.switch_ports` order.
         hosts: Array [n_hosts] of `dcgym.monitors.HOST`, in `Topology.hosts` order.
-        flow_matrix: Bytes forwarded per switch port and source host [n_switch_ports, n_hosts],
+        flow_matrix: Bytes accepted per switch port and source host [n_switch_ports, n_hosts],
             or None where the backend does not count it.
     """
 

@@ -6,7 +6,9 @@ import math
 import os
 import resource
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ from dcgym.emulation.congestion import NAMES
 from dcgym.emulation.fidelity import FidelityAudit
 from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.errors import BackendError
-from dcgym.monitors import Snapshot, TelemetryRegion
+from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
 from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
@@ -25,6 +27,8 @@ from dcgym.traffic.generator import GeneratorView
 __all__ = ["SWITCHES", "EmulationBackend"]
 
 SWITCHES = ("ebpf", "ovs")
+_Result = TypeVar("_Result")
+
 BUILD_DEADLINE_S = 120.0
 QUIET_DEADLINE_S = 2.0
 STALE_NS = 2_000_000_000
@@ -38,15 +42,18 @@ class EmulationBackend:
     Args:
         topology: The network.
         switch: ``ebpf`` (default) or ``ovs``.
+        flow_matrix: Count the bytes of every host at every switch port.
     """
 
     name = "emulation"
 
-    def __init__(self, topology: Topology, switch: str = "ebpf") -> None:
+    def __init__(self, topology: Topology, switch: str = "ebpf", flow_matrix: bool = False) -> None:
         self._process: EmulatorProcess | None = None
         self._fds: list[int] = []
         self.topology = topology
         self._switch = check_in("switch", switch, SWITCHES)
+        self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
+        self._flows: FlowMatrix | None = None
         self._audit = FidelityAudit()
         self.congestion_control: dict[str, str] = {}
 
@@ -74,10 +81,14 @@ class EmulationBackend:
             deadline_s=BUILD_DEADLINE_S,
             topology=self.topology.to_dict(),
             switch=self._switch,
+            flow_matrix=self._has_flow_matrix,
         )
-        self._rtnl_fd, port_map_fd, generator_fd, self._generator_pidfd, *host_fds = self._fds
+        self._rtnl_fd, port_map_fd, flow_map_fd, generator_fd, *others = self._fds
+        self._generator_pidfd, *host_fds = others
         n_ports, n_hosts = len(self.topology.switch_ports), len(self.topology.hosts)
         self._region = TelemetryRegion(n_ports, n_hosts)
+        if self._has_flow_matrix:
+            self._flows = FlowMatrix(flow_map_fd, n_ports, n_hosts)
         self._generator = GeneratorView(generator_fd)
         self._collector = self._native.Collector(
             self._region.fd,
@@ -127,6 +138,8 @@ class EmulationBackend:
         self.congestion_control = answer["congestion_control"]
         self._flush()
         self._collector.rebase()
+        if self._flows is not None:
+            self._flows.rebase()
         self._collector.set_rates(self._link_rates)
         self._audit = FidelityAudit()
         first = self.snapshot()
@@ -183,7 +196,9 @@ class EmulationBackend:
             self.close()
             raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
         self._audit.generator_lag(silent_ns)
-        return snapshot
+        if self._flows is None:
+            return snapshot
+        return replace(snapshot, flow_matrix=self._flows.read())
 
     def finished(self) -> bool:
         """Tell whether every flow of the plan has ended."""
@@ -242,7 +257,7 @@ class EmulationBackend:
             return "the emulator's traffic generator died"
         return ""
 
-    def _guarded(self, call: Any) -> Any:
+    def _guarded(self, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
         except BackendError:
@@ -256,6 +271,9 @@ class EmulationBackend:
             return
         process, self._process = self._process, None
         try:
+            if self._flows is not None:
+                self._flows.close()
+                self._flows = None
             if hasattr(self, "_collector"):
                 self._collector.stop()
                 # The mappings go with the object, before the descriptors they came from.

@@ -36,7 +36,7 @@ struct sk_buff {
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 
-const volatile __u32 n_hosts = 1;
+const volatile struct dcgym_fabric_constants constants = {.n_hosts = 1};
 
 /* The loader sets every max_entries before it loads the object. */
 struct {
@@ -46,7 +46,7 @@ struct {
 	__type(value, struct dcgym_port_config);
 } ports SEC(".maps");
 
-/* group id + 1 at [switch_id * n_hosts + host number - 1]; 0: no route */
+/* group id + 1 at [switch_id * constants.n_hosts + host number - 1]; 0: no route */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -68,6 +68,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct dcgym_port_counters);
 } counters SEC(".maps");
+
+/* bytes at [port_id * n_hosts + number of the source host - 1] */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} flow_bytes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -183,9 +192,8 @@ static __always_inline int parse(struct ethhdr *eth, void *end, struct flow_key 
 	}
 }
 
-static __always_inline __u32 host_number(const struct ethhdr *eth)
+static __always_inline __u32 host_number(const __u8 *mac)
 {
-	const __u8 *mac = eth->h_dest;
 	__u32 prefix = mac[0] << 16 | mac[1] << 8 | mac[2];
 
 	if (prefix != DCGYM_MAC_PREFIX)
@@ -208,7 +216,7 @@ static __always_inline __u32 pick(const struct dcgym_group *group, __u32 hash)
 
 static __always_inline __u32 next_hop(__u32 switch_id, __u32 host, const struct flow_key *key)
 {
-	__u32 index = switch_id * n_hosts + host - 1;
+	__u32 index = switch_id * constants.n_hosts + host - 1;
 	__u32 *route = bpf_map_lookup_elem(&routes, &index);
 	struct dcgym_group *group;
 	__u32 id;
@@ -251,8 +259,8 @@ static __always_inline struct decision decide(struct __sk_buff *skb)
 	end = (void *)(long)skb->data_end;
 	if ((void *)(eth + 1) > end)
 		return refuse(DCGYM_DROP_TRUNCATED);
-	host = host_number(eth);
-	if (!host || host > n_hosts)
+	host = host_number(eth->h_dest);
+	if (!host || host > constants.n_hosts)
 		return refuse(DCGYM_DROP_UNKNOWN_MAC);
 	err = parse(eth, end, &key);
 	if (err)
@@ -379,6 +387,23 @@ static __always_inline bool should_mark(const struct dcgym_port_config *port, __
 	return (bpf_get_prandom_u32() & (DCGYM_PROBABILITY_ONE - 1)) < probability;
 }
 
+static __always_inline void count_flow(struct __sk_buff *skb, __u32 port_id, __u64 bytes)
+{
+	struct ethhdr *eth = (void *)(long)skb->data;
+	__u32 host, index;
+	__u64 *count;
+
+	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+		return;
+	host = host_number(eth->h_source);
+	if (!host || host > constants.n_hosts)
+		return;
+	index = port_id * constants.n_hosts + host - 1;
+	count = bpf_map_lookup_elem(&flow_bytes, &index);
+	if (count)
+		__sync_fetch_and_add(count, bytes);
+}
+
 SEC("tc")
 int fabric_egress(struct __sk_buff *skb)
 {
@@ -407,6 +432,8 @@ int fabric_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	raise_peak(&count->peak_bytes, after);
+	if (constants.count_flows)
+		count_flow(skb, port_id, bytes);
 	if (should_mark(port, after) && bpf_skb_ecn_set_ce(skb))
 		__sync_fetch_and_add(&count->marks, segments);
 	return TC_ACT_UNSPEC;

@@ -29,6 +29,12 @@ struct dcgym_port_counters {
 	__u64 histogram[DCGYM_HISTOGRAM_BUCKETS];
 };
 
+/* What the programs know before they are loaded; the verifier drops what is switched off. */
+struct dcgym_fabric_constants {
+	__u32 n_hosts;
+	__u32 count_flows; /* whether the flow matrix is counted */
+};
+
 /* Configuration of an interface, indexed by ifindex. */
 struct dcgym_port_config {
 	__u32 in_use;

@@ -47,6 +47,9 @@ void check_size(const FabricSize &size) {
 	if (uint64_t{size.switches} * size.hosts > UINT32_MAX)
 		throw_config_error("n_switches", std::to_string(size.switches),
 				   "n_switches * n_hosts below 2^32");
+	if (size.has_flow_matrix && uint64_t{size.ports} * size.hosts > UINT32_MAX)
+		throw_config_error("n_ports", std::to_string(size.ports),
+				   "n_ports * n_hosts below 2^32");
 }
 
 void check_members(const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights) {
@@ -128,19 +131,22 @@ bpf_object *Fabric::object() const {
 }
 
 void Fabric::resize_maps() {
-	const std::array<std::pair<const char *, uint32_t>, 4> sizes = {{
+	const uint32_t flows = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
+	const std::array<std::pair<const char *, uint32_t>, 5> sizes = {{
 		{"ports", size_.ifindexes},
 		{"routes", size_.switches * size_.hosts},
 		{"groups", size_.groups},
 		{"counters", size_.ports},
+		{"flow_bytes", flows},
 	}};
 	for (const auto &[name, entries] : sizes) {
 		bpf_map *map = bpf_object__find_map_by_name(object(), name);
 		check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
 	}
 	bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-	check(bpf_map__set_initial_value(rodata, &size_.hosts, sizeof(size_.hosts)),
-	      "cannot set the fabric's number of hosts");
+	const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix};
+	check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
+	      "cannot set the fabric's constants");
 }
 
 int Fabric::map_fd(const char *name) const {
@@ -217,6 +223,8 @@ void Fabric::detach(uint32_t ifindex) {
 }
 
 int Fabric::port_map_fd() const { return map_fd("counters"); }
+
+int Fabric::flow_map_fd() const { return map_fd("flow_bytes"); }
 
 std::map<std::string, uint64_t> Fabric::drop_counters() const {
 	std::vector<uint64_t> per_cpu(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
@@ -297,13 +305,16 @@ void bind_fabric(py::module_ &module) {
 		   "Size and offsets of one record of the port counters.");
 	py::class_<Fabric>(module, "Fabric", "The eBPF switches of one emulation.")
 		.def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
-				 uint32_t ports, uint32_t groups, uint32_t ifindexes) {
+				 uint32_t ports, uint32_t groups, uint32_t ifindexes,
+				 bool flow_matrix) {
 			     return std::make_unique<Fabric>(
 				     object_path,
-				     dcgym::FabricSize{switches, hosts, ports, groups, ifindexes});
+				     dcgym::FabricSize{switches, hosts, ports, groups, ifindexes,
+							  flow_matrix});
 		     }),
 		     py::arg("object_path"), py::arg("n_switches"), py::arg("n_hosts"),
-		     py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096)
+		     py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
+		     py::arg("flow_matrix") = false)
 		.def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"),
 		     py::arg("port_id"), py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
 		     py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
@@ -320,6 +331,8 @@ void bind_fabric(py::module_ &module) {
 		     "Remove clsact and the programs from an interface.")
 		.def_property_readonly("port_map_fd", &Fabric::port_map_fd,
 				       "Descriptor of the memory-mapped port counters.")
+		.def_property_readonly("flow_map_fd", &Fabric::flow_map_fd,
+				       "Descriptor of the memory-mapped flow matrix.")
 		.def("drop_counters", &Fabric::drop_counters, "Packets dropped, by reason.")
 		.def("test_forward", &test_forward, py::arg("packet"), py::arg("ifindex"),
 		     "Run the ingress program on a packet: (verdict, packet left).")

@@ -19,6 +19,7 @@ struct FabricSize {
 	uint32_t ports;
 	uint32_t groups;
 	uint32_t ifindexes;
+	bool has_flow_matrix;
 };
 
 // Vose's alias table: a hash picks a member with a probability proportional to its weight.
@@ -37,6 +38,8 @@ class Fabric {
 	void detach(uint32_t ifindex);
 
 	int port_map_fd() const;
+	// Bytes by port and source host, row by row; counted only if the size says so.
+	int flow_map_fd() const;
 	std::map<std::string, uint64_t> drop_counters() const;
 
 	// Runs a program on one packet: its verdict and the packet it leaves.
