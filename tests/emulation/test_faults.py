@@ -44,6 +44,7 @@ import json, time
 from dcgym.emulation import EmulationBackend
 from dcgym.errors import BackendError
 from dcgym.native import require
+from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 
 require().die_with_parent()
@@ -201,7 +202,11 @@ class Owner:
 
     def __init__(self) -> None:
         self.process = self._start()
-        self.outer = int(self.next_episode()["outer"])
+        try:
+            self.outer = int(self.next_episode()["outer"])
+        except BaseException:
+            self.close()
+            raise
 
     @staticmethod
     def _start() -> subprocess.Popen[str]:
