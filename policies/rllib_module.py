@@ -17,6 +17,6 @@ class NarrowModule(DefaultPPOTorchRLModule):
 
     def setup(self) -> None:
         """Build the network, then narrow its distribution."""
-        super().setup()
+        super().setup()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.pi.log_std.fill_(LOG_STD_START)

@@ -30,6 +30,8 @@ Record = dict[str, Any]
 def run_quick(config: QuickConfig) -> list[Record]:
     """Run what is not finished yet, write results and report, and return all records.
 
+    Results and report are written after a failure or Ctrl-C too, of the runs that finished.
+
     Raises:
         ConfigError: The folder cannot be written.
         BackendError: A run failed; the others' results are kept.
@@ -38,15 +40,13 @@ def run_quick(config: QuickConfig) -> list[Record]:
     write_json(config.out / "config.json", _plain(config))
     with _progress() as progress, _workers() as workers:
         bench = _Bench(config, workers, progress)
-        bench.run_episodes([name for name in config.policies if name not in LEARNERS])
-        for name in config.policies:
-            if name in LEARNERS:
-                bench.train(name)
-        bench.run_episodes([name for name in config.policies if name in LEARNERS])
-    records = [bench.finished(policy, seed) for policy, seed in bench.matrix(config.policies)]
-    complete = [record for record in records if record is not None]
-    write_results(config.out, complete)
-    write_report(config.out, complete)
+        try:
+            bench.run_all()
+        finally:
+            complete = bench.complete()
+            if complete:
+                write_results(config.out, complete)
+                write_report(config.out, complete)
     return complete
 
 
@@ -57,6 +57,20 @@ class _Bench:
         self._config = config
         self._workers = workers
         self._progress = progress
+
+    def run_all(self) -> None:
+        """Run the policies that need no training, train the learners, and run those."""
+        policies = self._config.policies
+        self.run_episodes([name for name in policies if name not in LEARNERS])
+        for name in policies:
+            if name in LEARNERS:
+                self.train(name)
+        self.run_episodes([name for name in policies if name in LEARNERS])
+
+    def complete(self) -> list[Record]:
+        """Return the records of all finished runs."""
+        records = [self.finished(*run) for run in self.matrix(self._config.policies)]
+        return [record for record in records if record is not None]
 
     def matrix(self, policies: tuple[str, ...] | list[str]) -> list[tuple[str, int]]:
         """List the runs, all policies of a seed before the next seed."""
