@@ -10,6 +10,11 @@
 
 #define GAIN_SHIFT 4 /* g = 1/16, RFC 8257, section 4.2 */
 #define MIN_CWND 2u
+#define MIN_TSO_SEGS 2 /* net.ipv4.tcp_min_tso_segs */
+
+#define TCP_INFINITE_SSTHRESH 0x7fffffffu
+/* Above this, a threshold can only be what an uninitialised return value left behind. */
+#define LARGEST_SSTHRESH (1u << 24)
 
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
@@ -28,6 +33,7 @@ enum tcp_ca_event {
 };
 
 enum tcp_ca_state {
+	TCP_CA_CWR = 2,
 	TCP_CA_Recovery = 3,
 };
 
@@ -62,6 +68,7 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	__u32 (*min_tso_segs)(struct sock *sk);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	char name[DCGYM_CC_NAME_BYTES];
 	__u32 flags;
@@ -76,6 +83,7 @@ struct dctcp {
 	__u32 prior_rcv_nxt;
 	__u32 alpha;
 	__u32 loss_cwnd;
+	__u32 last_cwnd; /* before the ACK in progress */
 	bool ce_state;
 };
 _Static_assert(sizeof(struct dctcp) <= sizeof(__u64[13]), "private state exceeds icsk_ca_priv");
@@ -166,21 +174,29 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	ca->alpha = DCGYM_ALPHA_ONE; /* section 4.2: the conservative initial value */
 	ca->prior_rcv_nxt = tp->rcv_nxt;
 	ca->loss_cwnd = 0;
+	ca->last_cwnd = 0;
 	ca->ce_state = false;
 	start_window(tp, ca);
 }
 
-/* Called once a window, when it begins to react: cwnd * (1 - alpha / 2), to the nearest packet. */
+/* RFC 8257, section 3.3: cwnd * (1 - alpha / 2), to the nearest packet. */
+static __always_inline __u32 reduced_cwnd(struct sock *sk)
+{
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	__u64 cut = ((__u64)cwnd * state_of(sk)->alpha + DCGYM_ALPHA_ONE) >> (DCGYM_ALPHA_BITS + 1);
+
+	return cwnd - cut > MIN_CWND ? cwnd - cut : MIN_CWND;
+}
+
+/* Called once a window, when it begins to react. */
 SEC("struct_ops/dctcp_ssthresh")
 __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 {
 	struct dctcp *ca = state_of(sk);
-	__u32 cwnd = tcp_sk(sk)->snd_cwnd, alpha = ca->alpha, ssthresh;
-	__u64 cut = ((__u64)cwnd * alpha + DCGYM_ALPHA_ONE) >> (DCGYM_ALPHA_BITS + 1);
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd, ssthresh = reduced_cwnd(sk);
 
 	ca->loss_cwnd = cwnd;
-	ssthresh = cwnd - cut > MIN_CWND ? cwnd - cut : MIN_CWND;
-	trace_reduction(sk, alpha, cwnd, ssthresh);
+	trace_reduction(sk, ca->alpha, cwnd, ssthresh);
 	return ssthresh;
 }
 
@@ -193,6 +209,8 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags)
 	struct dcgym_dctcp_window window = {};
 	__u64 fraction;
 
+	repair(sk);
+	ca->last_cwnd = tp->snd_cwnd;
 	if (before(tp->snd_una, ca->window_end_seq))
 		return;
 	window.delivered_packets = tp->delivered - ca->window_delivered;
@@ -219,12 +237,21 @@ static __always_inline void react_to_loss(struct sock *sk)
 	tp->snd_ssthresh = half > MIN_CWND ? half : MIN_CWND;
 }
 
+/*
+ * The kernel calls this right after ssthresh, before it uses the value (tcp_enter_cwr). The value is
+ * stored again here: on a loaded machine with Linux 6.18 a call of ssthresh that was interrupted
+ * returned the low half of a kernel address, without the program having run, and the window grew to
+ * millions of packets.
+ */
 SEC("struct_ops/dctcp_set_state")
 void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state)
 {
-	if (new_state == TCP_CA_Recovery &&
-	    new_state != BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state))
+	if (new_state == BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state))
+		return;
+	if (new_state == TCP_CA_Recovery)
 		react_to_loss(sk);
+	else if (new_state == TCP_CA_CWR)
+		tcp_sk(sk)->snd_ssthresh = reduced_cwnd(sk);
 }
 
 static __always_inline void echo(struct sock *sk, bool ce)
@@ -303,6 +330,7 @@ struct tcp_congestion_ops dctcp_ops = {
 	.set_state = (void *)dctcp_set_state,
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.in_ack_event = (void *)dctcp_in_ack_event,
+	.min_tso_segs = (void *)dctcp_min_tso_segs,
 	.undo_cwnd = (void *)dctcp_undo_cwnd,
 	.flags = TCP_CONG_NEEDS_ECN,
 	.name = DCGYM_CC_PLACEHOLDER,
