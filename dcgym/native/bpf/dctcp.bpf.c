@@ -10,11 +10,6 @@
 
 #define GAIN_SHIFT 4 /* g = 1/16, RFC 8257, section 4.2 */
 #define MIN_CWND 2u
-#define MIN_TSO_SEGS 2 /* net.ipv4.tcp_min_tso_segs */
-
-#define TCP_INFINITE_SSTHRESH 0x7fffffffu
-/* Above this, a threshold can only be what an uninitialised return value left behind. */
-#define LARGEST_SSTHRESH (1u << 24)
 
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
@@ -68,7 +63,6 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
-	__u32 (*min_tso_segs)(struct sock *sk);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	char name[DCGYM_CC_NAME_BYTES];
 	__u32 flags;
@@ -83,7 +77,6 @@ struct dctcp {
 	__u32 prior_rcv_nxt;
 	__u32 alpha;
 	__u32 loss_cwnd;
-	__u32 last_cwnd; /* before the ACK in progress */
 	bool ce_state;
 };
 _Static_assert(sizeof(struct dctcp) <= sizeof(__u64[13]), "private state exceeds icsk_ca_priv");
@@ -174,7 +167,6 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	ca->alpha = DCGYM_ALPHA_ONE; /* section 4.2: the conservative initial value */
 	ca->prior_rcv_nxt = tp->rcv_nxt;
 	ca->loss_cwnd = 0;
-	ca->last_cwnd = 0;
 	ca->ce_state = false;
 	start_window(tp, ca);
 }
@@ -209,8 +201,6 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags)
 	struct dcgym_dctcp_window window = {};
 	__u64 fraction;
 
-	repair(sk);
-	ca->last_cwnd = tp->snd_cwnd;
 	if (before(tp->snd_una, ca->window_end_seq))
 		return;
 	window.delivered_packets = tp->delivered - ca->window_delivered;
@@ -330,7 +320,6 @@ struct tcp_congestion_ops dctcp_ops = {
 	.set_state = (void *)dctcp_set_state,
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.in_ack_event = (void *)dctcp_in_ack_event,
-	.min_tso_segs = (void *)dctcp_min_tso_segs,
 	.undo_cwnd = (void *)dctcp_undo_cwnd,
 	.flags = TCP_CONG_NEEDS_ECN,
 	.name = DCGYM_CC_PLACEHOLDER,
