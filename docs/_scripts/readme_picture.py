@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 (the backend is chosen first)
+from matplotlib import pyplot as plt
 
 COLOURS = {
     "cubic": "#c44e52",

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(not available(), reason="the native module is no
 
 # As many blocks as a fat tree of 16 hosts has.
 N_PORTS, N_HOSTS = 80, 16
-HOSTILE_S = 2.0
+HOSTILE_READS = 1500
+HOSTILE_DEADLINE_S = 60.0
 SEQUENCE_WORD = HEADER.names.index("sequence")
 TIME_WORD = HEADER.names.index("time_ns")
 HEADER_WORDS = HEADER.itemsize // 8
@@ -102,9 +103,11 @@ def test_no_block_is_torn_by_a_writer_at_full_speed(region: TelemetryRegion) -> 
     writer = start_writer(region)
     raw = np.frombuffer(mmap.mmap(region.fd, region_bytes(), prot=mmap.PROT_READ), "<u8")
     seen, torn, unprotected_torn, last = 0, 0, 0, -1
-    deadline = time.monotonic() + HOSTILE_S
+    # A number of reads, not a time: how many fit into a second is the machine's business.
+    deadline = time.monotonic() + HOSTILE_DEADLINE_S
     try:
-        while time.monotonic() < deadline:
+        while seen < HOSTILE_READS:
+            assert time.monotonic() < deadline
             snapshot = region.read()
             words = np.concatenate([snapshot.ports.view("<u8"), snapshot.hosts.view("<u8")])
             is_whole = (words == snapshot.time_ns).all() and snapshot.sequence == 2 * words[0]
@@ -114,7 +117,7 @@ def test_no_block_is_torn_by_a_writer_at_full_speed(region: TelemetryRegion) -> 
             unprotected_torn += len(set(raw[HEADER_WORDS:].tolist())) > 1
     finally:
         end(writer)
-    assert torn == 0 and seen > 1000
+    assert torn == 0
     # The same memory read without the protection: the writer was hostile enough.
     assert unprotected_torn > 0
 
