@@ -17,7 +17,9 @@
 namespace dcgym {
 namespace {
 
+// Without a sign of life from the writer, and in all.
 constexpr uint64_t kTornDeadlineNs = 100'000'000;
+constexpr uint64_t kStarvedDeadlineNs = 1'000'000'000;
 
 uint64_t load(const uint64_t *word, std::memory_order order) {
 	return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(word)).load(order);
@@ -48,9 +50,15 @@ size_t telemetry_bytes(size_t n_ports, size_t n_hosts) {
 
 uint64_t read_consistent(const char *region, size_t bytes, char *destination) {
 	const auto *header = reinterpret_cast<const dcgym_telemetry_header *>(region);
-	const uint64_t deadline = monotonic_ns() + kTornDeadlineNs;
+	const uint64_t last_chance = monotonic_ns() + kStarvedDeadlineNs;
+	uint64_t deadline = monotonic_ns() + kTornDeadlineNs, seen = 0;
 	do {
 		const uint64_t before = load(&header->sequence, std::memory_order_acquire);
+		if (before != seen) {
+			// The writer lives: a reader that was kept off the processor gets another turn.
+			seen = before;
+			deadline = std::min(monotonic_ns() + kTornDeadlineNs, last_chance);
+		}
 		if (before % 2 != 0) {
 			std::this_thread::yield();
 			continue;
@@ -59,7 +67,8 @@ uint64_t read_consistent(const char *region, size_t bytes, char *destination) {
 		std::atomic_thread_fence(std::memory_order_acquire);
 		if (load(&header->sequence, std::memory_order_relaxed) == before) return before;
 	} while (monotonic_ns() < deadline);
-	throw std::runtime_error("no consistent telemetry block within 100 ms");
+	throw std::runtime_error(deadline == last_chance ? "no consistent block between writes for 1 s"
+	                                                 : "its writer stopped inside a write 100 ms ago");
 }
 
 Collector::Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,

@@ -38,8 +38,8 @@ private:
 
 size_t telemetry_bytes(size_t n_ports, size_t n_hosts);
 
-// Copies one consistent region; returns its sequence. Throws after 100 ms without a consistent copy:
-// a writer that died inside a write leaves the sequence odd for ever.
+// Copies one consistent region; returns its sequence. Throws after 100 ms in which the writer did
+// not move (1 s in all): a writer that died inside a write leaves the sequence odd for ever.
 uint64_t read_consistent(const char *region, size_t bytes, char *destination);
 
 // Writes one region. `collect` may be called from any thread; a background thread keeps the region
