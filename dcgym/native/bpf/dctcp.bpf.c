@@ -9,6 +9,8 @@
 #include "dctcp.h"
 
 #define GAIN_SHIFT 4 /* g = 1/16, RFC 8257, section 4.2 */
+#define INFINITE_SSTHRESH 0x7fffffffu
+#define USEC_PER_SEC 1000000u
 #define MIN_CWND 2u
 
 #define SOL_TCP 6
@@ -28,13 +30,14 @@ enum tcp_ca_event {
 };
 
 enum tcp_ca_state {
-	TCP_CA_CWR = 2,
 	TCP_CA_Recovery = 3,
+	TCP_CA_Loss = 4,
 };
 
 /* Only the members used here: CO-RE relocates them, so no vmlinux.h is needed. */
 struct sock {
 	__u32 sk_mark;
+	unsigned long sk_pacing_rate;
 } CORE;
 
 struct inet_connection_sock {
@@ -54,12 +57,20 @@ struct tcp_sock {
 	__u32 snd_ssthresh;
 	__u32 delivered;
 	__u32 delivered_ce;
+	__u32 max_packets_out;
+	__u32 srtt_us; /* eight times the smoothed RTT */
+	__u32 mss_cache;
+	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
+} CORE;
+
+struct rate_sample {
+	__u32 acked_sacked;
 } CORE;
 
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
-	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
@@ -76,12 +87,15 @@ struct dctcp {
 	__u32 window_end_seq;
 	__u32 prior_rcv_nxt;
 	__u32 alpha;
-	__u32 loss_cwnd;
+	__u32 loss_cwnd; /* window before the last reduction, for undo */
+	__u32 ssthresh;
+	__u32 cwnd;	    /* as cong_control left it */
+	__u32 cwnd_count;   /* packets acknowledged towards the next increase */
+	__u32 reduced_seq;  /* no second reduction before this is acknowledged */
+	__u32 seen_ce;
 	bool ce_state;
 };
 _Static_assert(sizeof(struct dctcp) <= sizeof(__u64[13]), "private state exceeds icsk_ca_priv");
-
-extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
 
 const volatile bool tracing = false;
 
@@ -167,29 +181,22 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	ca->alpha = DCGYM_ALPHA_ONE; /* section 4.2: the conservative initial value */
 	ca->prior_rcv_nxt = tp->rcv_nxt;
 	ca->loss_cwnd = 0;
+	ca->ssthresh = INFINITE_SSTHRESH;
+	ca->cwnd = 0;
+	ca->cwnd_count = 0;
+	ca->reduced_seq = tp->snd_una;
+	ca->seen_ce = tp->delivered_ce;
 	ca->ce_state = false;
 	start_window(tp, ca);
 }
 
-/* RFC 8257, section 3.3: cwnd * (1 - alpha / 2), to the nearest packet. */
-static __always_inline __u32 reduced_cwnd(struct sock *sk)
-{
-	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
-	__u64 cut = ((__u64)cwnd * state_of(sk)->alpha + DCGYM_ALPHA_ONE) >> (DCGYM_ALPHA_BITS + 1);
-
-	return cwnd - cut > MIN_CWND ? cwnd - cut : MIN_CWND;
-}
-
-/* Called once a window, when it begins to react. */
+/* The kernel asks for this value when a reduction begins; cong_control does not use its answer. */
 SEC("struct_ops/dctcp_ssthresh")
 __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 {
-	struct dctcp *ca = state_of(sk);
-	__u32 cwnd = tcp_sk(sk)->snd_cwnd, ssthresh = reduced_cwnd(sk);
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-	ca->loss_cwnd = cwnd;
-	trace_reduction(sk, ca->alpha, cwnd, ssthresh);
-	return ssthresh;
+	return cwnd > MIN_CWND ? cwnd : MIN_CWND;
 }
 
 /* RFC 8257, section 3.3: alpha <- alpha * (1 - g) + g * M, once a window. */
@@ -220,28 +227,19 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags)
 /* Section 3.5: a lost packet is answered as in conventional TCP, by halving. */
 static __always_inline void react_to_loss(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	__u32 half = tp->snd_cwnd >> 1;
+	struct dctcp *ca = state_of(sk);
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-	state_of(sk)->loss_cwnd = tp->snd_cwnd;
-	tp->snd_ssthresh = half > MIN_CWND ? half : MIN_CWND;
+	ca->loss_cwnd = cwnd;
+	ca->ssthresh = cwnd / 2 > MIN_CWND ? cwnd / 2 : MIN_CWND;
 }
 
-/*
- * The kernel calls this right after ssthresh, before it uses the value (tcp_enter_cwr). The value is
- * stored again here: on a loaded machine with Linux 6.18 a call of ssthresh that was interrupted
- * returned the low half of a kernel address, without the program having run, and the window grew to
- * millions of packets.
- */
 SEC("struct_ops/dctcp_set_state")
 void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state)
 {
-	if (new_state == BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state))
-		return;
-	if (new_state == TCP_CA_Recovery)
+	if (new_state == TCP_CA_Recovery &&
+	    new_state != BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state))
 		react_to_loss(sk);
-	else if (new_state == TCP_CA_CWR)
-		tcp_sk(sk)->snd_ssthresh = reduced_cwnd(sk);
 }
 
 static __always_inline void echo(struct sock *sk, bool ce)
@@ -296,18 +294,85 @@ void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		react_to_loss(sk);
 }
 
-SEC("struct_ops/dctcp_cong_avoid")
-void BPF_PROG(dctcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+/* RFC 8257, section 3.3: cwnd * (1 - alpha / 2), to the nearest packet, once a window. */
+static __always_inline __u32 reduce(struct sock *sk, struct dctcp *ca, __u32 cwnd)
 {
-	tcp_reno_cong_avoid(sk, ack, acked);
+	__u64 cut = ((__u64)cwnd * ca->alpha + DCGYM_ALPHA_ONE) >> (DCGYM_ALPHA_BITS + 1);
+
+	ca->loss_cwnd = cwnd;
+	ca->ssthresh = cwnd - cut > MIN_CWND ? cwnd - cut : MIN_CWND;
+	ca->reduced_seq = tcp_sk(sk)->snd_nxt;
+	ca->cwnd_count = 0;
+	trace_reduction(sk, ca->alpha, cwnd, ca->ssthresh);
+	return ca->ssthresh;
+}
+
+/* RFC 5681: slow start below ssthresh, then one packet a window; nothing while the sender is idle. */
+static __always_inline __u32 grow(const struct tcp_sock *tp, struct dctcp *ca, __u32 cwnd, __u32 acked)
+{
+	if (cwnd < ca->ssthresh) {
+		if (cwnd >= 2 * tp->max_packets_out)
+			return cwnd;
+		return cwnd + acked < ca->ssthresh ? cwnd + acked : ca->ssthresh;
+	}
+	if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return cwnd;
+	ca->cwnd_count += acked;
+	if (ca->cwnd_count < cwnd)
+		return cwnd;
+	ca->cwnd_count -= cwnd;
+	return cwnd + 1;
+}
+
+/* As tcp_update_pacing_rate: twice the window per RTT in slow start, else 1.2 times. */
+static __always_inline void set_pacing_rate(struct sock *sk, const struct dctcp *ca, __u32 cwnd)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	__u64 rate = (__u64)tp->mss_cache * cwnd * 8 * USEC_PER_SEC / 100;
+
+	rate *= cwnd < ca->ssthresh / 2 ? 200 : 120;
+	if (tp->srtt_us)
+		sk->sk_pacing_rate = rate / tp->srtt_us;
+}
+
+/*
+ * The window is kept here, not by the kernel's reduction to ssthresh: on a loaded machine with Linux
+ * 6.18 a call of ssthresh now and then did not reach the program, and the low half of a kernel address
+ * became the threshold and then the window. A call of this program that is lost costs one ACK.
+ */
+SEC("struct_ops/dctcp_cong_control")
+void BPF_PROG(dctcp_cong_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct dctcp *ca = state_of(sk);
+	__u32 cwnd = tp->snd_cwnd, most = ca->cwnd > ca->loss_cwnd ? ca->cwnd : ca->loss_cwnd;
+	__u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+	bool marked = tp->delivered_ce != ca->seen_ce;
+
+	ca->seen_ce = tp->delivered_ce;
+	/* Only an undo raises the window elsewhere, to what it was before the reduction. */
+	if (ca->cwnd && cwnd > most)
+		cwnd = ca->cwnd;
+	if (state == TCP_CA_Recovery)
+		cwnd = cwnd < ca->ssthresh ? cwnd : ca->ssthresh;
+	else if (state == TCP_CA_Loss)
+		cwnd = grow(tp, ca, cwnd, rs->acked_sacked);
+	else if (!before(tp->snd_una, ca->reduced_seq))
+		cwnd = marked ? reduce(sk, ca, cwnd) : grow(tp, ca, cwnd, rs->acked_sacked);
+	tp->snd_cwnd = cwnd;
+	ca->cwnd = cwnd;
+	set_pacing_rate(sk, ca, cwnd);
 }
 
 SEC("struct_ops/dctcp_undo_cwnd")
 __u32 BPF_PROG(dctcp_undo_cwnd, struct sock *sk)
 {
-	__u32 cwnd = tcp_sk(sk)->snd_cwnd, loss_cwnd = state_of(sk)->loss_cwnd;
+	struct dctcp *ca = state_of(sk);
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-	return cwnd > loss_cwnd ? cwnd : loss_cwnd;
+	if (ca->ssthresh < ca->loss_cwnd)
+		ca->ssthresh = ca->loss_cwnd;
+	return cwnd > ca->loss_cwnd ? cwnd : ca->loss_cwnd;
 }
 
 char LICENSE[] SEC("license") = "GPL";
@@ -316,7 +381,7 @@ SEC(".struct_ops")
 struct tcp_congestion_ops dctcp_ops = {
 	.init = (void *)dctcp_init,
 	.ssthresh = (void *)dctcp_ssthresh,
-	.cong_avoid = (void *)dctcp_cong_avoid,
+	.cong_control = (void *)dctcp_cong_control,
 	.set_state = (void *)dctcp_set_state,
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.in_ack_event = (void *)dctcp_in_ack_event,
