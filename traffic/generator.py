@@ -47,7 +47,7 @@ class Generator:
 
     def __init__(
         self,
-        hosts: Sequence[tuple[int, int, str]],
+        hosts: Sequence[tuple[int, str, str]],
         names: Sequence[str] | None = None,
         *,
         record_capacity: int = RECORD_CAPACITY,
@@ -56,8 +56,8 @@ class Generator:
         """Start the process.
 
         Args:
-            hosts: For each host, in order: its index from 0, a process in its network
-                namespace, and its IPv4 address.
+            hosts: For each host, in order: its index from 0, the file of its network
+                namespace (such as ``/proc/PID/ns/net``), and its IPv4 address.
             names: The hosts' names, as the plan's flows use them; by default h1, h2, ...
             record_capacity: How many flow records are kept.
             deadline_s: Longest time to wait for a reply.
@@ -87,8 +87,9 @@ class Generator:
         argv = [str(generator_path()), "--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
         return subprocess.Popen(argv, pass_fds=fds, stdin=subprocess.DEVNULL)
 
-    def _send_hosts(self, hosts: Sequence[tuple[int, int, str]]) -> None:
-        self._request("hosts\n" + "".join(f"{i} {pid} {ip}\n" for i, pid, ip in hosts))
+    def _send_hosts(self, hosts: Sequence[tuple[int, str, str]]) -> None:
+        rows = (f"{i} {namespace} {ip}\n" for i, namespace, ip in hosts)
+        self._request("hosts\n" + "".join(rows))
 
     @property
     def pid(self) -> int:

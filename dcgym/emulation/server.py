@@ -44,10 +44,10 @@ class Emulator:
         from dcgym.emulation.network import EmulatedNetwork
 
         network = EmulatedNetwork(Topology.from_dict(topology), switch, flow_matrix)
-        pids = [host.pid for host in network.net.hosts]
+        namespaces = [f"/proc/{os.getpid()}/fd/{fd}" for fd in network.namespace_fds]
         names = [host.name for host in network.topology.hosts]
         addresses = [network.topology.ip(name) for name in names]
-        hosts = list(zip(range(len(pids)), pids, addresses, strict=True))
+        hosts = list(zip(range(len(names)), namespaces, addresses, strict=True))
         self._generator = Generator(hosts, names)
         self._network = network
         fabric = network.fabric

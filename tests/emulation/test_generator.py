@@ -68,8 +68,8 @@ class Pair:
     def limit(self, rate: str, queue_bytes: int = 100_000) -> None:
         self.run(0, f"tc qdisc add dev eth0 root tbf rate {rate} burst 3000 limit {queue_bytes}")
 
-    def hosts(self) -> list[tuple[int, int, str]]:
-        return [(i, self.holders[i].pid, ip) for i, ip in enumerate(ADDRESSES)]
+    def hosts(self) -> list[tuple[int, str, str]]:
+        return [(i, f"/proc/{self.holders[i].pid}/ns/net", ip) for i, ip in enumerate(ADDRESSES)]
 
     def close(self) -> None:
         for holder in self.holders:

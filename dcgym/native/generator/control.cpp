@@ -129,10 +129,9 @@ std::string Control::set_hosts(std::istream &rest) {
     engine_.clear_plan();
     world_.hosts.clear();
     std::size_t index = 0;
-    pid_t pid = 0;
-    std::string ip;
-    while (rest >> index >> pid >> ip)
-        world_.hosts.add(index, pid, ip);
+    std::string namespace_path, ip;
+    while (rest >> index >> namespace_path >> ip)
+        world_.hosts.add(index, namespace_path, ip);
     if (!rest.eof())
         throw std::invalid_argument("wrong line in hosts");
     world_.telemetry.configure(world_.hosts.size());

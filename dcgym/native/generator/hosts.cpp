@@ -46,12 +46,11 @@ sockaddr_in address(in_addr_t ip, std::uint16_t port) {
     return result;
 }
 
-void Hosts::add(std::size_t index, pid_t pid, const std::string &ip) {
+void Hosts::add(std::size_t index, const std::string &namespace_path, const std::string &ip) {
     if (index != hosts_.size())
         throw std::invalid_argument("host indexes must count from 0");
     Host host;
-    const std::string path = "/proc/" + std::to_string(pid) + "/ns/net";
-    host.netns = Fd{check(open(path.c_str(), O_RDONLY | O_CLOEXEC), path)};
+    host.netns = Fd{check(open(namespace_path.c_str(), O_RDONLY | O_CLOEXEC), namespace_path)};
     in_addr parsed{};
     if (inet_pton(AF_INET, ip.c_str(), &parsed) != 1) {
         throw std::invalid_argument("not an IPv4 address: " + ip);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <netinet/in.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -36,7 +35,8 @@ sockaddr_in address(in_addr_t ip, std::uint16_t port);
 /// The emulated hosts: their network namespaces and addresses.
 class Hosts {
   public:
-    void add(std::size_t index, pid_t pid, const std::string &ip);
+    /// The namespace is named by a file, such as /proc/PID/ns/net.
+    void add(std::size_t index, const std::string &namespace_path, const std::string &ip);
     void clear() { hosts_.clear(); }
     std::size_t size() const { return hosts_.size(); }
     in_addr_t ip(std::size_t index) const { return hosts_.at(index).ip; }
