@@ -32,8 +32,8 @@ apt:
 
 # A half-made environment has no stamp and is made again.
 $(VENV)/.stamp-venv:
-	@$(PYTHON) -c 'import sys; sys.exit("dcgym needs Python 3.11 or newer: make PYTHON=python3.11 ...") \
-		if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -c 'import sys; sys.exit("dcgym needs Python 3.10 or newer: make PYTHON=python3.10 ...") \
+		if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install -q 'setuptools>=77' wheel 'pybind11>=2.13'
 	@touch $@
