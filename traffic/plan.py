@@ -2,164 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dcgym.config import check_in, check_int, check_keys
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError, suggest
+from dcgym.traffic.flow import FLOW_FIELDS, Flow, column, read_flow, row_name, to_records
+from dcgym.traffic.ports import choose_ports
+from dcgym.traffic.records import FLOW_DTYPE, TRANSPORTS, Records, check_records, is_endless
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["FIRST_PORT", "TRANSPORTS", "Flow", "Plan"]
-
-TRANSPORTS = ("tcp", "udp")
-
-FIRST_PORT = 5001
-"""Destination port of a host's first flow that names none; the next ones count up."""
-
-_LARGEST = 2**60  # the generator refuses more; 36 years in nanoseconds
-_LAST_PORT = 65535
+__all__ = ["TRANSPORTS", "Flow", "Plan"]
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One line of a traffic plan.
-
-    A flow ends when its size is delivered or its duration is over, whichever comes first; with
-    neither it lasts until the generator is stopped. The duration counts from the planned start.
-
-    Attributes:
-        src: Name of the sending host.
-        dst: Name of the receiving host.
-        transport: "tcp" or "udp".
-        start_ns: Start, from the beginning of the episode.
-        size_bytes: Application bytes to send; None for no limit.
-        duration_ns: Time to send for; None for no limit.
-        rate_bps: Application bit/s. UDP sends at this constant rate and needs it; TCP is paced
-            by the kernel (SO_MAX_PACING_RATE) so as not to exceed it.
-        repetitions: How often the flow runs; 0 means for ever.
-        gap_ns: Pause between the end of one run and the start of the next.
-        port: Destination port; None lets the plan choose one.
-    """
-
-    src: str
-    dst: str
-    transport: str = "tcp"
-    start_ns: int = 0
-    size_bytes: int | None = None
-    duration_ns: int | None = None
-    rate_bps: int | None = None
-    repetitions: int = 1
-    gap_ns: int = 0
-    port: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        check_in("flow.transport", self.transport, TRANSPORTS)
-        check_int("flow.start_ns", self.start_ns, 0, _LARGEST)
-        check_int("flow.repetitions", self.repetitions, 0, _LARGEST)
-        check_int("flow.gap_ns", self.gap_ns, 0, _LARGEST)
-        for name in ("size_bytes", "duration_ns", "rate_bps"):
-            value = getattr(self, name)
-            if value is not None:
-                check_int(f"flow.{name}", value, 1, _LARGEST)
-        if self.port is not None:
-            check_int("flow.port", self.port, 1, _LAST_PORT)
-        if self.src == self.dst:
-            raise ConfigError("flow.dst", self.dst, "a host other than the source")
-        if self.transport == "udp" and self.rate_bps is None:
-            raise ConfigError("flow.rate_bps", None, "a positive rate, which UDP needs")
-        if self.repetitions != 1 and self.size_bytes is None and self.duration_ns is None:
-            raise ConfigError(
-                "flow.repetitions", self.repetitions, "1 for a flow without size and duration"
-            )
-
-    @property
-    def endless(self) -> bool:
-        """Whether the flow never ends by itself."""
-        return self.repetitions == 0 or (self.size_bytes is None and self.duration_ns is None)
-
-
-_FLOW_FIELDS = tuple(field.name for field in fields(Flow))
-
-
-@dataclass(frozen=True)
 class Plan:
     """A list of flows. The same spec, topology and seed always give the same plan.
 
     Attributes:
         name: What to call the traffic in results.
         seed: The seed the flows were drawn with.
-        flows: The flows, in the order of their identifiers.
+        hosts: Names of the hosts, which the records index.
+        records: The flows in the order of their identifiers, of `records.FLOW_DTYPE`; read-only.
     """
 
-    name: str
-    seed: int
-    flows: tuple[Flow, ...]
+    def __init__(self, name: str, seed: int, flows: Iterable[Flow] = ()) -> None:
+        """Gather flows into a plan.
 
-    def __post_init__(self) -> None:
-        """Freeze the flows and check the fields."""
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError("plan.name", self.name, "a non-empty text")
-        check_int("plan.seed", self.seed, 0)
-        object.__setattr__(self, "flows", tuple(self.flows))
-        for flow in self.flows:
+        Args:
+            name: What to call it.
+            seed: The seed it was drawn with.
+            flows: The flows.
+
+        Raises:
+            ConfigError: A flow waits for a later one, or two use one port at the same time.
+        """
+        flows = tuple(flows)
+        for flow in flows:
             if not isinstance(flow, Flow):
                 raise ConfigError("plan.flows", flow, "Flow objects")
+        hosts = tuple(dict.fromkeys(end for flow in flows for end in (flow.src, flow.dst)))
+        self._set(name, seed, hosts, to_records(flows, hosts), row_name)
+
+    @classmethod
+    def from_records(
+        cls,
+        name: str,
+        seed: int,
+        hosts: Sequence[str],
+        records: Records,
+        where: Callable[[int], str] | None = None,
+    ) -> Plan:
+        """Make a plan of columns.
+
+        Args:
+            name: What to call it.
+            seed: The seed it was drawn with.
+            hosts: Names that ``src`` and ``dst`` index.
+            records: The flows, of `records.FLOW_DTYPE`; copied.
+            where: Names a row in error messages.
+
+        Raises:
+            ConfigError: A row holds a value that is not allowed.
+        """
+        plan = cls.__new__(cls)
+        plan._set(name, seed, tuple(hosts), np.array(records, FLOW_DTYPE), where or row_name)
+        return plan
+
+    def _set(
+        self,
+        name: str,
+        seed: int,
+        hosts: tuple[str, ...],
+        records: Records,
+        where: Callable[[int], str],
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise ConfigError("plan.name", name, "a non-empty text")
+        check_records(records, hosts, where)
+        records.flags.writeable = False
+        self.name = name
+        self.seed = int(check_int("plan.seed", seed, 0))
+        self.hosts = hosts
+        self.records = records
+
+    def __len__(self) -> int:
+        """Return the number of flows."""
+        return len(self.records)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare name, seed and flows; the order of the host names does not matter."""
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return (self.name, self.seed) == (other.name, other.seed) and np.array_equal(
+            self._canonical()[1], other._canonical()[1]
+        )
+
+    def __hash__(self) -> int:
+        """Hash what is cheap to hash."""
+        return hash((self.name, self.seed, len(self)))
+
+    def __repr__(self) -> str:
+        """Return name, seed and number of flows."""
+        return f"Plan({self.name!r}, seed={self.seed}, flows={len(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the columns only."""
+        return {name: self.__dict__[name] for name in ("name", "seed", "hosts", "records")}
+
+    @cached_property
+    def flows(self) -> tuple[Flow, ...]:
+        """The flows as objects; large plans are better read through `records`."""
+        return tuple(Flow(**row) for row in self.rows())
 
     @property
     def endless(self) -> bool:
         """Whether some flow never ends by itself, or there is no flow at all."""
-        return not self.flows or any(flow.endless for flow in self.flows)
+        return not len(self) or bool(is_endless(self.records).any())
 
-    def check(self, topology: Topology) -> Plan:
+    @property
+    def receivers(self) -> frozenset[str]:
+        """Names of the hosts that some flow is sent to."""
+        return frozenset(self.hosts[i] for i in np.unique(self.records["dst"]).tolist())
+
+    def pair_counts(self) -> dict[tuple[str, str], int]:
+        """Return how many flows go from one host to another, by (source, destination)."""
+        ends = np.stack([self.records["src"], self.records["dst"]], axis=1)
+        pairs, counts = np.unique(ends, axis=0, return_counts=True)
+        return {
+            (self.hosts[src], self.hosts[dst]): count
+            for (src, dst), count in zip(pairs.tolist(), counts.tolist(), strict=True)
+        }
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the flows, in hexadecimal: equal digests mean equal traffic."""
+        hosts, records = self._canonical()
+        return hashlib.sha256(json.dumps(hosts).encode() + records.tobytes()).hexdigest()
+
+    def check(self, topology: Topology, where: Callable[[int], str] | None = None) -> Plan:
         """Return the plan if each source and destination is a host of the topology.
 
+        Args:
+            topology: The network.
+            where: Names a row in error messages.
+
         Raises:
-            ConfigError: A flow names no host of the topology, or two share a UDP or TCP port
-                number in a way that exhausts the port range.
+            ConfigError: A flow names no host of the topology, or more UDP flows go to one host
+                than there are ports.
         """
         names = [host.name for host in topology.hosts]
         known = set(names)
-        for flow in self.flows:
-            for field, name in (("flow.src", flow.src), ("flow.dst", flow.dst)):
-                if name not in known:
-                    hosts = f"a host of {topology.name} ({names[0]} .. {names[-1]})"
-                    raise ConfigError(field, name, hosts, suggest(name, names))
+        unknown = np.array([host not in known for host in self.hosts], bool)
+        if unknown.any():
+            ends = np.stack([self.records["src"], self.records["dst"]], axis=1)
+            for row, end in np.argwhere(unknown[ends]).tolist():
+                field, name = ("src", "dst")[end], self.hosts[int(ends[row, end])]
+                allowed = f"a host of {topology.name} ({names[0]} .. {names[-1]})"
+                field = f"{(where or row_name)(row)}, {field}"
+                raise ConfigError(field, name, allowed, suggest(name, names))
         self.ports()
         return self
 
     def ports(self) -> tuple[int, ...]:
         """Return the destination port of each flow, choosing those left open."""
-        taken: dict[str, set[int]] = {}
-        for flow in self.flows:
-            if flow.port is not None:
-                taken.setdefault(flow.dst, set()).add(flow.port)
-        following: dict[str, int] = {}
-        return tuple(self._port(flow, taken.get(flow.dst, set()), following) for flow in self.flows)
+        return tuple(self._ports.tolist())
 
-    @staticmethod
-    def _port(flow: Flow, taken: set[int], following: dict[str, int]) -> int:
-        if flow.port is not None:
-            return flow.port
-        port = following.get(flow.dst, FIRST_PORT)
-        while port in taken:
-            port += 1
-        if port > _LAST_PORT:
-            raise ConfigError("plan.flows", flow.dst, "fewer flows towards one host")
-        following[flow.dst] = port + 1
-        return port
+    @cached_property
+    def _ports(self) -> npt.NDArray[np.uint32]:
+        return choose_ports(self.records, self.hosts)
+
+    def to_records(self, hosts: Sequence[str]) -> Records:
+        """Return the flows for a generator: host numbers in the order given, every port chosen.
+
+        Args:
+            hosts: Names of the generator's hosts, in its order.
+
+        Returns:
+            A new array of `records.FLOW_DTYPE`, contiguous, one row a flow in the plan's order.
+
+        Raises:
+            ConfigError: A flow names none of the hosts.
+        """
+        index = {name: i for i, name in enumerate(hosts)}
+        for name in self.hosts:
+            if name not in index:
+                raise ConfigError("plan.hosts", name, "one of the generator's hosts")
+        table = np.array([index[name] for name in self.hosts], np.uint32)
+        records = self.records.copy()
+        for field in ("src", "dst"):
+            records[field] = table[records[field]]
+        records["port"] = self._ports
+        return records
+
+    def to_bytes(self) -> bytes:
+        """Return the plan in a form for another process; `from_bytes` reads it back."""
+        head = {"name": self.name, "seed": self.seed, "hosts": self.hosts}
+        return json.dumps(head).encode() + b"\n" + self.records.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Plan:
+        """Build a plan from what `to_bytes` returned."""
+        head, _, body = data.partition(b"\n")
+        return cls.from_records(**json.loads(head), records=np.frombuffer(body, FLOW_DTYPE))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return each flow as a mapping of field names to plain values."""
+        columns = [column(self.records, self.hosts, name) for name in FLOW_FIELDS]
+        return [dict(zip(FLOW_FIELDS, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data; `from_dict` reads it back."""
-        return {
-            "name": self.name,
-            "seed": self.seed,
-            "flows": [asdict(flow) for flow in self.flows],
-        }
+        return {"name": self.name, "seed": self.seed, "flows": self.rows()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
@@ -168,26 +229,29 @@ class Plan:
         rows = data.get("flows")
         if not isinstance(rows, list | tuple):
             raise ConfigError("plan.flows", rows, "a list of flows")
-        flows = tuple(cls._flow(row) for row in rows)
+        flows = [read_flow(row, number) for number, row in enumerate(rows)]
         return cls(data.get("name", "custom"), data.get("seed", 0), flows)
 
-    @staticmethod
-    def _flow(row: Mapping[str, Any]) -> Flow:
-        check_keys(row, _FLOW_FIELDS, "flow")
-        for name in ("src", "dst"):
-            if not isinstance(row.get(name), str):
-                raise ConfigError(f"flow.{name}", row.get(name), "the name of a host")
-        return Flow(**row)
-
     def save(self, path: str | Path) -> None:
-        """Write the plan to a .json or .csv file."""
+        """Write the plan to a .json, .csv or .parquet file."""
         from dcgym.traffic.files import save_plan
 
         save_plan(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> Plan:
-        """Read a plan from a .json or .csv file (ours, or Iroko's 11 columns)."""
+        """Read a plan from a .json, .csv (ours, or Iroko's 11 columns) or .parquet file."""
         from dcgym.traffic.files import load_plan
 
         return load_plan(Path(path), seed)
+
+    def _canonical(self) -> tuple[list[str], Records]:
+        """Return the hosts in use, sorted, and the flows that index them."""
+        used = np.union1d(self.records["src"], self.records["dst"]).tolist()
+        names = sorted(self.hosts[i] for i in used)
+        number = {name: i for i, name in enumerate(names)}
+        table = np.array([number.get(name, 0) for name in self.hosts], np.uint32)
+        records = self.records.copy()
+        for field in ("src", "dst"):
+            records[field] = table[records[field]]
+        return names, records

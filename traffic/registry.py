@@ -98,7 +98,7 @@ def _from_file(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
         if changes.get("transport") == "udp" and flow.rate_bps is None:
             changed.setdefault("rate_bps", line_rate_bps.get(src))
         flows.append(replace(flow, src=src, dst=dst, **changed))
-    return replace(plan, flows=tuple(flows)).check(topology)
+    return Plan(plan.name, plan.seed, flows).check(topology)
 
 
 def _resolve_addresses(plan: Plan, topology: Topology) -> dict[str, str]:

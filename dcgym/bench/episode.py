@@ -103,7 +103,7 @@ def _roll_out(
 def _received_bytes(env: Any) -> FloatArray:
     """Read what each destination of the plan has received since the episode began."""
     inner = env.unwrapped
-    destinations = {flow.dst for flow in inner.plan.flows}
+    destinations = inner.plan.receivers
     chosen = [host.name in destinations for host in inner.topology.hosts]
     received: FloatArray = inner.backend.snapshot().hosts["rx_bytes"][chosen].astype(np.float64)
     return received

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.topologies import Topology, dumbbell, fat_tree
 from dcgym.traffic import PLANS, Flow, Plan, make_plan
-from dcgym.traffic.plan import FIRST_PORT
+from dcgym.traffic.ports import FIRST_PORT, SHARED_PORTS
+from dcgym.traffic.records import FLOW_DTYPE
 
 IROKO_HEADER = (
     "src,dst,port,seed,start_time,stop_time,flow_size,flow_size_pattern,reps,flow_gap,random_gap\n"
@@ -107,7 +110,7 @@ def test_every_plan_round_trips(name: str, topology: Topology, tmp_path: Path) -
         ({"name": "pairs", "transport": "sctp"}, "traffic.transport: value 'sctp'"),
         ({"name": "pairs", "repetitions": 2}, "flow.repetitions: value 2"),
         ({"name": "pairs", "size": 0}, "flow.size_bytes: value 0"),
-        ({"flows": [{"src": "h1", "dst": "h9"}]}, "flow.dst: value 'h9'"),
+        ({"flows": [{"src": "h1", "dst": "h9"}]}, r"flows\[0\], dst: value 'h9'"),
         ({"flows": [{"src": "h1", "dst": "h1"}]}, "flow.dst: value 'h1'"),
         ({"flows": [{"src": "h1", "dst": "h2", "transport": "udp"}]}, "flow.rate_bps"),
         ({"flows": [{"src": "h1", "dst": "h2", "port": 70000}]}, "flow.port: value 70000"),
@@ -185,3 +188,92 @@ def test_bad_files_name_the_line(
 def test_traffic_has_one_identity() -> None:
     with pytest.raises(ImportError, match=r"dcgym\.traffic"):
         __import__("traffic")
+
+
+def test_many_tcp_flows_share_ports_and_udp_flows_do_not() -> None:
+    tcp = [Flow("h1", "h2", size_bytes=1)] * 1000
+    udp = [Flow("h1", "h2", "udp", rate_bps=1, size_bytes=1)] * 1000
+    ports = Plan("test", 0, [*tcp, *udp]).ports()
+    assert set(ports[:1000]) == set(range(FIRST_PORT, FIRST_PORT + SHARED_PORTS))
+    assert len(set(ports[1000:])) == 1000
+    assert not set(ports[:1000]) & set(ports[1000:])
+
+
+def test_too_many_udp_flows_towards_one_host_are_refused() -> None:
+    records = np.zeros(65_000, FLOW_DTYPE)
+    records["dst"], records["transport"], records["rate_bps"] = 1, 1, 1000
+    records["size_bytes"], records["duration_ns"], records["after"] = 1, -1, -1
+    records["repetitions"] = 1
+    plan = Plan.from_records("test", 0, ("h1", "h2"), records)
+    with pytest.raises(ConfigError, match=r"'h2' .*at most 60535 UDP flows"):
+        plan.ports()
+
+
+def test_columns_hold_the_same_flows_as_the_objects() -> None:
+    flows = (
+        Flow("h3", "h1", size_bytes=1000, start_ns=5),
+        Flow("h1", "h2", "udp", 0, None, 10**9, 10**6, 1, 0, 80, None, 7),
+        Flow("h1", "h3", size_bytes=10, start_ns=3, after=0),
+    )
+    plan = Plan("test", 0, flows)
+    assert plan.flows == flows
+    assert plan.hosts == ("h3", "h1", "h2")
+    other = Plan.from_records("test", 0, plan.hosts, plan.records)
+    assert other == plan
+    assert Plan.from_bytes(plan.to_bytes()) == plan
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_the_generator_gets_its_own_host_numbers_and_every_port() -> None:
+    plan = Plan("test", 0, (Flow("b", "c", size_bytes=9), Flow("c", "a", port=80, size_bytes=9)))
+    records = plan.to_records(["a", "b", "c"])
+    assert records.dtype == FLOW_DTYPE and FLOW_DTYPE.itemsize == 80
+    assert records[["src", "dst", "port"]].tolist() == [(1, 2, FIRST_PORT), (2, 0, 80)]
+    with pytest.raises(ConfigError, match=r"plan\.hosts: value 'c'"):
+        plan.to_records(["a", "b"])
+
+
+def test_equality_and_digest_do_not_depend_on_the_order_of_host_names() -> None:
+    records = Plan("test", 0, (Flow("h1", "h2"),)).records
+    swapped = records.copy()
+    swapped["src"], swapped["dst"] = 1, 0
+    plans = [
+        Plan.from_records("test", 0, ("h1", "h2"), records),
+        Plan.from_records("test", 0, ("h2", "h1"), swapped),
+        Plan.from_records("test", 0, ("h1", "h2"), swapped),
+    ]
+    assert plans[0] == plans[1] != plans[2]
+    assert plans[0].digest() == plans[1].digest() != plans[2].digest()
+
+
+def test_records_are_read_only() -> None:
+    plan = Plan("test", 0, (Flow("h1", "h2"),))
+    with pytest.raises(ValueError, match="read-only"):
+        plan.records["start_ns"] = 1
+
+
+@pytest.mark.parametrize(
+    ("flows", "message"),
+    [
+        (({"after": 1}, {}), r"flows\[0\], after: value 1"),
+        (({"after": 0},), r"flows\[0\], after: value 0"),
+        (({"size_bytes": None}, {"after": 0}), "a flow that ends"),
+        (({"port": 80}, {"port": 80}), r"flows\[1\], port: .*flows\[0\] does not use"),
+        (
+            ({"port": 80, "size_bytes": None, "duration_ns": 10}, {"port": 80, "start_ns": 9}),
+            r"flows\[1\], port",
+        ),
+    ],
+)
+def test_flows_that_contradict_each_other_are_refused(
+    flows: tuple[dict[str, int | None], ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Plan("test", 0, [Flow("h1", "h2", **{"size_bytes": 10, **row}) for row in flows])  # type: ignore[arg-type]
+
+
+def test_one_port_serves_many_hosts_and_one_pair_at_different_times() -> None:
+    again = Flow("h1", "h2", port=80, start_ns=10, size_bytes=10)
+    first = Flow("h1", "h2", port=80, duration_ns=10)
+    Plan("test", 0, (first, again, Flow("h3", "h2", port=80), Flow("h1", "h3", port=80)))
