@@ -1,0 +1,88 @@
+"""What happens to a pool while it is in use: one line of a schedule each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dcgym.config import check_in, check_int, check_keys, check_range
+from dcgym.errors import ConfigError
+from dcgym.units import parse_duration
+
+__all__ = ["EVENTS", "Event"]
+
+EVENTS = (
+    "capacity",
+    "colocated-load",
+    "add-server",
+    "remove-server",
+    "drain-server",
+    "balancer-failure",
+    "balancer-recovery",
+    "rate",
+)
+"""The kinds, in the order of their numbers in the compiled twin."""
+
+_VALUES = {"capacity": (0.001, 1000.0), "colocated-load": (0.0, 1024.0), "rate": (0.001, 1000.0)}
+_ON_BALANCERS = ("balancer-failure", "balancer-recovery")
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change at a given time.
+
+    Attributes:
+        at_ns: When, from the start of the episode.
+        kind: One of `EVENTS`.
+            ``capacity``: the processors of the servers run at `value` times their first speed.
+            ``colocated-load``: `value` CPU-bound processes share the servers' processors from now.
+            ``add-server``: the servers join the pool. ``drain-server``: they get no new flow and
+            finish those they have. ``remove-server``: they are gone at once, with their flows.
+            ``balancer-failure``: the balancer dies with its flow table; the edge sends its flows
+            to the others. ``balancer-recovery``: it comes back with an empty table.
+            ``rate``: flows arrive at `value` times the first rate.
+        target: Which servers (a group's name, a server's number, a tuple of numbers, or "all"),
+            or which balancer (its number); for ``rate`` an application's name or "all".
+        value: See `kind`; None where the kind has none.
+    """
+
+    at_ns: int
+    kind: str
+    target: str | int | tuple[int, ...] = "all"
+    value: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields that need no scenario."""
+        check_int("event.at_ns", self.at_ns, 0, 2**60)
+        check_in("event.kind", self.kind, EVENTS)
+        if self.kind in _VALUES:
+            low, high = _VALUES[self.kind]
+            if self.value is None:
+                raise ConfigError("event.value", None, f"a number, which {self.kind} needs")
+            check_range("event.value", self.value, low, high)
+        elif self.value is not None:
+            raise ConfigError("event.value", self.value, f"nothing for {self.kind}")
+
+    @property
+    def on_balancer(self) -> bool:
+        """Whether the target is a balancer."""
+        return self.kind in _ON_BALANCERS
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain data."""
+        data = asdict(self)
+        if isinstance(self.target, tuple):
+            data["target"] = list(self.target)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Event:
+        """Build an event from plain data; the time may be a text such as "25s"."""
+        check_keys(data, ("at_ns", "kind", "target", "value"), "event")
+        at = data.get("at_ns")
+        at_ns = parse_duration(at, "event.at_ns") if isinstance(at, str) else at
+        target = data.get("target", "all")
+        if isinstance(target, list):
+            target = tuple(target)
+        return cls(at_ns, data.get("kind", ""), target, data.get("value"))  # type: ignore[arg-type]
