@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 from dcgym.balancing.distributions import Distribution
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
@@ -110,7 +110,7 @@ class ServerGroup:
         return self.workers if self.discipline == "fifo" else self.slots
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> ServerGroup:
         """Build a group from plain data."""
         content = parse_fields(data, cls, "group")
         return cls(**{"name": None, "count": None} | content)
@@ -135,7 +135,7 @@ class Stage:
             raise ConfigError("stage.time", self.time, "a Distribution")
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Stage:
         """Build a stage from plain data."""
         check_keys(data, ("resource", "time"), "stage")
         return cls(data.get("resource", "cpu"), Distribution.from_dict(data.get("time", {})))
@@ -181,7 +181,7 @@ class Application:
         return asdict(self) | {"stages": stages}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Application:
         """Build an application from plain data."""
         content = parse_fields(data, cls, "application")
         rows = parse_rows(content, "stages", "application")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 from dcgym.balancing.events import Event
 from dcgym.balancing.parts import (
@@ -214,7 +214,7 @@ class Scenario:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
         """Build a scenario from plain data; times may be texts such as "500ms".
 
         Raises:

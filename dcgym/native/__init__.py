@@ -12,10 +12,22 @@ from types import ModuleType
 
 from dcgym.errors import FeatureNotSupported
 
-__all__ = ["BPF_OBJECTS", "available", "bpf_object", "generator_path", "missing_parts", "require"]
+__all__ = [
+    "BPF_OBJECTS",
+    "available",
+    "bpf_object",
+    "generator_path",
+    "missing_parts",
+    "require",
+    "require_simulation",
+]
 
 APT_PACKAGES = "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev g++"
 HINT = f"apt-get install {APT_PACKAGES}, then 'make setup' (or: python setup.py build_ext -i)"
+SIMULATION_HINT = (
+    "install a C++20 compiler (apt-get install g++), then 'make setup' "
+    "(or: pip install pybind11; python setup.py build_ext -i)"
+)
 BPF_OBJECTS = ("fabric", "dctcp")
 
 
@@ -33,6 +45,18 @@ def require() -> ModuleType:
         return importlib.import_module("dcgym.native._native")
     except ImportError as error:
         raise FeatureNotSupported(f"the native module ({error})", HINT) from error
+
+
+def require_simulation() -> ModuleType:
+    """Return the compiled simulations, which need neither clang nor libbpf nor libmnl.
+
+    Raises:
+        FeatureNotSupported: The module was not built or cannot be loaded.
+    """
+    try:
+        return importlib.import_module("dcgym.native._simulation")
+    except ImportError as error:
+        raise FeatureNotSupported(f"the compiled simulation ({error})", SIMULATION_HINT) from error
 
 
 def bpf_object(name: str) -> Path:
