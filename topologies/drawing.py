@@ -81,7 +81,9 @@ def paint(topology: Topology, axes: Axes) -> None:
     axes.set_axis_off()
     _paint_cables(topology, axes, positions, points)
     _paint_nodes(topology, axes, positions, points)
-    axes.set_title(_title(topology), fontsize=10, color=_INK)
+    # A picture of 16 inches is looked at from further away.
+    width_inches = axes.get_window_extent().width / axes.figure.dpi
+    axes.set_title(_title(topology), fontsize=max(10.0, width_inches), color=_INK)
     xs, ys = zip(*positions.values(), strict=True)
     axes.set_xlim(min(xs) - _MARGIN, max(xs) + _MARGIN)
     axes.set_ylim(min(ys) - _MARGIN, max(ys) + _MARGIN)
@@ -116,7 +118,8 @@ def _paint_cables(
     fastest = max((link.rate_bps for link in topology.links), default=1)
     segments = [(positions[link.a], positions[link.b]) for link in topology.links]
     thick = min(2.2, 0.045 * points)
-    widths = [thick * max(0.4, link.rate_bps / fastest) for link in topology.links]
+    # By decades: a tenth of the rate is a third of the width, and no link is invisible.
+    widths = [max(0.5, thick * (link.rate_bps / fastest) ** 0.5) for link in topology.links]
     axes.add_collection(LineCollection(segments, colors=_CABLE, linewidths=widths, zorder=1))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.topologies.graph import Link, Topology
-from dcgym.topologies.links import LinkShape
+from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.units import parse_rate
 
 __all__ = ["dumbbell"]
 
@@ -19,6 +20,7 @@ def dumbbell(
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
+    tiers: Tiers = None,
 ) -> Topology:
     """Build a dumbbell.
 
@@ -32,6 +34,7 @@ def dumbbell(
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
         delay: One-way delay of each link; a number is in seconds.
+        tiers: What differs in the tiers "host" and "core", such as ``{"core": {"queue": "4MB"}}``.
 
     Returns:
         The topology, with hosts h1, h2, ... and switches s1 and s2.
@@ -42,15 +45,19 @@ def dumbbell(
     check_int("hosts", hosts, 2, _MAX_HOSTS)
     if hosts % 2:
         raise ConfigError("hosts", hosts, "an even number, half of it on each side")
-    edge = LinkShape.parse(rate, queue, mark, delay)
-    core = LinkShape.parse(
-        rate if core_rate is None else core_rate, queue, mark, delay, rate_field="core_rate"
-    )
+    shape = parse_tiers(("host", "core"), rate, queue, mark, delay, _core_rate(core_rate, tiers))
     names = [f"h{number}" for number in range(1, hosts + 1)]
     links: list[Link] = [
-        edge.link(name, "s1" if position < hosts // 2 else "s2")
+        shape["host"].link(name, "s1" if position < hosts // 2 else "s2")
         for position, name in enumerate(names)
     ]
-    links.append(core.link("s1", "s2"))
+    links.append(shape["core"].link("s1", "s2"))
     roles = [(name, "host") for name in names] + [("s1", "switch"), ("s2", "switch")]
     return Topology.build("dumbbell", roles, links)
+
+
+def _core_rate(core_rate: str | int | None, tiers: Tiers) -> Tiers:
+    if core_rate is None:
+        return tiers
+    parse_rate(core_rate, "core_rate")
+    return {**(tiers or {}), "core": {"rate": core_rate, **(tiers or {}).get("core", {})}}

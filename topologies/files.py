@@ -27,18 +27,21 @@ import yaml
 
 from dcgym.config import check_in, check_int, check_keys, load_mapping
 from dcgym.errors import ConfigError
-from dcgym.topologies.graph import Link, Topology
+from dcgym.topologies.graph import Link, Node, Topology
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
     import networkx
 
 __all__ = [
+    "QUANTITY_KEYS",
     "SUFFIXES",
     "from_dict",
     "from_networkx",
+    "graph_content",
     "is_path",
     "load",
+    "read_graphml",
     "save",
     "to_dict",
     "to_networkx",
@@ -54,7 +57,8 @@ _QUANTITIES: tuple[tuple[str, str, Callable[..., int]], ...] = (
     ("mark", "mark_bytes", parse_size),
     ("delay", "delay_ns", parse_duration),
 )
-_QUANTITY_KEYS = tuple(key for short, full, _ in _QUANTITIES for key in (short, full))
+QUANTITY_KEYS = tuple(key for short, full, _ in _QUANTITIES for key in (short, full))
+"""Fields of a link besides its ends."""
 
 
 def is_path(text: str) -> bool:
@@ -66,7 +70,7 @@ def to_dict(topology: Topology) -> dict[str, Any]:
     """Return a topology as plain data."""
     return {
         "name": topology.name,
-        "nodes": [{"name": node.name, "role": node.role} for node in topology.nodes],
+        "nodes": [_node(node) for node in topology.nodes],
         "links": [asdict(link) for link in topology.links],
     }
 
@@ -84,16 +88,16 @@ def from_dict(content: Mapping[str, Any]) -> Topology:
     """
     check_keys(content, ("name", "nodes", "links", "defaults"), "topology")
     shared = content.get("defaults", {})
-    check_keys(shared, _QUANTITY_KEYS, "defaults of the links")
+    check_keys(shared, QUANTITY_KEYS, "defaults of the links")
     defaults = _quantities(shared, "defaults of the links")
-    roles = [
-        _role(entry, f"node {number}") for number, entry in enumerate(_entries(content, "nodes"), 1)
-    ]
+    entries = _entries(content, "nodes")
+    roles = [_role(entry, f"node {number}") for number, entry in enumerate(entries, 1)]
+    layers = {entry["name"]: entry["layer"] for entry in entries if "layer" in entry}
     links = [
         _link(entry, defaults, f"link {number}")
         for number, entry in enumerate(_entries(content, "links"), 1)
     ]
-    return Topology.build(content.get("name", "custom"), roles, links)
+    return Topology.build(content.get("name", "custom"), roles, links, layers)
 
 
 def to_networkx(topology: Topology) -> networkx.MultiGraph[str]:
@@ -102,7 +106,7 @@ def to_networkx(topology: Topology) -> networkx.MultiGraph[str]:
 
     graph = networkx.MultiGraph(name=topology.name)
     for node in topology.nodes:
-        graph.add_node(node.name, role=node.role, index=node.index)
+        graph.add_node(node.name, index=node.index, **_without_name(node))
     for order, link in enumerate(topology.links):
         # GraphML knows no null: a link without a threshold lacks the attribute.
         fields = {key: value for key, value in asdict(link).items() if value is not None}
@@ -118,13 +122,18 @@ def from_networkx(graph: networkx.Graph[str], name: str | None = None) -> Topolo
             "order" of the edges, where present, restores the order of the links.
         name: Name of the topology; the graph's own name if None.
     """
+    return from_dict(graph_content(graph, name))
+
+
+def graph_content(graph: networkx.Graph[str], name: str | None = None) -> dict[str, Any]:
+    """Return a NetworkX graph as plain data, with every attribute of its links."""
     nodes = [_node_entry(node, fields) for node, fields in graph.nodes(data=True)]
     edges = [{"a": str(a), "b": str(b), **fields} for a, b, fields in graph.edges(data=True)]
     for position, fields in enumerate(edges):
         fields.pop("id", None)  # networkx keeps the edge ids of GraphML files
         fields["order"] = check_int("order of a link", fields.get("order", position), 0)
     edges.sort(key=lambda fields: fields.pop("order"))
-    return from_dict({"name": name or graph.name or "custom", "nodes": nodes, "links": edges})
+    return {"name": name or graph.name or "custom", "nodes": nodes, "links": edges}
 
 
 def save(topology: Topology, path: str | Path) -> None:
@@ -142,7 +151,7 @@ def load(path: str | Path) -> Topology:
     path = Path(path)
     suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
     if suffix == ".graphml":
-        return from_networkx(_read_graphml(path))
+        return from_networkx(read_graphml(path))
     content = load_mapping(path, "topology")
     content.setdefault("name", path.stem)
     return from_dict(content)
@@ -164,7 +173,8 @@ def _encode(topology: Topology, suffix: str) -> bytes:
     return text.encode()
 
 
-def _read_graphml(path: Path) -> networkx.Graph[str]:
+def read_graphml(path: Path) -> networkx.Graph[str]:
+    """Read a GraphML file, parallel links included."""
     import networkx
 
     try:
@@ -184,19 +194,28 @@ def _entries(content: Mapping[str, Any], key: str) -> Sequence[Any]:
     return entries
 
 
+def _node(node: Node) -> dict[str, Any]:
+    layer = {} if node.layer is None else {"layer": node.layer}
+    return {"name": node.name, "role": node.role, **layer}
+
+
+def _without_name(node: Node) -> dict[str, Any]:
+    return {key: value for key, value in _node(node).items() if key != "name"}
+
+
 def _node_entry(name: object, fields: Mapping[str, Any]) -> dict[str, Any]:
     # The index follows from the order; a graph made elsewhere may carry more than we know.
-    role = {"role": fields["role"]} if "role" in fields else {}
-    return {"name": str(name), **role}
+    known = {key: fields[key] for key in ("role", "layer") if key in fields}
+    return {"name": str(name), **known}
 
 
 def _role(entry: Any, where: str) -> tuple[str, str]:
-    check_keys(entry, ("name", "role"), where)
+    check_keys(entry, ("name", "role", "layer"), where)
     return _required(entry, "name", where), _required(entry, "role", where)
 
 
 def _link(entry: Any, defaults: Mapping[str, int | None], where: str) -> Link:
-    check_keys(entry, ("a", "b", *_QUANTITY_KEYS), where)
+    check_keys(entry, ("a", "b", *QUANTITY_KEYS), where)
     a, b = _required(entry, "a", where), _required(entry, "b", where)
     fields = {"mark_bytes": None, "delay_ns": 0, **defaults, **_quantities(entry, where)}
     for short, full, _ in _QUANTITIES:

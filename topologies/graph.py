@@ -32,15 +32,17 @@ class Node:
         name: Unique name, which also starts the names of its interfaces.
         role: One of "host", "server", "client" (endpoints), "switch", "balancer" (forwarders).
         index: Position, from 0, among the nodes of its kind (endpoints or forwarders).
+        layer: Height at which to draw the node, counted up from 0; None leaves it to the links.
     """
 
     name: str
     role: str
     index: int
+    layer: int | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_node(self.name, self.role, self.index, ENDPOINT_ROLES + FORWARDER_ROLES)
+        check_node(self, ENDPOINT_ROLES + FORWARDER_ROLES)
 
     @property
     def is_endpoint(self) -> bool:
@@ -135,19 +137,26 @@ class Topology:
         check_topology(self)
 
     @classmethod
-    def build(cls, name: str, roles: Iterable[tuple[str, str]], links: Iterable[Link]) -> Topology:
+    def build(
+        cls,
+        name: str,
+        roles: Iterable[tuple[str, str]],
+        links: Iterable[Link],
+        layers: Mapping[str, int] | None = None,
+    ) -> Topology:
         """Build a topology from (name, role) pairs, counting the indexes.
 
         Args:
             name: Name of the topology.
             roles: Name and role of each node, in order.
             links: Links, in order.
+            layers: Height at which to draw a node, for those where the links do not tell.
         """
         counts = {True: 0, False: 0}
         nodes = []
         for node_name, role in roles:
             kind = role in ENDPOINT_ROLES
-            nodes.append(Node(node_name, role, counts[kind]))
+            nodes.append(Node(node_name, role, counts[kind], (layers or {}).get(node_name)))
             counts[kind] += 1
         return cls(name, tuple(nodes), tuple(links))
 

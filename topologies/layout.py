@@ -1,7 +1,8 @@
-"""Where to draw each node: chains from left to right, everything else in layers."""
+"""Where to draw each node: a row of switches, layers, or a ring where layers would not do."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["layout"]
 
 _Positions = dict[str, tuple[float, float]]
+
+_MOST_WITHIN_LAYERS = 0.2  # share of the links between switches that may lie inside one layer
+_FAN = 1.3  # from a switch on the ring to its endpoints
 
 
 def layout(topology: Topology) -> _Positions:
@@ -27,7 +31,10 @@ def layout(topology: Topology) -> _Positions:
     chain = _chain(forwarders)
     if len(chain) > 1:
         return _lay_out_chain(topology, chain)
-    return _lay_out_layers(topology, forwarders)
+    levels = _levels(topology, forwarders)
+    if _share_within_layers(forwarders, levels) > _MOST_WITHIN_LAYERS:
+        return _lay_out_ring(topology, _walk(forwarders))
+    return _lay_out_layers(_layers(topology, levels))
 
 
 def _forwarder_neighbours(topology: Topology) -> dict[str, list[str]]:
@@ -71,20 +78,19 @@ def _lay_out_chain(topology: Topology, chain: Sequence[str]) -> _Positions:
     return positions
 
 
-def _lay_out_layers(topology: Topology, forwarders: dict[str, list[str]]) -> _Positions:
-    layers = _layers(topology, forwarders)
+def _lay_out_layers(layers: list[list[str]]) -> _Positions:
     width = max(len(layers[0]), 1.6 * max(len(layer) for layer in layers))
     height = max(1.5, 0.11 * width)
     positions: _Positions = {}
     for level, layer in enumerate(layers):
-        pitch = width / len(layer)
+        pitch = width / max(1, len(layer))
         for place, name in enumerate(layer):
             positions[name] = ((place + 0.5) * pitch, level * height)
     return positions
 
 
-def _layers(topology: Topology, forwarders: dict[str, list[str]]) -> list[list[str]]:
-    """Return the nodes by distance from the nearest endpoint, each layer in index order."""
+def _levels(topology: Topology, forwarders: dict[str, list[str]]) -> dict[str, int]:
+    """Return the height of each forwarder: its own, or its distance from the nearest endpoint."""
     edge = [
         switch.name
         for switch in topology.switches
@@ -98,11 +104,58 @@ def _layers(topology: Topology, forwarders: dict[str, list[str]]) -> list[list[s
             if peer not in level:
                 level[peer] = level[name] + 1
                 waiting.append(peer)
-    layers: list[list[str]] = [[] for _ in range(max(level.values(), default=0) + 1)]
-    layers[0] = _hosts_beside_their_switch(topology)
+    own = {node.name: node.layer for node in topology.switches if node.layer is not None}
+    return level | own
+
+
+def _layers(topology: Topology, levels: dict[str, int]) -> list[list[str]]:
+    """Return the nodes of each layer, in index order; the endpoints are the lowest one."""
+    layers: list[list[str]] = [[] for _ in range(max(levels.values(), default=0) + 1)]
     for switch in topology.switches:
-        layers[level[switch.name]].append(switch.name)
-    return layers
+        layers[levels[switch.name]].append(switch.name)
+    layers[0] = _hosts_beside_their_switch(topology) + layers[0]
+    return [layer for layer in layers if layer]
+
+
+def _share_within_layers(forwarders: dict[str, list[str]], levels: dict[str, int]) -> float:
+    spans = [levels[name] == levels[peer] for name, peers in forwarders.items() for peer in peers]
+    return sum(spans) / max(1, len(spans))
+
+
+def _walk(neighbours: dict[str, list[str]]) -> list[str]:
+    """Return the forwarders depth first, so that neighbours on the ring are mostly linked."""
+    seen: dict[str, None] = {}
+    waiting = list(reversed(neighbours))
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen[name] = None
+            waiting += reversed(neighbours[name])
+    return list(seen)
+
+
+def _lay_out_ring(topology: Topology, names: Sequence[str]) -> _Positions:
+    """Put the forwarders on a circle, and each one's endpoints in a fan outside of it."""
+    attached: dict[str, list[str]] = {name: [] for name in names}
+    for host in topology.hosts:
+        attached[topology.ports(host.name)[0].peer].append(host.name)
+    broadest = max(len(hosts) for hosts in attached.values())
+    # The circle of the endpoints, one unit further out, has room for the broadest fan of all.
+    circumference = len(names) * max(1.4, 0.9 * broadest)
+    radius = max(2.0, circumference / math.tau - _FAN)
+    positions: _Positions = {}
+    for place, name in enumerate(names):
+        # From the top, clockwise.
+        angle = math.pi / 2 - math.tau * place / len(names)
+        positions[name] = _polar(radius, angle)
+        offsets = _spread(len(attached[name]), 0.9 / (radius + _FAN))
+        for endpoint, offset in zip(attached[name], offsets, strict=True):
+            positions[endpoint] = _polar(radius + _FAN, angle - offset)
+    return positions
+
+
+def _polar(radius: float, angle: float) -> tuple[float, float]:
+    return radius * math.cos(angle), radius * math.sin(angle)
 
 
 def _hosts_beside_their_switch(topology: Topology) -> list[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from dcgym.config import check_range
+from dcgym.config import check_keys, check_range
 from dcgym.topologies.graph import Link
 from dcgym.topologies.validation import MIN_QUEUE_BYTES, check_mark
 from dcgym.units import parse_duration, parse_rate, parse_size
 
-__all__ = ["LinkShape"]
+__all__ = ["LinkShape", "Tiers", "parse_tiers"]
+
+Tiers: TypeAlias = Mapping[str, Mapping[str, Any]] | None
+"""Properties of the links of single tiers, by the tier's name: rate, queue, mark, delay."""
+
+_PROPERTIES = ("rate", "queue", "mark", "delay")
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class LinkShape:
         queue: str | int,
         mark: str | int | None,
         delay: str | int | float,
-        rate_field: str = "rate",
+        where: str = "",
     ) -> LinkShape:
         """Read what the user wrote, naming the user's own fields in errors.
 
@@ -37,16 +44,51 @@ class LinkShape:
             queue: Size with a unit, or in bytes.
             mark: Size with a unit, or in bytes, or None for no threshold.
             delay: Duration with a unit, or in seconds.
-            rate_field: Name of the rate's parameter.
+            where: What precedes the names of the fields in errors.
         """
-        queue_bytes = parse_size(queue, "queue")
-        check_range("queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
-        mark_bytes = None if mark is None else parse_size(mark, "mark")
+        queue_bytes = parse_size(queue, f"{where}queue")
+        check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
+        mark_bytes = None if mark is None else parse_size(mark, f"{where}mark")
         if mark_bytes is not None:
-            check_mark("mark", mark_bytes, queue_bytes)
-        rate_bps = parse_rate(rate, rate_field)
-        return cls(rate_bps, queue_bytes, mark_bytes, parse_duration(delay, "delay"))
+            check_mark(f"{where}mark", mark_bytes, queue_bytes)
+        rate_bps = parse_rate(rate, f"{where}rate")
+        return cls(rate_bps, queue_bytes, mark_bytes, parse_duration(delay, f"{where}delay"))
 
     def link(self, a: str, b: str) -> Link:
         """Return a link of this shape between two nodes."""
         return Link(a, b, self.rate_bps, self.queue_bytes, self.mark_bytes, self.delay_ns)
+
+
+def parse_tiers(
+    names: Sequence[str],
+    rate: str | int,
+    queue: str | int,
+    mark: str | int | None,
+    delay: str | int | float,
+    tiers: Tiers,
+) -> dict[str, LinkShape]:
+    """Read what the links of each tier look like.
+
+    Args:
+        names: The tiers that the topology has.
+        rate: Rate of every tier that names none of its own; likewise the following three.
+        queue: Limit of each queue.
+        mark: Marking threshold, or None.
+        delay: One-way delay.
+        tiers: What differs, such as ``{"core": {"rate": "1Gbit", "queue": "4MB"}}``.
+
+    Returns:
+        The shape of the links of each tier.
+
+    Raises:
+        ConfigError: Unknown tier or property, or a value that is not allowed.
+    """
+    shared: dict[str, Any] = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
+    LinkShape.parse(**shared)
+    check_keys(tiers or {}, names, "tiers")
+    shapes = {}
+    for name in names:
+        own = check_keys((tiers or {}).get(name, {}), _PROPERTIES, f"tiers.{name}")
+        where = f"tiers.{name}." if own else ""
+        shapes[name] = LinkShape.parse(**{**shared, **own}, where=where)
+    return shapes

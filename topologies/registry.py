@@ -10,13 +10,28 @@ from typing import Any
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError, suggest
 from dcgym.topologies import files
+from dcgym.topologies.bcube import bcube
 from dcgym.topologies.dumbbell import dumbbell
 from dcgym.topologies.fat_tree import fat_tree
 from dcgym.topologies.graph import Topology
+from dcgym.topologies.jellyfish import jellyfish
+from dcgym.topologies.leaf_spine import leaf_spine
+from dcgym.topologies.parking_lot import parking_lot
+from dcgym.topologies.plain_graph import plain_graph
+from dcgym.topologies.single_switch import single_switch
 
 __all__ = ["TOPOLOGIES", "make_topology", "register_topology"]
 
-TOPOLOGIES: dict[str, Callable[..., Topology]] = {"dumbbell": dumbbell, "fat-tree": fat_tree}
+TOPOLOGIES: dict[str, Callable[..., Topology]] = {
+    "dumbbell": dumbbell,
+    "fat-tree": fat_tree,
+    "leaf-spine": leaf_spine,
+    "parking-lot": parking_lot,
+    "single-switch": single_switch,
+    "jellyfish": jellyfish,
+    "bcube": bcube,
+    "graph": plain_graph,
+}
 """The functions that build a topology, by name."""
 
 
@@ -76,7 +91,12 @@ def _from_params(spec: Mapping[str, Any]) -> Topology:
         allowed = f"{', '.join(TOPOLOGIES)}, or a .yaml, .json or .graphml file"
         raise ConfigError("topology", name, allowed, hint)
     factory = TOPOLOGIES[_normalise(name)]
-    check_keys(params, inspect.signature(factory).parameters, f"topology {_normalise(name)}")
+    known = inspect.signature(factory).parameters
+    check_keys(params, known, f"topology {_normalise(name)}")
+    for field, parameter in known.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_named and parameter.default is parameter.empty and field not in params:
+            raise ConfigError(f"topology {_normalise(name)}", f"no {field}", f"{field}, required")
     return factory(**params)
 
 

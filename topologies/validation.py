@@ -10,7 +10,7 @@ from dcgym.config import check_in, check_int, is_whole
 from dcgym.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Link, Topology
+    from dcgym.topologies.graph import Link, Node, Topology
 
 __all__ = [
     "MAX_HOSTS",
@@ -19,6 +19,7 @@ __all__ = [
     "check_mark",
     "check_node",
     "check_topology",
+    "is_node_name",
 ]
 
 MIN_QUEUE_BYTES = 1514
@@ -27,21 +28,30 @@ MIN_QUEUE_BYTES = 1514
 MAX_HOSTS = 2**24 - 2
 """Addresses inside 10.0.0.0/8."""
 
+_MAX_LAYER = 100
 _MAX_RATE_BPS = 10**13
 _MAX_QUEUE_BYTES = 2**32 - 1  # tc's limit of a queue is an unsigned 32-bit number
 _MAX_INTERFACE_NAME = 15  # IFNAMSIZ less the terminating zero
+# "-eth" and at least one digit follow the name of a node in the names of its interfaces.
+_MAX_NODE_NAME = _MAX_INTERFACE_NAME - len("-eth0")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
-def check_node(name: str, role: str, index: int, roles: tuple[str, ...]) -> None:
+def is_node_name(name: object) -> bool:
+    """Return whether a node may have this name."""
+    return isinstance(name, str) and len(name) <= _MAX_NODE_NAME and bool(_NAME.fullmatch(name))
+
+
+def check_node(node: Node, roles: tuple[str, ...]) -> None:
     """Check the fields of a node."""
-    # "-eth" and at least one digit follow the name in the names of the interfaces.
-    longest = _MAX_INTERFACE_NAME - len("-eth0")
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > longest:
-        allowed = f"a letter, then letters, digits or _.- , at most {longest} characters"
+    name = node.name
+    if not is_node_name(name):
+        allowed = f"a letter, then letters, digits or _.- , at most {_MAX_NODE_NAME} characters"
         raise ConfigError("node name", name, allowed)
-    check_in(f"role of node {name}", role, roles)
-    check_int(f"index of node {name}", index, 0, MAX_HOSTS - 1)
+    check_in(f"role of node {name}", node.role, roles)
+    check_int(f"index of node {name}", node.index, 0, MAX_HOSTS - 1)
+    if node.layer is not None:
+        check_int(f"layer of node {name}", node.layer, 0, _MAX_LAYER)
 
 
 def check_link(link: Link) -> None:

@@ -179,15 +179,19 @@ def train(
 @app.command()
 def draw(
     topology: Annotated[str, typer.Argument(help="A name or a file.")],
-    picture: Annotated[Path, typer.Argument(help="Where to write it: .svg or .png.")],
+    picture: Annotated[Path, typer.Argument(help="Where to write it: .svg, .png or .pdf.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter, as name=value; repeatable.")
+    ] = None,
 ) -> None:
     """Draw a topology.
 
-    Example: [bold]dcgym draw fat-tree fat-tree.svg[/bold]
+    Example: [bold]dcgym draw fat-tree fat-tree.svg --set k=8[/bold]
     """
+    from dcgym.cli import single
     from dcgym.topologies import make_topology
 
-    make_topology(topology).draw(picture)
+    make_topology(topology, **single.read_settings(settings or [])).draw(picture)
     print(picture)
 
 

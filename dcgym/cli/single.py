@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -15,7 +16,25 @@ from dcgym.config import check_positive, load_mapping
 from dcgym.errors import ConfigError
 from dcgym.units import parse_duration
 
-__all__ = ["run_episode", "train_policy"]
+__all__ = ["read_settings", "run_episode", "train_policy"]
+
+
+def read_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Read ``name=value`` pairs, whose values are YAML.
+
+    Raises:
+        ConfigError: No such pair, or no YAML.
+    """
+    read = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        try:
+            read[name] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError("--set", setting, "name=value with a value in YAML") from None
+        if not name or not equals:
+            raise ConfigError("--set", setting, "name=value, such as k=8")
+    return read
 
 
 def run_episode(

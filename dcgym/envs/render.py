@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from dcgym.errors import MissingDependency
 from dcgym.features import Interval
 from dcgym.topologies import Topology
+from dcgym.topologies.layout import layout
 
 __all__ = ["draw_network"]
 
@@ -49,26 +49,12 @@ def draw_network(
 
 
 def _place_nodes(topology: Topology) -> Positions:
-    """Put hosts at the bottom and every switch as high as its distance from them."""
-    layers = _layers(topology)
-    positions: Positions = {}
-    for layer in range(max(layers.values()) + 1):
-        names = [node.name for node in topology.nodes if layers[node.name] == layer]
-        for column, name in enumerate(names):
-            positions[name] = ((column + 0.5) / len(names), float(layer))
-    return positions
-
-
-def _layers(topology: Topology) -> dict[str, int]:
-    layers = {host.name: 0 for host in topology.hosts}
-    frontier = deque(layers)
-    while frontier:
-        name = frontier.popleft()
-        for port in topology.ports(name):
-            if port.peer not in layers:
-                layers[port.peer] = layers[name] + 1
-                frontier.append(port.peer)
-    return layers
+    """Fit the layout of the network into a square of side 1."""
+    names, places = zip(*layout(topology).items(), strict=True)
+    corners = np.array(places)
+    low, span = corners.min(axis=0), np.ptp(corners, axis=0)
+    unit = np.where(span > 0, (corners - low) / np.where(span > 0, span, 1.0), 0.5)
+    return {name: (float(x), float(y)) for name, (x, y) in zip(names, unit, strict=True)}
 
 
 def _draw_links(axes: Any, topology: Topology, positions: Positions) -> None:
@@ -88,20 +74,24 @@ def _draw_ports(
     seconds = max(interval.duration_s, 1e-9)
     load = np.clip(interval.port_deltas["tx_bytes"] * 8 / seconds / interval.rates_bps, 0, 1)
     queue = np.clip(interval.ports["backlog_bytes"] / interval.queue_limits_bytes, 0, 1)
+    # Bars of many ports are small, so that they do not hide the links.
+    height = 0.16 * min(1.0, (12 / len(topology.switch_ports)) ** 0.5)
     for index, port in enumerate(topology.switch_ports):
         start = np.array(positions[port.node])
         middle = (start + np.array(positions[port.peer])) / 2
         colour = palette(load[index])
         axes.plot(*zip(start, middle, strict=True), color=colour, linewidth=4, zorder=2)
-        _draw_queue(axes, start + 0.55 * (middle - start), float(queue[index]), palette)
+        _draw_queue(axes, start + 0.55 * (middle - start), height, float(queue[index]), palette)
     scale = figure.add_axes((0.88, 0.15, 0.025, 0.7))
     figure.colorbar(colours, cax=scale, label="link load, queue fill (%)")
 
 
-def _draw_queue(axes: Any, at: npt.NDArray[np.float64], fill: float, palette: Any) -> None:
+def _draw_queue(
+    axes: Any, at: npt.NDArray[np.float64], height: float, fill: float, palette: Any
+) -> None:
     from matplotlib.patches import Rectangle
 
-    width, height = 0.018, 0.16
+    width = height / 9
     corner = (at[0] - width / 2, at[1] - height / 2)
     frame: dict[str, Any] = {
         "facecolor": "white",
@@ -117,10 +107,11 @@ def _draw_nodes(
     axes: Any, topology: Topology, positions: Positions, shares: npt.NDArray[np.float64]
 ) -> None:
     has_room = len(topology.hosts) <= MAX_NODES_WITH_SHARES
+    size = min(8.0, 96 / len(topology.hosts))
     for node in topology.nodes:
         x, y = positions[node.name]
         box = {"boxstyle": "round" if node.is_endpoint else "square", "fc": "white", "ec": "0.2"}
         axes.text(x, y, node.name, ha="center", va="center", fontsize=9, bbox=box, zorder=5)
         if node.is_endpoint and has_room:
             label = f"{shares[node.index] * 100:.0f} %"
-            axes.text(x, y - 0.13, label, ha="center", va="top", fontsize=8, color="0.3")
+            axes.text(x, y - 0.06, label, ha="center", va="top", fontsize=size, color="0.3")

@@ -48,6 +48,8 @@ def test_version() -> None:
         (("train", "pppo", "--out", "/proc/none"), "out"),
         (("report", "no-such-folder"), "folder"),
         (("draw", "dumbell", "x.svg"), "did you mean 'dumbbell'"),
+        (("draw", "dumbbell", "x.svg", "--set", "hosts"), "--set: value 'hosts'"),
+        (("draw", "dumbbell", "x.svg", "--set", "host=8"), "did you mean 'hosts'"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments: tuple[str, ...], words: str) -> None:
@@ -72,7 +74,7 @@ def test_list_environments() -> None:
 def test_draw_writes_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "dumbbell.svg"
-    assert dcgym("draw", "dumbbell", str(picture)).returncode == 0
+    assert dcgym("draw", "dumbbell", str(picture), "--set", "hosts=6").returncode == 0
     assert "<svg" in picture.read_text()
 
 

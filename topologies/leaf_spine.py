@@ -1,0 +1,60 @@
+"""Leaf and spine: two tiers, every leaf joined to every spine (a folded Clos network)."""
+
+from __future__ import annotations
+
+from dcgym.config import check_int
+from dcgym.topologies.graph import Topology
+from dcgym.topologies.links import Tiers, parse_tiers
+
+__all__ = ["leaf_spine"]
+
+_MAX_SWITCHES = 1024
+_MAX_SPINES = 64  # equal-cost next hops that one group of the data plane holds
+
+
+def leaf_spine(
+    leaves: int = 4,
+    spines: int = 2,
+    hosts_per_leaf: int = 4,
+    rate: str | int = "100Mbit",
+    queue: str | int = "400KB",
+    mark: str | int | None = "30KB",
+    delay: str | int | float = 0,
+    tiers: Tiers = None,
+) -> Topology:
+    """Build a leaf-spine network.
+
+    The leaves come first among the switches. With equal rates the oversubscription is
+    hosts_per_leaf / spines.
+
+    Args:
+        leaves: Number of leaf switches.
+        spines: Number of spine switches, all joined to every leaf.
+        hosts_per_leaf: Hosts at each leaf.
+        rate: Rate of every link.
+        queue: Limit of each queue.
+        mark: Backlog above which ECN-capable packets are marked; None for no threshold.
+        delay: One-way delay of each link; a number is in seconds.
+        tiers: What differs in the tiers "host" and "spine", such as
+            ``{"spine": {"rate": "1Gbit"}}``.
+
+    Returns:
+        The topology, with hosts h1, h2, ... and switches s1, s2, ...
+
+    Raises:
+        ConfigError: A parameter is not allowed.
+    """
+    check_int("leaves", leaves, 1, _MAX_SWITCHES)
+    check_int("spines", spines, 1, _MAX_SPINES)
+    check_int("hosts_per_leaf", hosts_per_leaf, 1, _MAX_SWITCHES)
+    shapes = parse_tiers(("host", "spine"), rate, queue, mark, delay, tiers)
+    hosts = [f"h{number + 1}" for number in range(leaves * hosts_per_leaf)]
+    lower = [f"s{number + 1}" for number in range(leaves)]
+    upper = [f"s{leaves + number + 1}" for number in range(spines)]
+    links = [
+        shapes["host"].link(name, lower[number // hosts_per_leaf])
+        for number, name in enumerate(hosts)
+    ]
+    links += [shapes["spine"].link(leaf, spine) for leaf in lower for spine in upper]
+    roles = [(name, "host") for name in hosts] + [(name, "switch") for name in lower + upper]
+    return Topology.build("leaf-spine", roles, links)

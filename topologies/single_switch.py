@@ -1,0 +1,43 @@
+"""One non-blocking switch: only the links to the hosts limit the traffic."""
+
+from __future__ import annotations
+
+from dcgym.config import check_int
+from dcgym.topologies.graph import Topology
+from dcgym.topologies.links import LinkShape
+
+__all__ = ["single_switch"]
+
+_MAX_HOSTS = 65_536
+
+
+def single_switch(
+    hosts: int = 4,
+    rate: str | int = "10Mbit",
+    queue: str | int = "400KB",
+    mark: str | int | None = "30KB",
+    delay: str | int | float = 0,
+) -> Topology:
+    """Build one switch with all hosts on it: the ideal that a fabric is measured against.
+
+    The switch queues at the port of the receiver only; whatever the pattern, no two flows to
+    different hosts disturb each other.
+
+    Args:
+        hosts: Number of hosts.
+        rate: Rate of every link.
+        queue: Limit of each queue.
+        mark: Backlog above which ECN-capable packets are marked; None for no threshold.
+        delay: One-way delay of each link; a number is in seconds.
+
+    Returns:
+        The topology, with hosts h1, h2, ... and the switch s1.
+
+    Raises:
+        ConfigError: A parameter is not allowed.
+    """
+    check_int("hosts", hosts, 2, _MAX_HOSTS)
+    shape = LinkShape.parse(rate, queue, mark, delay)
+    names = [f"h{number + 1}" for number in range(hosts)]
+    roles = [*((name, "host") for name in names), ("s1", "switch")]
+    return Topology.build("single-switch", roles, [shape.link(name, "s1") for name in names])
