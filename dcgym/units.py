@@ -185,7 +185,8 @@ def _parse_text(text: str, units: Mapping[str, int]) -> Fraction | None:
     if factor is None:
         return None
     # Fractions, because 0.1ms must be 100 000 ns and not 99 999.
-    return Fraction(match[1].rstrip(".") + (match[2] or "")) * factor
+    digits = match[1].replace("_", "").rstrip(".")  # Python 3.10's Fraction knows no "_".
+    return Fraction(digits + (match[2] or "")) * factor
 
 
 def _round_half_up(amount: Fraction) -> int:
