@@ -9,6 +9,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dcgym.bench.statistics import interval_95
@@ -42,7 +43,8 @@ def print_doctor(checks: Sequence[Check], ready: bool) -> None:
         first = check.group if check.group != group else ""
         group = check.group
         lost = ("", "") if check.ok else (check.cost, check.remedy)
-        table.add_row(first, check.name, f"{mark} {check.found}", *lost)
+        # A remedy such as pip install 'dcgym[rllib]' would be read as markup.
+        table.add_row(first, check.name, f"{mark} {escape(check.found)}", *map(escape, lost))
     console = Console()
     console.print(table)
     verdict = "emulation can run" if ready else "emulation cannot run: see the red lines"

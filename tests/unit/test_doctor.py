@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from dcgym import doctor
+from dcgym.cli.tables import print_doctor
 
 EXPECTED = {"veth", "tbf", "clsact", "tc program", "mmapable map", "BTF", "struct_ops for TCP"}
 EXPECTED |= {"red", "netem", "openvswitch module", "clang", "mininet (Python)", "free memory"}
@@ -46,3 +47,13 @@ def test_exit_code_and_json_agree() -> None:
         check=False,
     )
     assert json.loads(done.stdout)["emulation"] is (done.returncode == 0)
+
+
+def test_the_table_shows_the_extra_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    remedy = "pip install 'dcgym[rllib]'"
+    missing = doctor.Check("packages", "ray", False, "not found", False, "no ppo", remedy)
+    print_doctor([missing], ready=True)
+    assert "pip install 'dcgym[rllib]'" in capsys.readouterr().out
