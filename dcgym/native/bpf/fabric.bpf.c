@@ -11,9 +11,12 @@
 #include <bpf/bpf_helpers.h>
 
 #include "fabric.h"
+#include "flow.h"
 
 #define IP_FRAGMENT_MASK 0x3fff /* more-fragments flag and offset, RFC 791 */
 #define PEAK_RETRIES 8
+#define TCP_FLAGS_OFFSET 13 /* RFC 9293, section 3.1 */
+#define TCP_SYN 0x02
 
 /* Only the members read here: CO-RE relocates them, so no vmlinux.h is needed. */
 #define CORE __attribute__((preserve_access_index))
@@ -36,8 +39,6 @@ struct sk_buff {
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 
-const volatile struct dcgym_fabric_constants constants = {.n_hosts = 1};
-
 /* The loader sets every max_entries before it loads the object. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -53,13 +54,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } routes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct dcgym_group);
-} groups SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -85,14 +79,6 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
-/* Fields that keep a flow on one path. IPv4 uses the first word of each address. */
-struct flow_key {
-	__u32 source[4];
-	__u32 destination[4];
-	__u32 ports;
-	__u32 protocol;
-};
-
 /* A decision: an egress ifindex, or the reason why there is none. */
 struct decision {
 	__u32 ifindex;
@@ -108,33 +94,6 @@ static __always_inline int drop(__u32 reason)
 	return TC_ACT_SHOT;
 }
 
-/* MurmurHash3 x86_32 over whole words; the salt is its seed. */
-static __always_inline __u32 hash_word(__u32 hash, __u32 word)
-{
-	word *= 0xcc9e2d51;
-	word = (word << 15) | (word >> 17);
-	word *= 0x1b873593;
-	hash ^= word;
-	hash = (hash << 13) | (hash >> 19);
-	return hash * 5 + 0xe6546b64;
-}
-
-static __always_inline __u32 hash_flow(const struct flow_key *key, __u32 salt)
-{
-	const __u32 *words = (const __u32 *)key;
-	__u32 hash = salt;
-
-#pragma unroll
-	for (int i = 0; i < (int)(sizeof(*key) / sizeof(__u32)); i++)
-		hash = hash_word(hash, words[i]);
-	hash ^= sizeof(*key);
-	hash ^= hash >> 16;
-	hash *= 0x85ebca6b;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35;
-	return hash ^ (hash >> 16);
-}
-
 static __always_inline int read_ports(void *l4, void *end, struct flow_key *key)
 {
 	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP)
@@ -142,6 +101,8 @@ static __always_inline int read_ports(void *l4, void *end, struct flow_key *key)
 	if (l4 + sizeof(__u32) > end)
 		return -DCGYM_DROP_TRUNCATED;
 	key->ports = *(__u32 *)l4;
+	if (key->protocol == IPPROTO_TCP && l4 + TCP_FLAGS_OFFSET + 1 <= end)
+		key->begins = *(__u8 *)(l4 + TCP_FLAGS_OFFSET) & TCP_SYN;
 	return 0;
 }
 
@@ -201,46 +162,39 @@ static __always_inline __u32 host_number(const __u8 *mac)
 	return mac[3] << 16 | mac[4] << 8 | mac[5];
 }
 
-/* The product's high word is the slot, its low word is the uniform draw within it. */
-static __always_inline __u32 pick(const struct dcgym_group *group, __u32 hash)
+static __always_inline struct decision refuse(__u32 reason)
 {
-	__u64 product = (__u64)hash * group->size;
-	const struct dcgym_group_slot *slot;
-	__u32 index = product >> 32;
-
-	if (index >= DCGYM_GROUP_MEMBERS)
-		return 0;
-	slot = &group->slots[index];
-	return (__u32)product < slot->threshold ? slot->ifindex : slot->alias;
+	return (struct decision){.reason = reason};
 }
 
-static __always_inline __u32 next_hop(__u32 switch_id, __u32 host, const struct flow_key *key)
+static __always_inline struct decision next_hop(__u32 switch_id, __u32 host, struct flow_key *key)
 {
-	__u32 index = switch_id * constants.n_hosts + host - 1;
+	__u32 index = switch_id * constants.n_hosts + host - 1, id;
 	__u32 *route = bpf_map_lookup_elem(&routes, &index);
 	struct dcgym_group *group;
-	__u32 id;
+	struct draw draw;
 
 	if (!route || !*route)
-		return 0;
+		return refuse(DCGYM_DROP_NO_ROUTE);
 	id = *route - 1;
 	group = bpf_map_lookup_elem(&groups, &id);
-	return group ? pick(group, hash_flow(key, group->salt)) : 0;
+	if (!group)
+		return refuse(DCGYM_DROP_NO_ROUTE);
+	if (!draw_by_hash(group, key, &draw))
+		return refuse(DCGYM_DROP_GROUP_BUSY);
+	if (constants.flow_entries && draw.size > 1)
+		draw.ifindex = pinned_member(group, switch_id, key, &draw);
+	return (struct decision){draw.ifindex, DCGYM_DROP_NO_ROUTE};
 }
 
 /* Headers of offloaded or spliced packets may lie outside the linear part. */
 static __always_inline void make_linear(struct __sk_buff *skb)
 {
-	const __u32 most = ETH_HLEN + 60 + sizeof(__u32);
+	const __u32 most = ETH_HLEN + 60 + TCP_FLAGS_OFFSET + 1;
 	__u32 wanted = skb->len < most ? skb->len : most;
 
 	if ((void *)(long)skb->data + wanted > (void *)(long)skb->data_end)
 		bpf_skb_pull_data(skb, wanted);
-}
-
-static __always_inline struct decision refuse(__u32 reason)
-{
-	return (struct decision){.reason = reason};
 }
 
 static __always_inline struct decision decide(struct __sk_buff *skb)
@@ -265,7 +219,7 @@ static __always_inline struct decision decide(struct __sk_buff *skb)
 	err = parse(eth, end, &key);
 	if (err)
 		return refuse(-err);
-	return (struct decision){next_hop(port->switch_id, host, &key), DCGYM_DROP_NO_ROUTE};
+	return next_hop(port->switch_id, host, &key);
 }
 
 /* RFC 1624, equation 3, for a decrement of the byte that holds the TTL. */
@@ -317,7 +271,10 @@ int fabric_forward(struct __sk_buff *skb)
 	return send(skb, decision.ifindex);
 }
 
-/* The same decision without its effects, for path tracing and tests: returns the ifindex or 0. */
+/*
+ * The same decision for path tracing and tests: returns the ifindex or 0. The packet is neither
+ * changed nor sent; the flow table remembers it as it would a forwarded one.
+ */
 SEC("tc")
 int fabric_select(struct __sk_buff *skb)
 {

@@ -32,7 +32,15 @@ struct dcgym_port_counters {
 /* What the programs know before they are loaded; the verifier drops what is switched off. */
 struct dcgym_fabric_constants {
 	__u32 n_hosts;
-	__u32 count_flows; /* whether the flow matrix is counted */
+	__u32 count_flows;  /* whether the flow matrix is counted */
+	__u32 flow_entries; /* size of the flow table; 0: every packet is hashed, no flow is pinned */
+};
+
+/* What writers change while the programs run, in a memory-mapped section. */
+struct dcgym_fabric_control {
+	__u64 flowlet_gap_ns;	 /* a flow idle for longer may move; 0: never */
+	__u32 epoch;		 /* flows pinned in an earlier one are forgotten */
+	__u32 last_generation;	 /* of all groups: each change of members takes the next */
 };
 
 /* Configuration of an interface, indexed by ifindex. */
@@ -53,10 +61,41 @@ struct dcgym_group_slot {
 	__u32 threshold; /* of 2^32 */
 };
 
-struct dcgym_group {
+/* Slot i belongs to member i, one of weight 0 included: so the slots also list the members. */
+struct dcgym_group_table {
 	__u32 salt;
 	__u32 size;
+	__u32 generation; /* of the members, never 0; the weights do not change it */
 	struct dcgym_group_slot slots[DCGYM_GROUP_MEMBERS];
+};
+
+/*
+ * A group lies in a memory-mapped array, so that whoever holds the map replaces it without a system
+ * call. Table `version` % 2 is in force. A writer fills the other one, then publishes it by raising
+ * `version`. A reader is consistent if `version` did not move while it read: the table it was
+ * reading is overwritten only after that.
+ */
+struct dcgym_group {
+	__u64 version;
+	__u32 writer; /* 1 while somebody writes; readers ignore it */
+	__u32 reserved;
+	struct dcgym_group_table tables[2];
+};
+
+/*
+ * The flow table: where a flow of a switch goes. `pin` is one word, so that it can be read and
+ * written whole: the ifindex and, above it, the generation that it was last found a member of.
+ */
+struct dcgym_flow_id {
+	__u32 switch_id;
+	__u32 hash;
+};
+
+struct dcgym_flow {
+	__u64 pin;
+	__u64 last_ns; /* CLOCK_MONOTONIC of the last packet; kept only with a flowlet gap */
+	__u32 epoch;
+	__u32 reserved;
 };
 
 enum dcgym_drop {
@@ -67,6 +106,7 @@ enum dcgym_drop {
 	DCGYM_DROP_UNKNOWN_MAC,	 /* destination is not a fabric host */
 	DCGYM_DROP_NO_ROUTE,	 /* the switch has no next hop for the host */
 	DCGYM_DROP_TTL_EXPIRED,
+	DCGYM_DROP_GROUP_BUSY, /* the group was replaced during every attempt to read it */
 	DCGYM_DROP_REASONS,
 };
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <numeric>
@@ -20,7 +19,8 @@ namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
-	"unknown_port", "truncated", "malformed", "protocol", "unknown_mac", "no_route", "ttl_expired",
+	"unknown_port", "truncated", "malformed",   "protocol",
+	"unknown_mac",  "no_route",  "ttl_expired", "group_busy",
 };
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
 static_assert(sizeof(dcgym_port_config) == 40);
@@ -52,31 +52,6 @@ void check_size(const FabricSize &size) {
 				   "n_ports * n_hosts below 2^32");
 }
 
-void check_members(const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights) {
-	if (ifindexes.empty() || ifindexes.size() > DCGYM_GROUP_MEMBERS)
-		throw_config_error("ifindexes", std::to_string(ifindexes.size()) + " members",
-				   "1 to " + std::to_string(DCGYM_GROUP_MEMBERS) + " members");
-	if (weights.size() != ifindexes.size())
-		throw_config_error("weights", std::to_string(weights.size()) + " weights",
-				   "one weight a member");
-	for (const double weight : weights)
-		if (!std::isfinite(weight) || weight < 0)
-			throw_config_error("weights", std::to_string(weight), "finite, 0 or more");
-	const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-	if (!(total > 0) || !std::isfinite(total))
-		throw_config_error("weights", std::to_string(total), "a positive finite sum");
-}
-
-uint32_t threshold(double probability) {
-	return static_cast<uint32_t>(std::min(std::floor(probability * 0x1p32), 0xffffffffp0));
-}
-
-void split_by_mean(const std::vector<double> &scaled, std::vector<size_t> &below,
-		   std::vector<size_t> &above) {
-	for (size_t i = 0; i < scaled.size(); i++)
-		(scaled[i] < 1.0 ? below : above).push_back(i);
-}
-
 bpf_tc_hook hook(uint32_t ifindex, int point) {
 	bpf_tc_hook result{};
 	result.sz = sizeof(result);
@@ -87,41 +62,13 @@ bpf_tc_hook hook(uint32_t ifindex, int point) {
 
 } // namespace
 
-dcgym_group make_group(uint32_t salt, const std::vector<uint32_t> &ifindexes,
-		       const std::vector<double> &weights) {
-	check_members(ifindexes, weights);
-	const double mean =
-		std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
-	std::vector<double> scaled;
-	for (const double weight : weights)
-		scaled.push_back(weight / mean);
-	dcgym_group group{};
-	group.salt = salt;
-	group.size = static_cast<uint32_t>(ifindexes.size());
-	for (size_t i = 0; i < ifindexes.size(); i++)
-		group.slots[i] = {ifindexes[i], ifindexes[i], UINT32_MAX};
-	std::vector<size_t> below, above;
-	split_by_mean(scaled, below, above);
-	while (!below.empty() && !above.empty()) {
-		const size_t small = below.back(), large = above.back();
-		below.pop_back();
-		group.slots[small].threshold = threshold(scaled[small]);
-		group.slots[small].alias = ifindexes[large];
-		scaled[large] -= 1.0 - scaled[small];
-		if (scaled[large] < 1.0) {
-			above.pop_back();
-			below.push_back(large);
-		}
-	}
-	return group;
-}
-
 Fabric::Fabric(const std::string &object_path, const FabricSize &size) : size_(size) {
 	check_size(size);
 	const std::string bytes = read_object(object_path);
 	object_ = open_object(bytes, object_path);
 	resize_maps();
 	check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
+	groups_ = std::make_unique<GroupTable>(group_map_fd(), control_map_fd(), size_.groups);
 }
 
 bpf_object *Fabric::object() const {
@@ -131,20 +78,21 @@ bpf_object *Fabric::object() const {
 }
 
 void Fabric::resize_maps() {
-	const uint32_t flows = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
-	const std::array<std::pair<const char *, uint32_t>, 5> sizes = {{
+	const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
+	const std::array<std::pair<const char *, uint32_t>, 6> sizes = {{
 		{"ports", size_.ifindexes},
 		{"routes", size_.switches * size_.hosts},
 		{"groups", size_.groups},
 		{"counters", size_.ports},
-		{"flow_bytes", flows},
+		{"flow_bytes", cells},
+		{"flows", std::max(size_.flow_entries, 1u)},
 	}};
 	for (const auto &[name, entries] : sizes) {
 		bpf_map *map = bpf_object__find_map_by_name(object(), name);
 		check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
 	}
 	bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-	const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix};
+	const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries};
 	check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
 	      "cannot set the fabric's constants");
 }
@@ -178,11 +126,10 @@ void Fabric::set_port(uint32_t ifindex, const dcgym_port_config &config) {
 	update("ports", ifindex, &config, sizeof(config));
 }
 
-void Fabric::set_group(uint32_t group_id, uint32_t salt, const std::vector<uint32_t> &ifindexes,
-		       const std::vector<double> &weights) {
-	check_below("group_id", group_id, size_.groups);
-	const dcgym_group group = make_group(salt, ifindexes, weights);
-	update("groups", group_id, &group, sizeof(group));
+GroupTable &Fabric::groups() const {
+	if (!groups_)
+		throw_backend_error("the fabric is closed", EBADF);
+	return *groups_;
 }
 
 void Fabric::set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id) {
@@ -237,8 +184,8 @@ std::map<std::string, uint64_t> Fabric::drop_counters() const {
 	return result;
 }
 
-std::pair<uint32_t, std::string> Fabric::test_run(const char *program, const std::string &packet,
-						  uint32_t ifindex) const {
+Fabric::TestRun Fabric::test_run(const char *program, const std::string &packet, uint32_t ifindex,
+				 uint32_t repeat) const {
 	__sk_buff context{};
 	context.ifindex = ifindex;
 	std::string output(packet.size() + test_headroom_bytes, '\0');
@@ -249,10 +196,10 @@ std::pair<uint32_t, std::string> Fabric::test_run(const char *program, const std
 	options.data_size_out = static_cast<uint32_t>(output.size());
 	options.ctx_in = &context;
 	options.ctx_size_in = sizeof(context);
-	options.repeat = 1;
+	options.repeat = static_cast<int>(repeat);
 	check(bpf_prog_test_run_opts(program_fd(program), &options), "cannot run the program");
 	output.resize(options.data_size_out);
-	return {options.retval, output};
+	return {options.retval, output, options.duration};
 }
 
 } // namespace dcgym
@@ -274,12 +221,22 @@ void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t por
 }
 
 py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
-	const auto [verdict, output] = fabric.test_run("fabric_forward", packet, ifindex);
-	return py::make_tuple(static_cast<int32_t>(verdict), py::bytes(output));
+	const auto run = fabric.test_run("fabric_forward", packet, ifindex);
+	return py::make_tuple(static_cast<int32_t>(run.verdict), py::bytes(run.packet));
 }
 
 uint32_t test_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
-	return fabric.test_run("fabric_select", packet, ifindex).first;
+	return fabric.test_run("fabric_select", packet, ifindex).verdict;
+}
+
+uint32_t time_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex,
+		     uint32_t repeat) {
+	return fabric.test_run("fabric_select", packet, ifindex, repeat).mean_ns;
+}
+
+void set_group(const Fabric &fabric, uint32_t group_id, uint32_t salt,
+	       const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights) {
+	fabric.groups().replace(group_id, salt, ifindexes, weights);
 }
 
 py::dict fabric_layout() {
@@ -306,22 +263,23 @@ void bind_fabric(py::module_ &module) {
 	py::class_<Fabric>(module, "Fabric", "The eBPF switches of one emulation.")
 		.def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
 				 uint32_t ports, uint32_t groups, uint32_t ifindexes,
-				 bool flow_matrix) {
+				 bool flow_matrix, uint32_t flow_entries) {
 			     return std::make_unique<Fabric>(
 				     object_path,
 				     dcgym::FabricSize{switches, hosts, ports, groups, ifindexes,
-							  flow_matrix});
+							  flow_matrix, flow_entries});
 		     }),
 		     py::arg("object_path"), py::arg("n_switches"), py::arg("n_hosts"),
 		     py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
-		     py::arg("flow_matrix") = false)
+		     py::arg("flow_matrix") = false, py::arg("flow_entries") = 0)
 		.def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"),
 		     py::arg("port_id"), py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
 		     py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
 		     "Describe a port; may be called again to change its marking.")
-		.def("set_group", &Fabric::set_group, py::arg("group_id"), py::arg("salt"),
+		.def("set_group", &set_group, py::arg("group_id"), py::arg("salt"),
 		     py::arg("ifindexes"), py::arg("weights"),
-		     "Spread flows over ports in proportion to the weights.")
+		     "Spread flows over ports in proportion to the weights; replaces a group whole, and "
+		     "flows leave ports that are no members any more.")
 		.def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
 		     py::arg("group_id"), "Send a host's packets to a group of ports.")
 		.def("attach", &Fabric::attach, py::arg("ifindex"), py::arg("forward") = true,
@@ -329,6 +287,10 @@ void bind_fabric(py::module_ &module) {
 		     "forwarding it only marks and measures.")
 		.def("detach", &Fabric::detach, py::arg("ifindex"),
 		     "Remove clsact and the programs from an interface.")
+		.def_property_readonly("group_map_fd", &Fabric::group_map_fd,
+				       "Descriptor of the groups, for `GroupTable`.")
+		.def_property_readonly("control_map_fd", &Fabric::control_map_fd,
+				       "Descriptor of the run-time settings, for `GroupTable`.")
 		.def_property_readonly("port_map_fd", &Fabric::port_map_fd,
 				       "Descriptor of the memory-mapped port counters.")
 		.def_property_readonly("flow_map_fd", &Fabric::flow_map_fd,
@@ -337,6 +299,8 @@ void bind_fabric(py::module_ &module) {
 		.def("test_forward", &test_forward, py::arg("packet"), py::arg("ifindex"),
 		     "Run the ingress program on a packet: (verdict, packet left).")
 		.def("test_select", &test_select, py::arg("packet"), py::arg("ifindex"),
-		     "Return the ifindex a packet would leave by, or 0.")
+		     "Return the ifindex a packet would leave by, or 0; the flow table remembers it.")
+		.def("time_select", &time_select, py::arg("packet"), py::arg("ifindex"),
+		     py::arg("repeat"), "Mean time of that decision over many packets, in ns.")
 		.def("close", &Fabric::close, "Release programs and maps; idempotent.");
 }

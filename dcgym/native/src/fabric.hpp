@@ -4,6 +4,7 @@
 
 #include "bpf_object.hpp"
 #include "fabric.h"
+#include "groups.hpp"
 
 #include <cstdint>
 #include <map>
@@ -20,34 +21,42 @@ struct FabricSize {
 	uint32_t groups;
 	uint32_t ifindexes;
 	bool has_flow_matrix;
+	uint32_t flow_entries; // of the flow table; 0: none
 };
-
-// Vose's alias table: a hash picks a member with a probability proportional to its weight.
-dcgym_group make_group(uint32_t salt, const std::vector<uint32_t> &ifindexes,
-		       const std::vector<double> &weights);
 
 class Fabric {
       public:
 	Fabric(const std::string &object_path, const FabricSize &size);
 
 	void set_port(uint32_t ifindex, const dcgym_port_config &config);
-	void set_group(uint32_t group_id, uint32_t salt, const std::vector<uint32_t> &ifindexes,
-		       const std::vector<double> &weights);
 	void set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id);
 	void attach(uint32_t ifindex, bool forward = true);
 	void detach(uint32_t ifindex);
+
+	// The groups, to be written here; another process maps them through the two descriptors.
+	GroupTable &groups() const;
+	int group_map_fd() const { return map_fd("groups"); }
+	int control_map_fd() const { return map_fd(".bss.control"); }
 
 	int port_map_fd() const;
 	// Bytes by port and source host, row by row; counted only if the size says so.
 	int flow_map_fd() const;
 	std::map<std::string, uint64_t> drop_counters() const;
 
-	// Runs a program on one packet: its verdict and the packet it leaves.
-	std::pair<uint32_t, std::string> test_run(const char *program, const std::string &packet,
-						  uint32_t ifindex) const;
+	struct TestRun {
+		uint32_t verdict;
+		std::string packet; // as the program left it
+		uint32_t mean_ns;
+	};
+	// Runs a program on a packet, over and over.
+	TestRun test_run(const char *program, const std::string &packet, uint32_t ifindex,
+			 uint32_t repeat = 1) const;
 
 	// Releases programs and maps that nothing else holds; idempotent.
-	void close() { object_.reset(); }
+	void close() {
+		groups_.reset();
+		object_.reset();
+	}
 
       private:
 	void resize_maps();
@@ -59,6 +68,7 @@ class Fabric {
 
 	FabricSize size_;
 	ObjectPtr object_;
+	std::unique_ptr<GroupTable> groups_;
 };
 
 } // namespace dcgym

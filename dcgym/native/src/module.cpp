@@ -22,6 +22,7 @@ using namespace dcgym;
 using Rates = py::array_t<uint64_t, py::array::c_style | py::array::forcecast>;
 
 void bind_fabric(py::module_ &module);
+void bind_groups(py::module_ &module);
 void bind_congestion(py::module_ &module);
 
 namespace {
@@ -189,6 +190,7 @@ PYBIND11_MODULE(_native, module) {
 	bind_lifetime(module);
 	bind_netlink(module);
 	bind_telemetry(module);
+	bind_groups(module);
 	bind_fabric(module);
 	bind_congestion(module);
 }

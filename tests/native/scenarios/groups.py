@@ -1,0 +1,113 @@
+"""Run steps on a fabric with a flow table: JSON steps on stdin, what each select saw on stdout."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from network import quiet, run
+
+from dcgym.native import bpf_object, require
+
+SIZES = {"n_switches": 2, "n_hosts": 8, "n_ports": 16, "n_groups": 16}
+
+
+class Scenario:
+    """Packets come in by port a of switch 0 or z of switch 1; b to g are nothing but numbers."""
+
+    def __init__(self, flow_entries: int) -> None:
+        native = require()
+        self.fabric = native.Fabric(str(bpf_object("fabric")), **SIZES, flow_entries=flow_entries)
+        # As the environment's process does: through the descriptors.
+        self.groups = native.GroupTable(
+            self.fabric.group_map_fd, self.fabric.control_map_fd, SIZES["n_groups"]
+        )
+        run("ip link add name a type veth peer name z")
+        self.indexes = {name: 100 + number for number, name in enumerate("bcdefg")}
+        self.indexes |= {name: socket.if_nametoindex(name) for name in "az"}
+        self.fabric.add_port(self.indexes["a"], 0, 0)
+        self.fabric.add_port(self.indexes["z"], 1, 1)
+        self.names = {index: name for name, index in self.indexes.items()} | {0: None}
+
+    def group(self, number: int, members: str, weights: list[float], salt: int = 7) -> None:
+        """Replace a group."""
+        self.groups.replace(number, salt, [self.indexes[name] for name in members], weights)
+
+    def route(self, switch: int, host: int, number: int) -> None:
+        """Send a host's packets to a group."""
+        self.fabric.set_route(switch, host, number)
+
+    def weights(self, number: int, members: str, weights: list[float]) -> None:
+        """Set weights as an agent does."""
+        indexes = [[self.indexes[name] for name in members]]
+        require().PathWeights(self.groups, [number], indexes).apply(np.array(weights))
+
+    def gap(self, microseconds: float) -> None:
+        """Switch flowlets on or off."""
+        self.groups.set_flowlet_gap(round(microseconds * 1e3))
+
+    def idle(self, microseconds: float) -> None:
+        """Let time pass."""
+        time.sleep(microseconds / 1e6)
+
+    def forget(self) -> None:
+        """Empty the flow table."""
+        self.groups.forget_flows()
+
+    def select(self, packets: list[str], port: str = "a") -> list[str | None]:
+        """Return the port that each packet leaves by."""
+        return [self._select(bytes.fromhex(packet), port) for packet in packets]
+
+    def read(self, number: int) -> list[tuple[str, str, int]]:
+        """Return the slots of a group."""
+        slots = self.groups.read(number)["slots"]
+        return [(self.names[one], self.names[other], at) for one, other, at in slots]
+
+    def race(self, number: int, members: str, tables: list[list[float]], packet: str) -> Any:
+        """Count what a packet sees while tables replace each other as fast as they can."""
+        indexes = [[self.indexes[name] for name in members]]
+        # One call replaces the group some thousand times, without Python in between.
+        often = 1000
+        weights = np.tile(np.concatenate(tables), often)
+        times = often * len(tables)
+        writer = require().PathWeights(self.groups, [number] * times, indexes * times)
+        is_over = threading.Event()
+        written = 0
+
+        def write() -> None:
+            nonlocal written
+            while not is_over.is_set():
+                writer.apply(weights)
+                written += times
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        seen: dict[str, int] = {}
+        data, port = bytes.fromhex(packet), self.indexes["a"]
+        try:
+            for _ in range(100_000):
+                name = str(self.names[self.fabric.test_select(data, port)])
+                seen[name] = seen.get(name, 0) + 1
+        finally:
+            is_over.set()
+            thread.join()
+        return {"seen": seen, "written": written}
+
+    def _select(self, packet: bytes, port: str) -> str | None:
+        return self.names[self.fabric.test_select(packet, self.indexes[port])]
+
+
+def main() -> None:
+    request: dict[str, Any] = json.load(sys.stdin)
+    quiet()
+    scenario = Scenario(request["flow_entries"])
+    out = [getattr(scenario, name)(*arguments) for name, *arguments in request["steps"]]
+    json.dump({"out": out, "drops": scenario.fabric.drop_counters()}, sys.stdout)
+
+
+main()
