@@ -17,7 +17,7 @@ than the goodput ones follow Iroko and its thesis (joint_queue is eq. 4.3), trap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,14 @@ import numpy.typing as npt
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 
-__all__ = ["REWARDS", "Reward", "RewardInputs", "gini_coefficient", "jain_index"]
+__all__ = [
+    "REWARDS",
+    "Reward",
+    "RewardInputs",
+    "gini_coefficient",
+    "jain_index",
+    "read_weights",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -106,14 +113,21 @@ class Reward:
 
     def __init__(self, spec: str | Sequence[str] | Mapping[str, float]) -> None:
         """Read a term's name, several names (weight 1 each), or a mapping name to weight."""
-        self.weights = _read_weights(spec)
+        self.weights = read_weights(spec, REWARDS)
 
     def terms(self, inputs: RewardInputs) -> dict[str, float]:
         """Return each term times its weight; their sum is the reward."""
         return {name: weight * REWARDS[name](inputs) for name, weight in self.weights.items()}
 
 
-def _read_weights(spec: str | Sequence[str] | Mapping[str, float]) -> dict[str, float]:
+def read_weights(
+    spec: str | Sequence[str] | Mapping[str, float], known: Collection[str]
+) -> dict[str, float]:
+    """Return the weight of each term: a name, several names, or a mapping name to weight.
+
+    Raises:
+        ConfigError: Unknown term, or a weight that is no finite number.
+    """
     if isinstance(spec, str):
         spec = {spec: 1.0}
     elif isinstance(spec, Sequence):
@@ -122,7 +136,7 @@ def _read_weights(spec: str | Sequence[str] | Mapping[str, float]) -> dict[str, 
         raise ConfigError("reward", spec, "a term, a list of terms, or a mapping term to weight")
     weights: dict[str, float] = {}
     for name, weight in spec.items():
-        check_in("reward", name, REWARDS)
+        check_in("reward", name, known)
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not is_number or not np.isfinite(weight):
             raise ConfigError(f"reward.{name}", weight, "a finite number")

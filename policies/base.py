@@ -49,8 +49,8 @@ def task_of(env: Any) -> Any:
     return getattr(env, "unwrapped", env)
 
 
-def env_overrides(name: str) -> dict[str, Any]:
+def env_overrides(name: str, family: str | None = None) -> dict[str, Any]:
     """Return the arguments of the environment that the named policy asks for."""
     from dcgym.policies.registry import make_policy
 
-    return make_policy(name).env_overrides()
+    return make_policy(name, family=family).env_overrides()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError, suggest
-from dcgym.policies.base import Policy
+from dcgym.policies.balancing import (
+    RULE_POLICIES,
+    AwcmpPolicy,
+    HlbPolicy,
+    RandomWeightsPolicy,
+    RulePolicy,
+)
+from dcgym.policies.base import Policy, task_of
 from dcgym.policies.classic import (
     FairSharePolicy,
     FixedSharePolicy,
@@ -18,7 +25,15 @@ from dcgym.policies.classic import (
     TransportPolicy,
 )
 
-__all__ = ["CHECKPOINT_FILE", "LEARNERS", "POLICIES", "load_policy", "make_policy"]
+__all__ = [
+    "CHECKPOINT_FILE",
+    "FAMILIES",
+    "LEARNERS",
+    "POLICIES",
+    "load_policy",
+    "make_policy",
+    "policy_names",
+]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
 LEARNERS = {"ppo": "dcgym.policies.rllib_ppo", "ddpg": "dcgym.policies.sb3_ddpg"}
@@ -39,14 +54,46 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "fair-share": FairSharePolicy,
     "random": RandomPolicy,
 }
+"""Policies that limit the sending rates of hosts."""
 
 
-def make_policy(name: str, env: Any = None, *, seed: int = 0, **params: Any) -> Policy:
+def _rule(name: str, rule: str) -> Callable[[], Policy]:
+    return lambda: RulePolicy(name, rule)
+
+
+BALANCING_POLICIES: dict[str, Callable[..., Policy]] = {
+    **{name: _rule(name, rule) for name, rule in RULE_POLICIES.items()},
+    "awcmp": AwcmpPolicy,
+    "hlb": lambda: HlbPolicy("hlb"),
+    "hlb2": lambda: HlbPolicy("hlb2", rule="weighted2"),
+    "hlb-fix": lambda: HlbPolicy("hlb-fix", is_adaptive=False),
+    "random": RandomWeightsPolicy,
+}
+
+FAMILIES: Mapping[str, Mapping[str, Callable[..., Policy]]] = {
+    "congestion": POLICIES,
+    "balancing": BALANCING_POLICIES,
+}
+"""Policies by the family of environments that they act in (`policy_family` of the environment)."""
+
+
+def policy_names(family: str | None = None) -> list[str]:
+    """Return the names of a family, or of all, those of the learners included."""
+    if family is None:
+        return list(dict.fromkeys(name for known in FAMILIES for name in policy_names(known)))
+    return [*FAMILIES[check_in("family", family, FAMILIES)], *LEARNERS]
+
+
+def make_policy(
+    name: str, env: Any = None, *, family: str | None = None, seed: int = 0, **params: Any
+) -> Policy:
     """Make a policy.
 
     Args:
-        name: One of `POLICIES`.
+        name: A name of one of the `FAMILIES`.
         env: The environment to act in, if it exists already; otherwise call `bind` later.
+        family: The family that the name belongs to; None for the environment's, or, without an
+            environment, for the first one that knows the name.
         seed: Seed of policies that draw.
         **params: Parameters of the policy, such as `share` of fixed-share.
 
@@ -55,15 +102,22 @@ def make_policy(name: str, env: Any = None, *, seed: int = 0, **params: Any) -> 
     """
     if name in LEARNERS:
         raise ConfigError("policy", name, "a classic policy; load a trained one with load_policy")
-    if name not in POLICIES:
-        known = [*POLICIES, *LEARNERS]
-        raise ConfigError("policy", name, known, suggest(name, known))
-    allowed = inspect.signature(POLICIES[name]).parameters
+    maker = _find(name, getattr(task_of(env), "policy_family", family))
+    allowed = inspect.signature(maker).parameters
     check_keys(params, [key for key in allowed if key != "seed"], f"policy {name}")
     if "seed" in allowed:
         params["seed"] = seed
-    policy = POLICIES[name](**params)
+    policy = maker(**params)
     return policy.bind(env) if env is not None else policy
+
+
+def _find(name: str, family: str | None) -> Callable[..., Policy]:
+    families = list(FAMILIES) if family is None else [check_in("family", family, FAMILIES)]
+    for known in families:
+        if name in FAMILIES[known]:
+            return FAMILIES[known][name]
+    known_names = policy_names(family)
+    raise ConfigError("policy", name, known_names, suggest(name, known_names))
 
 
 def load_policy(path: str | Path, env: Any = None) -> Policy:

@@ -67,7 +67,9 @@ def doctor(as_json: Json = False) -> None:
 def list_names(
     kind: Annotated[
         str | None,
-        typer.Argument(help="environments, topologies, plans, policies, rewards or features."),
+        typer.Argument(
+            help="environments, topologies, plans, scenarios, policies, rewards, features."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

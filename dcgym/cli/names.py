@@ -42,15 +42,22 @@ def _plans() -> Iterable[str]:
 
 
 def _policies() -> Iterable[str]:
-    from dcgym.policies import LEARNERS, POLICIES
+    from dcgym.policies import policy_names
 
-    return {*POLICIES, *LEARNERS}
+    return policy_names()
 
 
 def _rewards() -> Iterable[str]:
+    from dcgym.balancing.rewards import REWARDS as BALANCING_REWARDS
     from dcgym.rewards import REWARDS
 
-    return REWARDS
+    return {*REWARDS, *BALANCING_REWARDS}
+
+
+def _scenarios() -> Iterable[str]:
+    from dcgym.balancing import PRESETS
+
+    return PRESETS
 
 
 def _features() -> Iterable[str]:
@@ -63,6 +70,7 @@ KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "environments": _environments,
     "topologies": _topologies,
     "plans": _plans,
+    "scenarios": _scenarios,
     "policies": _policies,
     "rewards": _rewards,
     "features": _features,

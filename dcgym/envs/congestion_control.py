@@ -103,6 +103,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
 
     # Declared as Gymnasium declares it, which RUF012 cannot know.
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+    policy_family = "congestion"
 
     def __init__(
         self,

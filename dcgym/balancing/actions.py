@@ -1,0 +1,133 @@
+"""Action maps of load balancing: from an agent's action to one positive weight per server.
+
+Rules look at ratios of weights only, so that a common factor changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in
+from dcgym.errors import ConfigError
+
+__all__ = ["ACTIONS", "LEVELS", "WEIGHT_LIMIT", "WeightMap", "make_weight_map"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# The published agents choose among these; ratios between two servers are at most 2.
+LEVELS = np.array([1.0, 1.5, 2.0])
+# Continuous weights lie between 1/8 and 8: ratios between two servers are at most 64.
+WEIGHT_LIMIT = 8.0
+
+
+class WeightMap(Protocol):
+    """An action space together with its meaning; the last axis of every array is the server."""
+
+    @property
+    def space(self) -> gym.Space[Any]:
+        """The space of one action."""
+        ...
+
+    def to_weights(self, actions: Any) -> FloatArray:
+        """Return the weights that actions mean, whatever axes precede the last one."""
+        ...
+
+    def from_weights(self, weights: FloatArray) -> npt.NDArray[Any]:
+        """Return the action nearest to these weights; weights of 0 get the least one."""
+        ...
+
+    def sample(self, generator: np.random.Generator) -> npt.NDArray[Any]:
+        """Draw one action evenly from the space."""
+        ...
+
+    def unit(self, actions: npt.NDArray[Any]) -> FloatArray:
+        """Scale actions onto -1 to 1, for observations."""
+        ...
+
+
+class ContinuousWeights:
+    """The action is the logarithm of the weight, to the base of 8: -1 to 1."""
+
+    def __init__(self, n_weights: int) -> None:
+        """Build the space for a number of weights."""
+        self.space = gym.spaces.Box(-1.0, 1.0, (n_weights,), np.float32)
+
+    def to_weights(self, actions: Any) -> FloatArray:
+        """Return 8**a, with a clipped to -1..1."""
+        values = _read_actions(actions, self.space)
+        weights: FloatArray = WEIGHT_LIMIT ** np.clip(values, -1.0, 1.0)
+        return weights
+
+    def from_weights(self, weights: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the action with these ratios; ratios above 64 are cut off at the small end."""
+        with np.errstate(divide="ignore"):
+            powers = np.log(np.asarray(weights, np.float64)) / np.log(WEIGHT_LIMIT)
+        powers = np.maximum(powers, powers.max(axis=-1, keepdims=True) - 2.0)
+        centre = (powers.max(axis=-1, keepdims=True) + powers.min(axis=-1, keepdims=True)) / 2
+        action: npt.NDArray[np.float32] = np.clip(powers - centre, -1.0, 1.0).astype(np.float32)
+        return action
+
+    def sample(self, generator: np.random.Generator) -> npt.NDArray[np.float32]:
+        """Draw one action evenly from the space."""
+        return generator.uniform(-1.0, 1.0, self.space.shape).astype(np.float32)
+
+    def unit(self, actions: npt.NDArray[Any]) -> FloatArray:
+        """Return the actions as they are."""
+        return np.clip(np.asarray(actions, np.float64), -1.0, 1.0)
+
+
+class DiscreteWeights:
+    """The action is the index of one of the weights 1.0, 1.5 and 2.0."""
+
+    def __init__(self, n_weights: int) -> None:
+        """Build the space for a number of weights."""
+        self.space = gym.spaces.MultiDiscrete(np.full(n_weights, LEVELS.size))
+
+    def to_weights(self, actions: Any) -> FloatArray:
+        """Return the weights that the indices stand for."""
+        values = _read_actions(actions, self.space)
+        if (values != np.rint(values)).any() or values.min() < 0 or values.max() >= LEVELS.size:
+            raise ConfigError("action", actions, f"whole numbers from 0 to {LEVELS.size - 1}")
+        weights: FloatArray = LEVELS[values.astype(np.intp)]
+        return weights
+
+    def from_weights(self, weights: FloatArray) -> npt.NDArray[np.int64]:
+        """Return the nearest levels, after scaling the least positive weight to 1."""
+        weights = np.asarray(weights, np.float64)
+        least = np.min(weights, axis=-1, keepdims=True, where=weights > 0, initial=weights.max())
+        distances = np.abs((weights / least)[..., None] - LEVELS)
+        indices: npt.NDArray[np.int64] = distances.argmin(axis=-1).astype(np.int64)
+        return indices
+
+    def sample(self, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Draw one action evenly from the space."""
+        return generator.integers(0, LEVELS.size, self.space.shape)
+
+    def unit(self, actions: npt.NDArray[Any]) -> FloatArray:
+        """Return -1, 0 or 1."""
+        return np.asarray(actions, np.float64) - 1.0
+
+
+ACTIONS: dict[str, type[ContinuousWeights] | type[DiscreteWeights]] = {
+    "continuous": ContinuousWeights,
+    "discrete": DiscreteWeights,
+}
+
+
+def make_weight_map(name: str, n_weights: int) -> WeightMap:
+    """Return the named map for a number of weights."""
+    return ACTIONS[check_in("action", name, ACTIONS)](n_weights)
+
+
+def _read_actions(actions: Any, space: gym.Space[Any]) -> FloatArray:
+    try:
+        values = np.asarray(actions, np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if values.shape[-1:] != space.shape or not np.isfinite(values).all():
+        raise ConfigError("action", actions, f"finite numbers of shape {space.shape}")
+    return values

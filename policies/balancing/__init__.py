@@ -1,0 +1,7 @@
+"""Policies that choose servers: a rule for every flow, and slow loops that set its weights."""
+
+from dcgym.policies.balancing.awcmp import AwcmpPolicy
+from dcgym.policies.balancing.hlb import HlbPolicy
+from dcgym.policies.balancing.rules import RULE_POLICIES, RandomWeightsPolicy, RulePolicy
+
+__all__ = ["RULE_POLICIES", "AwcmpPolicy", "HlbPolicy", "RandomWeightsPolicy", "RulePolicy"]

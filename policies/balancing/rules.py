@@ -1,0 +1,68 @@
+"""Policies without a slow loop: the rule does everything, with weights that stay as configured.
+
+Rules and formulas: Yao 2023, sections 5.1 and 6.4.3, and chapter 4 for Charon. With ``q`` the flows
+that a balancer tracks on a server, ``Q`` the server's true queue and ``w`` its configured weight:
+
+| policy | rule |
+|---|---|
+| ecmp | by hash, evenly |
+| random-server, round-robin | evenly at random, in turn |
+| wcmp | at random in proportion to w, by the alias method |
+| lsq, lsq2 | least q, of all or of two candidates |
+| gsq, gsq2 | least Q (knows the truth) |
+| sed, sed2 | least (q + 1) / w |
+| charon, sapp | two candidates, drawn by w or evenly; least score predicted from feedback |
+| oracle, oracle2 | least remaining work with the new flow included (knows everything) |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.policies.balancing.base import BalancingPolicy
+from dcgym.policies.base import Action
+
+__all__ = ["RULE_POLICIES", "RandomWeightsPolicy", "RulePolicy"]
+
+RULE_POLICIES: dict[str, str] = {
+    "ecmp": "ecmp",
+    "random-server": "random",
+    "round-robin": "round-robin",
+    "wcmp": "wcmp",
+    "lsq": "lsq",
+    "lsq2": "lsq2",
+    "gsq": "gsq",
+    "gsq2": "gsq2",
+    "sed": "sed",
+    "sed2": "sed2",
+    "charon": "wsapp",
+    "sapp": "sapp",
+    "oracle": "oracle",
+    "oracle2": "oracle2",
+}
+"""The rule of each policy that needs nothing but its rule."""
+
+
+class RulePolicy(BalancingPolicy):
+    """Leave it to the data plane: the weights stay as the scenario configures them."""
+
+    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+        """Return the configured weights."""
+        return self._act_weights(self.task.configured_weights)
+
+
+class RandomWeightsPolicy(BalancingPolicy):
+    """Draw a new weight vector at every step: what a learner does before it has learned."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """Seed the draws."""
+        super().__init__("random", "weighted")
+        self._generator = np.random.default_rng(seed)
+
+    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+        """Return a random action of the action space."""
+        action: Action = self.task.action_map.sample(self._generator)
+        return action
