@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import Any
 
-from mininet.link import Link
 from mininet.net import Mininet
-from mininet.node import Host
-from mininet.topo import Topo
 
 from dcgym.emulation.commands import run
+from dcgym.emulation.nodes import BuiltLink, EmulatedHost, enter_namespace
 from dcgym.emulation.ovs import start_ovs
 from dcgym.emulation.switches import EbpfSwitch, OVSSwitch, count_groups
 from dcgym.native import bpf_object, require
-from dcgym.topologies import Topology
+from dcgym.topologies import Port, Topology
 
 __all__ = ["HOST_SYSCTLS", "EmulatedNetwork"]
 
@@ -32,38 +28,13 @@ HOST_SYSCTLS = {
 HOST_QUEUE_BYTES = 4_000_000
 
 
-class EmulatedHost(Host):  # type: ignore[misc]
-    """A Mininet host that is quiet from its first moment: no address discovery, no TCP memory."""
-
-    namespace_fd = -1
-
-    def startShell(self, mnopts: str | None = None) -> None:
-        """Start the shell, and set up its namespace before any interface enters it."""
-        super().startShell(mnopts)
-        self.namespace_fd = os.open(f"/proc/{self.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        _set_sysctls(self.namespace_fd)
-
-
-def _set_sysctls(namespace_fd: int) -> None:
-    for path, value in HOST_SYSCTLS.items():
-        require().write_sysctl(namespace_fd, path, value)
-
-
-class _GraphTopo(Topo):  # type: ignore[misc]
-    """A dcgym graph in Mininet's words."""
-
-    def build(self, topology: Topology, switch_params: dict[str, dict[str, Any]]) -> None:
-        for host in topology.hosts:
-            address = {"ip": f"{topology.ip(host.name)}/8", "mac": topology.mac(host.name)}
-            self.addHost(host.name, **address)
-        for switch in topology.switches:
-            self.addSwitch(switch.name, **switch_params[switch.name])
-        seen: dict[int, list[Any]] = {}
-        for node in topology.nodes:
-            for port in topology.ports(node.name):
-                seen.setdefault(id(port.link), []).append(port)
-        for a, b in seen.values():
-            self.addLink(a.node, b.node, port1=a.number, port2=b.number)
+# Interface numbers are ours to choose, so that none has to be asked for. Those below the ports' are
+# for the loopback and for Open vSwitch.
+HOST_IFINDEX = 2
+FIRST_PORT_IFINDEX = 16
+# The host numbers' one exception (DCGYM_GATEWAY_NUMBER): whoever it is for stands in the IP header.
+GATEWAY_IP = "10.255.255.254"
+GATEWAY_MAC = "02:dc:00:ff:ff:fe"
 
 
 class EmulatedNetwork:
@@ -79,60 +50,82 @@ class EmulatedNetwork:
         self._native = require()
         self.topology = topology
         self._switch = switch
-        _set_sysctls(-1)
+        for path, value in HOST_SYSCTLS.items():
+            self._native.write_sysctl(-1, path, value)
         if switch == "ovs":
             start_ovs()
+        self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
+        self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
         self.fabric = self._native.Fabric(
             str(bpf_object("fabric")),
             n_switches=len(topology.switches),
             n_hosts=len(topology.hosts),
             n_ports=len(topology.switch_ports),
             n_groups=count_groups(topology),
+            n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
             flow_matrix=flow_matrix,
         )
-        self.net = self._build_mininet()
-        self.namespace_fds = [host.namespace_fd for host in self.net.hosts]
+        sysctls = list(HOST_SYSCTLS.items())
+        self.namespace_fds = self._native.make_namespaces(len(topology.hosts), sysctls)
         self.rtnl_fd = self._native.open_rtnl()
-        self.host_rtnl_fds = [self._native.open_rtnl(fd) for fd in self.namespace_fds]
-        self.host_ifindexes = [
-            self._native.interface_index(fd, port.name)
-            for fd, port in zip(self.namespace_fds, topology.host_ports, strict=True)
-        ]
-        self.port_ifindexes = [socket.if_nametoindex(port.name) for port in topology.switch_ports]
-        self._add_neighbours()
+        self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
+        self._cables = _cables(topology)
+        self._make_links()
+        # While the ports are down: a queue set up later costs a wait for all readers each.
         self._shape_ports()
+        self.net = self._build_mininet()
+        self._set_up()
+
+    def _end(self, port: Port) -> tuple[int, int, str, str]:
+        """Namespace, interface number, name and MAC of one end of a link."""
+        node = self.topology.node(port.node)
+        if not node.is_endpoint:
+            index = self._port_index[port.name]
+            return (-1, self.port_ifindexes[index], port.name, _mac("02:dc:01", index))
+        mac = self.topology.mac(node.name) if port.number == 0 else _mac("02:dc:02", node.index)
+        return (self.namespace_fds[node.index], HOST_IFINDEX + port.number, port.name, mac)
+
+    def _make_links(self) -> None:
+        self._port_index = {p.name: i for i, p in enumerate(self.topology.switch_ports)}
+        ends = [(self._end(a), self._end(b)) for a, b in self._cables]
+        self._native.make_links(self.rtnl_fd, ends)
 
     def _build_mininet(self) -> Any:
         # Mininet's own initialisation raises limits of the whole machine (fs.file-max and others).
         Mininet.inited = True
-        params: dict[str, dict[str, Any]] = {}
-        group = 0
-        for node in self.topology.switches:
-            params[node.name] = {
-                "fabric": self.fabric,
-                "topology": self.topology,
-                "first_group": group,
-            }
-            group += len({self.topology.next_hops(node.name, h.name) for h in self.topology.hosts})
-        topo = _GraphTopo(topology=self.topology, switch_params=params)
-        cls = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
-        net = Mininet(
-            topo=topo, switch=cls, host=EmulatedHost, controller=None, link=Link, build=False
-        )
+        net = Mininet(host=EmulatedHost, controller=None, build=False)
+        for host, fd in zip(self.topology.hosts, self.namespace_fds, strict=True):
+            net.addHost(host.name, namespace_fd=fd, ip=f"{self.topology.ip(host.name)}/32")
+        self._add_switches(net)
+        for a, b in self._cables:
+            addresses = {"addr1": self._end(a)[3], "addr2": self._end(b)[3]}
+            net.addLink(a.node, b.node, port1=a.number, port2=b.number, cls=BuiltLink, **addresses)
         net.build()
         if self._switch == "ovs":
             # Checksums are left to a device that does not exist; user space would send them unset.
             for port in self.topology.host_ports:
-                net[port.node].cmd(f"ethtool -K {port.name} tx off")
+                self.execute(port.node, ["ethtool", "-K", port.name, "tx", "off"], 10.0)
         net.start()
         return net
 
-    def _add_neighbours(self) -> None:
-        topology = self.topology
-        everybody = [(topology.ip(host.name), topology.mac(host.name)) for host in topology.hosts]
-        for index, fd in enumerate(self.host_rtnl_fds):
-            others = everybody[:index] + everybody[index + 1 :]
-            self._native.add_neighbours(fd, self.host_ifindexes[index], others)
+    def _add_switches(self, net: Any) -> None:
+        cls = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
+        group = 0
+        for node in self.topology.switches:
+            net.addSwitch(
+                node.name, cls, fabric=self.fabric, topology=self.topology, first_group=group
+            )
+            group += len({self.topology.next_hops(node.name, h.name) for h in self.topology.hosts})
+
+    def _set_up(self) -> None:
+        ends = [self._end(port) for pair in self._cables for port in pair]
+        sockets = dict(zip(self.namespace_fds, self.host_rtnl_fds, strict=True)) | {
+            -1: self.rtnl_fd
+        }
+        self._native.set_up([(sockets[fd], ifindex) for fd, ifindex, _, _ in ends])
+        addresses = [self.topology.ip(host.name) for host in self.topology.hosts]
+        hosts = list(zip(self.host_rtnl_fds, self.host_ifindexes, addresses, strict=True))
+        self._native.configure_hosts(hosts, GATEWAY_IP, GATEWAY_MAC, "10.0.0.0", 8)
 
     def _shape_ports(self) -> None:
         self._native.rebuild_buckets(
@@ -185,4 +178,18 @@ class EmulatedNetwork:
         Raises:
             CommandError: It failed or took too long.
         """
-        return run("mnexec", "-a", str(self.net[host].pid), *argv, timeout_s=timeout_s)
+        namespace_fd = self.namespace_fds[self.topology.node(host).index]
+        return run(*enter_namespace(namespace_fd), *argv, timeout_s=timeout_s)
+
+
+def _mac(prefix: str, number: int) -> str:
+    return f"{prefix}:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+
+
+def _cables(topology: Topology) -> list[tuple[Port, Port]]:
+    """Both ports of every link, in the order of the nodes."""
+    ends: dict[int, list[Port]] = {}
+    for node in topology.nodes:
+        for port in topology.ports(node.name):
+            ends.setdefault(id(port.link), []).append(port)
+    return [(a, b) for a, b in ends.values()]

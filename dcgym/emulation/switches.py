@@ -10,6 +10,7 @@ from mininet.node import OVSSwitch as MininetOVSSwitch
 from mininet.node import Switch
 
 from dcgym.emulation.commands import run
+from dcgym.emulation.nodes import LazyShell
 from dcgym.topologies import Topology
 
 __all__ = ["EbpfSwitch", "OVSSwitch", "count_groups"]
@@ -33,7 +34,7 @@ def port_ids(topology: Topology) -> dict[str, int]:
     return {port.name: index for index, port in enumerate(topology.switch_ports)}
 
 
-class EbpfSwitch(Switch):  # type: ignore[misc]
+class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
     """A switch whose ports carry the fabric's BPF programs; the ports' queues stay the kernel's.
 
     Args:
@@ -75,7 +76,7 @@ class EbpfSwitch(Switch):  # type: ignore[misc]
         super().stop(deleteIntfs)
 
 
-class OVSSwitch(MininetOVSSwitch):  # type: ignore[misc]
+class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
     """Open vSwitch with static OpenFlow rules, in the emulator's own instance, in user space.
 
     The fabric's egress program sits on its ports too, for marks and peak queues.
@@ -103,7 +104,7 @@ class OVSSwitch(MininetOVSSwitch):  # type: ignore[misc]
                 spec = f"group_id={offset + 1},type=select,{buckets}"
                 run("ovs-ofctl", "-O", "OpenFlow13", "add-group", self.name, spec)
                 action = f"group:{offset + 1}"
-            flows += [f"dl_dst={self._topology.mac(host)},actions={action}" for host in hosts]
+            flows += [self._flow(host, action) for host in hosts]
         rules = "\n".join(flows) + "\n"
         run("ovs-ofctl", "-O", "OpenFlow13", "add-flows", self.name, "-", input=rules)
         ids = port_ids(self._topology)
@@ -113,3 +114,8 @@ class OVSSwitch(MininetOVSSwitch):  # type: ignore[misc]
             ifindex = socket.if_nametoindex(port.name)
             self._fabric.add_port(ifindex, index, ids[port.name], queue_bytes=port.queue_bytes)
             self._fabric.attach(ifindex, forward=False)
+
+    def _flow(self, host: str, action: str) -> str:
+        """A rule by address, which puts the host's MAC in the place of the gateway's."""
+        ip, mac = self._topology.ip(host), self._topology.mac(host)
+        return f"ip,nw_dst={ip},actions=set_field:{mac}->eth_dst,{action}"

@@ -19,6 +19,7 @@ TCP, UDP, ICMP, FRAGMENT_HEADER = 6, 17, 1, 44
 # Upper 0.1 % points of chi-square by degrees of freedom: a fixed seed makes the test repeatable.
 CHI_SQUARE_999 = {1: 10.83, 3: 16.27, 9: 27.88}
 HOST_3 = bytes.fromhex("02dc00000003")
+GATEWAY = bytes.fromhex("02dc00fffffe")
 
 
 def checksum(data: bytes) -> int:
@@ -122,6 +123,29 @@ def test_ipv6_is_redirected_with_hop_limit_less_one(forward: Any) -> None:
 def test_arp_to_one_host_is_forwarded_unchanged(forward: Any) -> None:
     packet = ethernet(bytes(28), 0x0806)
     assert forward(packet) == ([(TC_ACT_STOLEN, packet)], {})
+
+
+def test_what_is_sent_to_the_gateway_reaches_the_host_of_its_address(forward: Any) -> None:
+    sent = ethernet(ipv4(ports()), 0x0800, GATEWAY)
+    [(verdict, left)], drops = forward(sent)
+    assert (verdict, drops) == (TC_ACT_STOLEN, {})
+    # The receiver takes the frame for its own, and everything else is as on the direct way.
+    [(_, direct)], _ = forward(ethernet(ipv4(ports()), 0x0800, HOST_3))
+    assert left == direct and left[:6] == HOST_3
+
+
+@pytest.mark.parametrize("address", [(11, 0, 0, 3), (10, 0, 0, 0), (10, 0, 0, 9), (10, 1, 0, 3)])
+def test_the_gateway_knows_no_other_addresses(forward: Any, address: tuple[int, ...]) -> None:
+    header = ipv4(ports())
+    packet = ethernet(header[:16] + bytes(address) + header[20:], 0x0800, GATEWAY)
+    [(verdict, _)], drops = forward(packet)
+    assert (verdict, drops) == (TC_ACT_SHOT, {"unknown_mac": 1})
+
+
+def test_the_gateway_takes_ipv4_only(forward: Any) -> None:
+    packets = [ethernet(ipv6(ports()), 0x86DD, GATEWAY), ethernet(bytes(46), 0x0806, GATEWAY)]
+    _, drops = forward(*packets)
+    assert drops == {"unknown_mac": 2}
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,11 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
-/* A decision: an egress ifindex, or the reason why there is none. */
+/* A decision: an egress ifindex and the receiver's number, or the reason why there is none. */
 struct decision {
 	__u32 ifindex;
 	__u32 reason;
+	__u32 host;
 };
 
 static __always_inline int drop(__u32 reason)
@@ -162,6 +163,20 @@ static __always_inline __u32 host_number(const __u8 *mac)
 	return mac[3] << 16 | mac[4] << 8 | mac[5];
 }
 
+/* Number of the host that a frame is for, 0 if it is for none. */
+static __always_inline __u32 receiver(struct ethhdr *eth, void *end)
+{
+	__u32 number = host_number(eth->h_dest), address;
+	struct iphdr *ip = (void *)(eth + 1);
+
+	if (number != DCGYM_GATEWAY_NUMBER)
+		return number;
+	if (eth->h_proto != bpf_htons(ETH_P_IP) || (void *)(ip + 1) > end)
+		return 0;
+	address = bpf_ntohl(ip->daddr);
+	return address >> 24 == DCGYM_IP_NETWORK ? address & 0xffffff : 0;
+}
+
 static __always_inline struct decision refuse(__u32 reason)
 {
 	return (struct decision){.reason = reason};
@@ -201,6 +216,7 @@ static __always_inline struct decision decide(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex, host;
 	struct dcgym_port_config *port = bpf_map_lookup_elem(&ports, &ifindex);
+	struct decision decision;
 	struct flow_key key = {};
 	struct ethhdr *eth;
 	void *end;
@@ -213,13 +229,15 @@ static __always_inline struct decision decide(struct __sk_buff *skb)
 	end = (void *)(long)skb->data_end;
 	if ((void *)(eth + 1) > end)
 		return refuse(DCGYM_DROP_TRUNCATED);
-	host = host_number(eth->h_dest);
+	host = receiver(eth, end);
 	if (!host || host > constants.n_hosts)
 		return refuse(DCGYM_DROP_UNKNOWN_MAC);
 	err = parse(eth, end, &key);
 	if (err)
 		return refuse(-err);
-	return next_hop(port->switch_id, host, &key);
+	decision = next_hop(port->switch_id, host, &key);
+	decision.host = host;
+	return decision;
 }
 
 /* RFC 1624, equation 3, for a decrement of the byte that holds the TTL. */
@@ -232,7 +250,15 @@ static __always_inline void decrement_ttl(struct iphdr *ip)
 	ip->ttl--;
 }
 
-static __always_inline void age(struct __sk_buff *skb)
+/* The receiver takes only what bears its own MAC: the first switch puts it in the gateway's place. */
+static __always_inline void address(struct ethhdr *eth, __u32 host)
+{
+	eth->h_dest[3] = host >> 16;
+	eth->h_dest[4] = host >> 8;
+	eth->h_dest[5] = host;
+}
+
+static __always_inline void rewrite(struct __sk_buff *skb, __u32 host)
 {
 	struct ethhdr *eth = (void *)(long)skb->data;
 	void *end = (void *)(long)skb->data_end;
@@ -241,6 +267,7 @@ static __always_inline void age(struct __sk_buff *skb)
 
 	if ((void *)(ip + 1) > end)
 		return;
+	address(eth, host);
 	if (eth->h_proto == bpf_htons(ETH_P_IP))
 		decrement_ttl(ip);
 	else if (eth->h_proto == bpf_htons(ETH_P_IPV6) && (void *)(ip6 + 1) <= end)
@@ -267,7 +294,7 @@ int fabric_forward(struct __sk_buff *skb)
 
 	if (!decision.ifindex)
 		return drop(decision.reason);
-	age(skb);
+	rewrite(skb, decision.host);
 	return send(skb, decision.ifindex);
 }
 

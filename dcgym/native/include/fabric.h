@@ -8,6 +8,11 @@
 /* Fabric MAC addresses are 02:dc:00 and the host number (1-based) in 24 bits. */
 #define DCGYM_MAC_PREFIX 0x02dc00u
 
+/* Host n has the address 10.0.0.0 + n. The gateway is the number that stands for all others: hosts
+ * send everything to its MAC, and the fabric finds the receiver in the IP header. */
+#define DCGYM_IP_NETWORK 10u
+#define DCGYM_GATEWAY_NUMBER 0xfffffeu
+
 /* Most members (equal-cost next hops) of one group. */
 #define DCGYM_GROUP_MEMBERS 64
 

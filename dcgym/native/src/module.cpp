@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python face of the native parts. Every call that may wait releases the interpreter lock.
-#include <arpa/inet.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -9,7 +8,6 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <system_error>
 
 #include "collector.hpp"
@@ -24,6 +22,7 @@ using Rates = py::array_t<uint64_t, py::array::c_style | py::array::forcecast>;
 void bind_fabric(py::module_ &module);
 void bind_groups(py::module_ &module);
 void bind_congestion(py::module_ &module);
+void bind_builder(py::module_ &module);
 
 namespace {
 
@@ -92,17 +91,6 @@ void rebuild_buckets(const std::vector<TokenBucket> &buckets) {
 	set_token_buckets(buckets, BucketChange::create);
 }
 
-Neighbour parse_neighbour(const std::string &address, const std::string &mac) {
-	Neighbour neighbour{};
-	auto *bytes = neighbour.mac;
-	if (inet_pton(AF_INET, address.c_str(), &neighbour.address) != 1)
-		throw py::value_error("not an IPv4 address: " + address);
-	if (sscanf(mac.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
-	           &bytes[4], &bytes[5]) != 6)
-		throw py::value_error("not a MAC address: " + mac);
-	return neighbour;
-}
-
 void bind_lifetime(py::module_ &module) {
 	module.def("unshare_namespaces", &unshare_namespaces);
 	module.def("mount_private", &mount_private);
@@ -122,15 +110,10 @@ void bind_netlink(py::module_ &module) {
 	    .def_readonly("burst_bytes", &TokenBucket::burst_bytes)
 	    .def_readonly("rate_bps", &TokenBucket::rate_bps);
 	module.def("open_rtnl", &open_rtnl, py::arg("namespace_fd") = -1);
+	module.def("open_rtnls", &open_rtnls, py::arg("namespace_fds"));
 	module.def("burst_for", &burst_for, py::arg("rate_bps"));
 	module.def("rebuild_buckets", &rebuild_buckets, py::arg("buckets"),
 	           py::call_guard<py::gil_scoped_release>());
-	module.def("add_neighbours", [](int rtnl_fd, int ifindex, const std::vector<std::pair<std::string, std::string>> &pairs) {
-		std::vector<Neighbour> neighbours;
-		for (const auto &[address, mac] : pairs) neighbours.push_back(parse_neighbour(address, mac));
-		const py::gil_scoped_release released;
-		add_neighbours(rtnl_fd, ifindex, neighbours);
-	}, py::arg("rtnl_fd"), py::arg("ifindex"), py::arg("neighbours"));
 	module.def("total_backlog", [](int rtnl_fd) {
 		uint64_t total = 0;
 		dump_queues(rtnl_fd, [&](int, const QueueStats &stats) { total += stats.backlog_bytes; });
@@ -193,4 +176,5 @@ PYBIND11_MODULE(_native, module) {
 	bind_groups(module);
 	bind_fabric(module);
 	bind_congestion(module);
+	bind_builder(module);
 }

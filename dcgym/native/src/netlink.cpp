@@ -5,7 +5,6 @@
 #include <libmnl/libmnl.h>
 #include <linux/gen_stats.h>
 #include <linux/if_link.h>
-#include <linux/neighbour.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
@@ -29,6 +28,8 @@ namespace {
 constexpr uint32_t kFrameBytes = 1514;
 constexpr int kReplyDeadlineMs = 2000;
 constexpr size_t kBufferBytes = 64 * 1024;
+// Acknowledgements wait in the socket, under 1 KB each in its buffer of 1 MB.
+constexpr size_t kMostPending = 512;
 
 // Every request has its own number, so that a late reply to one that failed is never taken for
 // the reply to the next.
@@ -104,19 +105,7 @@ void put_bucket_options(nlmsghdr *message, const TokenBucket &bucket) {
 struct Pending {
 	int fd;
 	uint32_t sequence;
-	int ifindex;
 };
-
-// Reads every acknowledgement even after a failure, so that none is left in a socket.
-void settle(const std::vector<Pending> &pending, const char *what, std::initializer_list<int> tolerated) {
-	int first_error = 0;
-	for (const Pending &request : pending) {
-		const int error = await_ack(request.fd, request.sequence);
-		const bool fine = std::find(tolerated.begin(), tolerated.end(), error) != tolerated.end();
-		if (error != 0 && !fine && first_error == 0) first_error = error;
-	}
-	if (first_error != 0) fail(what, first_error);
-}
 
 void dump(int fd, uint16_t type, const void *extra, size_t extra_bytes,
           const std::function<void(const nlmsghdr *)> &visit) {
@@ -214,6 +203,24 @@ QueueStats await_queue(const Pending &request, int &error) {
 	}
 }
 
+int open_rtnl_here() {
+	const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0) fail("netlink socket", errno);
+	const int bytes = 1 << 20;
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+	// Acknowledge errors without echoing the request back.
+	const int on = 1;
+	setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
+	sockaddr_nl address{};
+	address.nl_family = AF_NETLINK;
+	if (bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address)) != 0) {
+		const int error = errno;
+		close(fd);
+		fail("netlink bind", error);
+	}
+	return fd;
+}
+
 }  // namespace
 
 void in_namespace(int namespace_fd, const std::function<void()> &body) {
@@ -230,24 +237,23 @@ void in_namespace(int namespace_fd, const std::function<void()> &body) {
 }
 
 int open_rtnl(int namespace_fd) {
-	int fd = -1;
-	in_namespace(namespace_fd, [&] {
-		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-		if (fd < 0) fail("netlink socket", errno);
-		const int bytes = 1 << 20;
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
-		// Acknowledge errors without echoing the request back.
-		const int on = 1;
-		setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
-		sockaddr_nl address{};
-		address.nl_family = AF_NETLINK;
-		if (bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address)) != 0) {
-			const int error = errno;
-			close(fd);
-			fail("netlink bind", error);
-		}
-	});
-	return fd;
+	return open_rtnls({namespace_fd}).front();
+}
+
+std::vector<int> open_rtnls(const std::vector<int> &namespace_fds) {
+	std::vector<int> sockets;
+	try {
+		in_namespace(-1, [&] {
+			for (const int namespace_fd : namespace_fds) {
+				if (namespace_fd >= 0 && setns(namespace_fd, CLONE_NEWNET) != 0) fail("setns", errno);
+				sockets.push_back(open_rtnl_here());
+			}
+		});
+	} catch (...) {
+		for (const int fd : sockets) close(fd);
+		throw;
+	}
+	return sockets;
 }
 
 uint32_t burst_for(uint64_t rate_bps) {
@@ -255,54 +261,52 @@ uint32_t burst_for(uint64_t rate_bps) {
 	return static_cast<uint32_t>(std::clamp<uint64_t>(millisecond, 2 * kFrameBytes, UINT32_MAX));
 }
 
+Batch::Batch(const char *what, std::initializer_list<int> tolerated)
+    : what_(what), tolerated_(tolerated), lock_(conversation) {}
+
+void Batch::send(int rtnl_fd, nlmsghdr *message) {
+	message->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
+	message->nlmsg_seq = next_sequence();
+	send_message(rtnl_fd, message);
+	pending_.push_back({rtnl_fd, message->nlmsg_seq});
+	if (pending_.size() == kMostPending) settle();
+}
+
+// Reads every acknowledgement even after a failure, so that none is left in a socket.
+void Batch::settle() {
+	for (const Pending &request : pending_) {
+		const int error = await_ack(request.rtnl_fd, request.sequence);
+		const bool fine = std::find(tolerated_.begin(), tolerated_.end(), error) != tolerated_.end();
+		if (error != 0 && !fine && first_error_ == 0) first_error_ = error;
+	}
+	pending_.clear();
+}
+
+void Batch::finish() {
+	settle();
+	lock_.unlock();
+	if (first_error_ != 0) fail(what_, first_error_);
+}
+
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change) {
-	const std::lock_guard guard(conversation);
 	const uint16_t flags = change == BucketChange::create ? NLM_F_CREATE | NLM_F_REPLACE : 0;
-	std::vector<Pending> pending;
-	pending.reserve(buckets.size());
+	Batch batch("token bucket");
 	for (const TokenBucket &bucket : buckets) {
 		alignas(nlmsghdr) std::array<char, 512> buffer;
 		nlmsghdr *message = put_qdisc_header(buffer.data(), RTM_NEWQDISC, flags, bucket.ifindex);
 		put_bucket_options(message, bucket);
-		send_message(bucket.rtnl_fd, message);
-		pending.push_back({bucket.rtnl_fd, message->nlmsg_seq, bucket.ifindex});
+		batch.send(bucket.rtnl_fd, message);
 	}
-	settle(pending, "token bucket", {});
+	batch.finish();
 }
 
 void remove_root_qdiscs(const std::vector<TokenBucket> &buckets) {
-	const std::lock_guard guard(conversation);
-	std::vector<Pending> pending;
-	pending.reserve(buckets.size());
+	Batch batch("remove qdisc", {ENOENT, EINVAL});
 	for (const TokenBucket &bucket : buckets) {
 		alignas(nlmsghdr) std::array<char, 256> buffer;
-		nlmsghdr *message = put_qdisc_header(buffer.data(), RTM_DELQDISC, 0, bucket.ifindex);
-		send_message(bucket.rtnl_fd, message);
-		pending.push_back({bucket.rtnl_fd, message->nlmsg_seq, bucket.ifindex});
+		batch.send(bucket.rtnl_fd, put_qdisc_header(buffer.data(), RTM_DELQDISC, 0, bucket.ifindex));
 	}
-	settle(pending, "remove qdisc", {ENOENT, EINVAL});
-}
-
-void add_neighbours(int rtnl_fd, int ifindex, const std::vector<Neighbour> &neighbours) {
-	const std::lock_guard guard(conversation);
-	std::vector<Pending> pending;
-	pending.reserve(neighbours.size());
-	for (const Neighbour &neighbour : neighbours) {
-		alignas(nlmsghdr) std::array<char, 256> buffer;
-		nlmsghdr *message = mnl_nlmsg_put_header(buffer.data());
-		message->nlmsg_type = RTM_NEWNEIGH;
-		message->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-		message->nlmsg_seq = next_sequence();
-		auto *entry = static_cast<ndmsg *>(mnl_nlmsg_put_extra_header(message, sizeof(ndmsg)));
-		entry->ndm_family = AF_INET;
-		entry->ndm_ifindex = ifindex;
-		entry->ndm_state = NUD_PERMANENT;
-		mnl_attr_put(message, NDA_DST, sizeof(neighbour.address), &neighbour.address);
-		mnl_attr_put(message, NDA_LLADDR, sizeof(neighbour.mac), neighbour.mac);
-		send_message(rtnl_fd, message);
-		pending.push_back({rtnl_fd, message->nlmsg_seq, ifindex});
-	}
-	settle(pending, "neighbour", {});
+	batch.finish();
 }
 
 void dump_queues(int rtnl_fd, const std::function<void(int, const QueueStats &)> &visit) {
@@ -325,7 +329,7 @@ std::vector<QueueStats> root_queues(const std::vector<Interface> &interfaces) {
 		// Kernels before 6.8 answer only a request that wants its echo.
 		nlmsghdr *message = put_qdisc_header(buffer.data(), RTM_GETQDISC, NLM_F_ECHO, ifindex);
 		send_message(rtnl_fd, message);
-		pending.push_back({rtnl_fd, message->nlmsg_seq, ifindex});
+		pending.push_back({rtnl_fd, message->nlmsg_seq});
 	}
 	std::vector<QueueStats> queues;
 	queues.reserve(pending.size());

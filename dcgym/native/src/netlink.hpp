@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <initializer_list>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,9 +25,36 @@ inline uint64_t monotonic_ns() {
 // Opens a NETLINK_ROUTE socket in the network namespace of `namespace_fd` (-1: the caller's own).
 // The socket keeps acting on that namespace in whatever process holds it.
 int open_rtnl(int namespace_fd);
+// The same for many namespaces, by one thread.
+std::vector<int> open_rtnls(const std::vector<int> &namespace_fds);
 
 // Runs `body` on a fresh thread that has joined the namespace; rethrows what it throws.
 void in_namespace(int namespace_fd, const std::function<void()> &body);
+
+// Requests that are all sent before their acknowledgements are read, on any number of sockets: one
+// pass for a fabric. Holds the lock of all conversations while it lives.
+class Batch {
+public:
+	// `tolerated`: errors that are none.
+	explicit Batch(const char *what, std::initializer_list<int> tolerated = {});
+	// Sends a request; numbers it and asks for its acknowledgement.
+	void send(int rtnl_fd, nlmsghdr *message);
+	// Reads what is left to read, and throws the first error.
+	void finish();
+
+private:
+	struct Pending {
+		int rtnl_fd;
+		uint32_t sequence;
+	};
+	void settle();
+
+	const char *what_;
+	std::vector<int> tolerated_;
+	std::unique_lock<std::mutex> lock_;
+	std::vector<Pending> pending_;
+	int first_error_ = 0;
+};
 
 struct TokenBucket {
 	int rtnl_fd;
@@ -41,18 +70,9 @@ uint32_t burst_for(uint64_t rate_bps);
 
 enum class BucketChange { create, modify };
 
-// Sends every request first and reads every acknowledgement afterwards: one pass for a fabric.
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change);
 // Deletes the root qdiscs, and with them what they queue; an interface without one is left as it is.
 void remove_root_qdiscs(const std::vector<TokenBucket> &buckets);
-
-struct Neighbour {
-	uint32_t address;  // IPv4, network byte order
-	uint8_t mac[6];
-};
-
-// Permanent neighbour entries, so that no address resolution enters the fabric.
-void add_neighbours(int rtnl_fd, int ifindex, const std::vector<Neighbour> &neighbours);
 
 struct QueueStats {
 	uint64_t tx_bytes, tx_packets, drops, overlimits, backlog_bytes;

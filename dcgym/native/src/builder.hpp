@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds an emulated network: namespaces, veth pairs and addresses, by netlink in few passes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "netlink.hpp"
+
+namespace dcgym {
+
+using Mac = std::array<uint8_t, 6>;
+
+struct Sysctl {
+	std::string path, value;
+};
+
+// New network namespaces, as descriptors that keep them alive without a process. Their sysctls are
+// set before any interface enters, so that a host is quiet from its first moment.
+std::vector<int> make_namespaces(size_t count, const std::vector<Sysctl> &sysctls);
+
+struct LinkEnd {
+	int namespace_fd;  // -1: that of the socket
+	int ifindex;
+	std::string name;
+	Mac mac;
+};
+
+// Makes veth pairs with both ends where they belong. Moving an interface later would cost a wait for
+// all readers (synchronize_net) each. The ends are down: a queue is set up before traffic is.
+void make_links(int rtnl_fd, const std::vector<std::pair<LinkEnd, LinkEnd>> &links);
+
+void set_up(const std::vector<Interface> &interfaces);
+
+// What a host needs to reach all others: its address, and one gateway that stands for every other
+// host. Neighbour entries for each would be n^2, and dynamic ones share one small table of the machine
+// (net.ipv4.neigh.default.gc_thresh3).
+struct HostAddress {
+	int rtnl_fd;
+	int ifindex;
+	uint32_t address;  // IPv4, network byte order
+};
+
+struct Gateway {
+	uint32_t address;
+	Mac mac;
+	uint32_t network;
+	uint8_t prefix_bits;
+};
+
+void configure_hosts(const std::vector<HostAddress> &hosts, const Gateway &gateway);
+
+}  // namespace dcgym
