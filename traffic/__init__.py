@@ -4,6 +4,6 @@ if __name__ != "dcgym.traffic":
     raise ImportError("import this package as dcgym.traffic")
 
 from dcgym.traffic.plan import Flow, Plan
-from dcgym.traffic.registry import PLANS, make_plan
+from dcgym.traffic.registry import FAMILIES, PLANS, make_plan
 
-__all__ = ["PLANS", "Flow", "Plan", "make_plan"]
+__all__ = ["FAMILIES", "PLANS", "Flow", "Plan", "make_plan"]

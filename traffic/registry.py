@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError, suggest
-from dcgym.traffic import patterns
-from dcgym.traffic.plan import TRANSPORTS, Flow, Plan
-from dcgym.units import parse_duration, parse_rate, parse_size
+from dcgym.traffic import bulk, closed_loop, open_loop, recorded
+from dcgym.traffic.draws import Draws
+from dcgym.traffic.files import FILE_SUFFIXES, read_plan
+from dcgym.traffic.library import FAMILIES, PLANS, expand, find_pattern
+from dcgym.traffic.options import SENDING, set_sending
+from dcgym.traffic.patterns import Pattern
+from dcgym.traffic.plan import Plan
+from dcgym.traffic.records import NONE, Records
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["PLANS", "make_plan"]
+__all__ = ["FAMILIES", "PLANS", "make_plan"]
 
-PLANS: dict[str, patterns.Pattern] = {
-    "pairs": patterns.pairs,
-    "pairs-udp": patterns.pairs,
-    "incast": patterns.incast,
-    "stride-1": patterns.stride(1),
-    "all-to-all": patterns.all_to_all,
-    "random-bijection": patterns.random_bijection,
-    "idle": patterns.idle,
+Compile = Callable[[Pattern, Mapping[str, Any], "Topology", Draws], Records]
+
+# Kind of traffic, its options, and the pairs it has where a spec names none.
+_GENERATORS: dict[str, tuple[Compile, tuple[str, ...], str]] = {
+    "poisson": (open_loop.open_loop, open_loop.OPTIONS, "all-to-all"),
+    "closed-loop": (closed_loop.closed_loop, closed_loop.OPTIONS, "pairs"),
+    "recorded": (recorded.recorded, recorded.OPTIONS, "all-to-all"),
 }
-"""Traffic by name. ``stride-N`` is known for every N, not only for the one listed."""
-
-FILE_SUFFIXES = (".csv", ".json")
-
-_STRIDE = re.compile(r"stride-([1-9][0-9]{0,8})")
-_OPTIONS = ("transport", "rate", "size", "duration", "start", "repetitions", "gap")
 
 
 def make_plan(
@@ -46,18 +42,21 @@ def make_plan(
 
     Args:
         spec: One of
-            a name from `PLANS`, or ``stride-N``: endless bulk TCP from time 0;
-            a mapping with that ``name`` and any of ``transport``, ``rate``, ``size``,
-            ``duration``, ``start``, ``repetitions``, ``gap`` for all flows;
+            a name from `PLANS` or of `FAMILIES`;
+            a mapping with that ``name`` and options, which win over those the name stands for
+            (``bulk.OPTIONS`` for patterns such as "pairs", the OPTIONS of `open_loop`,
+            `closed_loop` and `recorded` for "poisson", "incast-bursts", "closed-loop" and
+            "recorded");
+            a mapping with ``mix``, a list of specs whose flows are put together;
             a mapping with ``flows``, as `Plan.to_dict` writes it;
             a mapping with ``file`` and any of ``transport``, ``rate``, or just the path of a
-            .csv or .json file;
+            .csv, .json or .parquet file;
             a plan.
         topology: The network whose hosts send.
         seed: Seed of everything random in the plan.
 
     Returns:
-        The plan; the same arguments give the same plan.
+        The plan; the same arguments give the same plan, on every machine.
 
     Raises:
         ConfigError: The spec is unknown, or does not fit the topology.
@@ -68,37 +67,103 @@ def make_plan(
     if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith(FILE_SUFFIXES)):
         return _from_file({"file": spec}, topology, seed)
     if isinstance(spec, str):
-        return _from_pattern({"name": spec}, topology, seed)
+        spec = {"name": spec}
     if not isinstance(spec, Mapping):
         raise ConfigError("traffic", spec, "a name, a mapping, a Plan or a file")
-    return _from_mapping(spec, topology, seed)
-
-
-def _from_mapping(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
     if "flows" in spec:
         return Plan.from_dict(spec).check(topology)
-    if "file" in spec:
-        check_keys(spec, ("file", "transport", "rate"), "traffic")
+    if "file" in spec and spec.get("name") != "recorded":
+        check_keys(spec, ("file", *SENDING), "traffic")
         return _from_file(spec, topology, seed)
-    check_keys(spec, ("name", *_OPTIONS), "traffic")
-    return _from_pattern(spec, topology, seed)
+    if "mix" in spec:
+        return _mix(spec, topology, seed)
+    records = _compile(spec, topology, Draws(seed))
+    hosts = [host.name for host in topology.hosts]
+    return Plan.from_records(str(spec["name"]), seed, hosts, records).check(topology)
+
+
+def _compile(spec: Mapping[str, Any], topology: Topology, draws: Draws) -> Records:
+    """Compile a mapping with a name, or a mix of them."""
+    written = expand(spec.get("name"))
+    full = {**written, **spec, "name": written["name"]}
+    # What the user chooses displaces the alternative that the name stands for.
+    for chosen, displaced in (("flows_per_s", "load"), ("load", "flows_per_s")):
+        if chosen in spec and displaced not in spec:
+            full.pop(displaced, None)
+    kind = full["name"]
+    if kind == "incast-bursts":
+        check_keys(full, ("name", *open_loop.BURST_OPTIONS), "traffic")
+        return open_loop.incast_bursts(full, topology, draws)
+    if kind in _GENERATORS:
+        compile_spec, options, default_pairs = _GENERATORS[kind]
+        check_keys(full, ("name", *options), "traffic")
+        pattern = _pairs_option(full.get("pairs", default_pairs))
+        return compile_spec(pattern, full, topology, draws)
+    bulk_pattern = find_pattern(kind)
+    assert bulk_pattern is not None, kind
+    check_keys(spec, ("name", *bulk.OPTIONS), "traffic")
+    return bulk.bulk(bulk_pattern, full, topology, draws)
+
+
+def _pairs_option(name: object) -> Pattern:
+    pattern = find_pattern(name)
+    if pattern is None:
+        names = [known for known in PLANS if find_pattern(known) is not None]
+        raise ConfigError("traffic.pairs", name, names, suggest(name, names))
+    return pattern
+
+
+def _mix(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
+    """Put the flows of several specs together; each part has streams of its own."""
+    check_keys(spec, ("mix", "name"), "traffic")
+    parts = spec["mix"]
+    if not isinstance(parts, list | tuple) or not parts:
+        raise ConfigError("traffic.mix", parts, "a list of names or mappings")
+    joined: list[Records] = []
+    names = []
+    first = first_group = 0
+    for number, part in enumerate(parts):
+        part = {"name": part} if isinstance(part, str) else part
+        if not isinstance(part, Mapping) or "name" not in part:
+            raise ConfigError(f"traffic.mix[{number}]", part, "a name, or a mapping with a name")
+        records = _compile(part, topology, Draws(seed, number))
+        records["after"][records["after"] != NONE] += first
+        records["group"][records["group"] != 0] += first_group
+        first += len(records)
+        first_group = int(records["group"].max(initial=first_group))
+        names.append(str(part["name"]))
+        joined.append(records)
+    hosts = [host.name for host in topology.hosts]
+    name = str(spec.get("name", "+".join(names)))
+    return Plan.from_records(name, seed, hosts, np.concatenate(joined)).check(topology)
 
 
 def _from_file(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
     if not isinstance(spec["file"], str | Path):
-        raise ConfigError("traffic.file", spec["file"], "the path of a .csv or .json file")
-    plan = Plan.load(spec["file"], seed)
-    hosts = _resolve_addresses(plan, topology)
-    changes = _options(spec) if "transport" in spec or "rate" in spec else {}
-    line_rate_bps = _line_rates_bps(topology)
-    flows = []
-    for flow in plan.flows:
-        src, dst = hosts.get(flow.src, flow.src), hosts.get(flow.dst, flow.dst)
-        changed: dict[str, Any] = dict(changes)
-        if changes.get("transport") == "udp" and flow.rate_bps is None:
-            changed.setdefault("rate_bps", line_rate_bps.get(src))
-        flows.append(replace(flow, src=src, dst=dst, **changed))
-    return Plan(plan.name, plan.seed, flows).check(topology)
+        allowed = "the path of a .csv, .json or .parquet file"
+        raise ConfigError("traffic.file", spec["file"], allowed)
+    fastest_bps = max(port.rate_bps for port in topology.host_ports)
+    plan, where = read_plan(Path(spec["file"]), seed, fastest_bps)
+    names = _resolve_addresses(plan, topology)
+    hosts = [names.get(host, host) for host in plan.hosts]
+    records = plan.records
+    checked = Plan.from_records(plan.name, plan.seed, hosts, records, where).check(topology, where)
+    if "transport" not in spec and "rate" not in spec:
+        return checked
+    own = [host.name for host in topology.hosts]
+    records = checked.to_records(own)
+    records["port"] = checked.records["port"]
+    _change_sending(records, spec, topology)
+    return Plan.from_records(plan.name, plan.seed, own, records, where).check(topology)
+
+
+def _change_sending(records: Records, spec: Mapping[str, Any], topology: Topology) -> None:
+    """Set transport and rate of a file's flows; a rate of the file's own stays without one."""
+    own_rates_bps = records["rate_bps"].copy()
+    set_sending(records, spec, topology)
+    if "rate" not in spec:
+        kept = own_rates_bps != NONE
+        records["rate_bps"][kept] = own_rates_bps[kept]
 
 
 def _resolve_addresses(plan: Plan, topology: Topology) -> dict[str, str]:
@@ -108,8 +173,7 @@ def _resolve_addresses(plan: Plan, topology: Topology) -> dict[str, str]:
     """
     names = [host.name for host in topology.hosts]
     ours = {topology.ip(name): name for name in names}
-    used = {end for flow in plan.flows for end in (flow.src, flow.dst)}
-    foreign = sorted(filter(_is_address, used - ours.keys()), key=IPv4Address)
+    foreign = sorted(filter(_is_address, set(plan.hosts) - ours.keys()), key=IPv4Address)
     if not foreign:
         return ours
     if len(foreign) != len(names):
@@ -124,57 +188,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _line_rates_bps(topology: Topology) -> dict[str, int]:
-    return {port.node: port.rate_bps for port in topology.host_ports}
-
-
-def _from_pattern(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
-    pattern = _pattern(spec.get("name"))
-    options = _options(spec)
-    hosts = [host.name for host in topology.hosts]
-    line_rate_bps = _line_rates_bps(topology)
-    flows = []
-    for src, dst in pattern(hosts, np.random.default_rng(seed)):
-        rate_bps = options.get("rate_bps")
-        if options["transport"] == "udp" and rate_bps is None:
-            rate_bps = line_rate_bps[src]
-        flows.append(Flow(src, dst, **{**options, "rate_bps": rate_bps}))
-    return Plan(str(spec["name"]), seed, tuple(flows)).check(topology)
-
-
-def _pattern(name: object) -> patterns.Pattern:
-    if isinstance(name, str):
-        if name in PLANS:
-            return PLANS[name]
-        match = _STRIDE.fullmatch(name)
-        if match is not None:
-            return patterns.stride(int(match[1]))
-    allowed = [
-        *(known for known in PLANS if known != "stride-1"),
-        "stride-N",
-        "a .csv or .json file",
-    ]
-    raise ConfigError("traffic", name, allowed, suggest(name, PLANS))
-
-
-def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate what a user writes into fields of Flow; absent ones keep Flow's defaults."""
-    by_name = "udp" if spec.get("name") == "pairs-udp" else "tcp"
-    options: dict[str, Any] = {
-        "transport": check_in("traffic.transport", spec.get("transport", by_name), TRANSPORTS)
-    }
-    readers = (
-        ("rate", "rate_bps", parse_rate),
-        ("size", "size_bytes", parse_size),
-        ("duration", "duration_ns", parse_duration),
-        ("start", "start_ns", parse_duration),
-        ("gap", "gap_ns", parse_duration),
-    )
-    for name, field, parse in readers:
-        if spec.get(name) is not None:
-            options[field] = parse(spec[name], f"traffic.{name}")
-    if "repetitions" in spec:
-        options["repetitions"] = check_int("traffic.repetitions", spec["repetitions"], 0)
-    return options

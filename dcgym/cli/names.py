@@ -36,9 +36,9 @@ def _topologies() -> Iterable[str]:
 
 
 def _plans() -> Iterable[str]:
-    from dcgym.traffic import PLANS
+    from dcgym.traffic import FAMILIES, PLANS
 
-    return PLANS
+    return {*PLANS, *FAMILIES}
 
 
 def _policies() -> Iterable[str]:
