@@ -19,7 +19,7 @@ BACKENDS = ("emulation",)
 
 @runtime_checkable
 class Backend(Protocol):
-    """A network that runs traffic, takes rate limits and shows its counters.
+    """A network that runs traffic, takes rate limits and path weights, and shows its counters.
 
     Times are CLOCK_MONOTONIC in ns. Any call may raise `BackendError` once the network is dead or
     silent; the next `reset` builds it anew.
@@ -43,6 +43,14 @@ class Backend(Protocol):
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
         """Limit each host; returns the time at which every limit was acknowledged."""
+
+    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
+        """Weigh the equal-cost ports of the switches; returns the time at which they were in force.
+
+        Args:
+            weights: 0 or more, one for each port of each group with a choice, in the order of
+                `dcgym.topologies.next_hop_groups`. Where a group's are all 0 they count as equal.
+        """
 
     def wait_until(self, deadline_ns: int) -> int:
         """Let the network run to the deadline; returns the overrun in ns."""

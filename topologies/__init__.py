@@ -7,6 +7,7 @@ from dcgym.topologies.bcube import bcube
 from dcgym.topologies.dumbbell import dumbbell
 from dcgym.topologies.fat_tree import fat_tree
 from dcgym.topologies.graph import Link, Node, Port, Topology
+from dcgym.topologies.groups import NextHopGroup, next_hop_groups
 from dcgym.topologies.jellyfish import jellyfish
 from dcgym.topologies.leaf_spine import leaf_spine
 from dcgym.topologies.parking_lot import parking_lot
@@ -17,6 +18,7 @@ from dcgym.topologies.single_switch import single_switch
 __all__ = [
     "TOPOLOGIES",
     "Link",
+    "NextHopGroup",
     "Node",
     "Port",
     "Topology",
@@ -26,6 +28,7 @@ __all__ = [
     "jellyfish",
     "leaf_spine",
     "make_topology",
+    "next_hop_groups",
     "parking_lot",
     "plain_graph",
     "register_topology",

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
+from dcgym.config import check_in, check_int
 from dcgym.emulation.congestion import NAMES
 from dcgym.emulation.fidelity import FidelityAudit
+from dcgym.emulation.paths import PathGroups
 from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.errors import BackendError
 from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
@@ -23,6 +24,7 @@ from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.traffic.generator import GeneratorView
+from dcgym.units import parse_duration
 
 __all__ = ["SWITCHES", "EmulationBackend"]
 
@@ -34,6 +36,8 @@ QUIET_DEADLINE_S = 2.0
 STALE_NS = 2_000_000_000
 BACKGROUND_PERIOD_NS = 100_000_000
 START_DELAY_NS = 2_000_000
+# About a gigabyte of kernel memory.
+MOST_FLOWS = 1 << 23
 
 
 class EmulationBackend:
@@ -43,16 +47,28 @@ class EmulationBackend:
         topology: The network.
         switch: ``ebpf`` (default) or ``ovs``.
         flow_matrix: Count the bytes of every host at every switch port.
+        flow_table: Flows that the switches remember, all together, the oldest forgotten first: a
+            flow keeps its path when weights change. 0: every packet follows the weights.
+        flowlet_gap: Idle time after which a remembered flow may move; 0: never.
     """
 
     name = "emulation"
 
-    def __init__(self, topology: Topology, switch: str = "ebpf", flow_matrix: bool = False) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        switch: str = "ebpf",
+        flow_matrix: bool = False,
+        flow_table: int = 0,
+        flowlet_gap: str | int | float = 0,
+    ) -> None:
         self._process: EmulatorProcess | None = None
         self._fds: list[int] = []
         self.topology = topology
         self._switch = check_in("switch", switch, SWITCHES)
         self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
+        self._flow_entries = check_int("flow_table", flow_table, 0, MOST_FLOWS)
+        self._flowlet_gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
         self._flows: FlowMatrix | None = None
         self._audit = FidelityAudit()
         self.congestion_control: dict[str, str] = {}
@@ -82,9 +98,10 @@ class EmulationBackend:
             topology=self.topology.to_dict(),
             switch=self._switch,
             flow_matrix=self._has_flow_matrix,
+            flow_entries=self._flow_entries,
         )
-        self._rtnl_fd, port_map_fd, flow_map_fd, generator_fd, *others = self._fds
-        self._generator_pidfd, *host_fds = others
+        self._rtnl_fd, port_map_fd, flow_map_fd, *others = self._fds
+        group_map_fd, control_map_fd, generator_fd, self._generator_pidfd, *host_fds = others
         n_ports, n_hosts = len(self.topology.switch_ports), len(self.topology.hosts)
         self._region = TelemetryRegion(n_ports, n_hosts)
         if self._has_flow_matrix:
@@ -106,6 +123,13 @@ class EmulationBackend:
                 answer["port_ifindexes"], self.topology.switch_ports, strict=True
             )
         ]
+        self._paths = PathGroups(
+            self.topology,
+            group_map_fd,
+            control_map_fd,
+            answer["port_ifindexes"],
+            self._flowlet_gap_ns,
+        )
         self._link_rates = np.array([p.rate_bps for p in self.topology.host_ports], np.uint64)
 
     def reset(
@@ -136,6 +160,7 @@ class EmulationBackend:
             "prepare", plan=plan.to_dict(), congestion_control=algorithms, marking=marking
         )
         self.congestion_control = answer["congestion_control"]
+        self._paths.reset()
         self._flush()
         self._collector.rebase()
         if self._flows is not None:
@@ -171,6 +196,21 @@ class EmulationBackend:
         acknowledged_ns = int(self._limiter.apply(rates_bps))
         self._collector.set_rates(rates_bps)
         return acknowledged_ns
+
+    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
+        """Weigh the equal-cost ports of the switches; returns the CLOCK_MONOTONIC ns when in force.
+
+        Args:
+            weights: 0 or more, one for each port of each group with a choice, in the order of
+                `dcgym.topologies.next_hop_groups`. Where a group's are all 0 they count as equal.
+
+        Raises:
+            ConfigError: The switches are Open vSwitch, whose select groups miss unequal weights
+                (openvswitch/ovs-issues 180).
+        """
+        check_in("switch", self._switch, ("ebpf",))
+        self._check_alive()
+        return self._paths.apply(weights)
 
     def wait_until(self, deadline_ns: int) -> int:
         """Sleep until the deadline; returns the overrun in ns."""
@@ -278,6 +318,8 @@ class EmulationBackend:
                 self._collector.stop()
                 # The mappings go with the object, before the descriptors they came from.
                 del self._collector, self._limiter, self._port_buckets
+            if hasattr(self, "_paths"):
+                del self._paths
             for owner in ("_region", "_generator"):
                 if hasattr(self, owner):
                     getattr(self, owner).close()

@@ -9,9 +9,9 @@ from mininet.net import Mininet
 from dcgym.emulation.commands import run
 from dcgym.emulation.nodes import BuiltLink, EmulatedHost, enter_namespace
 from dcgym.emulation.ovs import start_ovs
-from dcgym.emulation.switches import EbpfSwitch, OVSSwitch, count_groups
+from dcgym.emulation.switches import EbpfSwitch, OVSSwitch
 from dcgym.native import bpf_object, require
-from dcgym.topologies import Port, Topology
+from dcgym.topologies import NextHopGroup, Port, Topology, next_hop_groups
 
 __all__ = ["HOST_SYSCTLS", "EmulatedNetwork"]
 
@@ -44,12 +44,16 @@ class EmulatedNetwork:
         topology: What to build.
         switch: ``ebpf`` or ``ovs``.
         flow_matrix: Count bytes by switch port and source host.
+        flow_entries: Size of the table that keeps flows on their path; 0 for none.
     """
 
-    def __init__(self, topology: Topology, switch: str, flow_matrix: bool) -> None:
+    def __init__(
+        self, topology: Topology, switch: str, flow_matrix: bool, flow_entries: int
+    ) -> None:
         self._native = require()
         self.topology = topology
         self._switch = switch
+        self._groups = next_hop_groups(topology)
         for path, value in HOST_SYSCTLS.items():
             self._native.write_sysctl(-1, path, value)
         if switch == "ovs":
@@ -61,9 +65,10 @@ class EmulatedNetwork:
             n_switches=len(topology.switches),
             n_hosts=len(topology.hosts),
             n_ports=len(topology.switch_ports),
-            n_groups=count_groups(topology),
+            n_groups=len(self._groups),
             n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
             flow_matrix=flow_matrix,
+            flow_entries=flow_entries,
         )
         sysctls = list(HOST_SYSCTLS.items())
         self.namespace_fds = self._native.make_namespaces(len(topology.hosts), sysctls)
@@ -110,12 +115,11 @@ class EmulatedNetwork:
 
     def _add_switches(self, net: Any) -> None:
         cls = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
-        group = 0
-        for node in self.topology.switches:
-            net.addSwitch(
-                node.name, cls, fabric=self.fabric, topology=self.topology, first_group=group
-            )
-            group += len({self.topology.next_hops(node.name, h.name) for h in self.topology.hosts})
+        groups: dict[str, dict[int, NextHopGroup]] = {n.name: {} for n in self.topology.switches}
+        for number, group in enumerate(self._groups):
+            groups[group.switch][number] = group
+        for name, own in groups.items():
+            net.addSwitch(name, cls, fabric=self.fabric, topology=self.topology, groups=own)
 
     def _set_up(self) -> None:
         ends = [self._end(port) for pair in self._cables for port in pair]

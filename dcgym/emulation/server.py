@@ -38,12 +38,14 @@ class Emulator:
         self._network: Any = None
         self._generator: Generator | None = None
 
-    def do_build(self, topology: dict[str, Any], switch: str, flow_matrix: bool) -> Answer:
+    def do_build(
+        self, topology: dict[str, Any], switch: str, flow_matrix: bool, flow_entries: int
+    ) -> Answer:
         """Build the network; answers with the descriptors that the environment works through."""
         make_importable()
         from dcgym.emulation.network import EmulatedNetwork
 
-        network = EmulatedNetwork(Topology.from_dict(topology), switch, flow_matrix)
+        network = EmulatedNetwork(Topology.from_dict(topology), switch, flow_matrix, flow_entries)
         namespaces = [f"/proc/{os.getpid()}/fd/{fd}" for fd in network.namespace_fds]
         names = [host.name for host in network.topology.hosts]
         addresses = [network.topology.ip(name) for name in names]
@@ -51,8 +53,9 @@ class Emulator:
         self._generator = Generator(hosts, names)
         self._network = network
         fabric = network.fabric
-        fds = [network.rtnl_fd, fabric.port_map_fd, fabric.flow_map_fd, self._generator.shm_fd]
-        fds.append(os.pidfd_open(self._generator.pid))
+        fds = [network.rtnl_fd, fabric.port_map_fd, fabric.flow_map_fd]
+        fds += [fabric.group_map_fd, fabric.control_map_fd]
+        fds += [self._generator.shm_fd, os.pidfd_open(self._generator.pid)]
         return {
             "port_ifindexes": network.port_ifindexes,
             "host_ifindexes": network.host_ifindexes,

@@ -11,22 +11,9 @@ from mininet.node import Switch
 
 from dcgym.emulation.commands import run
 from dcgym.emulation.nodes import LazyShell
-from dcgym.topologies import Topology
+from dcgym.topologies import NextHopGroup, Topology
 
-__all__ = ["EbpfSwitch", "OVSSwitch", "count_groups"]
-
-
-def _groups(topology: Topology, switch: str) -> dict[tuple[int, ...], list[str]]:
-    """Hosts by their set of equal-cost next-hop ports, in a stable order."""
-    groups: dict[tuple[int, ...], list[str]] = {}
-    for host in topology.hosts:
-        groups.setdefault(topology.next_hops(switch, host.name), []).append(host.name)
-    return groups
-
-
-def count_groups(topology: Topology) -> int:
-    """Number of next-hop groups over all switches."""
-    return sum(len(_groups(topology, switch.name)) for switch in topology.switches)
+__all__ = ["EbpfSwitch", "OVSSwitch"]
 
 
 def port_ids(topology: Topology) -> dict[str, int]:
@@ -40,15 +27,21 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
     Args:
         name: Node name.
         fabric: The emulator's `Fabric`, shared by its switches.
-        topology: The network, for routes.
-        first_group: Number of this switch's first next-hop group.
+        topology: The network.
+        groups: This switch's next-hop groups, by their number in the fabric.
     """
 
     def __init__(
-        self, name: str, *, fabric: Any, topology: Topology, first_group: int, **params: Any
+        self,
+        name: str,
+        *,
+        fabric: Any,
+        topology: Topology,
+        groups: dict[int, NextHopGroup],
+        **params: Any,
     ) -> None:
         super().__init__(name, **params)
-        self._fabric, self._topology, self._first_group = fabric, topology, first_group
+        self._fabric, self._topology, self._groups = fabric, topology, groups
 
     def start(self, controllers: object) -> None:
         """Install the routes, then let packets in."""
@@ -60,12 +53,11 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
             self._fabric.add_port(number, index, ids[port.name], queue_bytes=port.queue_bytes)
         # A salt of its own per switch: equal hashes in a row would leave paths unused.
         salt = zlib.crc32(self.name.encode())
-        for offset, (numbers, hosts) in enumerate(_groups(self._topology, self.name).items()):
-            members = [ifindex[number] for number in numbers]
-            group = self._first_group + offset
-            self._fabric.set_group(group, salt, members, [1.0] * len(members))
-            for host in hosts:
-                self._fabric.set_route(index, self._topology.node(host).index + 1, group)
+        for number, group in self._groups.items():
+            members = [ifindex[port.number] for port in group.ports]
+            self._fabric.set_group(number, salt, members, [1.0] * len(members))
+            for host in group.hosts:
+                self._fabric.set_route(index, self._topology.node(host).index + 1, number)
         for number in ifindex.values():
             self._fabric.attach(number)
 
@@ -83,28 +75,33 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
     """
 
     def __init__(
-        self, name: str, *, fabric: Any, topology: Topology, first_group: int, **params: Any
+        self,
+        name: str,
+        *,
+        fabric: Any,
+        topology: Topology,
+        groups: dict[int, NextHopGroup],
+        **params: Any,
     ) -> None:
         # One at a time: Mininet's batch would create the bridges only after every start().
         params |= {"datapath": "user", "failMode": "secure", "protocols": "OpenFlow13"}
         params["batch"] = False
         params["dpid"] = f"{topology.node(name).index + 1:016x}"
         super().__init__(name, **params)
-        self._fabric, self._topology, self._first_group = fabric, topology, first_group
+        self._fabric, self._topology, self._groups = fabric, topology, groups
 
     def start(self, controllers: object) -> None:
         """Create the bridge, install groups and flows, watch the ports."""
         super().start([])
-        groups = _groups(self._topology, self.name)
         flows = []
-        for offset, (numbers, hosts) in enumerate(groups.items()):
-            action = f"output:{numbers[0]}"
-            if len(numbers) > 1:
-                buckets = ",".join(f"bucket=actions=output:{number}" for number in numbers)
-                spec = f"group_id={offset + 1},type=select,{buckets}"
+        for number, group in self._groups.items():
+            action = f"output:{group.ports[0].number}"
+            if group.has_choice:
+                buckets = ",".join(f"bucket=actions=output:{port.number}" for port in group.ports)
+                spec = f"group_id={number + 1},type=select,{buckets}"
                 run("ovs-ofctl", "-O", "OpenFlow13", "add-group", self.name, spec)
-                action = f"group:{offset + 1}"
-            flows += [self._flow(host, action) for host in hosts]
+                action = f"group:{number + 1}"
+            flows += [self._flow(host, action) for host in group.hosts]
         rules = "\n".join(flows) + "\n"
         run("ovs-ofctl", "-O", "OpenFlow13", "add-flows", self.name, "-", input=rules)
         ids = port_ids(self._topology)

@@ -4,7 +4,8 @@ This is no simulator, and no result of it says anything about a real network: pa
 exist, queues do not delay delivery, acknowledgements are free, and TCP is an additive-increase,
 multiplicative-decrease rate whatever congestion control is asked for (marking, where on, halves
 instead of waiting for loss). It obeys the `Backend` protocol, is cheap, and reacts in the right
-direction, which is what tests of environments, rewards and policies need.
+direction, which is what tests of environments, rewards and policies need. Flows split over
+equal-cost paths in proportion to the weights, at once and whether they are old or new.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from dcgym.backend import Snapshot
 from dcgym.errors import BackendError
 from dcgym.monitors import HOST, PORT
-from dcgym.topologies import Topology, make_topology
+from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
 
 __all__ = ["FakeBackend"]
@@ -59,6 +60,8 @@ class FakeBackend:
             [port.rate_bps for port in self.topology.host_ports], np.float64
         )
         self._caps_bps = self._host_rates_bps.copy()
+        self._groups = [group for group in next_hop_groups(self.topology) if group.has_choice]
+        self._splits: dict[tuple[str, str], FloatArray] = {}
 
     def start(self) -> None:
         """Begin to run."""
@@ -76,6 +79,7 @@ class FakeBackend:
         self._require_running()
         self.congestion_control = dict(congestion_control)
         self._has_marking = marking
+        self._splits = {}
         self._begin_ns = self._now_ns
         self._read_flows(plan, seed)
         n_ports, n_hosts = len(self._rates_bps), len(self._host_rates_bps)
@@ -91,6 +95,16 @@ class FakeBackend:
         """Limit each host from now on."""
         self._require_running()
         self._caps_bps = rates_bps.astype(np.float64)
+        return self._now_ns
+
+    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
+        """Split every flow by these weights from now on."""
+        self._require_running()
+        ends = np.cumsum([len(group.ports) for group in self._groups])
+        for group, own in zip(self._groups, np.split(weights, ends[:-1]), strict=True):
+            split = own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own))
+            self._splits.update({(group.switch, host): split for host in group.hosts})
+        self._read_paths()
         return self._now_ns
 
     def wait_until(self, deadline_ns: int) -> int:
@@ -159,13 +173,15 @@ class FakeBackend:
         interface_bps = self._host_rates_bps[self._sources]
         start_share = 0.1 + 0.05 * np.random.default_rng(seed).random(len(flows))
         self._tcp_bps = start_share * interface_bps
-        self._paths = np.array(
-            [self._path(flow.src, flow.dst) for flow in flows], np.float64
-        ).reshape(len(flows), len(self._rates_bps))
-        self._goodput_bps = np.zeros(len(flows))
+        self._ends = [(flow.src, flow.dst) for flow in flows]
+        self._read_paths()
+
+    def _read_paths(self) -> None:
+        paths = [self._path(source, sink) for source, sink in self._ends]
+        self._paths = np.array(paths, np.float64).reshape(len(paths), len(self._rates_bps))
 
     def _path(self, source: str, sink: str) -> FloatArray:
-        """Return the fraction of a flow that each switch port carries (even over equal costs)."""
+        """Return the fraction of a flow that each switch port carries."""
         columns = {(p.node, p.number): i for i, p in enumerate(self.topology.switch_ports)}
         fractions = np.zeros(len(columns))
         frontier = {self.topology.ports(source)[0].peer: 1.0}
@@ -173,11 +189,13 @@ class FakeBackend:
             node, amount = frontier.popitem()
             hops = self.topology.next_hops(node, sink)
             by_number = {port.number: port for port in self.topology.ports(node)}
-            for number in hops:
-                fractions[columns[node, number]] += amount / len(hops)
+            even = np.full(len(hops), 1 / len(hops))
+            split = self._splits.get((node, sink), even) * amount
+            for number, part in zip(hops, split, strict=True):
+                fractions[columns[node, number]] += part
                 peer = by_number[number].peer
                 if peer != sink:
-                    frontier[peer] = frontier.get(peer, 0.0) + amount / len(hops)
+                    frontier[peer] = frontier.get(peer, 0.0) + part
         return fractions
 
     def _is_done(self) -> npt.NDArray[np.bool_]:
