@@ -1,0 +1,206 @@
+"""Completion times and slowdowns of an episode, with the flows that it cut short."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.traffic.ideal import ideal_completion_ns
+from dcgym.traffic.plan import Plan
+from dcgym.traffic.records import NONE, Records
+from dcgym.traffic.survival import Survival
+
+if TYPE_CHECKING:
+    from dcgym.topologies import Topology
+
+__all__ = ["BUCKETS", "Runs", "find_origin_ns", "flow_metrics", "gather_runs", "size_table"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+
+FINISHED, CUT = 1, 2
+"""Outcomes of the generator's records; every other one is a failure."""
+
+BUCKETS = (
+    ("up to 10 KB", 10_000),
+    ("10 KB to 100 KB", 100_000),
+    ("100 KB to 1 MB", 1_000_000),
+    ("over 1 MB", math.inf),
+)
+"""Size classes: name and largest size in bytes."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Every run of a flow with a size that was due in an episode; one entry a run.
+
+    Attributes:
+        size_bytes: Size.
+        elapsed_ns: From the planned start to the end, or to when the run was last seen.
+        ideal_ns: Completion time on an empty network.
+        is_finished: Whether all bytes arrived; where not, ``elapsed_ns`` is a lower bound.
+        is_failed: Whether the run ended with an error.
+    """
+
+    size_bytes: IntArray
+    elapsed_ns: FloatArray
+    ideal_ns: FloatArray
+    is_finished: BoolArray
+    is_failed: BoolArray
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self.size_bytes)
+
+    def select(self, chosen: BoolArray) -> Runs:
+        """Return some of the runs."""
+        return Runs(
+            self.size_bytes[chosen],
+            self.elapsed_ns[chosen],
+            self.ideal_ns[chosen],
+            self.is_finished[chosen],
+            self.is_failed[chosen],
+        )
+
+
+def gather_runs(
+    plan: Plan,
+    flow_records: Records,
+    topology: Topology,
+    end_ns: int,
+    origin_ns: int,
+    warmup_ns: int = 0,
+) -> Runs:
+    """Join a plan with the records of its flows, so that no run is lost.
+
+    A run that has no record, because it still ran or had not even begun when the episode ended,
+    counts as unfinished from its planned start on. So does one that its planned duration ended
+    before its last byte. A flow whose predecessor (``after``) has not ended was never due.
+
+    Args:
+        plan: What was to be sent.
+        flow_records: What was sent: records with ``id``, ``outcome``, ``planned_start_ns``,
+            ``end_ns`` and ``bytes`` (`dcgym.traffic.view.RECORD_DTYPE`).
+        topology: The network.
+        end_ns: End of the episode, on the clock of the records.
+        origin_ns: Beginning of the plan, on the same clock.
+        warmup_ns: Runs planned to start earlier than this after the origin are left out.
+
+    Returns:
+        The runs: recorded ones in the order of the records, then those without a record.
+    """
+    planned = plan.to_records([host.name for host in topology.hosts])
+    ideal_ns = ideal_completion_ns(planned, topology)
+    is_sized = planned["size_bytes"] != NONE
+    ended = flow_records[is_sized[_ids(flow_records)]]
+    ids = _ids(ended)
+    sizes = planned["size_bytes"][ids]
+    is_delivered = (ended["bytes"].astype(np.int64) >= sizes) | (planned["transport"][ids] == 1)
+    is_finished = (ended["outcome"] == FINISHED) & is_delivered
+    starts_ns = ended["planned_start_ns"].astype(np.int64)
+    open_ids, open_starts_ns = _open_runs(planned, flow_records, origin_ns)
+    is_due = is_sized[open_ids] & (open_starts_ns < end_ns)
+    open_ids, open_starts_ns = open_ids[is_due], open_starts_ns[is_due]
+    none = np.zeros(len(open_ids), bool)
+    runs = Runs(
+        np.concatenate([sizes, planned["size_bytes"][open_ids]]),
+        np.concatenate(
+            [ended["end_ns"].astype(np.int64) - starts_ns, end_ns - open_starts_ns]
+        ).astype(np.float64),
+        np.concatenate([ideal_ns[ids], ideal_ns[open_ids]]),
+        np.concatenate([is_finished, none]),
+        np.concatenate([(ended["outcome"] != FINISHED) & (ended["outcome"] != CUT), none]),
+    )
+    begun_ns = np.concatenate([starts_ns, open_starts_ns])
+    return runs.select(begun_ns >= origin_ns + warmup_ns)
+
+
+def flow_metrics(runs: Runs) -> dict[str, float]:
+    """Reduce runs to the metrics of an episode.
+
+    Means and percentiles are those of the Kaplan-Meier estimate (`survival`), in which an
+    unfinished run counts as longer than it has lasted so far. Without unfinished runs they are
+    the plain ones. A percentile that too few runs have reached is NaN.
+
+    Returns:
+        ``flows``, ``flows_finished``, ``flows_censored`` (unfinished without an error),
+        ``flows_failed``; ``fct_us_mean, _p50, _p90, _p95, _p99``; ``slowdown_mean, _p50, _p95,
+        _p99``: completion time over that on an empty network. Empty without runs.
+    """
+    if not len(runs):
+        return {}
+    fct = Survival(runs.elapsed_ns / 1e3, runs.is_finished)
+    slowdown = Survival(runs.elapsed_ns / runs.ideal_ns, runs.is_finished)
+    counts = {
+        "flows": len(runs),
+        "flows_finished": int(runs.is_finished.sum()),
+        "flows_censored": int((~runs.is_finished & ~runs.is_failed).sum()),
+        "flows_failed": int(runs.is_failed.sum()),
+    }
+    return {
+        **{name: float(count) for name, count in counts.items()},
+        "fct_us_mean": fct.mean(),
+        **{f"fct_us_p{p}": fct.quantile(p / 100) for p in (50, 90, 95, 99)},
+        "slowdown_mean": slowdown.mean(),
+        **{f"slowdown_p{p}": slowdown.quantile(p / 100) for p in (50, 95, 99)},
+    }
+
+
+def size_table(runs: Runs) -> list[dict[str, Any]]:
+    """Return the metrics of each size class that has a run, with its name under ``sizes``."""
+    table = []
+    least = 0.0
+    for name, most in BUCKETS:
+        chosen = runs.select((runs.size_bytes > least) & (runs.size_bytes <= most))
+        if len(chosen):
+            table.append({"sizes": name, **flow_metrics(chosen)})
+        least = most
+    return table
+
+
+def find_origin_ns(plan: Plan, flow_records: Records, default_ns: int) -> int:
+    """Return when the plan began, on the clock of its records.
+
+    Args:
+        plan: The plan.
+        flow_records: Records of its flows.
+        default_ns: What to return where no record tells, since no flow has ended.
+    """
+    ids = _ids(flow_records)
+    told = (flow_records["repetition"] == 0) & (plan.records["after"][ids] == NONE)
+    if not told.any():
+        return default_ns
+    row = int(np.flatnonzero(told)[0])
+    start_ns = int(plan.records["start_ns"][ids[row]])
+    return int(flow_records["planned_start_ns"][row]) - start_ns
+
+
+def _ids(flow_records: Records) -> IntArray:
+    return flow_records["id"].astype(np.int64)
+
+
+def _open_runs(
+    planned: Records, flow_records: Records, origin_ns: int
+) -> tuple[IntArray, IntArray]:
+    """Return the flows that have a run without a record, and when it was to start."""
+    count = len(planned)
+    ids = _ids(flow_records)
+    n_ended = np.bincount(ids, minlength=count)
+    last_end_ns = np.zeros(count, np.int64)
+    np.maximum.at(last_end_ns, ids, flow_records["end_ns"].astype(np.int64))
+    is_cut = np.zeros(count, bool)
+    is_cut[ids[flow_records["outcome"] == CUT]] = True
+    repetitions = planned["repetitions"]
+    is_over = (repetitions != 0) & (n_ended >= repetitions)
+    after = planned["after"]
+    waits = after != NONE
+    base_ns = np.where(waits, last_end_ns[after], origin_ns) + planned["start_ns"]
+    starts_ns = np.where(n_ended > 0, last_end_ns + planned["gap_ns"], base_ns)
+    may_run = ~waits | (is_over & ~is_cut)[after]
+    rows = np.flatnonzero(~is_over & ~is_cut & may_run)
+    return rows, starts_ns[rows]
