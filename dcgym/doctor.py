@@ -190,7 +190,7 @@ def _bpf() -> list[Check]:
             "struct_ops for TCP",
             struct_ops,
             False,
-            "no DCTCP where the kernel has no tcp_dctcp module",
+            "no DCTCP or New Vegas where the kernel has no module of them",
             "a kernel with CONFIG_BPF_JIT and BTF",
         ),
     ]
@@ -245,6 +245,7 @@ def _congestion_control() -> list[Check]:
         "reno": "no policy 'reno'",
         "bbr": "no policy 'bbr'",
         "dctcp": "nothing: DCTCP comes as BPF struct_ops",
+        "nv": "nothing: New Vegas comes as BPF struct_ops",
     }
     checks = []
     for name, cost in costs.items():
@@ -312,14 +313,17 @@ def _mininet() -> Check:
 def _native_parts() -> list[Check]:
     missing = native.missing_parts()
     names = ("_native", *native.BPF_OBJECTS, "dcgym-generator")
-    costs = {"dctcp": "no policy 'dctcp' where the kernel has no module"}
+    costs = {
+        "dctcp": "no policy 'dctcp' where the kernel has no module",
+        "new_vegas": "no policy 'new-vegas' where the kernel has no module",
+    }
     return [
         Check(
             "native parts",
             name,
             name not in missing,
             "not built" if name in missing else "built",
-            name != "dctcp",
+            name not in costs,
             costs.get(name, "no emulation"),
             native.HINT,
         )

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcgym.errors import ConfigError, FeatureNotSupported, suggest
+from dcgym.config import check_in
+from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
 
-__all__ = ["BPF_ALGORITHMS", "NAMES", "CongestionControls"]
+__all__ = ["ALGORITHMS", "NAMES", "CongestionControls"]
 
-BPF_ALGORITHMS = ("dctcp",)
-NAMES = ("cubic", "reno", "bbr", "dctcp")
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A congestion control of the suite.
+
+    Attributes:
+        kernel_name: What the kernel calls its own module of it.
+        bpf_object: Our program for kernels without the module, if there is one.
+    """
+
+    kernel_name: str
+    bpf_object: str | None = None
+
+
+ALGORITHMS = {
+    "cubic": Algorithm("cubic"),
+    "reno": Algorithm("reno"),
+    "bbr": Algorithm("bbr"),
+    "dctcp": Algorithm("dctcp", "dctcp"),
+    "new-vegas": Algorithm("nv", "new_vegas"),
+}
+NAMES = tuple(ALGORITHMS)
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -33,16 +55,16 @@ class CongestionControls:
             ConfigError: Unknown algorithm.
             FeatureNotSupported: The kernel has neither the module nor what the program needs.
         """
-        if name not in NAMES:
-            raise ConfigError("congestion_control", name, NAMES, suggest(name, NAMES))
-        if name in _AVAILABLE.read_text().split():
-            return name
-        if name not in BPF_ALGORITHMS:
-            raise FeatureNotSupported(f"TCP {name}", f"a kernel with the module tcp_{name}")
-        own_name = f"{name}_{self._run_id}"
+        algorithm = ALGORITHMS[check_in("congestion_control", name, NAMES)]
+        if algorithm.kernel_name in _AVAILABLE.read_text().split():
+            return algorithm.kernel_name
+        if algorithm.bpf_object is None:
+            module = f"a kernel with the module tcp_{algorithm.kernel_name}"
+            raise FeatureNotSupported(f"TCP {name}", module)
+        own_name = f"{algorithm.kernel_name}_{self._run_id}"
         if name not in self._loaded:
             load = require().load_congestion_control
-            self._loaded[name] = load(str(bpf_object(name)), own_name)
+            self._loaded[name] = load(str(bpf_object(algorithm.bpf_object)), own_name)
         return own_name
 
     def implementations(self, names: dict[str, str]) -> dict[str, str]:

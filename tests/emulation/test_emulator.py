@@ -88,6 +88,20 @@ def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(m
     assert queues["dctcp"] == pytest.approx(30_000, rel=0.5)
 
 
+def test_new_vegas_fills_the_bottleneck_with_a_short_queue(make: Any) -> None:
+    backend = make("dumbbell")
+    reset(backend, make_plan("pairs", backend.topology, 0), "new-vegas")
+    assert set(backend.congestion_control) == {"new-vegas"}
+    run_for(backend, 3.0)
+    seen = [run_for(backend, 0.05) for _ in range(30)]
+    received = seen[-1].hosts["rx_bytes"].sum() - seen[0].hosts["rx_bytes"].sum()
+    assert int(received) * 8e9 / (seen[-1].time_ns - seen[0].time_ns) > 0.9 * 10e6
+    # Ten packets a flow, and as many again where one took the other's for its path.
+    queue_bytes = np.mean([s.ports["backlog_bytes"][CORE_PORT] for s in seen])
+    assert 10 * 1514 < queue_bytes < 5 * 10 * 1514
+    assert not seen[-1].ports["drops"].any()
+
+
 def test_a_burst_shorter_than_the_interval_shows_in_the_peak(make: Any) -> None:
     backend = make("dumbbell")
     burst = tuple(

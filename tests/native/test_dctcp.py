@@ -27,6 +27,7 @@ G_SHIFT = 4
 
 def request(**changes: Any) -> dict[str, Any]:
     return {
+        "algorithm": "dctcp",
         "rate": "",
         "queue_bytes": 400_000,
         "marking": {},
@@ -53,7 +54,7 @@ def marked(request: pytest.FixtureRequest, run_scenario: Scenario) -> Iterator[A
     spec = globals()["request"](
         marking={"mark_min_bytes": 0, "mark_max_bytes": 0, "mark_probability": probability}
     )
-    yield fraction, run_scenario("dctcp", spec)
+    yield fraction, run_scenario("transport", spec)
 
 
 def test_alpha_follows_the_formula_in_every_window(marked: Any) -> None:
@@ -103,12 +104,12 @@ def test_one_reduction_a_window_by_half_of_alpha(marked: Any) -> None:
 def test_all_marked_means_alpha_one(run_scenario: Scenario) -> None:
     one = require().PROBABILITY_ONE
     marking = {"mark_min_bytes": 0, "mark_max_bytes": 0, "mark_probability": one}
-    windows = run_scenario("dctcp", request(marking=marking))["trace"]["windows"]
+    windows = run_scenario("transport", request(marking=marking))["trace"]["windows"]
     assert windows[-1][2] / ONE == pytest.approx(1.0, abs=0.001)
 
 
 def test_without_marks_alpha_decays_by_one_sixteenth(run_scenario: Scenario) -> None:
-    trace = run_scenario("dctcp", request())["trace"]
+    trace = run_scenario("transport", request())["trace"]
     assert trace["n_windows"] > 100
     assert trace["windows"][-1][2] / ONE < 0.001
 
@@ -121,16 +122,16 @@ def test_a_threshold_holds_the_queue_and_fills_the_link(run_scenario: Scenario) 
         "mark_probability": one,
     }
     changes = {"rate": "10mbit", "warm_up_s": 2.0, "duration_s": 3.0}
-    result = run_scenario("dctcp", request(marking=marking, **changes))
+    result = run_scenario("transport", request(marking=marking, **changes))
     # Headers take 66 of 1514 bytes: 9.56 Mbit/s is all that TCP can have.
     assert result["goodput_bps"] > 0.9e7
     assert threshold_bytes < result["peak_bytes"] < 2 * threshold_bytes
 
 
 def test_a_peer_without_ecn_gets_reno(run_scenario: Scenario) -> None:
-    result = run_scenario("dctcp", request(receiver_ecn=0, duration_s=0.2))
+    result = run_scenario("transport", request(receiver_ecn=0, duration_s=0.2))
     assert result["algorithm"] == "reno"
-    assert run_scenario("dctcp", request(duration_s=0.2))["algorithm"].startswith("dctcp_")
+    assert run_scenario("transport", request(duration_s=0.2))["algorithm"].startswith("dctcp_")
 
 
 def test_several_coexist_and_each_leaves_on_close() -> None:

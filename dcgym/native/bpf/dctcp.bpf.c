@@ -1,84 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Data Center TCP after RFC 8257, for kernels without the tcp_dctcp module. */
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#include "tcp_ca.h"
 
 #include "dctcp.h"
 
 #define GAIN_SHIFT 4 /* g = 1/16, RFC 8257, section 4.2 */
-#define INFINITE_SSTHRESH 0x7fffffffu
-#define USEC_PER_SEC 1000000u
-#define MIN_CWND 2u
-
-#define SOL_TCP 6
-#define TCP_CONGESTION 13
-#define TCP_CONG_NEEDS_ECN 0x2
-#define TCP_ECN_OK 1
-#define TCP_ECN_DEMAND_CWR 4
-#define ICSK_ACK_TIMER 2
-#define ICSK_ACK_NOW 16
-
-#define CORE __attribute__((preserve_access_index))
-
-enum tcp_ca_event {
-	CA_EVENT_LOSS = 3,
-	CA_EVENT_ECN_NO_CE = 4,
-	CA_EVENT_ECN_IS_CE = 5,
-};
-
-enum tcp_ca_state {
-	TCP_CA_Recovery = 3,
-	TCP_CA_Loss = 4,
-};
-
-/* Only the members used here: CO-RE relocates them, so no vmlinux.h is needed. */
-struct sock {
-	__u32 sk_mark;
-	unsigned long sk_pacing_rate;
-} CORE;
-
-struct inet_connection_sock {
-	__u8 icsk_ca_state : 5;
-	struct {
-		__u8 pending;
-	} icsk_ack;
-	__u64 icsk_ca_priv[13];
-} CORE;
-
-struct tcp_sock {
-	__u32 rcv_wup;
-	__u32 rcv_nxt;
-	__u32 snd_nxt;
-	__u32 snd_una;
-	__u32 snd_cwnd;
-	__u32 snd_ssthresh;
-	__u32 delivered;
-	__u32 delivered_ce;
-	__u32 max_packets_out;
-	__u32 srtt_us; /* eight times the smoothed RTT */
-	__u32 mss_cache;
-	__u8 is_cwnd_limited : 1;
-	__u8 ecn_flags;
-} CORE;
-
-struct rate_sample {
-	__u32 acked_sacked;
-} CORE;
-
-struct tcp_congestion_ops {
-	__u32 (*ssthresh)(struct sock *sk);
-	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
-	void (*set_state)(struct sock *sk, __u8 new_state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
-	void (*in_ack_event)(struct sock *sk, __u32 flags);
-	__u32 (*undo_cwnd)(struct sock *sk);
-	char name[DCGYM_CC_NAME_BYTES];
-	__u32 flags;
-	void (*init)(struct sock *sk);
-};
 
 /* Lives in icsk_ca_priv. */
 struct dctcp {
@@ -108,24 +34,9 @@ struct {
 	__type(value, struct dcgym_dctcp_trace);
 } traces SEC(".maps");
 
-static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
-{
-	return (struct tcp_sock *)sk;
-}
-
-static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
-{
-	return (struct inet_connection_sock *)sk;
-}
-
 static __always_inline struct dctcp *state_of(struct sock *sk)
 {
 	return (struct dctcp *)inet_csk(sk)->icsk_ca_priv;
-}
-
-static __always_inline bool before(__u32 left, __u32 right)
-{
-	return (__s32)(left - right) < 0;
 }
 
 static __always_inline struct dcgym_dctcp_trace *trace_of(struct sock *sk)
@@ -237,8 +148,7 @@ static __always_inline void react_to_loss(struct sock *sk)
 SEC("struct_ops/dctcp_set_state")
 void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state)
 {
-	if (new_state == TCP_CA_Recovery &&
-	    new_state != BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state))
+	if (new_state == TCP_CA_Recovery && new_state != ca_state_of(sk))
 		react_to_loss(sk);
 }
 
@@ -310,29 +220,15 @@ static __always_inline __u32 reduce(struct sock *sk, struct dctcp *ca, __u32 cwn
 /* RFC 5681: slow start below ssthresh, then one packet a window; nothing while the sender is idle. */
 static __always_inline __u32 grow(const struct tcp_sock *tp, struct dctcp *ca, __u32 cwnd, __u32 acked)
 {
-	if (cwnd < ca->ssthresh) {
-		if (cwnd >= 2 * tp->max_packets_out)
-			return cwnd;
-		return cwnd + acked < ca->ssthresh ? cwnd + acked : ca->ssthresh;
-	}
-	if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+	if (!is_cwnd_limited(tp, cwnd, ca->ssthresh))
 		return cwnd;
+	if (cwnd < ca->ssthresh)
+		return min_u32(cwnd + acked, ca->ssthresh);
 	ca->cwnd_count += acked;
 	if (ca->cwnd_count < cwnd)
 		return cwnd;
 	ca->cwnd_count -= cwnd;
 	return cwnd + 1;
-}
-
-/* As tcp_update_pacing_rate: twice the window per RTT in slow start, else 1.2 times. */
-static __always_inline void set_pacing_rate(struct sock *sk, const struct dctcp *ca, __u32 cwnd)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	__u64 rate = (__u64)tp->mss_cache * cwnd * 8 * USEC_PER_SEC / 100;
-
-	rate *= cwnd < ca->ssthresh / 2 ? 200 : 120;
-	if (tp->srtt_us)
-		sk->sk_pacing_rate = rate / tp->srtt_us;
 }
 
 /*
@@ -346,7 +242,7 @@ void BPF_PROG(dctcp_cong_control, struct sock *sk, __u32 ack, int flag, const st
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct dctcp *ca = state_of(sk);
 	__u32 cwnd = tp->snd_cwnd, most = ca->cwnd > ca->loss_cwnd ? ca->cwnd : ca->loss_cwnd;
-	__u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+	__u8 state = ca_state_of(sk);
 	bool marked = tp->delivered_ce != ca->seen_ce;
 
 	ca->seen_ce = tp->delivered_ce;
@@ -361,7 +257,7 @@ void BPF_PROG(dctcp_cong_control, struct sock *sk, __u32 ack, int flag, const st
 		cwnd = marked ? reduce(sk, ca, cwnd) : grow(tp, ca, cwnd, rs->acked_sacked);
 	tp->snd_cwnd = cwnd;
 	ca->cwnd = cwnd;
-	set_pacing_rate(sk, ca, cwnd);
+	set_pacing_rate(sk, cwnd, ca->ssthresh);
 }
 
 SEC("struct_ops/dctcp_undo_cwnd")

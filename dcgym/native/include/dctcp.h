@@ -3,11 +3,7 @@
 #ifndef DCGYM_DCTCP_H
 #define DCGYM_DCTCP_H
 
-#include <linux/types.h>
-
-/* The loader writes the algorithm's name over these bytes, so that emulators can coexist. */
-#define DCGYM_CC_NAME_BYTES 16
-#define DCGYM_CC_PLACEHOLDER "dcgym_cc_name"
+#include "congestion.h"
 
 /* alpha and M are fixed point with this many fractional bits. */
 #define DCGYM_ALPHA_BITS 20

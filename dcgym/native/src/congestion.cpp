@@ -7,8 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
+
+#include "dctcp.h"
+#include "new_vegas.h"
 
 namespace py = pybind11;
 
@@ -18,6 +23,8 @@ namespace {
 // Linux 6.4; absent from the headers of Debian 12.
 constexpr uint32_t map_flag_link = 1U << 13;
 constexpr auto attach_struct_ops = static_cast<bpf_attach_type>(44);
+// A trace is told by its size.
+static_assert(sizeof(dcgym_dctcp_trace) != sizeof(dcgym_nv_trace));
 
 void check_name(const std::string &name) {
 	const auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
@@ -38,7 +45,12 @@ void patch_name(std::string &bytes, const std::string &name, const std::string &
 }
 
 bpf_map *struct_ops_map(bpf_object *object) {
-	return bpf_object__find_map_by_name(object, "dctcp_ops");
+	bpf_map *map = nullptr;
+	bpf_object__for_each_map(map, object) {
+		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
+			return map;
+	}
+	throw_backend_error("the BPF object holds no congestion control", EINVAL);
 }
 
 void set_tracing(bpf_object *object, bool tracing) {
@@ -73,16 +85,16 @@ CongestionControl::CongestionControl(const std::string &object_path, const std::
 			     "cannot register congestion control " + name));
 }
 
-std::optional<dcgym_dctcp_trace> CongestionControl::trace(int socket_fd) const {
+std::optional<std::string> CongestionControl::trace(int socket_fd) const {
 	if (!object_)
 		throw_backend_error("the congestion control is closed", EBADF);
-	const int map = bpf_object__find_map_fd_by_name(object_.get(), "traces");
-	dcgym_dctcp_trace trace{};
-	const int result = bpf_map_lookup_elem(map, &socket_fd, &trace);
+	const bpf_map *map = bpf_object__find_map_by_name(object_.get(), "traces");
+	std::string bytes(bpf_map__value_size(map), '\0');
+	const int result = bpf_map_lookup_elem(bpf_map__fd(map), &socket_fd, bytes.data());
 	if (result == -ENOENT)
 		return std::nullopt;
 	check(result, "cannot read the trace of a socket");
-	return trace;
+	return bytes;
 }
 
 void CongestionControl::close() {
@@ -119,16 +131,57 @@ py::list reductions_of(const dcgym_dctcp_trace &trace) {
 	return result;
 }
 
-py::object trace_of(const CongestionControl &control, int socket_fd) {
-	const auto trace = control.trace(socket_fd);
-	if (!trace)
-		return py::none();
+py::dict describe(const dcgym_dctcp_trace &trace) {
 	py::dict result;
-	result["n_windows"] = trace->n_windows;
-	result["n_reductions"] = trace->n_reductions;
-	result["windows"] = windows_of(*trace);
-	result["reductions"] = reductions_of(*trace);
+	result["n_windows"] = trace.n_windows;
+	result["n_reductions"] = trace.n_reductions;
+	result["windows"] = windows_of(trace);
+	result["reductions"] = reductions_of(trace);
 	return result;
+}
+
+py::dict describe(const dcgym_nv_decision &decision) {
+	constexpr std::array<const char *, 3> kinds = {"increase", "decrease", "loss"};
+	py::dict result;
+	result["kind"] = kinds.at(decision.kind);
+	result["time_ns"] = decision.time_ns;
+	result["rate_bytes_per_s"] = decision.rate_bytes_per_s;
+	result["min_rtt_us"] = decision.min_rtt_us;
+	result["mss_bytes"] = decision.mss_bytes;
+	result["samples"] = decision.samples;
+	result["cwnd"] = decision.cwnd_packets;
+	result["wanted"] = decision.wanted_packets;
+	result["new_cwnd"] = decision.new_cwnd_packets;
+	result["ssthresh"] = decision.ssthresh_packets;
+	result["least_cwnd"] = decision.least_cwnd_packets;
+	result["delivered"] = decision.delivered_packets;
+	return result;
+}
+
+py::dict describe(const dcgym_nv_trace &trace) {
+	py::list decisions;
+	const uint64_t kept = std::min<uint64_t>(trace.n_decisions, DCGYM_NV_TRACE_DECISIONS);
+	for (uint64_t i = trace.n_decisions - kept; i < trace.n_decisions; i++)
+		decisions.append(describe(trace.decisions[i % DCGYM_NV_TRACE_DECISIONS]));
+	py::dict result;
+	result["n_decisions"] = trace.n_decisions;
+	result["decisions"] = decisions;
+	return result;
+}
+
+template <typename Trace> py::dict decode(const std::string &bytes) {
+	Trace trace{};
+	std::memcpy(&trace, bytes.data(), sizeof(trace));
+	return describe(trace);
+}
+
+py::object trace_of(const CongestionControl &control, int socket_fd) {
+	const auto bytes = control.trace(socket_fd);
+	if (!bytes)
+		return py::none();
+	if (bytes->size() == sizeof(dcgym_dctcp_trace))
+		return decode<dcgym_dctcp_trace>(*bytes);
+	return decode<dcgym_nv_trace>(*bytes);
 }
 
 } // namespace
@@ -141,8 +194,8 @@ void bind_congestion(py::module_ &module) {
 		.def_property_readonly("link_fd", &CongestionControl::link_fd,
 				       "Descriptor whose copies keep the algorithm registered.")
 		.def("trace", &trace_of, py::arg("socket_fd"),
-		     "Windows (delivered, marked, alpha, cwnd) and reductions (window, alpha, cwnd, "
-		     "ssthresh) of a socket; None where it was not traced.")
+		     "What the algorithm recorded for a socket, as dctcp.h or new_vegas.h describe it; "
+		     "None where it was not traced.")
 		.def("close", &CongestionControl::close, "Unregister the algorithm; idempotent.")
 		.def("__enter__", [](const py::object &self) { return self; })
 		.def("__exit__", [](CongestionControl &self, const py::args &) { self.close(); });

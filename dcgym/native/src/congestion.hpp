@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loader of dctcp.bpf.o: a congestion control that lives as long as its holder.
+// Loader of the BPF congestion controls: an algorithm that lives as long as its holder.
 #pragma once
 
 #include "bpf_object.hpp"
-#include "dctcp.h"
+#include "congestion.h"
 
 #include <memory>
 #include <optional>
@@ -37,8 +37,8 @@ class CongestionControl {
 	const std::string &name() const { return name_; }
 	// The kernel's link; whoever holds a copy keeps the algorithm registered.
 	int link_fd() const { return link_fd_.get(); }
-	// What the algorithm recorded for a socket of this process, if it runs on it and was traced.
-	std::optional<dcgym_dctcp_trace> trace(int socket_fd) const;
+	// Bytes that the algorithm recorded for a socket of this process, if it runs on it traced.
+	std::optional<std::string> trace(int socket_fd) const;
 	void close();
 
       private:

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* What every BPF congestion control shares with its loader. */
+#ifndef DCGYM_CONGESTION_H
+#define DCGYM_CONGESTION_H
+
+#include <linux/types.h>
+
+/* The loader writes the algorithm's name over these bytes, so that emulators can coexist. */
+#define DCGYM_CC_NAME_BYTES 16
+#define DCGYM_CC_PLACEHOLDER "dcgym_cc_name"
+
+#endif

@@ -1,0 +1,118 @@
+"""New Vegas against its published description: the wanted window, growth, reduction, loss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.native
+
+Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
+Decision = dict[str, Any]
+
+PAD, PAD_BUFFER = 10, 2
+INITIAL_WINDOW = 10
+FRAME_BYTES = 1514
+
+
+def run(run_scenario: Scenario, **changes: Any) -> dict[str, Any]:
+    request = {
+        "algorithm": "new_vegas",
+        "rate": "",
+        "queue_bytes": 400_000,
+        "marking": {},
+        "receiver_ecn": 0,
+        "warm_up_s": 0.5,
+        "duration_s": 1.5,
+        "settle_s": 0.1,
+    }
+    return run_scenario("transport", request | changes)
+
+
+@pytest.fixture(scope="module", params=["10mbit", "100mbit", ""])
+def flow(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, Any]:
+    """A flow alone on a link of a rate, or (empty) of what the machine can do."""
+    seconds = {"warm_up_s": 2.0, "duration_s": 2.0} if request.param == "10mbit" else {}
+    return {"rate": request.param} | run(run_scenario, rate=request.param, **seconds)
+
+
+def of_kind(result: dict[str, Any], *kinds: str) -> list[Decision]:
+    found: list[Decision] = result["trace"]["decisions"]
+    assert result["trace"]["n_decisions"] == len(found)
+    return [decision for decision in found if decision["kind"] in kinds]
+
+
+def test_the_wanted_window_is_rate_times_least_rtt_and_the_pad(flow: dict[str, Any]) -> None:
+    decisions = of_kind(flow, "increase", "decrease")
+    assert len(decisions) >= 4
+    for entry in decisions:
+        path_bytes = entry["rate_bytes_per_s"] * entry["min_rtt_us"] // 1_000_000
+        assert entry["wanted"] == path_bytes // entry["mss_bytes"] + PAD
+
+
+def test_the_excess_is_cut_by_three_tenths(flow: dict[str, Any]) -> None:
+    decisions = of_kind(flow, "decrease")
+    assert decisions
+    for entry in decisions:
+        excess = entry["cwnd"] - entry["wanted"]
+        assert excess > 0
+        cut = max(2, excess * 38 // 128) if excess > 2 else excess
+        assert entry["new_cwnd"] == max(entry["cwnd"] - cut, entry["least_cwnd"])
+        # More than 4 where one ACK speaks for a whole RTT.
+        assert 4 <= entry["least_cwnd"] <= 81
+        assert entry["ssthresh"] == entry["wanted"]
+
+
+def test_a_reduction_needs_evidence(flow: dict[str, Any]) -> None:
+    first, *later = of_kind(flow, "decrease")
+    assert first["samples"] >= 30
+    assert all(entry["samples"] >= 60 for entry in later)
+
+
+def test_slow_start_adds_one_packet_for_each_acknowledged(flow: dict[str, Any]) -> None:
+    first = of_kind(flow, "increase", "decrease")[0]
+    # The SYN was delivered too; what the present ACK acknowledges is not added yet.
+    newly_acked = INITIAL_WINDOW + first["delivered"] - 1 - first["cwnd"]
+    if flow["rate"]:
+        assert 0 < newly_acked <= 4
+    else:
+        # Unlimited, the sender does not fill its window all the time, and then it stands still.
+        assert newly_acked > 0
+
+
+def test_a_shaped_link_is_filled_with_the_pad_as_its_queue(flow: dict[str, Any]) -> None:
+    if not flow["rate"]:
+        pytest.skip("no queue without a shaper")
+    # 1448 of the 1514 bytes that the shaper charges are payload.
+    rate_bps = int(flow["rate"].removesuffix("mbit")) * 1e6
+    assert flow["goodput_bps"] > 0.85 * rate_bps * 1448 / 1514
+    # The pad, the packet or two that the path itself holds, and not the 400 KB there would be.
+    assert (PAD - PAD_BUFFER) * FRAME_BYTES / 2 < flow["peak_bytes"] < (PAD + 4) * FRAME_BYTES
+
+
+def test_a_loss_leaves_eight_tenths_and_growth_waits(run_scenario: Scenario) -> None:
+    # A queue of 6 packets cannot hold the pad of 10: losses are certain.
+    result = run(run_scenario, rate="10mbit", queue_bytes=9_000)
+    losses = of_kind(result, "loss")
+    assert len(losses) >= 4
+    for entry in losses:
+        assert entry["ssthresh"] == max(2, entry["cwnd"] * 819 // 1024)
+    grown = of_kind(result, "increase")
+    assert grown
+    for entry in grown:
+        assert entry["cwnd"] + PAD_BUFFER <= entry["wanted"]
+        assert entry["samples"] >= 20
+        assert entry["new_cwnd"] == max(entry["cwnd"], entry["least_cwnd"])
+
+
+def test_growth_after_a_loss_is_one_packet_a_window(run_scenario: Scenario) -> None:
+    result = run(run_scenario, rate="10mbit", queue_bytes=9_000)
+    pairs = itertools.pairwise(result["trace"]["decisions"])
+    grown = [(a, b) for a, b in pairs if a["kind"] == "increase" and b["kind"] != "decrease"]
+    assert grown
+    for decision, following in grown:
+        windows = (following["delivered"] - decision["delivered"]) / decision["new_cwnd"]
+        assert following["cwnd"] - decision["new_cwnd"] <= windows + 1
