@@ -9,7 +9,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from dcgym.config import check_in, check_int, check_keys, load_mapping
+from dcgym.config import check_in, check_int, check_keys
+from dcgym.presets import read_config
 from dcgym.registration import ENV_IDS, register_envs
 
 __all__ = ["make_env"]
@@ -23,14 +24,15 @@ def make_env(
     """Build an environment with Gymnasium's wrappers (order check, time limit).
 
     Args:
-        config: A mapping, or the path of a YAML file, of the environment's arguments. `env` names
-            the environment, `max_steps` its time limit in steps (None for none).
+        config: A mapping, a name of `dcgym.presets`, or the path of a YAML file, of the
+            environment's arguments. `env` names the environment, `max_steps` its time limit in
+            steps (None for none).
         overrides: Single arguments that win over the configuration.
 
     Raises:
         ConfigError: Unknown field or value that is not allowed.
     """
-    arguments = load_mapping(config) if config is not None else {}
+    arguments = read_config(config) if config is not None else {}
     arguments.update(overrides)
     env_id = check_in("env", arguments.pop("env", DEFAULT_ENV), ENV_IDS)
     register_envs()

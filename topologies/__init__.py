@@ -10,6 +10,7 @@ from dcgym.topologies.graph import Link, Node, Port, Topology
 from dcgym.topologies.groups import NextHopGroup, next_hop_groups
 from dcgym.topologies.jellyfish import jellyfish
 from dcgym.topologies.leaf_spine import leaf_spine
+from dcgym.topologies.marking import with_marking
 from dcgym.topologies.parking_lot import parking_lot
 from dcgym.topologies.plain_graph import plain_graph
 from dcgym.topologies.registry import TOPOLOGIES, make_topology, register_topology
@@ -33,4 +34,5 @@ __all__ = [
     "plain_graph",
     "register_topology",
     "single_switch",
+    "with_marking",
 ]

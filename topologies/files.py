@@ -28,6 +28,7 @@ import yaml
 from dcgym.config import check_in, check_int, check_keys, load_mapping
 from dcgym.errors import ConfigError
 from dcgym.topologies.graph import Link, Node, Topology
+from dcgym.topologies.marking import STEP_FIELDS, parse_mark
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
@@ -50,14 +51,17 @@ __all__ = [
 SUFFIXES = (".yaml", ".yml", ".json", ".graphml")
 """File formats that can be read and written."""
 
-# What a person writes, what the dataclass calls it, and how to read it.
-_QUANTITIES: tuple[tuple[str, str, Callable[..., int]], ...] = (
-    ("rate", "rate_bps", parse_rate),
-    ("queue", "queue_bytes", parse_size),
-    ("mark", "mark_bytes", parse_size),
-    ("delay", "delay_ns", parse_duration),
+# What a person writes, what the dataclass calls it, and how to read it into its fields.
+_QUANTITIES: tuple[tuple[str, str, Callable[[Any, str], dict[str, Any]]], ...] = (
+    ("rate", "rate_bps", lambda value, where: {"rate_bps": parse_rate(value, where)}),
+    ("queue", "queue_bytes", lambda value, where: {"queue_bytes": parse_size(value, where)}),
+    ("mark", "mark_bytes", parse_mark),
+    ("delay", "delay_ns", lambda value, where: {"delay_ns": parse_duration(value, where)}),
 )
-QUANTITY_KEYS = tuple(key for short, full, _ in _QUANTITIES for key in (short, full))
+QUANTITY_KEYS = (
+    *(key for short, full, _ in _QUANTITIES for key in (short, full)),
+    *STEP_FIELDS,
+)
 """Fields of a link besides its ends."""
 
 
@@ -71,7 +75,7 @@ def to_dict(topology: Topology) -> dict[str, Any]:
     return {
         "name": topology.name,
         "nodes": [_node(node) for node in topology.nodes],
-        "links": [asdict(link) for link in topology.links],
+        "links": [_link_fields(link) for link in topology.links],
     }
 
 
@@ -109,7 +113,7 @@ def to_networkx(topology: Topology) -> networkx.MultiGraph[str]:
         graph.add_node(node.name, index=node.index, **_without_name(node))
     for order, link in enumerate(topology.links):
         # GraphML knows no null: a link without a threshold lacks the attribute.
-        fields = {key: value for key, value in asdict(link).items() if value is not None}
+        fields = {key: value for key, value in _link_fields(link).items() if value is not None}
         graph.add_edge(link.a, link.b, key=order, order=order, **fields)
     return graph
 
@@ -209,6 +213,11 @@ def _node_entry(name: object, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": str(name), **known}
 
 
+def _link_fields(link: Link) -> dict[str, Any]:
+    """Return the fields of a link; those of RED only where they say something."""
+    return {key: value for key, value in asdict(link).items() if STEP_FIELDS.get(key, ...) != value}
+
+
 def _role(entry: Any, where: str) -> tuple[str, str]:
     check_keys(entry, ("name", "role", "layer"), where)
     return _required(entry, "name", where), _required(entry, "role", where)
@@ -217,11 +226,11 @@ def _role(entry: Any, where: str) -> tuple[str, str]:
 def _link(entry: Any, defaults: Mapping[str, int | None], where: str) -> Link:
     check_keys(entry, ("a", "b", *QUANTITY_KEYS), where)
     a, b = _required(entry, "a", where), _required(entry, "b", where)
-    fields = {"mark_bytes": None, "delay_ns": 0, **defaults, **_quantities(entry, where)}
+    values = {"mark_bytes": None, "delay_ns": 0, **defaults, **_quantities(entry, where)}
     for short, full, _ in _QUANTITIES:
-        if full not in fields:
+        if full not in values:
             raise ConfigError(f"{where} ({a}-{b})", f"no {short}", f"{short} or {full}, required")
-    return Link(a, b, **fields)
+    return Link(a, b, **values)
 
 
 def _quantities(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -232,10 +241,8 @@ def _quantities(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
         if full in entry:
             found[full] = entry[full]
         elif short in entry:
-            value = entry[short]
-            is_off = short == "mark" and value is None
-            found[full] = None if is_off else parse(value, f"{where} {short}")
-    return found
+            found |= parse(entry[short], f"{where} {short}")
+    return found | {key: entry[key] for key in STEP_FIELDS if key in entry}
 
 
 def _required(entry: Mapping[str, Any], key: str, where: str) -> Any:

@@ -61,6 +61,10 @@ class Link:
         queue_bytes: Limit of the queue in front of each direction.
         mark_bytes: Backlog above which ECN-capable packets are marked; None means no threshold.
         delay_ns: One-way propagation delay.
+        mark_max_bytes: For RED: average backlog from which all are marked; None means that marking
+            is a step at `mark_bytes`.
+        mark_probability: Of a mark beyond the step, or just below `mark_max_bytes`.
+        mark_weight: Weight of a new backlog in RED's moving average; 1 averages nothing.
     """
 
     a: str
@@ -69,11 +73,14 @@ class Link:
     queue_bytes: int
     mark_bytes: int | None
     delay_ns: int = 0
+    mark_max_bytes: int | None = None
+    mark_probability: float = 1.0
+    mark_weight: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the fields, and turn numpy's integers into plain ones that files can hold."""
         check_link(self)
-        for field in ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns"):
+        for field in ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns", "mark_max_bytes"):
             value = getattr(self, field)
             object.__setattr__(self, field, None if value is None else int(value))
 

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from dcgym.config import check_keys, check_range
 from dcgym.topologies.graph import Link
-from dcgym.topologies.validation import MIN_QUEUE_BYTES, check_mark
+from dcgym.topologies.marking import MarkSpec, parse_mark
+from dcgym.topologies.validation import MIN_QUEUE_BYTES
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 __all__ = ["LinkShape", "Tiers", "parse_tiers"]
@@ -21,19 +22,19 @@ _PROPERTIES = ("rate", "queue", "mark", "delay")
 
 @dataclass(frozen=True)
 class LinkShape:
-    """Rate, queue, marking threshold and delay of a class of links."""
+    """Rate, queue, delay and marking (the fields of `Link`) of a class of links."""
 
     rate_bps: int
     queue_bytes: int
-    mark_bytes: int | None
     delay_ns: int
+    mark: Mapping[str, Any]
 
     @classmethod
     def parse(
         cls,
         rate: str | int,
         queue: str | int,
-        mark: str | int | None,
+        mark: MarkSpec,
         delay: str | int | float,
         where: str = "",
     ) -> LinkShape:
@@ -42,28 +43,27 @@ class LinkShape:
         Args:
             rate: Rate with a unit, or in bit/s.
             queue: Size with a unit, or in bytes.
-            mark: Size with a unit, or in bytes, or None for no threshold.
+            mark: Size with a unit, or in bytes, or a mapping, or None (see `parse_mark`).
             delay: Duration with a unit, or in seconds.
             where: What precedes the names of the fields in errors.
         """
         queue_bytes = parse_size(queue, f"{where}queue")
         check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
-        mark_bytes = None if mark is None else parse_size(mark, f"{where}mark")
-        if mark_bytes is not None:
-            check_mark(f"{where}mark", mark_bytes, queue_bytes)
+        marking = parse_mark(mark, f"{where}mark", queue_bytes)
         rate_bps = parse_rate(rate, f"{where}rate")
-        return cls(rate_bps, queue_bytes, mark_bytes, parse_duration(delay, f"{where}delay"))
+        return cls(rate_bps, queue_bytes, parse_duration(delay, f"{where}delay"), marking)
 
     def link(self, a: str, b: str) -> Link:
         """Return a link of this shape between two nodes."""
-        return Link(a, b, self.rate_bps, self.queue_bytes, self.mark_bytes, self.delay_ns)
+        rate_bps, queue_bytes, delay_ns = self.rate_bps, self.queue_bytes, self.delay_ns
+        return Link(a, b, rate_bps, queue_bytes, delay_ns=delay_ns, **self.mark)
 
 
 def parse_tiers(
     names: Sequence[str],
     rate: str | int,
     queue: str | int,
-    mark: str | int | None,
+    mark: MarkSpec,
     delay: str | int | float,
     tiers: Tiers,
 ) -> dict[str, LinkShape]:
@@ -73,7 +73,7 @@ def parse_tiers(
         names: The tiers that the topology has.
         rate: Rate of every tier that names none of its own; likewise the following three.
         queue: Limit of each queue.
-        mark: Marking threshold, or None.
+        mark: Marking threshold, or a mapping, or None (see `parse_mark`).
         delay: One-way delay.
         tiers: What differs, such as ``{"core": {"rate": "1Gbit", "queue": "4MB"}}``.
 

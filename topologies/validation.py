@@ -6,7 +6,7 @@ import re
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dcgym.config import check_in, check_int, is_whole
+from dcgym.config import check_in, check_int, check_range, is_whole
 from dcgym.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ def check_link(link: Link) -> None:
     check_int(f"delay_ns {where}", link.delay_ns, 0)
     if link.mark_bytes is not None:
         check_mark(f"mark_bytes {where}", link.mark_bytes, link.queue_bytes)
+    check_range(f"mark_probability {where}", link.mark_probability, 0.0, 1.0)
+    check_range(f"mark_weight {where}", link.mark_weight, 2.0**-16, 1.0)
+    if link.mark_max_bytes is not None:
+        least = (link.mark_bytes if link.mark_bytes is not None else link.queue_bytes) + 1
+        check_int(f"mark_max_bytes {where}", link.mark_max_bytes, least, link.queue_bytes)
 
 
 def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:

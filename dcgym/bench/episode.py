@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dcgym.bench.results import machine, write_json
 from dcgym.bench.statistics import summarise
 
-__all__ = ["run_episode"]
+__all__ = ["run_episode", "with_overrides"]
 
 ENV_ID = "dcgym/CongestionControl-v0"
 
@@ -43,7 +43,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
 
     started = time.monotonic()
     policy = _make_policy(spec)
-    config = {**spec["env"], **policy.env_overrides()}
+    config = with_overrides(spec["env"], policy.env_overrides())
     env: Any = make_env({**config, "max_steps": spec["steps"]})
     try:
         policy.bind(env)
@@ -51,6 +51,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         backend = env.unwrapped.backend
         fidelity, flows = dict(backend.fidelity()), backend.flow_records()
         backend_name = str(backend.name)
+        implementations = dict(getattr(backend, "congestion_control", {}))
     finally:
         env.close()
     columns = _columns(rows)
@@ -61,6 +62,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "seed": spec["seed"],
         "metrics": summarise(columns, spec["warmup_s"], received_bytes),
         "fidelity": fidelity,
+        "congestion_control": implementations,
         "duration_s": round(time.monotonic() - started, 3),
         "config": {**config, "steps": spec["steps"], "warmup_s": spec["warmup_s"]},
         "training": spec.get("training"),
@@ -69,6 +71,17 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     if spec.get("folder"):
         _write(Path(spec["folder"]), record, columns, flows, spec)
     return record
+
+
+def with_overrides(env: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with what a policy asks for.
+
+    A policy says whether switches mark; how they do stays the configuration's.
+    """
+    config = {**env, **overrides}
+    if overrides.get("marking") is True and isinstance(env.get("marking"), Mapping):
+        config["marking"] = env["marking"]
+    return config
 
 
 def _make_policy(spec: Mapping[str, Any]) -> Any:

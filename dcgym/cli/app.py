@@ -94,7 +94,9 @@ def run(
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of the environment.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file or preset of the environment.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for steps.parquet.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -162,7 +164,9 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
     seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
     seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
-    config: Annotated[Path | None, typer.Option(help="YAML file of the environment.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file or preset of the environment.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a policy and write its checkpoint; Ctrl-C keeps what has been learned.

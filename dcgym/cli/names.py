@@ -66,6 +66,12 @@ def _features() -> Iterable[str]:
     return FEATURES
 
 
+def _presets() -> Iterable[str]:
+    from dcgym.presets import PRESETS
+
+    return PRESETS
+
+
 KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "environments": _environments,
     "topologies": _topologies,
@@ -74,4 +80,5 @@ KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "policies": _policies,
     "rewards": _rewards,
     "features": _features,
+    "presets": _presets,
 }

@@ -12,8 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dcgym.bench.config import QUICK_ENV
 from dcgym.bench.results import prepare_folder
-from dcgym.config import check_positive, load_mapping
+from dcgym.config import check_positive
 from dcgym.errors import ConfigError
+from dcgym.presets import read_config
 from dcgym.units import parse_duration
 
 __all__ = ["read_settings", "run_episode", "train_policy"]
@@ -105,7 +106,7 @@ def train_policy(
 
 
 def _read(config: Path) -> dict[str, Any]:
-    return dict(load_mapping(config))
+    return dict(read_config(config))
 
 
 def _progress() -> Progress:

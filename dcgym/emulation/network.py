@@ -26,6 +26,8 @@ HOST_SYSCTLS = {
     "/proc/sys/net/ipv6/conf/default/disable_ipv6": "1",
 }
 HOST_QUEUE_BYTES = 4_000_000
+# RED counts idle time in packets of this size.
+RED_PACKET_BYTES = 1500
 
 
 # Interface numbers are ours to choose, so that none has to be asked for. Those below the ports' are
@@ -148,22 +150,30 @@ class EmulatedNetwork:
         )
 
     def set_marking(self, enabled: bool) -> None:
-        """Switch step marking on at the ports that have a threshold, or off everywhere."""
-        one = self._native.PROBABILITY_ONE
+        """Switch marking on at the ports that have a threshold, or off everywhere."""
         for index, port in enumerate(self.topology.switch_ports):
-            threshold = port.mark_bytes if enabled else None
-            self._fabric_port(index, port, threshold or 0, one if threshold is not None else 0)
+            self.fabric.add_port(
+                self.port_ifindexes[index],
+                self.topology.node(port.node).index,
+                index,
+                queue_bytes=port.queue_bytes,
+                **(self._marking(port.link) if enabled else {}),
+            )
+        self.fabric.reset_red()
 
-    def _fabric_port(self, index: int, port: Any, threshold_bytes: int, probability: int) -> None:
-        self.fabric.add_port(
-            self.port_ifindexes[index],
-            self.topology.node(port.node).index,
-            index,
-            threshold_bytes,
-            threshold_bytes,
-            probability,
-            port.queue_bytes,
-        )
+    def _marking(self, link: Any) -> dict[str, int]:
+        """Describe a link's marking in the fabric's units; nothing without a threshold."""
+        if link.mark_bytes is None:
+            return {}
+        one = self._native.PROBABILITY_ONE
+        most = link.mark_bytes if link.mark_max_bytes is None else link.mark_max_bytes
+        return {
+            "mark_min_bytes": link.mark_bytes,
+            "mark_max_bytes": most,
+            "mark_probability": round(link.mark_probability * one),
+            "mark_weight": round(link.mark_weight * one),
+            "mark_packet_ns": min(RED_PACKET_BYTES * 8 * 10**9 // link.rate_bps, 2**32 - 1),
+        }
 
     def ping_matrix(self) -> list[tuple[str, str]]:
         """Ping between all ordered pairs; returns the pairs that got no answer."""

@@ -17,7 +17,7 @@ from dcgym.envs.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.errors import BackendError, ConfigError
 from dcgym.features import FLOW_MATRIX, FeatureSet, Interval, counter_difference
 from dcgym.rewards import Reward, RewardInputs
-from dcgym.topologies import Topology, make_topology
+from dcgym.topologies import Topology, make_topology, with_marking
 from dcgym.traffic import Plan, make_plan
 from dcgym.units import parse_duration
 
@@ -92,10 +92,14 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     | action | "direct" or "tanh" |
     | floor | least share a host is given |
     | congestion_control | name, or mapping of host to name |
-    | marking | mark packets at the switches above the threshold |
+    | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf" or "ovs"; of the emulation |
     | render_mode | None or "rgb_array" |
     | max_steps | steps until truncation, or None |
+
+    `marking={"kind": "step", "min": "30KB"}` sets CE beyond a backlog of 30 KB, as DCTCP wants it.
+    `marking={"kind": "red", "min": "3KB", "max": "100KB", "probability": 0.1, "burst": 23}` is RED;
+    see the guide on topologies.
 
     ## Version History
     - v0: first version
@@ -117,7 +121,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         action: str = "direct",
         floor: float = 0.01,
         congestion_control: str | Mapping[str, str] = "cubic",
-        marking: bool = False,
+        marking: bool | Mapping[str, Any] = False,
         switch: str = "ebpf",
         render_mode: str | None = None,
         max_steps: int | None = None,
@@ -128,12 +132,16 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         self.topology: Topology = (
             self._backend.topology if self._backend is not None else make_topology(topology)
         )
+        if isinstance(marking, Mapping):
+            self.topology = self._remark(marking)
+        else:
+            check_in("marking", marking, (True, False))
         self.traffic = traffic
         self.plan: Plan = make_plan(traffic, self.topology, 0)
         self.interval_ns = _read_interval(interval)
         self._switch = check_in("switch", switch, SWITCHES)
         self._max_steps = None if max_steps is None else check_int("max_steps", max_steps, 1)
-        self._marking = check_in("marking", marking, (True, False))
+        self._marking = bool(marking)
         self._congestion_control = _read_congestion_control(congestion_control, self.topology)
         check_in("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.render_mode = render_mode
@@ -300,6 +308,11 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         except BackendError:
             self.close()
             raise
+
+    def _remark(self, marking: Mapping[str, Any]) -> Topology:
+        if self._backend is not None:
+            raise ConfigError("marking", dict(marking), "true or false where a backend is given")
+        return with_marking(self.topology, marking)
 
     def _make_backend(self) -> Backend:
         spec = self._backend_spec

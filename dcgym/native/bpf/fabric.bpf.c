@@ -17,6 +17,9 @@
 #define PEAK_RETRIES 8
 #define TCP_FLAGS_OFFSET 13 /* RFC 9293, section 3.1 */
 #define TCP_SYN 0x02
+#define RED_ONE (1ull << 32)
+#define RED_PACKET_BYTES 1500 /* whose time on the wire the port states */
+#define MOST_IDLE_PACKETS 0xffffffffull
 
 /* Only the members read here: CO-RE relocates them, so no vmlinux.h is needed. */
 #define CORE __attribute__((preserve_access_index))
@@ -62,6 +65,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct dcgym_port_counters);
 } counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct dcgym_red);
+} red_states SEC(".maps");
 
 /* bytes at [port_id * n_hosts + number of the source host - 1] */
 struct {
@@ -351,24 +361,97 @@ static __always_inline __u32 bucket(__u64 backlog)
 	return log2 - 7 < DCGYM_HISTOGRAM_BUCKETS ? log2 - 7 : DCGYM_HISTOGRAM_BUCKETS - 1;
 }
 
-/*
- * Step (min == max): mark_probability as soon as this packet takes the queue beyond the threshold.
- * Ramp: from 0 at min to mark_probability at max, certain beyond it, as RED does.
- */
-static __always_inline bool should_mark(const struct dcgym_port_config *port, __u64 after)
+/* Step: mark_probability as soon as this packet takes the queue beyond the threshold. */
+static __always_inline bool exceeds_step(const struct dcgym_port_config *port, __u64 after)
 {
-	__u64 probability = port->mark_probability;
-	__u64 width = port->mark_max_bytes - port->mark_min_bytes;
-
-	if (!probability || after <= port->mark_min_bytes)
+	if (after <= port->mark_min_bytes)
 		return false;
-	if (width)
-		probability = after > port->mark_max_bytes
-				      ? DCGYM_PROBABILITY_ONE
-				      : probability * (after - port->mark_min_bytes) / width;
-	if (probability >= DCGYM_PROBABILITY_ONE)
+	if (port->mark_probability >= DCGYM_PROBABILITY_ONE)
 		return true;
-	return (bpf_get_prandom_u32() & (DCGYM_PROBABILITY_ONE - 1)) < probability;
+	return (bpf_get_prandom_u32() & (DCGYM_PROBABILITY_ONE - 1)) < port->mark_probability;
+}
+
+/* base^exponent; both sides have 32 fractional bits, and base is below 1. */
+static __always_inline __u64 power(__u64 base, __u32 exponent)
+{
+	__u64 result = RED_ONE;
+
+	for (int i = 0; i < 32; i++) {
+		if (exponent & 1)
+			result = (result * base) >> 32;
+		base = (base * base) >> 32;
+		exponent >>= 1;
+	}
+	return result;
+}
+
+/* The average falls in an idle time as if as many packets as it had room for had met no queue. */
+static __always_inline void decay(const struct dcgym_port_config *port, struct dcgym_red *red,
+				  __u64 now_ns)
+{
+	__u64 packets, kept;
+
+	if (now_ns <= red->busy_until_ns || !port->mark_packet_ns)
+		return;
+	packets = (now_ns - red->busy_until_ns) / port->mark_packet_ns;
+	kept = (__u64)(DCGYM_PROBABILITY_ONE - port->mark_weight) << 16;
+	kept = power(kept, packets > MOST_IDLE_PACKETS ? MOST_IDLE_PACKETS : packets);
+	red->average = ((red->average >> 16) * kept) >> 16;
+}
+
+static __always_inline void average(const struct dcgym_port_config *port, struct dcgym_red *red,
+				    __u64 before, __u64 bytes)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	__s64 change = (__s64)(before << DCGYM_RED_FRACTION_BITS) - (__s64)red->average;
+
+	if (before || port->mark_weight == DCGYM_PROBABILITY_ONE)
+		red->average += (change * port->mark_weight) >> 16;
+	else
+		decay(port, red, now_ns);
+	red->busy_until_ns = now_ns + (before + bytes) * port->mark_packet_ns / RED_PACKET_BYTES;
+}
+
+/*
+ * RED (Floyd and Jacobson 1993): the average of the queues that packets met decides, and marks are
+ * spread evenly: p_b grows from 0 at min to mark_probability at max, and the packet that comes
+ * `unmarked` packets after the last mark is marked with p_b / (1 - unmarked * p_b). CPUs that meet at
+ * one port may lose an update of the average to each other, which the next packet makes good.
+ */
+static __always_inline bool exceeds_red(const struct dcgym_port_config *port, __u32 port_id,
+					__u64 before, __u64 bytes)
+{
+	struct dcgym_red *red = bpf_map_lookup_elem(&red_states, &port_id);
+	__u64 queue, base, spent;
+
+	if (!red)
+		return false;
+	average(port, red, before, bytes);
+	queue = red->average >> DCGYM_RED_FRACTION_BITS;
+	if (queue < port->mark_min_bytes) {
+		red->unmarked = 0;
+		return false;
+	}
+	base = ((__u64)port->mark_probability << 16) * (queue - port->mark_min_bytes) /
+	       (port->mark_max_bytes - port->mark_min_bytes);
+	spent = red->unmarked * base;
+	if (queue < port->mark_max_bytes && spent + base < RED_ONE &&
+	    bpf_get_prandom_u32() * (RED_ONE - spent) >= base << 32) {
+		red->unmarked++;
+		return false;
+	}
+	red->unmarked = 0;
+	return true;
+}
+
+static __always_inline bool should_mark(const struct dcgym_port_config *port, __u32 port_id,
+					__u64 before, __u64 bytes)
+{
+	if (!port->mark_probability)
+		return false;
+	if (port->mark_max_bytes == port->mark_min_bytes)
+		return exceeds_step(port, before + bytes);
+	return exceeds_red(port, port_id, before, bytes);
 }
 
 static __always_inline void count_flow(struct __sk_buff *skb, __u32 port_id, __u64 bytes)
@@ -418,7 +501,7 @@ int fabric_egress(struct __sk_buff *skb)
 	raise_peak(&count->peak_bytes, after);
 	if (constants.count_flows)
 		count_flow(skb, port_id, bytes);
-	if (should_mark(port, after) && bpf_skb_ecn_set_ce(skb))
+	if (should_mark(port, port_id, before, bytes) && bpf_skb_ecn_set_ce(skb))
 		__sync_fetch_and_add(&count->marks, segments);
 	return TC_ACT_UNSPEC;
 }

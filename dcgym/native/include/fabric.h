@@ -55,8 +55,20 @@ struct dcgym_port_config {
 	__u32 port_id;
 	__u32 mark_probability; /* of DCGYM_PROBABILITY_ONE; 0: no marking */
 	__u64 mark_min_bytes;
-	__u64 mark_max_bytes;
-	__u64 queue_bytes; /* the queue's byte limit; 0: unknown */
+	__u64 mark_max_bytes; /* above the minimum: RED; equal to it: a step */
+	__u64 queue_bytes;    /* the queue's byte limit; 0: unknown */
+	__u32 mark_weight;    /* RED's w_q, of DCGYM_PROBABILITY_ONE; all of it: no averaging */
+	__u32 mark_packet_ns; /* time that RED's average packet takes on the wire */
+};
+
+#define DCGYM_RED_FRACTION_BITS 12
+
+/* State of RED at one port. */
+struct dcgym_red {
+	__u64 average;	    /* queue in bytes, with DCGYM_RED_FRACTION_BITS fractional bits */
+	__u64 busy_until_ns; /* when the queue left by the last arrival will have been sent */
+	__u32 unmarked;	    /* packets since the last mark, while the average is between the bounds */
+	__u32 reserved;
 };
 
 /* One slot of Vose's alias table: `ifindex` below the threshold, else `alias`. */

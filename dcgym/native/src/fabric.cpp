@@ -23,7 +23,7 @@ constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
 	"unknown_mac",  "no_route",  "ttl_expired", "group_busy",
 };
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
-static_assert(sizeof(dcgym_port_config) == 40);
+static_assert(sizeof(dcgym_port_config) == 48);
 
 // A packet may grow while a program runs on it; ours never do, so this is ample.
 constexpr size_t test_headroom_bytes = 256;
@@ -79,11 +79,12 @@ bpf_object *Fabric::object() const {
 
 void Fabric::resize_maps() {
 	const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
-	const std::array<std::pair<const char *, uint32_t>, 6> sizes = {{
+	const std::array<std::pair<const char *, uint32_t>, 7> sizes = {{
 		{"ports", size_.ifindexes},
 		{"routes", size_.switches * size_.hosts},
 		{"groups", size_.groups},
 		{"counters", size_.ports},
+		{"red_states", size_.ports},
 		{"flow_bytes", cells},
 		{"flows", std::max(size_.flow_entries, 1u)},
 	}};
@@ -120,10 +121,26 @@ void Fabric::set_port(uint32_t ifindex, const dcgym_port_config &config) {
 	check_below("switch_id", config.switch_id, size_.switches);
 	check_below("port_id", config.port_id, size_.ports);
 	check_below("mark_probability", config.mark_probability, DCGYM_PROBABILITY_ONE + 1);
+	check_below("mark_weight", config.mark_weight, DCGYM_PROBABILITY_ONE + 1);
+	if (config.mark_weight == 0)
+		throw_config_error("mark_weight", "0", "1 or more, of PROBABILITY_ONE");
 	if (config.mark_max_bytes < config.mark_min_bytes)
 		throw_config_error("mark_max_bytes", std::to_string(config.mark_max_bytes),
 				   "mark_min_bytes or more");
 	update("ports", ifindex, &config, sizeof(config));
+}
+
+void Fabric::reset_red() {
+	const dcgym_red fresh{};
+	for (uint32_t port = 0; port < size_.ports; port++)
+		update("red_states", port, &fresh, sizeof(fresh));
+}
+
+double Fabric::red_average_bytes(uint32_t port_id) const {
+	check_below("port_id", port_id, size_.ports);
+	dcgym_red state{};
+	check(bpf_map_lookup_elem(map_fd("red_states"), &port_id, &state), "cannot read RED's average");
+	return static_cast<double>(state.average) / (1 << DCGYM_RED_FRACTION_BITS);
 }
 
 GroupTable &Fabric::groups() const {
@@ -210,14 +227,16 @@ using dcgym::Fabric;
 
 void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t port_id,
 	      uint64_t mark_min_bytes, uint64_t mark_max_bytes, uint32_t mark_probability,
-	      uint64_t queue_bytes) {
+	      uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns) {
 	fabric.set_port(ifindex, {.in_use = 1,
 				  .switch_id = switch_id,
 				  .port_id = port_id,
 				  .mark_probability = mark_probability,
 				  .mark_min_bytes = mark_min_bytes,
 				  .mark_max_bytes = mark_max_bytes,
-				  .queue_bytes = queue_bytes});
+				  .queue_bytes = queue_bytes,
+				  .mark_weight = mark_weight,
+				  .mark_packet_ns = mark_packet_ns});
 }
 
 py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
@@ -237,6 +256,10 @@ uint32_t time_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifi
 void set_group(const Fabric &fabric, uint32_t group_id, uint32_t salt,
 	       const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights) {
 	fabric.groups().replace(group_id, salt, ifindexes, weights);
+}
+
+void test_egress(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex, uint32_t times) {
+	fabric.test_run("fabric_egress", packet, ifindex, times);
 }
 
 py::dict fabric_layout() {
@@ -275,6 +298,7 @@ void bind_fabric(py::module_ &module) {
 		.def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"),
 		     py::arg("port_id"), py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
 		     py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
+		     py::arg("mark_weight") = DCGYM_PROBABILITY_ONE, py::arg("mark_packet_ns") = 0,
 		     "Describe a port; may be called again to change its marking.")
 		.def("set_group", &set_group, py::arg("group_id"), py::arg("salt"),
 		     py::arg("ifindexes"), py::arg("weights"),
@@ -302,5 +326,11 @@ void bind_fabric(py::module_ &module) {
 		     "Return the ifindex a packet would leave by, or 0; the flow table remembers it.")
 		.def("time_select", &time_select, py::arg("packet"), py::arg("ifindex"),
 		     py::arg("repeat"), "Mean time of that decision over many packets, in ns.")
+		.def("test_egress", &test_egress, py::arg("packet"), py::arg("ifindex"),
+		     py::arg("times") = 1,
+		     "Run the egress program on a packet, as if it came to the interface's queue.")
+		.def("reset_red", &Fabric::reset_red, "Set RED's averages of all ports to 0.")
+		.def("red_average_bytes", &Fabric::red_average_bytes, py::arg("port_id"),
+		     "Queue as RED at a port averages it.")
 		.def("close", &Fabric::close, "Release programs and maps; idempotent.");
 }

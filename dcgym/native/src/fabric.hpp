@@ -51,6 +51,9 @@ class Fabric {
 	// Runs a program on a packet, over and over.
 	TestRun test_run(const char *program, const std::string &packet, uint32_t ifindex,
 			 uint32_t repeat = 1) const;
+	// RED's average of the queue at a port, in bytes.
+	double red_average_bytes(uint32_t port_id) const;
+	void reset_red();
 
 	// Releases programs and maps that nothing else holds; idempotent.
 	void close() {
