@@ -10,6 +10,7 @@ import typer
 
 from dcgym._version import __version__
 from dcgym.cli import tables
+from dcgym.cli.traffic import read_spec, traffic_app
 
 __all__ = ["app"]
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
+app.add_typer(traffic_app, name="traffic")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -107,7 +109,7 @@ def run(
     from dcgym.cli import single
 
     record = single.run_episode(
-        env={"topology": topology, "traffic": traffic},
+        env={"topology": read_spec(topology), "traffic": read_spec(traffic)},
         config=config,
         policy=policy,
         seed=seed,

@@ -1,0 +1,140 @@
+"""``dcgym traffic``: what a plan asks of a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from dcgym.config import load_mapping
+from dcgym.errors import ConfigError
+
+__all__ = ["read_spec", "traffic_app"]
+
+traffic_app = typer.Typer(help="Look at traffic plans.", no_args_is_help=True)
+
+# Titles of the statistics that a plain number says.
+_ROWS = (
+    ("flows", "flows"),
+    ("sized_flows", "with a size"),
+    ("endless_flows", "endless"),
+    ("waiting_flows", "waiting for another"),
+    ("groups", "groups"),
+    ("pairs", "pairs of hosts"),
+    ("span_s", "span, s"),
+    ("flows_per_s", "flows per second"),
+    ("gap_cv", "variation of the gaps (Poisson: 1)"),
+)
+
+
+@traffic_app.callback()
+def root() -> None:
+    """Look at traffic plans."""
+
+
+@traffic_app.command()
+def show(
+    plan: Annotated[
+        str, typer.Argument(help="A name, a file, or a mapping such as '{name: poisson, ...}'.")
+    ],
+    topology: Annotated[str, typer.Option(help="A name or a file.")] = "fat-tree",
+    seed: Annotated[int, typer.Option(help="Seed of the plan.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write it: .parquet, .csv or .json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the statistics of a plan: flows, bytes, sizes, rates, and the load of the links.
+
+    Example: [bold]dcgym traffic show web-search-0.6 --plot plan.svg[/bold]
+    """
+    from dcgym.topologies import make_topology
+    from dcgym.traffic import make_plan
+    from dcgym.traffic.drawing import draw_plan
+    from dcgym.traffic.summary import summarise_plan
+
+    network = make_topology(read_spec(topology))
+    made = make_plan(read_spec(plan), network, seed)
+    summary = summarise_plan(made, network)
+    if save is not None:
+        made.save(save)
+    if plot is not None:
+        draw_plan(made, network, plot)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    else:
+        _print_summary(summary, network)
+
+
+def read_spec(text: str) -> str | Mapping[str, Any]:
+    """Return a mapping if the text is one in YAML's braces, or the path of a .yaml file.
+
+    Raises:
+        ConfigError: The braces hold no YAML mapping.
+    """
+    if text.endswith((".yaml", ".yml")):
+        content = load_mapping(text, "spec")
+        return text if "nodes" in content else content
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise ConfigError("spec", text, f"a YAML mapping in braces ({problem})") from None
+    if not isinstance(content, Mapping):
+        raise ConfigError("spec", text, "a YAML mapping in braces")
+    return dict(content)
+
+
+def _print_summary(summary: Mapping[str, Any], topology: Any) -> None:
+    console = Console()
+    title = f"{summary['name']}, seed {summary['seed']}, on {topology.name}"
+    table = Table(title=title, show_header=False)
+    for key, heading in _ROWS:
+        if summary[key]:
+            table.add_row(heading, _number(summary[key]))
+    if summary["sizes"] is not None:
+        table.add_row("bytes", _size(summary["bytes"]))
+        sizes = summary["sizes"]
+        shown = ("least", "p1", "p10", "p50", "p90", "p99", "largest")
+        table.add_row("sizes", ", ".join(f"{key} {_size(sizes[key])}" for key in shown))
+        table.add_row("mean size", _size(sizes["mean"]))
+        table.add_row("half of the bytes in flows up to", _size(sizes["half_of_bytes"]))
+    for heading, text in _load_rows(summary["load"]):
+        table.add_row(heading, text)
+    table.add_row("digest", summary["digest"][:16])
+    console.print(table)
+
+
+def _load_rows(load: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if load is None:
+        return [("offered load", "depends on the network")]
+    with_headers = load["bottleneck_load_with_headers"]
+    rows = [
+        (
+            f"load of the bottleneck {load['bottleneck']}",
+            f"{load['bottleneck_load']:.3f} (with headers {with_headers:.3f})",
+        )
+    ]
+    for end in ("sending", "receiving"):
+        mean, most = load[f"{end}_hosts_mean"], load[f"{end}_hosts_max"]
+        rows.append((f"load of {end} hosts' links", f"mean {mean:.3f}, highest {most:.3f}"))
+    return rows
+
+
+def _size(size_bytes: float) -> str:
+    """Write a size with three digits: 1.71 MB."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.3g} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
