@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_in
+from dcgym.events import Event
 from dcgym.monitors.snapshot import Snapshot
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
@@ -38,8 +40,9 @@ class Backend(Protocol):
         congestion_control: dict[str, str],
         marking: bool,
         seed: int | None = None,
+        events: Sequence[Event] = (),
     ) -> Snapshot:
-        """Clear all traffic, queues and limits in place, start the plan, return a measurement."""
+        """Clear all traffic, queues, limits and events in place, start the plan, measure."""
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
         """Limit each host; returns the time at which every limit was acknowledged."""
@@ -63,6 +66,9 @@ class Backend(Protocol):
 
     def flow_records(self) -> npt.NDArray[Any]:
         """Return the records of the flows that ended since the last reset."""
+
+    def event_records(self) -> list[dict[str, Any]]:
+        """Return a record of each event that has taken effect since the last reset."""
 
     def fidelity(self) -> dict[str, Any]:
         """Say how far the emulation can be believed: status ok, degraded or invalid, and why."""

@@ -33,23 +33,30 @@ class RouteTable:
                 if peer in names:
                     self._direct[peer].setdefault(node, []).append(number)
         self._access = {host: frozenset(switches) for host, switches in self._direct.items()}
-        self._transit: dict[frozenset[str], dict[str, tuple[int, ...]]] = {}
+        self._transit: dict[frozenset[str], dict[str, tuple[int | None, tuple[int, ...]]]] = {}
 
     def next_hops(self, switch: str, host: str) -> tuple[int, ...]:
         """Return the port numbers on shortest paths, sorted; empty if there is no path."""
+        return self.route(switch, host)[1]
+
+    def route(self, switch: str, host: str) -> tuple[int | None, tuple[int, ...]]:
+        """Return the number of further switches on the way (None: no path), and the next hops."""
         direct = self._direct[host].get(switch)
         if direct is not None:
-            return tuple(sorted(direct))
+            return 0, tuple(sorted(direct))
         access = self._access[host]
         if access not in self._transit:
             self._transit[access] = self._search(access)
-        return self._transit[access].get(switch, ())
+        return self._transit[access].get(switch, (None, ()))
 
-    def _search(self, access: frozenset[str]) -> dict[str, tuple[int, ...]]:
+    def _search(self, access: frozenset[str]) -> dict[str, tuple[int | None, tuple[int, ...]]]:
         hops = self._hops_from(access)
         return {
-            switch: tuple(
-                sorted(n for n, peer in self._forwarders[switch] if hops[peer] == distance - 1)
+            switch: (
+                distance,
+                tuple(
+                    sorted(n for n, peer in self._forwarders[switch] if hops[peer] == distance - 1)
+                ),
             )
             for switch, distance in hops.items()
             if distance > 0

@@ -50,7 +50,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         rows, received_bytes = _roll_out(env, policy, spec, progress)
         backend = env.unwrapped.backend
         fidelity, flows = dict(backend.fidelity()), backend.flow_records()
-        backend_name = str(backend.name)
+        backend_name, events = str(backend.name), _events(env)
         implementations = dict(getattr(backend, "congestion_control", {}))
     finally:
         env.close()
@@ -63,6 +63,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "metrics": summarise(columns, spec["warmup_s"], received_bytes),
         "fidelity": fidelity,
         "congestion_control": implementations,
+        "events": events,
         "duration_s": round(time.monotonic() - started, 3),
         "config": {**config, "steps": spec["steps"], "warmup_s": spec["warmup_s"]},
         "training": spec.get("training"),
@@ -82,6 +83,12 @@ def with_overrides(env: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict
     if overrides.get("marking") is True and isinstance(env.get("marking"), Mapping):
         config["marking"] = env["marking"]
     return config
+
+
+def _events(env: Any) -> list[dict[str, Any]]:
+    """Read what happened to the network, recovery times included."""
+    inner = env.unwrapped
+    return list(inner.backend.event_records()) if getattr(inner, "events", ()) else []
 
 
 def _make_policy(spec: Mapping[str, Any]) -> Any:

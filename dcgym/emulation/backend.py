@@ -6,7 +6,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from dcgym.emulation.fidelity import FidelityAudit
 from dcgym.emulation.paths import PathGroups
 from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.errors import BackendError
+from dcgym.events import Event, EventLog, check_events
 from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
 from dcgym.native import require
 from dcgym.topologies import Topology
@@ -71,6 +72,7 @@ class EmulationBackend:
         self._flowlet_gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
         self._flows: FlowMatrix | None = None
         self._audit = FidelityAudit()
+        self._events = EventLog()
         self.congestion_control: dict[str, str] = {}
 
     def start(self) -> None:
@@ -139,6 +141,7 @@ class EmulationBackend:
         congestion_control: dict[str, str],
         marking: bool,
         seed: int | None = None,
+        events: Sequence[Event] = (),
     ) -> Snapshot:
         """Clear everything in place, start the plan, return the state before its first packet.
 
@@ -147,7 +150,9 @@ class EmulationBackend:
             congestion_control: Algorithm per host; a host not named gets cubic.
             marking: Whether ports with a threshold mark.
             seed: Unused: the kernel cannot be seeded, and the plan is already drawn.
+            events: What happens to the network during the episode.
         """
+        check_events(events, self._switch)
         for name in congestion_control.values():
             check_in("congestion_control", name, NAMES)
         plan.check(self.topology)
@@ -157,8 +162,13 @@ class EmulationBackend:
         self._call("stop_traffic")
         algorithms = {h.name: "cubic" for h in self.topology.hosts} | congestion_control
         answer, _ = self._call(
-            "prepare", plan=plan.to_dict(), congestion_control=algorithms, marking=marking
+            "prepare",
+            plan=plan.to_dict(),
+            congestion_control=algorithms,
+            marking=marking,
+            events=[event.to_dict() for event in events],
         )
+        self._events = EventLog(events, lambda: list(self._call("event_records")[0]["records"]))
         self.congestion_control = answer["congestion_control"]
         self._paths.reset()
         self._flush()
@@ -168,7 +178,9 @@ class EmulationBackend:
         self._collector.set_rates(self._link_rates)
         self._audit = FidelityAudit()
         first = self.snapshot()
-        self._call("start_traffic", start_ns=time.monotonic_ns() + START_DELAY_NS)
+        start_ns = time.monotonic_ns() + START_DELAY_NS
+        self._call("start_traffic", start_ns=start_ns)
+        self._events.begin(start_ns)
         self._collector.run_every(BACKGROUND_PERIOD_NS)
         return first
 
@@ -247,6 +259,24 @@ class EmulationBackend:
     def flow_records(self) -> npt.NDArray[Any]:
         """Return the records of the flows that ended since the last reset."""
         return self._generator.records()
+
+    def event_records(self) -> list[dict[str, Any]]:
+        """Return what has happened to the network, and how long its routes took to recover.
+
+        Each record has ``at_s``, ``action``, ``target``, ``late_us`` (behind its time) and
+        ``applied_us`` (until the kernel had done it and the routes were in force). Where routes
+        changed, it also has ``routes_changed`` and, all counted from the moment at which the
+        interface began to go down or up, ``noticed_us`` (the kernel's report was read) and
+        ``recovery_us`` (the last route was in force).
+
+        Raises:
+            BackendError: An event could not be made to happen.
+        """
+        return self._events.records(time.monotonic_ns())
+
+    def dead_ports(self) -> list[str]:
+        """Return the switch ports that the routes avoid now, by name."""
+        return list(self._call("dead_ports")[0]["ports"])
 
     def fidelity(self) -> dict[str, Any]:
         """Say how far the emulation can be believed."""

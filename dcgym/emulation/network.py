@@ -7,6 +7,8 @@ from typing import Any
 from mininet.net import Mininet
 
 from dcgym.emulation.commands import run
+from dcgym.emulation.events import EpisodeEvents
+from dcgym.emulation.healing import count_spare_groups
 from dcgym.emulation.nodes import BuiltLink, EmulatedHost, enter_namespace
 from dcgym.emulation.ovs import start_ovs
 from dcgym.emulation.switches import EbpfSwitch, OVSSwitch
@@ -67,7 +69,7 @@ class EmulatedNetwork:
             n_switches=len(topology.switches),
             n_hosts=len(topology.hosts),
             n_ports=len(topology.switch_ports),
-            n_groups=len(self._groups),
+            n_groups=len(self._groups) + count_spare_groups(topology),
             n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
             flow_matrix=flow_matrix,
             flow_entries=flow_entries,
@@ -82,6 +84,9 @@ class EmulatedNetwork:
         self._shape_ports()
         self.net = self._build_mininet()
         self._set_up()
+        self.events: EpisodeEvents | None = None
+        if switch == "ebpf":
+            self.events = EpisodeEvents(topology, self.fabric, self.port_ifindexes)
 
     def _end(self, port: Port) -> tuple[int, int, str, str]:
         """Namespace, interface number, name and MAC of one end of a link."""

@@ -20,6 +20,7 @@ from dcgym.emulation.channel import Channel
 from dcgym.emulation.congestion import CongestionControls
 from dcgym.emulation.mininet_path import make_importable
 from dcgym.errors import BackendError, CommandError, ConfigError, DcgymError, FeatureNotSupported
+from dcgym.events import Event
 from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
@@ -67,9 +68,15 @@ class Emulator:
         return {}, []
 
     def do_prepare(
-        self, plan: dict[str, Any], congestion_control: dict[str, str], marking: bool
+        self,
+        plan: dict[str, Any],
+        congestion_control: dict[str, str],
+        marking: bool,
+        events: list[dict[str, Any]],
     ) -> Answer:
-        """Set marking and congestion control, and hand the plan to the generator."""
+        """Make the network whole, set marking and congestion control, load plan and events."""
+        if self._network.events is not None:
+            self._network.events.prepare([Event.from_dict(event) for event in events])
         # Per socket, not per namespace: a namespace may only default to an unrestricted algorithm.
         names = {
             host: self._congestion.kernel_name(name) for host, name in congestion_control.items()
@@ -79,9 +86,21 @@ class Emulator:
         return {"congestion_control": self._congestion.implementations(congestion_control)}, []
 
     def do_start_traffic(self, start_ns: int) -> Answer:
-        """Start the plan at a CLOCK_MONOTONIC time."""
+        """Start the plan and its events at a CLOCK_MONOTONIC time."""
         self.generator.start(start_ns)
+        if self._network.events is not None:
+            self._network.events.start(start_ns)
         return {}, []
+
+    def do_event_records(self) -> Answer:
+        """Tell which events have happened, and how long the routes took to recover."""
+        events = self._network.events
+        return {"records": events.records() if events is not None else []}, []
+
+    def do_dead_ports(self) -> Answer:
+        """Name the switch ports that the routes avoid."""
+        events = self._network.events
+        return {"ports": sorted(events.dead_ports) if events is not None else []}, []
 
     def do_execute(self, host: str, argv: list[str], timeout_s: float) -> Answer:
         """Run a command in a host."""

@@ -15,6 +15,7 @@ from dcgym.backend import Backend, Snapshot, make_backend
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.errors import BackendError, ConfigError
+from dcgym.events import check_events, make_events
 from dcgym.features import FLOW_MATRIX, FeatureSet, Interval, counter_difference
 from dcgym.rewards import Reward, RewardInputs
 from dcgym.topologies import Topology, make_topology, with_marking
@@ -78,6 +79,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     | observation_age_us | age of this observation's snapshot when the interval ended |
     | deadline_overrun_us | how late the environment woke |
     | is_restarted | the action came late, and the interval began with its acknowledgement |
+    | events | records of the events that took effect since the last step, with recovery times |
 
     ## Arguments
     | name | meaning |
@@ -94,6 +96,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf" or "ovs"; of the emulation |
+    | events | what happens to links and switches during each episode (see `dcgym.events`) |
     | render_mode | None or "rgb_array" |
     | max_steps | steps until truncation, or None |
 
@@ -123,6 +126,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         congestion_control: str | Mapping[str, str] = "cubic",
         marking: bool | Mapping[str, Any] = False,
         switch: str = "ebpf",
+        events: Sequence[Mapping[str, Any]] = (),
         render_mode: str | None = None,
         max_steps: int | None = None,
     ) -> None:
@@ -140,6 +144,9 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         self.plan: Plan = make_plan(traffic, self.topology, 0)
         self.interval_ns = _read_interval(interval)
         self._switch = check_in("switch", switch, SWITCHES)
+        self.events = make_events(events, self.topology)
+        check_events(self.events, self._switch)
+        self._n_happened = 0
         self._max_steps = None if max_steps is None else check_int("max_steps", max_steps, 1)
         self._marking = bool(marking)
         self._congestion_control = _read_congestion_control(congestion_control, self.topology)
@@ -166,6 +173,8 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         if isinstance(backend, str):
             # Unknown names and options must fail here, not in the first reset.
             self._backend = self._make_backend()
+        if self.events and not hasattr(self._backend or Backend, "event_records"):
+            raise ConfigError("events", list(events), "none, with a backend that knows no events")
 
     @property
     def backend(self) -> Backend | None:
@@ -190,7 +199,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         plan_seed = int(self.np_random.integers(2**31))
         self.plan = make_plan(self.traffic, self.topology, plan_seed)
         self._shares = np.ones(len(self._host_rates_bps))
-        self._steps = 0
+        self._steps = self._n_happened = 0
         self._last = self._guard(lambda: self._start_episode(plan_seed))
         self._deadline_ns = self._last.time_ns
         self._interval = self._measure(self._last, self._last)
@@ -229,6 +238,8 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
             congestion_control=dict(self._congestion_control),
             marking=self._marking,
             seed=plan_seed,
+            # A backend that knows no events need not know the word.
+            **({"events": self.events} if self.events else {}),
         )
         self._apply_shares(self._backend)
         # A second read: the one of the reset dates from before the limits were set.
@@ -255,6 +266,7 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         info["observation_age_us"] = max(0, age_ns) / 1e3
         info["deadline_overrun_us"] = overrun_ns / 1e3
         info["is_restarted"] = is_late
+        info["events"] = self._take_event_records(backend)
         is_truncated = self._max_steps is not None and self._steps >= self._max_steps
         reward = float(sum(info["reward_terms"].values()))
         return observation, reward, bool(backend.finished()), is_truncated, info
@@ -299,7 +311,15 @@ class CongestionControlEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
             "observation_age_us": 0.0,
             "deadline_overrun_us": 0.0,
             "is_restarted": False,
+            "events": [],
         }
+
+    def _take_event_records(self, backend: Backend) -> list[dict[str, Any]]:
+        if not self.events:
+            return []
+        records = backend.event_records()
+        self._n_happened, before = len(records), self._n_happened
+        return records[before:]
 
     def _guard(self, work: Callable[[], _Result]) -> _Result:
         """Drop a backend that failed, so that the next reset builds a new one."""

@@ -10,6 +10,7 @@ equal-cost paths in proportion to the weights, at once and whether they are old 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from dcgym.backend import Snapshot
 from dcgym.errors import BackendError
+from dcgym.events import Event
 from dcgym.monitors import HOST, PORT
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
@@ -74,9 +76,11 @@ class FakeBackend:
         congestion_control: dict[str, str],
         marking: bool,
         seed: int | None = None,
+        events: Sequence[Event] = (),
     ) -> Snapshot:
-        """Forget the last episode and start the plan."""
+        """Forget the last episode and start the plan; events change nothing but the records."""
         self._require_running()
+        self._events = tuple(events)
         self.congestion_control = dict(congestion_control)
         self._has_marking = marking
         self._splits = {}
@@ -143,6 +147,12 @@ class FakeBackend:
     def flow_records(self) -> npt.NDArray[Any]:
         """Return no records: this network has none."""
         return np.empty(0, [("id", "<u8"), ("start_ns", "<u8"), ("end_ns", "<u8")])
+
+    def event_records(self) -> list[dict[str, Any]]:
+        """Return a record of each event whose time has passed, though it had no effect."""
+        elapsed_ns = self._now_ns - self._begin_ns
+        past = [event for event in self._events if event.at_ns <= elapsed_ns]
+        return [{"at_s": e.at_ns / 1e9, "action": e.action, "target": e.target} for e in past]
 
     def fidelity(self) -> dict[str, Any]:
         """Say that nothing here may be taken for a result."""

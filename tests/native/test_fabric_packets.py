@@ -274,3 +274,21 @@ def test_salts_choose_independently(run_scenario: Scenario) -> None:
     expected = {(one, two): 500.0 for one in "bcde" for two in "bcde"}
     # 16 cells: 15 degrees of freedom, 0.1 % point.
     assert chi_square(pairs, expected) < 37.70
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.1, 0.9, 1.0])
+def test_a_lossy_link_loses_its_share(run_scenario: Scenario, probability: float) -> None:
+    n = 3000
+    packets = [("a", ethernet(ipv4(ports()), 0x0800))] * n
+    result = run_scenario("packets", request(packets) | {"loss": {"a": probability}})
+    lost = sum(verdict == TC_ACT_SHOT for verdict, _ in result["out"])
+    assert lost == result["drops"]["loss"]
+    # 4.5 standard deviations of the binomial; none at all where it is certain.
+    assert abs(lost - n * probability) <= 4.5 * (n * probability * (1 - probability)) ** 0.5
+
+
+def test_a_cleared_route_is_no_route(run_scenario: Scenario) -> None:
+    packets = [("a", ethernet(ipv4(ports()), 0x0800))]
+    result = run_scenario("packets", request(packets) | {"cleared": [(0, 3)]})
+    assert [verdict for verdict, _ in result["out"]] == [TC_ACT_SHOT]
+    assert result["drops"]["no_route"] == 1

@@ -222,6 +222,11 @@ static __always_inline void make_linear(struct __sk_buff *skb)
 		bpf_skb_pull_data(skb, wanted);
 }
 
+static __always_inline bool is_lost(__u32 probability)
+{
+	return probability && bpf_get_prandom_u32() <= probability;
+}
+
 static __always_inline struct decision decide(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex, host;
@@ -234,6 +239,8 @@ static __always_inline struct decision decide(struct __sk_buff *skb)
 
 	if (!port || !port->in_use)
 		return refuse(DCGYM_DROP_UNKNOWN_PORT);
+	if (is_lost(port->loss_in))
+		return refuse(DCGYM_DROP_LOSS);
 	make_linear(skb);
 	eth = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
@@ -482,6 +489,8 @@ int fabric_egress(struct __sk_buff *skb)
 
 	if (!port || !port->in_use)
 		return TC_ACT_UNSPEC;
+	if (is_lost(port->loss_out))
+		return drop(DCGYM_DROP_LOSS);
 	port_id = port->port_id;
 	count = bpf_map_lookup_elem(&counters, &port_id);
 	if (!count)

@@ -59,6 +59,8 @@ struct dcgym_port_config {
 	__u64 queue_bytes;    /* the queue's byte limit; 0: unknown */
 	__u32 mark_weight;    /* RED's w_q, of DCGYM_PROBABILITY_ONE; all of it: no averaging */
 	__u32 mark_packet_ns; /* time that RED's average packet takes on the wire */
+	__u32 loss_in;	      /* probability, of 2^32, to lose a packet that arrives over the link */
+	__u32 loss_out;	      /* one that leaves over it: for a link whose other end is no port */
 };
 
 #define DCGYM_RED_FRACTION_BITS 12
@@ -124,6 +126,7 @@ enum dcgym_drop {
 	DCGYM_DROP_NO_ROUTE,	 /* the switch has no next hop for the host */
 	DCGYM_DROP_TTL_EXPIRED,
 	DCGYM_DROP_GROUP_BUSY, /* the group was replaced during every attempt to read it */
+	DCGYM_DROP_LOSS,       /* the link was told to lose packets */
 	DCGYM_DROP_REASONS,
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <numeric>
@@ -21,9 +22,10 @@ namespace {
 constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
 	"unknown_port", "truncated", "malformed",   "protocol",
 	"unknown_mac",  "no_route",  "ttl_expired", "group_busy",
+	"loss",
 };
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
-static_assert(sizeof(dcgym_port_config) == 48);
+static_assert(sizeof(dcgym_port_config) == 56);
 
 // A packet may grow while a program runs on it; ours never do, so this is ample.
 constexpr size_t test_headroom_bytes = 256;
@@ -159,6 +161,28 @@ void Fabric::set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_
 	update("routes", switch_id * size_.hosts + host_number - 1, &value, sizeof(value));
 }
 
+void Fabric::clear_route(uint32_t switch_id, uint32_t host_number) {
+	check_below("switch_id", switch_id, size_.switches);
+	check_below("host_number", host_number, size_.hosts + 1);
+	const uint32_t none = 0;
+	update("routes", switch_id * size_.hosts + host_number - 1, &none, sizeof(none));
+}
+
+void Fabric::set_loss(uint32_t ifindex, double in, double out) {
+	check_below("ifindex", ifindex, size_.ifindexes);
+	for (const double probability : {in, out})
+		if (!(probability >= 0 && probability <= 1))
+			throw_config_error("probability", std::to_string(probability), "0 to 1");
+	dcgym_port_config config{};
+	check(bpf_map_lookup_elem(map_fd("ports"), &ifindex, &config), "cannot read the map ports");
+	const auto scaled = [](double probability) {
+		return static_cast<uint32_t>(std::min(std::floor(probability * 0x1p32), 0xffffffffp0));
+	};
+	config.loss_in = scaled(in);
+	config.loss_out = scaled(out);
+	set_port(ifindex, config);
+}
+
 void Fabric::attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program) {
 	const bpf_tc_hook where = hook(ifindex, point);
 	LIBBPF_OPTS(bpf_tc_opts, options);
@@ -236,7 +260,9 @@ void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t por
 				  .mark_max_bytes = mark_max_bytes,
 				  .queue_bytes = queue_bytes,
 				  .mark_weight = mark_weight,
-				  .mark_packet_ns = mark_packet_ns});
+				  .mark_packet_ns = mark_packet_ns,
+				  .loss_in = 0,
+				  .loss_out = 0});
 }
 
 py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
@@ -306,6 +332,11 @@ void bind_fabric(py::module_ &module) {
 		     "flows leave ports that are no members any more.")
 		.def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
 		     py::arg("group_id"), "Send a host's packets to a group of ports.")
+		.def("clear_route", &Fabric::clear_route, py::arg("switch_id"), py::arg("host_number"),
+		     "Drop a host's packets, counted as no_route.")
+		.def("set_loss", &Fabric::set_loss, py::arg("ifindex"), py::arg("loss_in"),
+		     py::arg("loss_out"),
+		     "Lose packets that arrive and leave with these probabilities; add_port ends it.")
 		.def("attach", &Fabric::attach, py::arg("ifindex"), py::arg("forward") = true,
 		     "Put the programs on an interface of the caller's network namespace; without "
 		     "forwarding it only marks and measures.")

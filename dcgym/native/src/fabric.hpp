@@ -30,6 +30,9 @@ class Fabric {
 
 	void set_port(uint32_t ifindex, const dcgym_port_config &config);
 	void set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id);
+	void clear_route(uint32_t switch_id, uint32_t host_number);
+	// Probabilities for packets that arrive and that leave; set_port overwrites them.
+	void set_loss(uint32_t ifindex, double in, double out);
 	void attach(uint32_t ifindex, bool forward = true);
 	void detach(uint32_t ifindex);
 

@@ -23,6 +23,7 @@ void bind_fabric(py::module_ &module);
 void bind_groups(py::module_ &module);
 void bind_congestion(py::module_ &module);
 void bind_builder(py::module_ &module);
+void bind_links(py::module_ &module);
 
 namespace {
 
@@ -177,4 +178,5 @@ PYBIND11_MODULE(_native, module) {
 	bind_fabric(module);
 	bind_congestion(module);
 	bind_builder(module);
+	bind_links(module);
 }

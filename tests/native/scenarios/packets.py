@@ -31,6 +31,10 @@ def main() -> None:
         fabric.set_group(number, group["salt"], members, weights)
     for switch, host, group in request["routes"]:
         fabric.set_route(switch, host, group)
+    for switch, host in request.get("cleared", []):
+        fabric.clear_route(switch, host)
+    for name, probability in request.get("loss", {}).items():
+        fabric.set_loss(indexes[name], probability, 0.0)
     names = {index: name for name, index in indexes.items()} | {0: None}
     out = []
     for port, packet in request["packets"]:

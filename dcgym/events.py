@@ -1,0 +1,201 @@
+"""What happens to the network in an episode: links fail, slow down, lose packets; switches fail.
+
+A configuration lists events in the order of their times::
+
+    events:
+      - {at: 2s, link: [s1, s9], action: down}
+      - {at: 4s, link: [s1, s9], action: up}
+      - {at: 5s, link: [s9, s17], action: rate, rate: 10Mbit}
+      - {at: 6s, link: [h1, s1], action: loss, probability: 0.01}
+      - {at: 7s, switch: s17, action: down}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dcgym.config import check_in, check_keys, check_range
+from dcgym.errors import ConfigError, FeatureNotSupported, suggest
+from dcgym.topologies import Topology
+from dcgym.units import parse_duration, parse_rate
+
+__all__ = ["ACTIONS", "Event", "EventLog", "check_events", "make_events"]
+
+ACTIONS = ("down", "up", "rate", "loss")
+"""What may happen to a link; a switch knows the first two."""
+
+_FIELDS = ("at", "link", "switch", "action", "rate", "probability")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens to a link, or to a switch and with it to all of its links.
+
+    Attributes:
+        at_ns: When, from the start of the episode's traffic.
+        action: One of `ACTIONS`.
+        nodes: Both ends of the link (of all parallel links between the two), or the switch.
+        rate_bps: New rate of both directions, of the action "rate".
+        probability: Share of the packets that are lost in each direction, of the action "loss".
+    """
+
+    at_ns: int
+    action: str
+    nodes: tuple[str, ...]
+    rate_bps: int | None = None
+    probability: float | None = None
+
+    @property
+    def target(self) -> str:
+        """Name of the link or switch in records."""
+        return "-".join(self.nodes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Event:
+        """Return the event that `to_dict` wrote."""
+        return cls(**{**content, "nodes": tuple(content["nodes"])})
+
+
+def make_events(spec: Sequence[Mapping[str, Any]], topology: Topology) -> tuple[Event, ...]:
+    """Read the events of an episode and check them against the network.
+
+    Args:
+        spec: Mappings with ``at``, ``action``, ``link`` (two names) or ``switch``, and ``rate`` or
+            ``probability`` where the action needs it.
+        topology: The network.
+
+    Returns:
+        The events, in the order of their times.
+
+    Raises:
+        ConfigError: A field is unknown, missing or wrong; the times are out of order; there is no
+            such link or switch; or something comes up that is not down.
+    """
+    if not isinstance(spec, list | tuple):
+        raise ConfigError("events", spec, "a list of events, each a mapping")
+    events = tuple(
+        _event(entry, topology, f"events[{number}]") for number, entry in enumerate(spec)
+    )
+    _check_order(events)
+    _check_states(events)
+    return events
+
+
+def check_events(events: Sequence[Event], switch: str) -> None:
+    """Refuse events where the data plane cannot follow them.
+
+    Raises:
+        FeatureNotSupported: Events are asked for, and the switches are Open vSwitch.
+    """
+    if events and switch == "ovs":
+        hint = "its routes are static and do not heal; use switch='ebpf', or no events"
+        raise FeatureNotSupported("events with switch='ovs'", hint)
+
+
+class EventLog:
+    """What has happened so far, asked for only when an event is due.
+
+    Args:
+        events: The events of the episode, in order.
+        fetch: Returns the records of those that have happened.
+    """
+
+    def __init__(
+        self, events: Sequence[Event] = (), fetch: Callable[[], list[dict[str, Any]]] = list
+    ) -> None:
+        self._events, self._fetch = tuple(events), fetch
+        self._start_ns = 0
+        self._records: list[dict[str, Any]] = []
+
+    def begin(self, start_ns: int) -> None:
+        """Note the CLOCK_MONOTONIC time from which the events count."""
+        self._start_ns = start_ns
+
+    def records(self, now_ns: int) -> list[dict[str, Any]]:
+        """Return the record of every event whose effect is complete at that time."""
+        elapsed_ns = now_ns - self._start_ns
+        due = sum(event.at_ns <= elapsed_ns for event in self._events)
+        if due > len(self._records):
+            self._records = self._fetch()
+        return self._records
+
+
+def _event(entry: Mapping[str, Any], topology: Topology, where: str) -> Event:
+    check_keys(entry, _FIELDS, where)
+    for field in ("at", "action"):
+        if field not in entry:
+            raise ConfigError(where, f"no {field}", f"{field}, required")
+    at_ns = parse_duration(entry["at"], f"{where}.at")
+    nodes = _nodes(entry, topology, where)
+    allowed = ACTIONS if len(nodes) == 2 else ACTIONS[:2]
+    action = check_in(f"{where}.action", entry["action"], allowed)
+    rate_bps, probability = None, None
+    if _belongs(entry, "rate", action == "rate", where):
+        rate_bps = parse_rate(entry["rate"], f"{where}.rate")
+        _check_between_switches(nodes, topology, where)
+    if _belongs(entry, "probability", action == "loss", where):
+        probability = float(check_range(f"{where}.probability", entry["probability"], 0, 1))
+    return Event(at_ns, action, nodes, rate_bps, probability)
+
+
+def _nodes(entry: Mapping[str, Any], topology: Topology, where: str) -> tuple[str, ...]:
+    if ("link" in entry) == ("switch" in entry):
+        raise ConfigError(where, dict(entry), "either a link (two names) or a switch")
+    if "switch" in entry:
+        switches = [switch.name for switch in topology.switches]
+        return (check_in(f"{where}.switch", entry["switch"], switches),)
+    link = entry["link"]
+    if not isinstance(link, list | tuple) or len(link) != 2:
+        raise ConfigError(f"{where}.link", link, "the names of the two ends")
+    names = [node.name for node in topology.nodes]
+    for name in link:
+        if name not in names:
+            allowed = f"a node of {topology.name} ({names[0]} .. {names[-1]})"
+            raise ConfigError(f"{where}.link", name, allowed, suggest(name, names))
+    neighbours = [port.peer for port in topology.ports(link[0])]
+    if link[1] not in neighbours:
+        raise ConfigError(f"{where}.link", list(link), f"a link of {link[0]}, to {neighbours}")
+    return tuple(link)
+
+
+def _belongs(entry: Mapping[str, Any], field: str, is_needed: bool, where: str) -> bool:
+    if is_needed and field not in entry:
+        raise ConfigError(where, f"no {field}", f"{field}, required by this action")
+    if not is_needed and field in entry:
+        raise ConfigError(f"{where}.{field}", entry[field], "nothing, with this action")
+    return is_needed
+
+
+def _check_between_switches(nodes: tuple[str, ...], topology: Topology, where: str) -> None:
+    for name in nodes:
+        if topology.node(name).is_endpoint:
+            # The token bucket at a host's end is the agent's action.
+            allowed = "a link between two switches, to change its rate"
+            raise ConfigError(f"{where}.link", list(nodes), allowed)
+
+
+def _check_order(events: Sequence[Event]) -> None:
+    for number, event in enumerate(events[1:], 1):
+        if event.at_ns < events[number - 1].at_ns:
+            before = events[number - 1].at_ns / 1e9
+            raise ConfigError(
+                f"events[{number}].at", f"{event.at_ns / 1e9:g}s", f"{before:g}s or later, in order"
+            )
+
+
+def _check_states(events: Sequence[Event]) -> None:
+    down: set[frozenset[str]] = set()
+    for number, event in enumerate(events):
+        if event.action not in ("down", "up"):
+            continue
+        target, is_down = frozenset(event.nodes), frozenset(event.nodes) in down
+        if is_down == (event.action == "down"):
+            allowed = f"{'up' if is_down else 'down'}, as {event.target} is {event.action}"
+            raise ConfigError(f"events[{number}].action", event.action, allowed)
+        down ^= {target}
