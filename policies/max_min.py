@@ -23,15 +23,18 @@ def fair_shares(topology: Any, plan: Any, headroom: float) -> FloatArray:
     ports = [*topology.host_ports, *topology.switch_ports]
     columns = {(port.node, port.number): index for index, port in enumerate(ports)}
     capacities_bps = np.array([port.rate_bps for port in ports], np.float64)
-    usage = np.zeros((len(plan.flows), len(ports)))
-    for row, flow in zip(usage, plan.flows, strict=True):
-        _add_path(topology, columns, flow.src, flow.dst, row)
+    # Flows between the same hosts have the same rate: one row a pair, however many flows.
+    counts = plan.pair_counts()
+    usage = np.zeros((len(counts), len(ports)))
+    for row, ((source, sink), count) in zip(usage, counts.items(), strict=True):
+        _add_path(topology, columns, source, sink, row)
+        row *= count
     rates_bps = max_min_rates(usage, capacities_bps)
     shares = np.zeros(len(topology.hosts))
     index = {host.name: host.index for host in topology.hosts}
-    for flow, rate_bps in zip(plan.flows, rates_bps, strict=True):
-        host = index[flow.src]
-        shares[host] += rate_bps / topology.host_ports[host].rate_bps
+    for ((source, _), count), rate_bps in zip(counts.items(), rates_bps, strict=True):
+        host = index[source]
+        shares[host] += count * rate_bps / topology.host_ports[host].rate_bps
     return np.where(shares > 0, shares * (1 - headroom), 1.0)
 
 

@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.bench.flows import describe_flows
 from dcgym.bench.results import machine, write_json
 from dcgym.bench.statistics import summarise
 
@@ -47,20 +48,24 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     env: Any = make_env({**config, "max_steps": spec["steps"]})
     try:
         policy.bind(env)
-        rows, received_bytes = _roll_out(env, policy, spec, progress)
+        rollout = _roll_out(env, policy, spec, progress)
         backend = env.unwrapped.backend
         fidelity, flows = dict(backend.fidelity()), backend.flow_records()
         backend_name, events = str(backend.name), _events(env)
         implementations = dict(getattr(backend, "congestion_control", {}))
+        of_flows = describe_flows(env, flows, rollout.began_ns, rollout.ended_ns, spec["warmup_s"])
     finally:
         env.close()
-    columns = _columns(rows)
+    columns = _columns(rollout.rows)
+    metrics = summarise(columns, spec["warmup_s"], rollout.received_bytes)
     record = {
         "env": ENV_ID,
         "backend": backend_name,
         "policy": spec["policy"],
         "seed": spec["seed"],
-        "metrics": summarise(columns, spec["warmup_s"], received_bytes),
+        "metrics": {**metrics, **of_flows["metrics"]},
+        "flow_sizes": of_flows["flow_sizes"],
+        "plan": of_flows["plan"],
         "fidelity": fidelity,
         "congestion_control": implementations,
         "events": events,
@@ -99,34 +104,42 @@ def _make_policy(spec: Mapping[str, Any]) -> Any:
     return make_policy(spec["policy"], seed=spec["seed"])
 
 
-def _roll_out(
-    env: Any, policy: Any, spec: Mapping[str, Any], progress: Progress
-) -> tuple[list[Row], FloatArray]:
-    """Run the steps; return them, and the bytes of each receiver after the warm-up."""
+class _Rollout(NamedTuple):
+    """The steps of an episode, its begin and end, and each receiver's bytes after the warm-up."""
+
+    rows: list[Row]
+    received_bytes: FloatArray
+    began_ns: int
+    ended_ns: int
+
+
+def _roll_out(env: Any, policy: Any, spec: Mapping[str, Any], progress: Progress) -> _Rollout:
+    """Run the steps."""
     progress(0.0, "building")
     observation, info = env.reset(seed=spec["seed"])
     warmup_steps = round(spec["warmup_s"] / spec["interval_s"])
     rows: list[Row] = []
-    before = _received_bytes(env)
+    began_ns, before = _received_bytes(env)
     for index in range(spec["steps"]):
         if index == warmup_steps:
-            before = _received_bytes(env)
+            _, before = _received_bytes(env)
         action = policy.act(observation, info)
         observation, reward, terminated, truncated, info = env.step(action)
         rows.append(_row((index + 1) * spec["interval_s"], float(reward), action, info))
         progress((index + 1) / spec["steps"], "running")
         if terminated or truncated:
             break
-    return rows, _received_bytes(env) - before
+    ended_ns, after = _received_bytes(env)
+    return _Rollout(rows, after - before, began_ns, ended_ns)
 
 
-def _received_bytes(env: Any) -> FloatArray:
-    """Read what each destination of the plan has received since the episode began."""
+def _received_bytes(env: Any) -> tuple[int, FloatArray]:
+    """Read the time, and what each destination has received since the episode began."""
     inner = env.unwrapped
     destinations = inner.plan.receivers
     chosen = [host.name in destinations for host in inner.topology.hosts]
-    received: FloatArray = inner.backend.snapshot().hosts["rx_bytes"][chosen].astype(np.float64)
-    return received
+    snapshot = inner.backend.snapshot()
+    return snapshot.time_ns, snapshot.hosts["rx_bytes"][chosen].astype(np.float64)
 
 
 def _row(time_s: float, reward: float, action: Any, info: Mapping[str, Any]) -> Row:

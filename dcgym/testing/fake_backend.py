@@ -22,6 +22,7 @@ from dcgym.events import Event
 from dcgym.monitors import HOST, PORT
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
+from dcgym.traffic.view import RECORD_DTYPE
 
 __all__ = ["FakeBackend"]
 
@@ -146,7 +147,7 @@ class FakeBackend:
 
     def flow_records(self) -> npt.NDArray[Any]:
         """Return no records: this network has none."""
-        return np.empty(0, [("id", "<u8"), ("start_ns", "<u8"), ("end_ns", "<u8")])
+        return np.empty(0, RECORD_DTYPE)
 
     def event_records(self) -> list[dict[str, Any]]:
         """Return a record of each event whose time has passed, though it had no effect."""

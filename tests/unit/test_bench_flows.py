@@ -1,0 +1,92 @@
+"""Completion times and slowdowns in the records of runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dcgym.bench.episode import run_episode
+from dcgym.testing import FakeBackend
+from dcgym.traffic import Plan
+from dcgym.traffic.view import RECORD_DTYPE
+
+SLOWDOWN = 3.0
+
+
+class RecordingBackend(FakeBackend):
+    """Ends every flow but the last one after three times its ideal completion time."""
+
+    def flow_records(self) -> npt.NDArray[Any]:
+        """Return the records."""
+        from dcgym.traffic.ideal import ideal_completion_ns
+
+        plan: Plan = self.plan
+        planned = plan.to_records([host.name for host in self.topology.hosts])
+        rows = np.zeros(len(plan), RECORD_DTYPE)
+        rows["id"], rows["outcome"] = np.arange(len(plan)), 1
+        rows["bytes"] = planned["size_bytes"]
+        rows["planned_start_ns"] = self._begin_ns + planned["start_ns"]
+        lasts_ns = SLOWDOWN * ideal_completion_ns(planned, self.topology)
+        rows["end_ns"] = rows["planned_start_ns"] + lasts_ns.astype(np.uint64)
+        return rows[:-1]
+
+    def reset(self, plan: Plan, **options: Any) -> Any:
+        """Keep the plan."""
+        self.plan = plan
+        return super().reset(plan, **options)
+
+
+def run(folder: Path, traffic: Any, policy: str = "cubic", backend: Any = RecordingBackend) -> Any:
+    return run_episode(
+        {
+            "env": {"topology": "dumbbell", "traffic": traffic, "backend": backend},
+            "policy": policy,
+            "seed": 3,
+            "steps": 40,
+            "interval_s": 0.05,
+            "warmup_s": 0.0,
+            "folder": str(folder / policy),
+        }
+    )
+
+
+POISSON = {"name": "poisson", "sizes": "hadoop", "scale": 0.1, "load": 0.5, "duration": "1s"}
+
+
+def test_records_hold_slowdowns_and_count_the_censored(tmp_path: Path) -> None:
+    record = run(tmp_path, POISSON)
+    metrics, plan = record["metrics"], record["plan"]
+    assert plan["name"] == "poisson" and plan["flows"] > 50
+    assert metrics["flows"] == plan["flows"] == metrics["flows_finished"] + 1
+    assert metrics["flows_censored"] == 1 and metrics["flows_failed"] == 0
+    for name in ("p50", "p95"):
+        assert metrics[f"slowdown_{name}"] == pytest.approx(SLOWDOWN, rel=1e-3)
+    assert sum(row["flows"] for row in record["flow_sizes"]) == metrics["flows"]
+    written = json.loads((tmp_path / "cubic" / "summary.json").read_text("utf-8"))
+    assert written["metrics"]["flows_censored"] == 1
+    assert written["plan"] == plan
+
+
+def test_different_policies_meet_the_identical_plan(tmp_path: Path) -> None:
+    records = [run(tmp_path, POISSON, policy) for policy in ("cubic", "dctcp", "random")]
+    assert len({record["plan"]["digest"] for record in records}) == 1
+
+
+def test_nothing_finished_is_said_and_not_guessed(tmp_path: Path) -> None:
+    metrics = run(tmp_path, {"name": "pairs", "size": "1GB"}, backend=FakeBackend)["metrics"]
+    assert (metrics["flows"], metrics["flows_censored"]) == (2, 2)
+    assert math.isnan(metrics["slowdown_p50"])
+    # A lower bound: what the flows have lasted so far.
+    assert metrics["fct_us_mean"] == pytest.approx(2e6, rel=0.01)
+
+
+def test_endless_plans_have_no_completion_times(tmp_path: Path) -> None:
+    record = run(tmp_path, "pairs", backend=FakeBackend)
+    assert "slowdown_mean" not in record["metrics"]
+    assert record["flow_sizes"] == []
