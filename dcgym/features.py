@@ -106,26 +106,44 @@ FEATURES: dict[str, Callable[[Interval], FloatArray]] = {
 
 
 class FeatureSet:
-    """The observation: features port by port, then the flow matrix, then the rate shares."""
+    """The observation: features port by port, then the flow matrix, then what is in force."""
 
-    def __init__(self, names: Sequence[str], n_ports: int, n_hosts: int) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        n_ports: int,
+        n_hosts: int,
+        *,
+        rows: Sequence[int] | None = None,
+        settings: Sequence[str] | None = None,
+    ) -> None:
         """Check the names and build the space.
 
         Args:
             names: Features in the order of a row; `flow_matrix` adds a block of its own.
             n_ports: Number of switch ports.
             n_hosts: Number of hosts.
+            rows: Switch ports that are observed; all if None.
+            settings: Names of what the actions have set, 0 to 1 each; if None the rate share of
+                each host.
         """
         self.names = _check_names(names)
         self.has_flow_matrix = FLOW_MATRIX in self.names
         self._columns = tuple(name for name in self.names if name != FLOW_MATRIX)
-        self._shape = (n_ports, n_hosts)
+        self._rows = list(range(n_ports) if rows is None else rows)
+        self._n_hosts = n_hosts
+        self._settings = list(
+            (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
+        )
         self._last: dict[str, FloatArray] = {}
         low = np.concatenate(
             [
-                np.tile([-1.0 if self._is_delta(name) else 0.0 for name in self._columns], n_ports),
-                np.zeros(n_ports * n_hosts if self.has_flow_matrix else 0),
-                np.zeros(n_hosts),
+                np.tile(
+                    [-1.0 if self._is_delta(name) else 0.0 for name in self._columns],
+                    len(self._rows),
+                ),
+                np.zeros(len(self._rows) * n_hosts if self.has_flow_matrix else 0),
+                np.zeros(len(self._settings)),
             ]
         ).astype(np.float32)
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
@@ -133,20 +151,19 @@ class FeatureSet:
     @property
     def labels(self) -> list[str]:
         """Name each position of the observation, as `port0.backlog` or `host3.rate`."""
-        n_ports, n_hosts = self._shape
-        names = [f"port{port}.{name}" for port in range(n_ports) for name in self._columns]
+        names = [f"port{port}.{name}" for port in self._rows for name in self._columns]
         if self.has_flow_matrix:
             names += [
-                f"port{port}.host{host}" for port in range(n_ports) for host in range(n_hosts)
+                f"port{port}.host{host}" for port in self._rows for host in range(self._n_hosts)
             ]
-        return names + [f"host{host}.rate" for host in range(n_hosts)]
+        return names + self._settings
 
     def observe(
-        self, interval: Interval, shares: FloatArray, *, is_first: bool = False
+        self, interval: Interval, settings: FloatArray, *, is_first: bool = False
     ) -> npt.NDArray[np.float32]:
         """Return a fresh observation; on the first of an episode every change is 0."""
         base = {name.removeprefix(DELTA_PREFIX) for name in self._columns}
-        values = {name: FEATURES[name](interval) for name in base}
+        values = {name: FEATURES[name](interval)[self._rows] for name in base}
         last = values if is_first else self._last
         columns = [
             values[name] if name in values else values[name[2:]] - last[name[2:]]
@@ -154,7 +171,7 @@ class FeatureSet:
         ]
         self._last = values
         rows = np.stack(columns, axis=1).ravel() if columns else np.empty(0)
-        observation = np.concatenate([rows, self._matrix(interval), shares])
+        observation = np.concatenate([rows, self._matrix(interval), settings])
         return np.clip(observation.astype(np.float32), self.space.low, self.space.high)
 
     def _matrix(self, interval: Interval) -> FloatArray:
@@ -162,8 +179,8 @@ class FeatureSet:
             return np.empty(0)
         if interval.flow_matrix is None:
             raise ConfigError("features", FLOW_MATRIX, "a backend that measures a flow matrix")
-        totals = interval.flow_matrix.sum(axis=1, keepdims=True)
-        return _fraction(interval.flow_matrix, totals).ravel()
+        matrix = interval.flow_matrix[self._rows]
+        return _fraction(matrix, matrix.sum(axis=1, keepdims=True)).ravel()
 
     @staticmethod
     def _is_delta(name: str) -> bool:

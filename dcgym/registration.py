@@ -10,6 +10,8 @@ MAX_EPISODE_STEPS = 200
 
 _ENTRY_POINTS = {
     "dcgym/CongestionControl-v0": "dcgym.envs.congestion_control:CongestionControlEnv",
+    "dcgym/Joint-v0": "dcgym.envs.joint:JointEnv",
+    "dcgym/PathBalancing-v0": "dcgym.envs.path_balancing:PathBalancingEnv",
 }
 
 ENV_IDS = tuple(_ENTRY_POINTS)

@@ -13,12 +13,20 @@ than the goodput ones follow Iroko and its thesis (joint_queue is eq. 4.3), trap
 - Queues at the hosts' own limiters are not in ``q``: they are in ``info["metrics"]``.
 
 ``goodput`` and ``goodput_queue`` use what arrived instead of what was allowed.
+
+The ``uplink_`` terms look at the ports among which paths are balanced, and at nothing else:
+
+- ``uplink_queue`` is minus the fill of the fullest of their queues.
+- ``uplink_load`` is minus the utilisation of the busiest. Traffic that does not take what it can
+  get, such as UDP, is best served by it; greedy TCP is best served by full links.
+- ``uplink_balance`` is Jain's index over the loads within a group, weighted by its bytes: 1 where
+  all ports of every group are equally busy, whatever their rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +57,17 @@ class RewardInputs:
         shares: Rate share of each host, 0 to 1.
         queues: Backlog of each switch port over its queue limit, 0 to 1.
         goodput_shares: Application bytes each host received, over its interface rate, 0 to 1.
+        uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1.
+        uplink_queues: Backlog of these ports over their queue limits, 0 to 1.
+        uplink_jain: Jain's index over the loads within a group, weighted by its bytes.
     """
 
     shares: FloatArray
     queues: FloatArray
     goodput_shares: FloatArray
+    uplink_loads: FloatArray = field(default_factory=lambda: np.zeros(0))
+    uplink_queues: FloatArray = field(default_factory=lambda: np.zeros(0))
+    uplink_jain: float = 1.0
 
 
 def jain_index(values: FloatArray) -> float:
@@ -105,6 +119,9 @@ REWARDS: dict[str, Callable[[RewardInputs], float]] = {
     "gini": lambda inputs: 1 - gini_coefficient(inputs.shares),
     "goodput": lambda inputs: float(inputs.goodput_shares.mean()),
     "goodput_queue": _goodput_queue,
+    "uplink_load": lambda inputs: -float(inputs.uplink_loads.max(initial=0.0)),
+    "uplink_queue": lambda inputs: -float(inputs.uplink_queues.max(initial=0.0)),
+    "uplink_balance": lambda inputs: inputs.uplink_jain,
 }
 
 

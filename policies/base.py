@@ -30,7 +30,9 @@ class Policy(Protocol):
         """Learn which environment the policy acts in; returns the policy."""
         ...
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+    def act(
+        self, observation: npt.NDArray[np.float32], info: dict[str, Any]
+    ) -> Action | dict[str, Action]:
         """Return an action of the environment's action space."""
         ...
 

@@ -12,10 +12,10 @@ from dcgym.errors import ConfigError
 from dcgym.policies.base import Action, task_of
 from dcgym.policies.max_min import fair_shares
 
-__all__ = ["FairSharePolicy", "FixedSharePolicy", "RandomPolicy", "TransportPolicy"]
+__all__ = ["BoundPolicy", "FairSharePolicy", "FixedSharePolicy", "RandomPolicy", "TransportPolicy"]
 
 
-class _BoundPolicy:
+class BoundPolicy:
     """Holds the environment that the policy acts in."""
 
     name = ""
@@ -44,7 +44,7 @@ class _BoundPolicy:
         return action
 
 
-class TransportPolicy(_BoundPolicy):
+class TransportPolicy(BoundPolicy):
     """Leave it to the hosts' congestion control: no host is limited."""
 
     def __init__(self, name: str, congestion_control: str, marking: bool = False) -> None:
@@ -68,7 +68,7 @@ class TransportPolicy(_BoundPolicy):
         return self._act_shares(np.ones(len(self.task.topology.hosts)))
 
 
-class FixedSharePolicy(_BoundPolicy):
+class FixedSharePolicy(BoundPolicy):
     """Give every host the same share, always."""
 
     name = "fixed-share"
@@ -83,7 +83,7 @@ class FixedSharePolicy(_BoundPolicy):
         return self._act_shares(np.full(len(self.task.topology.hosts), self._share))
 
 
-class FairSharePolicy(_BoundPolicy):
+class FairSharePolicy(BoundPolicy):
     """Know the topology and the plan, and give every sender its max-min fair share (an oracle).
 
     All flows of the plan count as active at all times. Hosts that send nothing stay unlimited,
@@ -107,7 +107,7 @@ class FairSharePolicy(_BoundPolicy):
         return self._act_shares(self._shares)
 
 
-class RandomPolicy(_BoundPolicy):
+class RandomPolicy(BoundPolicy):
     """Draw every action evenly from the action space."""
 
     name = "random"
@@ -119,6 +119,6 @@ class RandomPolicy(_BoundPolicy):
 
     def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
         """Return a new random action."""
-        space = self.task.action_space
+        space = self.task.action_map.space
         action: Action = self._generator.uniform(space.low, space.high).astype(np.float32)
         return action

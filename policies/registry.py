@@ -24,6 +24,8 @@ from dcgym.policies.classic import (
     RandomPolicy,
     TransportPolicy,
 )
+from dcgym.policies.joint import JointPolicy
+from dcgym.policies.paths import EcmpPolicy, LeastLoadedPolicy, RandomPathsPolicy, WcmpPolicy
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -70,8 +72,32 @@ BALANCING_POLICIES: dict[str, Callable[..., Policy]] = {
     "random": RandomWeightsPolicy,
 }
 
+PATH_POLICIES: dict[str, Callable[..., Policy]] = {
+    "ecmp": EcmpPolicy,
+    "wcmp": WcmpPolicy,
+    "least-loaded": LeastLoadedPolicy,
+    "random": RandomPathsPolicy,
+}
+"""Policies that weigh equal-cost paths."""
+
+
+def _joint(rates: str, paths: str) -> Callable[..., Policy]:
+    def make(seed: int = 0) -> Policy:
+        parts = (
+            make_policy(rates, family="congestion", seed=seed),
+            make_policy(paths, family="paths", seed=seed),
+        )
+        return JointPolicy(f"{rates}+{paths}", *parts)
+
+    return make
+
+
 FAMILIES: Mapping[str, Mapping[str, Callable[..., Policy]]] = {
     "congestion": POLICIES,
+    "paths": PATH_POLICIES,
+    "joint": {
+        f"{rates}+{paths}": _joint(rates, paths) for rates in POLICIES for paths in PATH_POLICIES
+    },
     "balancing": BALANCING_POLICIES,
 }
 """Policies by the family of environments that they act in (`policy_family` of the environment)."""

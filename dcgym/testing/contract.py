@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
 __all__ = [
     "check_close_twice",
@@ -50,8 +49,13 @@ def check_contract(make_env: MakeEnv, steps: int = STEPS) -> None:
 
 
 def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """Both spaces are bounded float32 boxes, known before anything runs."""
-    for name, space in (("observation", env.observation_space), ("action", env.action_space)):
+    """Both spaces are bounded float32 boxes, known before anything runs; actions may be a Dict."""
+    parts = [("observation", env.observation_space)]
+    if isinstance(env.action_space, gym.spaces.Dict):
+        parts += [(f"action {name}", part) for name, part in env.action_space.items()]
+    else:
+        parts.append(("action", env.action_space))
+    for name, space in parts:
         assert isinstance(space, gym.spaces.Box), f"{name} space is {space}, not a Box"
         assert space.dtype == np.float32, f"{name} space has dtype {space.dtype}"
         assert space.is_bounded(), f"{name} space is not bounded: {space}"
@@ -102,8 +106,8 @@ def check_no_shared_memory(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     """Under load and a constant action the measured part of the observation changes."""
     observation, _ = env.reset(seed=4)
-    action = env.action_space.high  # type: ignore[attr-defined]
-    measured = slice(0, -int(np.prod(env.action_space.shape or (1,))))
+    action = _largest(env.action_space)
+    measured = slice(0, -gym.spaces.flatdim(env.action_space))
     seen = [observation[measured]]
     for _ in range(steps):
         observation, _, terminated, truncated, _ = env.step(action)
@@ -117,7 +121,7 @@ def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     """After a loaded episode `reset` shows none of its drops."""
     first, _ = env.reset(seed=5)
     for _ in range(steps):
-        *_, terminated, truncated, _ = env.step(env.action_space.high)  # type: ignore[attr-defined]
+        *_, terminated, truncated, _ = env.step(_largest(env.action_space))
         if terminated or truncated:
             break
     again, info = env.reset(seed=5)
@@ -131,6 +135,14 @@ def check_close_twice(env: gym.Env[Any, Any]) -> None:
     env.close()  # type: ignore[no-untyped-call]
 
 
-def _actions(env: gym.Env[Any, Any], steps: int) -> list[npt.NDArray[np.float32]]:
+def _largest(space: gym.Space[Any]) -> Any:
+    """Return the action that asks for the most of everything."""
+    if isinstance(space, gym.spaces.Dict):
+        return {name: _largest(part) for name, part in space.items()}
+    assert isinstance(space, gym.spaces.Box)
+    return space.high
+
+
+def _actions(env: gym.Env[Any, Any], steps: int) -> list[Any]:
     env.action_space.seed(0)
     return [env.action_space.sample() for _ in range(steps)]

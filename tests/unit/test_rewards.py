@@ -1,5 +1,7 @@
 """Reward terms against hand-worked values, and what a policy can gain by cheating."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,8 +35,18 @@ def test_term_has_its_hand_worked_value(name, expected):
     assert REWARDS[name](INPUTS) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"), [("uplink_load", -0.8), ("uplink_queue", -0.25), ("uplink_balance", 0.7)]
+)
+def test_uplink_terms_look_at_the_uplinks_alone(name, expected):
+    busy, queued = np.array([0.1, 0.8]), np.array([0.25, 0.0])
+    inputs = replace(INPUTS, uplink_loads=busy, uplink_queues=queued, uplink_jain=0.7)
+    assert REWARDS[name](inputs) == pytest.approx(expected)
+    assert REWARDS[name](INPUTS) == (1.0 if name == "uplink_balance" else 0.0)
+
+
 def test_every_term_is_tested():
-    assert len(REWARDS) == 10
+    assert len(REWARDS) == 13
 
 
 def test_step_reward_turns_negative_above_its_threshold():
