@@ -68,7 +68,8 @@ def test_list_as_json() -> None:
 
 def test_list_environments() -> None:
     names = json.loads(dcgym("list", "environments", "--json").stdout)
-    assert names == {"environments": ["dcgym/CongestionControl-v0"]}
+    known = {f"dcgym/{name}-v0" for name in ("CongestionControl", "PathBalancing", "Joint")}
+    assert known <= set(names["environments"])
 
 
 def test_draw_writes_a_picture(tmp_path: Path) -> None:
