@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -323,3 +326,49 @@ def test_changing_the_sizes_leaves_arrivals_and_pairs_alone(fabric: Topology) ->
     one = make_plan({**spec, "sizes": "1KB"}, fabric, 5).records
     other = make_plan({**spec, "sizes": {"name": "exponential", "mean": "1KB"}}, fabric, 5).records
     assert np.array_equal(one[["src", "dst", "start_ns"]], other[["src", "dst", "start_ns"]])
+
+
+PLAIN_CPU = """
+import sys
+from dcgym.topologies import fat_tree
+from dcgym.traffic import make_plan
+
+spec = {
+    "name": "poisson",
+    "sizes": {"name": "lognormal", "mean": "50KB", "sigma": 2},
+    "arrivals": {"name": "pareto", "shape": 1.5},
+    "flows_per_s": 1000,
+    "duration": "20s",
+}
+print(make_plan(spec, fat_tree(k=4, rate="1Gbit"), 1).digest())
+"""
+
+
+def test_plans_do_not_depend_on_the_processor() -> None:
+    """NumPy without any of its vector extensions beyond the baseline draws the same plan."""
+    umath = getattr(np, "_core", None) or np.core
+    extensions = " ".join(umath._multiarray_umath.__cpu_dispatch__)
+    digests = set()
+    for disabled in ("", extensions):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PLAIN_CPU],
+            env={**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def test_bursts_arrive_as_a_poisson_process(fabric: Topology) -> None:
+    spec = {"name": "incast-bursts", "sizes": 1, "senders": 4, "flows_per_s": 4000}
+    records = make_plan({**spec, "duration": "20s"}, fabric, 4).records
+    gaps_s = np.sort(np.diff(records["start_ns"][::4], prepend=0)) / 1e9
+    steps = np.arange(1, len(gaps_s) + 1) / len(gaps_s)
+    analytic = 1 - np.exp(-gaps_s * 1000)
+    distance = max(np.abs(steps - analytic).max(), np.abs(steps - 1 / len(gaps_s) - analytic).max())
+    # Kolmogorov's distribution exceeds 1.95 in one of a thousand samples.
+    assert distance * math.sqrt(len(gaps_s)) < 1.95
+    assert gaps_s.mean() == pytest.approx(1e-3, rel=4 / math.sqrt(len(gaps_s)))
