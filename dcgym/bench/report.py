@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dcgym.bench.flow_table import flow_section
 from dcgym.bench.statistics import interval_95
 from dcgym.errors import MissingDependency
 
@@ -158,6 +159,7 @@ def _page(records: Records, comparison: str, series: str) -> str:
             "each run. Bars: mean over seeds with its 95 % interval (Student's t). Every policy "
             "meets the same traffic plan for the same seed.</p>",
             _table(records),
+            flow_section(records),
             "<h2>Comparison</h2>",
             comparison,
             "<h2>One run of each policy</h2>",

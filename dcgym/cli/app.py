@@ -10,6 +10,7 @@ import typer
 
 from dcgym._version import __version__
 from dcgym.cli import tables
+from dcgym.cli.flows import print_flows
 from dcgym.cli.traffic import read_spec, traffic_app
 
 __all__ = ["app"]
@@ -121,6 +122,7 @@ def run(
         _print_json([record])
     else:
         tables.print_results([record])
+        print_flows([record])
 
 
 @bench_app.command("quick")
@@ -157,6 +159,7 @@ def bench_quick(
         _print_json(records)
     else:
         tables.print_results(records)
+        print_flows(records)
         tables.print_paths(out)
 
 
@@ -216,6 +219,7 @@ def report(
     records = load_records(folder)
     write_report(folder, records)
     tables.print_results(records)
+    print_flows(records)
     tables.print_paths(folder)
 
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from dcgym.bench.episode import run_episode
+from dcgym.bench.flow_table import FLOW_COLUMNS, flow_rows, flow_section
+from dcgym.cli.flows import print_flows
 from dcgym.testing import FakeBackend
 from dcgym.traffic import Plan
 from dcgym.traffic.view import RECORD_DTYPE
@@ -86,7 +88,37 @@ def test_nothing_finished_is_said_and_not_guessed(tmp_path: Path) -> None:
     assert metrics["fct_us_mean"] == pytest.approx(2e6, rel=0.01)
 
 
+def test_report_and_terminal_show_flows_by_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [run(tmp_path, POISSON, policy) for policy in ("cubic", "random")]
+    rows = flow_rows(records)
+    assert {sizes for _, sizes, _ in rows} >= {"all sizes", "up to 10 KB"}
+    policy, sizes, cells = rows[0]
+    titles = [title for title, _, _ in FLOW_COLUMNS]
+    shown = dict(zip(titles, cells, strict=True))
+    assert (policy, sizes, shown["slowdown p50"]) == ("cubic", "all sizes", "3")
+    assert shown["unfinished"] == "1"
+    section = flow_section(records)
+    assert section.count("<tr>") == len(rows) + 1
+    print_flows(records)
+    assert "up to 10 KB" in capsys.readouterr().out
+
+
+def test_cells_of_several_seeds_hold_an_interval() -> None:
+    def record(slowdown: float) -> dict[str, Any]:
+        values = {metric: slowdown for _, metric, _ in FLOW_COLUMNS}
+        by_size = [{"sizes": "over 1 MB", **values}]
+        return {"policy": "cubic", "metrics": values, "flow_sizes": by_size}
+
+    records = [record(1.0), record(2.0), record(3.0)]
+    assert flow_rows(records)[0][2][-1] == "2 ± 2.5"
+    # One run in which no percentile exists leaves none for the policy.
+    assert flow_rows([*records, record(math.nan)])[0][2][-1] == "-"
+
+
 def test_endless_plans_have_no_completion_times(tmp_path: Path) -> None:
     record = run(tmp_path, "pairs", backend=FakeBackend)
     assert "slowdown_mean" not in record["metrics"]
     assert record["flow_sizes"] == []
+    assert flow_rows([record]) == [] and flow_section([record]) == ""

@@ -1,0 +1,35 @@
+"""The terminal's table of completion times and slowdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from dcgym.bench.flow_table import FLOW_COLUMNS, flow_rows
+
+__all__ = ["print_flows"]
+
+
+def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row a policy and size class; nothing for plans without sizes."""
+    rows = flow_rows(records)
+    if not rows:
+        return
+    table = Table(
+        title="completion times from the planned start, and over those on an empty network",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+    )
+    table.add_column("policy")
+    table.add_column("sizes", no_wrap=True)
+    for title, *_ in FLOW_COLUMNS:
+        table.add_column(title.replace(" ", "\n", 1), justify="right")
+    for policy, sizes, cells in rows:
+        table.add_row(policy, sizes, *cells)
+    console = Console()
+    wide = console if console.is_terminal else Console(width=max(console.width, 120))
+    wide.print(table)
