@@ -117,7 +117,8 @@ def gather_runs(
         np.concatenate([(ended["outcome"] != FINISHED) & (ended["outcome"] != CUT), none]),
     )
     begun_ns = np.concatenate([starts_ns, open_starts_ns])
-    return runs.select(begun_ns >= origin_ns + warmup_ns)
+    # Stopping the traffic after the episode may leave records of flows that were not due in it.
+    return runs.select((begun_ns >= origin_ns + warmup_ns) & (begun_ns < end_ns))
 
 
 def flow_metrics(runs: Runs) -> dict[str, float]:

@@ -122,6 +122,12 @@ def test_runs_join_plan_and_records(line: Topology) -> None:
     assert [metrics[name] for name in names] == [4, 1, 2, 1]
 
 
+def test_flows_that_were_not_due_do_not_count(line: Topology) -> None:
+    flows = tuple(Flow("h1", "h2", size_bytes=1000, start_ns=ms * 10**6) for ms in (0, 29, 31, 40))
+    rows = [record(0, FINISHED, 0, 4, 1000), record(1, CUT, 29, 32, 9), record(2, CUT, 31, 32, 0)]
+    assert gather(line, flows, rows, end_ms=30).elapsed_ns.tolist() == [4e6, 3e6]
+
+
 def test_repeated_flows_count_each_run_and_the_open_one(line: Topology) -> None:
     flows = (Flow("h1", "h2", size_bytes=1000, repetitions=3, gap_ns=1_000_000),)
     rows = [record(0, FINISHED, 0, 4, 1000), record(0, FINISHED, 5, 9, 1000)]
