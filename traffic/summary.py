@@ -33,9 +33,9 @@ def summarise_plan(plan: Plan, topology: Topology) -> dict[str, Any]:
         ``gap_cv`` (the coefficient of variation of the gaps between starts: 1 for Poisson; these
         three are None where flows wait for others),
         ``bytes`` and ``sizes`` (least, mean, largest and percentiles of the sizes), ``load``
-        (the link with the highest, and mean and highest of the hosts' links, as application bytes
-        over capacity and span; with ``headers``, those included; None where flows are endless or
-        wait for others), ``pairs``, ``digest``, ``name`` and ``seed``.
+        (the link with the highest, mean and highest of the hosts' links, and those of each host,
+        as application bytes over capacity and span; with ``headers``, those included; None where
+        flows are endless or wait for others), ``pairs``, ``digest``, ``name`` and ``seed``.
     """
     records = plan.to_records([host.name for host in topology.hosts])
     sizes = records["size_bytes"][records["size_bytes"] != NONE]
@@ -165,6 +165,11 @@ def _load(records: Records, topology: Topology) -> dict[str, Any] | None:
     with_headers = link_loads(records, topology, headers=True)
     at_hosts = [i for i, port in enumerate(ports) if topology.node(port.node).is_endpoint]
     to_hosts = [i for i, port in enumerate(ports) if topology.node(port.peer).is_endpoint]
+    hosts: dict[str, dict[str, float]] = {host.name: {} for host in topology.hosts}
+    for i in at_hosts:
+        hosts[ports[i].node]["sending"] = float(loads[i])
+    for i in to_hosts:
+        hosts[ports[i].peer]["receiving"] = float(loads[i])
     return {
         "bottleneck": f"{ports[busiest].node}-{ports[busiest].peer}",
         "bottleneck_load": float(loads[busiest]),
@@ -175,4 +180,5 @@ def _load(records: Records, topology: Topology) -> dict[str, Any] | None:
         "sending_hosts_max": float(loads[at_hosts].max()),
         "receiving_hosts_mean": float(loads[to_hosts].mean()),
         "receiving_hosts_max": float(loads[to_hosts].max()),
+        "hosts": hosts,
     }

@@ -19,6 +19,9 @@ __all__ = ["read_spec", "traffic_app"]
 
 traffic_app = typer.Typer(help="Look at traffic plans.", no_args_is_help=True)
 
+# A wider matrix does not fit a terminal; the picture shows it.
+_MOST_HOSTS = 16
+
 # Titles of the statistics that a plain number says.
 _ROWS = (
     ("flows", "flows"),
@@ -69,6 +72,7 @@ def show(
         print(json.dumps(summary, indent=2))
     else:
         _print_summary(summary, network)
+        _print_pairs(made, summary["load"], network)
 
 
 def read_spec(text: str) -> str | Mapping[str, Any]:
@@ -110,6 +114,32 @@ def _print_summary(summary: Mapping[str, Any], topology: Any) -> None:
         table.add_row(heading, text)
     table.add_row("digest", summary["digest"][:16])
     console.print(table)
+
+
+def _print_pairs(plan: Any, load: Mapping[str, Any] | None, topology: Any) -> None:
+    """Print who sends how much to whom, with the load of the hosts' links at the edges."""
+    from dcgym.traffic.summary import pair_bytes
+
+    names = [host.name for host in topology.hosts]
+    if len(names) > _MOST_HOSTS or not len(plan):
+        return
+    matrix, unit = pair_bytes(plan.to_records(names), len(names))
+    divisor, unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right")
+    if load is not None:
+        table.add_column("load", justify="right")
+    for name, row in zip(names, matrix, strict=True):
+        cells = [f"{value / divisor:.4g}" if value else "." for value in row]
+        loads = [] if load is None else [f"{load['hosts'][name]['sending']:.3f}"]
+        table.add_row(name, *cells, *loads)
+    if load is not None:
+        table.add_row("load", *(f"{load['hosts'][name]['receiving']:.2f}" for name in names))
+    console = Console()
+    console.print(f"{unit} from (row) to (column):")
+    (console if console.is_terminal else Console(width=max(console.width, 130))).print(table)
 
 
 def _load_rows(load: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -47,6 +47,7 @@ def test_loads_by_hand(topology: Topology) -> None:
     assert load["bottleneck_load_with_headers"] == pytest.approx(wire)
     assert load["sending_hosts_mean"] == pytest.approx(0.1)
     assert load["receiving_hosts_max"] == pytest.approx(0.3)
+    assert load["hosts"]["h3"] == pytest.approx({"sending": 0.1, "receiving": 0.3})
 
 
 def test_statistics_by_hand(topology: Topology) -> None:
@@ -124,6 +125,7 @@ def test_show_prints_a_table() -> None:
     done = CliRunner().invoke(app, ["traffic", "show", "stride-4"])
     assert done.exit_code == 0
     assert "depends on the network" in done.stdout
+    assert "flows from (row) to (column)" in done.stdout
 
 
 def test_specs_on_the_command_line(tmp_path: Path) -> None:
