@@ -13,7 +13,7 @@ from dcgym._version import __version__
 from dcgym.registration import register_envs
 
 if TYPE_CHECKING:
-    from dcgym.factory import make_env
+    from dcgym.factory import make_env, parallel_env
     from dcgym.policies import make_policy
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
@@ -24,6 +24,7 @@ __all__ = [
     "make_plan",
     "make_policy",
     "make_topology",
+    "parallel_env",
     "register_envs",
 ]
 
@@ -32,6 +33,7 @@ _LAZY = {
     "make_plan": "dcgym.traffic",
     "make_policy": "dcgym.policies",
     "make_topology": "dcgym.topologies",
+    "parallel_env": "dcgym.factory",
 }
 
 

@@ -13,9 +13,14 @@ from dcgym.config import check_in, check_int, check_keys
 from dcgym.presets import read_config
 from dcgym.registration import ENV_IDS, register_envs
 
-__all__ = ["make_env"]
+__all__ = ["PARALLEL_ENVS", "make_env", "make_vec_env", "parallel_env"]
 
 DEFAULT_ENV = "dcgym/CongestionControl-v0"
+
+PARALLEL_ENVS = {
+    "LoadBalancing-v0": "dcgym.envs.load_balancing_parallel:ParallelLoadBalancingEnv",
+}
+"""Multi-agent environments by name: module and class."""
 
 
 def make_env(
@@ -42,6 +47,49 @@ def make_env(
     max_steps = arguments.pop("max_steps")
     limit = -1 if max_steps is None else check_int("max_steps", max_steps, 1)
     return gym.make(env_id, max_episode_steps=limit, **arguments)
+
+
+def make_vec_env(
+    config: str | Path | Mapping[str, Any], num_envs: int, **overrides: Any
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Build a native vector environment: one call steps all of its environments.
+
+    Args:
+        config: What `make_env` takes.
+        num_envs: Number of environments.
+        overrides: Single arguments that win over the configuration.
+
+    Raises:
+        ConfigError: Unknown field, value that is not allowed, or an environment without a native
+            vector form.
+    """
+    arguments = {**read_config(config), **overrides}
+    native = [env_id for env_id in ENV_IDS if gym.spec(env_id).vector_entry_point]
+    env_id = check_in("env", arguments.pop("env", DEFAULT_ENV), native)
+    entry_point = gym.spec(env_id).vector_entry_point
+    assert isinstance(entry_point, str)
+    make = gym.envs.registration.load_env_creator(entry_point)
+    if "max_steps" in arguments:
+        arguments["max_episode_steps"] = arguments.pop("max_steps")
+    check_keys(arguments, sorted(inspect.signature(make).parameters), "config")
+    return gym.make_vec(env_id, num_envs, "vector_entry_point", **arguments)
+
+
+def parallel_env(name: str, **arguments: Any) -> Any:
+    """Build a multi-agent environment, a PettingZoo `ParallelEnv`.
+
+    Args:
+        name: One of `PARALLEL_ENVS`.
+        **arguments: The environment's arguments.
+
+    Raises:
+        ConfigError: Unknown name, field or value that is not allowed.
+        MissingDependency: PettingZoo is not installed.
+    """
+    entry_point = PARALLEL_ENVS[check_in("env", name.removeprefix("dcgym/"), PARALLEL_ENVS)]
+    make = gym.envs.registration.load_env_creator(entry_point)
+    check_keys(arguments, sorted(inspect.signature(make).parameters), "config")
+    return make(**arguments)
 
 
 def _allowed_fields(env_id: str) -> list[str]:

@@ -21,6 +21,7 @@ __all__ = [
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 STEPS = 20
+LOSSES = ("drops", "rejected")
 INFO_TIMES = ("interval_us", "action_latency_us", "observation_age_us", "deadline_overrun_us")
 
 
@@ -49,13 +50,18 @@ def check_contract(make_env: MakeEnv, steps: int = STEPS) -> None:
 
 
 def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """Both spaces are bounded float32 boxes, known before anything runs; actions may be a Dict."""
+    """Both spaces are bounded float32 boxes, known before anything runs; actions may be others.
+
+    Actions may also be discrete, or a Dict of boxes.
+    """
     parts = [("observation", env.observation_space)]
     if isinstance(env.action_space, gym.spaces.Dict):
         parts += [(f"action {name}", part) for name, part in env.action_space.items()]
     else:
         parts.append(("action", env.action_space))
     for name, space in parts:
+        if name == "action" and isinstance(space, gym.spaces.MultiDiscrete):
+            continue
         assert isinstance(space, gym.spaces.Box), f"{name} space is {space}, not a Box"
         assert space.dtype == np.float32, f"{name} space has dtype {space.dtype}"
         assert space.is_bounded(), f"{name} space is not bounded: {space}"
@@ -107,7 +113,8 @@ def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) ->
     """Under load and a constant action the measured part of the observation changes."""
     observation, _ = env.reset(seed=4)
     action = _largest(env.action_space)
-    measured = slice(0, -gym.spaces.flatdim(env.action_space))
+    n_actions = int(sum(np.prod(np.shape(part)) for part in _parts(action)))
+    measured = slice(0, -n_actions)
     seen = [observation[measured]]
     for _ in range(steps):
         observation, _, terminated, truncated, _ = env.step(action)
@@ -118,7 +125,7 @@ def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) ->
 
 
 def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """After a loaded episode `reset` shows none of its drops."""
+    """After a loaded episode `reset` shows none of its losses."""
     first, _ = env.reset(seed=5)
     for _ in range(steps):
         *_, terminated, truncated, _ = env.step(_largest(env.action_space))
@@ -126,7 +133,9 @@ def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
             break
     again, info = env.reset(seed=5)
     assert again.shape == first.shape
-    assert info["metrics"]["drops"] == 0, f"drops leaked: {info['metrics']}"
+    losses = [name for name in LOSSES if name in info["metrics"]]
+    assert losses, f"no losses are counted: {info['metrics']}"
+    assert all(info["metrics"][name] == 0 for name in losses), f"leaked: {info['metrics']}"
 
 
 def check_close_twice(env: gym.Env[Any, Any]) -> None:
@@ -135,10 +144,16 @@ def check_close_twice(env: gym.Env[Any, Any]) -> None:
     env.close()  # type: ignore[no-untyped-call]
 
 
+def _parts(action: Any) -> list[Any]:
+    return list(action.values()) if isinstance(action, dict) else [action]
+
+
 def _largest(space: gym.Space[Any]) -> Any:
     """Return the action that asks for the most of everything."""
     if isinstance(space, gym.spaces.Dict):
         return {name: _largest(part) for name, part in space.items()}
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return space.nvec - 1
     assert isinstance(space, gym.spaces.Box)
     return space.high
 

@@ -1,0 +1,300 @@
+"""What all balancing environments share: many server pools, stepped together.
+
+Shapes: E pools, M balancers, A of them controlled, N servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.balancing import Scenario, make_scenario
+from dcgym.balancing.actions import make_weight_map
+from dcgym.balancing.observation import BalancerObservation, Measurements
+from dcgym.balancing.rewards import BalancingReward, LoadInputs, jain_index
+from dcgym.config import check_in, check_int
+from dcgym.errors import BackendError, ConfigError
+from dcgym.simulation.balancing import REDUCERS, RULES, BalancingTwin
+from dcgym.units import parse_duration
+
+__all__ = ["BACKENDS", "BalancingCore", "BalancingSettings", "ScenarioSpec"]
+
+BACKENDS = ("simulation",)
+"""Emulated servers are not offered yet."""
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+ScenarioSpec: TypeAlias = str | Path | Mapping[str, Any] | Scenario
+TwinMaker: TypeAlias = Callable[[Scenario, int], Any]
+
+DECAYED_MEAN = REDUCERS.index("decayed_mean")
+COUNTERS = ("flows", "completed")
+US_PER_S = 1e6
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class BalancingSettings:
+    """Arguments that all balancing environments take; each class documents them.
+
+    Attributes:
+        scenario: Name, mapping, file or `Scenario`.
+        backend: "simulation", or a function of scenario and number of pools that makes a twin.
+        interval: Control interval.
+        reward: A term, a list of terms, or a mapping term to weight.
+        action: "continuous" or "discrete".
+        rule: Rule of the controlled balancers.
+        record_limit: Finished flows that each pool keeps for `flow_records`.
+        warm_up: Time whose flows the twin's records and averages leave out.
+    """
+
+    scenario: ScenarioSpec = "yao-sim-8"
+    backend: str | TwinMaker = "simulation"
+    interval: str | int | float = "250ms"
+    reward: str | Sequence[str] | Mapping[str, float] = "vbf_log_vbf"
+    action: str = "continuous"
+    rule: str = "weighted"
+    record_limit: int = 0
+    warm_up: str | int | float = 0
+    pool: Scenario = field(init=False)
+    interval_ns: int = field(init=False)
+    warm_up_ns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the arguments; nothing is built."""
+        if not callable(self.backend):
+            check_in("backend", self.backend, BACKENDS)
+        check_in("rule", self.rule, RULES)
+        check_int("record_limit", self.record_limit, 0)
+        interval_ns = parse_duration(self.interval, "interval")
+        if interval_ns <= 0:
+            raise ConfigError("interval", self.interval, "a duration above 0, such as '250ms'")
+        object.__setattr__(self, "interval_ns", interval_ns)
+        object.__setattr__(self, "warm_up_ns", parse_duration(self.warm_up, "warm_up"))
+        object.__setattr__(self, "pool", make_scenario(self.scenario))
+
+
+class BalancingCore:
+    """E pools of one scenario: actions in, observations, rewards and metrics out.
+
+    Attributes:
+        scenario: The scenario.
+        n_servers: Number of servers.
+        configured_weights: The weight of each server as its operator sees it.
+        weight_map: What one balancer's action means.
+        observation: What one balancer observes.
+        reward: The reward's terms and weights.
+        observations: Observations of the controlled balancers, shape (E, A, 12 N + 5).
+        terms: Each reward term, shape (E, A).
+        seeds: The seed of each pool's episode, shape (E,).
+        seen: What the balancers know (`BalancingTwin.observe`).
+        truth: What only the twin knows (`BalancingTwin.truth`).
+    """
+
+    def __init__(
+        self,
+        settings: BalancingSettings,
+        n_pools: int,
+        controlled: Sequence[int] | None = None,
+        others: str = "sed",
+    ) -> None:
+        """Build the spaces; the twin is made at the first `begin`.
+
+        Args:
+            settings: The arguments of the environment.
+            n_pools: Number of pools.
+            controlled: Numbers of the controlled balancers; None for all.
+            others: Rule of the balancers that are not controlled.
+        """
+        self.settings = settings
+        self.scenario = settings.pool
+        self.n_pools = n_pools
+        self.n_servers = self.scenario.n_servers
+        self.controlled = tuple(controlled or range(self.scenario.balancers))
+        for balancer in self.controlled:
+            check_int("balancer", balancer, 0, self.scenario.balancers - 1)
+        self._others = check_in("others", others, RULES)
+        groups = self.scenario.server_groups
+        self.configured_weights = np.array([group.configured_weight for group in groups])
+        self._workers = np.array([group.workers for group in groups], np.float64)
+        self.weight_map = make_weight_map(settings.action, self.n_servers)
+        self.observation = BalancerObservation(self.n_servers)
+        self.reward = BalancingReward(settings.reward)
+        shape = (n_pools, len(self.controlled), self.n_servers)
+        self._idle = self.weight_map.from_weights(np.ones(self.n_servers))
+        self._last_actions = np.broadcast_to(self.weight_map.unit(self._idle), shape).copy()
+        self._weights = np.ones((n_pools, self.scenario.balancers, self.n_servers))
+        self._begun_ns = np.zeros(n_pools, np.int64)
+        self._is_fresh = np.ones(n_pools, np.bool_)
+        self._counts = {name: np.zeros(n_pools) for name in COUNTERS}
+        self.seeds = np.zeros(n_pools, np.uint64)
+        self._twin: Any = None
+
+    @property
+    def twin(self) -> Any:
+        """The twin of a running episode.
+
+        Raises:
+            BackendError: No episode is running.
+        """
+        if self._twin is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self._twin
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a twin exists."""
+        return self._twin is not None
+
+    def begin(self, seeds: npt.NDArray[np.uint64], mask: npt.NDArray[np.bool_]) -> None:
+        """Empty the pools of the mask and seed them; the next `advance` measures them.
+
+        Args:
+            seeds: A seed for each pool, shape (E,); those outside the mask are ignored.
+            mask: Which pools, shape (E,).
+        """
+        if self._twin is None:
+            self._twin = self._make_twin()
+            mask = np.ones(self.n_pools, np.bool_)
+        self._twin.reset(seeds, mask=mask)
+        self.seeds = np.where(mask, seeds, self.seeds)
+        self._twin.set_rule(self._others, mask=mask)
+        for balancer in self.controlled:
+            self._twin.set_rule(self.settings.rule, balancer, mask=mask)
+        self._is_fresh = self._is_fresh | mask
+        self._counts = {name: np.where(mask, 0.0, self._counts[name]) for name in COUNTERS}
+
+    def advance(self, actions: npt.NDArray[Any] | None) -> None:
+        """Set the weights, run one interval and measure it.
+
+        Pools that have just begun run their first interval with equal weights, whatever the
+        action, so that the first observation of an episode is a measured one.
+
+        Args:
+            actions: Actions of the controlled balancers, shape (E, A, N); None only where all
+                pools have just begun.
+
+        Raises:
+            ConfigError: An action is not allowed.
+            BackendError: No episode is running.
+        """
+        twin = self.twin
+        if actions is None:
+            actions = np.broadcast_to(self._idle, self._last_actions.shape)
+        weights = self.weight_map.to_weights(actions)
+        units = self.weight_map.unit(np.asarray(actions))
+        if self._is_fresh.any():
+            weights[self._is_fresh] = 1.0
+            units = np.where(self._is_fresh[:, None, None], self.weight_map.unit(self._idle), units)
+            self._begun_ns[self._is_fresh] = 0
+        self._weights[:, list(self.controlled)] = weights
+        self._last_actions = units
+        twin.set_weights(self._weights)
+        self._begun_ns += self.settings.interval_ns
+        twin.advance(self._begun_ns)
+        self._is_fresh[:] = False
+        self._measure()
+
+    def time_s(self, pool: int) -> float:
+        """Return the time since a pool's first observation of this episode."""
+        return float(self._begun_ns[pool] - self.settings.interval_ns) / NS_PER_S
+
+    def rewards(self) -> FloatArray:
+        """Return the reward of each controlled balancer, shape (E, A)."""
+        total: FloatArray = sum(self.terms.values(), np.zeros(self._last_actions.shape[:2]))
+        return total
+
+    def metrics(self) -> dict[str, FloatArray]:
+        """Return the metrics of the interval and of its end, each of shape (E,).
+
+        Returns:
+            flows, completed: flows that the balancers saw begin and end.
+            fct_us_mean: mean over servers and balancers of the recent flows' completion times.
+            queue: flows at all servers.
+            jain, overprovision: over each server's flows per processor.
+            utilisation: busy processors over all.
+            untracked: flows so far that found no room in a flow table.
+        """
+        per_worker = self.truth["queue"] / self._workers
+        mean = per_worker.mean(axis=-1)
+        completion_us = self.seen["completion_us"][..., DECAYED_MEAN]
+        sampled = np.maximum((completion_us > 0).sum(axis=(1, 2)), 1)
+        return {
+            **{name: self._counts[name] - self._before[name] for name in COUNTERS},
+            "fct_us_mean": completion_us.sum(axis=(1, 2)) / sampled,
+            "queue": self.truth["queue"].sum(axis=-1).astype(np.float64),
+            "jain": jain_index(per_worker),
+            "overprovision": np.divide(
+                per_worker.max(axis=-1), mean, out=np.ones(self.n_pools), where=mean > 0
+            ),
+            "utilisation": self.truth["busy_workers"].sum(axis=-1) / self._workers.sum(),
+            "untracked": self.seen["untracked"].sum(axis=-1).astype(np.float64),
+        }
+
+    def servers(self, pool: int, agent: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what a controlled balancer measured, in plain units, for slow loops.
+
+        Returns:
+            ongoing: flows that it tracks, shape (N,).
+            duration_s, completion_s: reduced samples, shape (N, 5).
+            probed_flows, probe_time_s: flows at the server at the last answered poll, and when
+                that was taken (negative before the first one), shape (N,).
+            eligible: servers that take new flows, shape (N,).
+        """
+        at = (pool, self.controlled[agent])
+        return {
+            "ongoing": self.seen["ongoing"][at].copy(),
+            "duration_s": self.seen["duration_us"][at] / US_PER_S,
+            "completion_s": self.seen["completion_us"][at] / US_PER_S,
+            "probed_flows": self.seen["probe_queue"][at].copy(),
+            "probe_time_s": self.seen["probe_time_ns"][at] / NS_PER_S,
+            "eligible": self.seen["eligible"][pool].copy(),
+        }
+
+    def weights(self, pool: int, agent: int) -> FloatArray:
+        """Return the weights in force of a controlled balancer, shape (N,)."""
+        found: FloatArray = self._weights[pool, self.controlled[agent]].copy()
+        return found
+
+    def queues(self, pool: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """Return each server's flows and its processors, for pictures."""
+        return self.truth["queue"][pool], self._workers
+
+    def close(self) -> None:
+        """Forget the twin; `begin` makes a new one."""
+        self._twin = None
+
+    def _make_twin(self) -> Any:
+        backend = self.settings.backend
+        if callable(backend):
+            return backend(self.scenario, self.n_pools)
+        return BalancingTwin(
+            self.scenario,
+            self.n_pools,
+            record_limit=self.settings.record_limit,
+            warm_up_ns=self.settings.warm_up_ns,
+        )
+
+    def _measure(self) -> None:
+        self.seen, self.truth = self.twin.observe(), self.twin.truth()
+        chosen = list(self.controlled)
+        durations_s = self.seen["duration_us"][:, chosen] / US_PER_S
+        measured = Measurements(
+            ongoing=self.seen["ongoing"][:, chosen],
+            durations_s=durations_s,
+            completions_s=self.seen["completion_us"][:, chosen] / US_PER_S,
+            interarrivals_s=self.seen["interarrival_us"][:, chosen] / US_PER_S,
+        )
+        self.observations = self.observation.observe(measured, self._last_actions)
+        self.terms = self.reward.terms(self._load_inputs(durations_s, chosen))
+        self._before = self._counts
+        self._counts = {name: self.seen[name].sum(axis=(1, 2)) * 1.0 for name in COUNTERS}
+
+    def _load_inputs(self, durations_s: FloatArray, chosen: list[int]) -> LoadInputs:
+        drains_s = self.truth["remaining_ns"][:, None] / NS_PER_S
+        own_drains_s = self.truth["remaining_by_balancer_ns"][:, chosen] / NS_PER_S
+        return LoadInputs(durations_s[..., DECAYED_MEAN], drains_s, own_drains_s)
