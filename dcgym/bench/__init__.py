@@ -1,8 +1,16 @@
 """Benchmarks: a matrix of policies and seeds, each run in a process of its own."""
 
+from dcgym.bench.balancing import BalancingConfig, BalancingQuickConfig
 from dcgym.bench.config import QuickConfig
-from dcgym.bench.quick import run_quick
 from dcgym.bench.report import write_report
 from dcgym.bench.results import load_records
+from dcgym.bench.runner import run_suite
 
-__all__ = ["QuickConfig", "load_records", "run_quick", "write_report"]
+__all__ = [
+    "BalancingConfig",
+    "BalancingQuickConfig",
+    "QuickConfig",
+    "load_records",
+    "run_suite",
+    "write_report",
+]

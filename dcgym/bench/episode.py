@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.bench.flows import describe_flows
-from dcgym.bench.results import machine, write_json
+from dcgym.bench.results import machine, write_run
 from dcgym.bench.statistics import summarise
+from dcgym.bench.worker import run_worker
 
 __all__ = ["run_episode", "with_overrides"]
 
@@ -75,7 +73,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "machine": machine(),
     }
     if spec.get("folder"):
-        _write(Path(spec["folder"]), record, columns, flows, spec)
+        write_run(Path(spec["folder"]), record, columns, flows, spec.get("key"))
     return record
 
 
@@ -166,37 +164,5 @@ def _columns(rows: list[Row]) -> dict[str, FloatArray]:
     return {name: np.asarray([row.get(name, math.nan) for row in rows]) for name in rows[0]}
 
 
-def _write(
-    folder: Path, record: Mapping[str, Any], columns: Any, flows: Any, spec: Mapping[str, Any]
-) -> None:
-    """Write steps and flows, then the summary, whose presence says that the run is complete."""
-    import polars as pl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(columns).write_parquet(folder / "steps.parquet")
-    names = flows.dtype.names or ()
-    flow_columns = {name: np.ascontiguousarray(flows[name]) for name in names}
-    pl.DataFrame(flow_columns).write_parquet(folder / "flows.parquet")
-    write_json(folder / "summary.json", {**record, "key": spec.get("key")})
-
-
-def main() -> None:
-    """Run the specification on standard input, as a worker of a benchmark."""
-    from dcgym.bench.worker import emit_progress, end_with_parent
-    from dcgym.errors import DcgymError
-
-    spec = json.load(sys.stdin)
-    end_with_parent(spec["parent"])
-    try:
-        run_episode(spec, emit_progress)
-    except (DcgymError, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    # Learning libraries leave threads behind that would hold the process for seconds.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    run_worker(run_episode)

@@ -10,10 +10,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dcgym._version import __version__
 from dcgym.errors import ConfigError
 
-__all__ = ["load_records", "machine", "prepare_folder", "read_json", "write_json", "write_results"]
+__all__ = [
+    "load_records",
+    "machine",
+    "prepare_folder",
+    "read_json",
+    "run_folder",
+    "write_json",
+    "write_results",
+    "write_run",
+]
 
 Record = dict[str, Any]
 
@@ -35,6 +46,11 @@ def prepare_folder(folder: Path) -> None:
     finally:
         if folder.is_dir():
             probe.unlink(missing_ok=True)
+
+
+def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
+    """Return the folder of a run; a suite with a single, nameless scenario leaves it out."""
+    return out / "runs" / "-".join(part for part in (scenario, policy, str(seed)) if part)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -77,6 +93,28 @@ def write_results(folder: Path, records: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
+def write_run(
+    folder: Path, record: Record, columns: Mapping[str, Any], flows: Any, key: str | None
+) -> None:
+    """Write steps and flows, then the summary, whose presence says that the run is complete.
+
+    Args:
+        folder: Folder of the run.
+        record: The run's record.
+        columns: One array per quantity, one entry per step.
+        flows: Structured array of flow records.
+        key: Key of the run's settings.
+    """
+    import polars as pl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(dict(columns)).write_parquet(folder / "steps.parquet")
+    names = flows.dtype.names or ()
+    flow_columns = {name: np.ascontiguousarray(flows[name]) for name in names}
+    pl.DataFrame(flow_columns).write_parquet(folder / "flows.parquet")
+    write_json(folder / "summary.json", {**record, "key": key})
+
+
 def machine() -> dict[str, Any]:
     """Describe where a result was made."""
     return {
@@ -108,6 +146,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     training = record.get("training") or {}
     return {
         "env": record["env"],
+        "scenario": record.get("scenario", ""),
         "backend": record["backend"],
         "policy": record["policy"],
         "seed": record["seed"],

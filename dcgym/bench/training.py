@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -12,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dcgym.bench.results import write_json
+from dcgym.bench.worker import run_worker
 
 __all__ = ["train_policy"]
 
@@ -72,23 +70,5 @@ def train_policy(spec: Mapping[str, Any], progress: Progress = lambda *_: None) 
     return summary
 
 
-def main() -> None:
-    """Run the specification on standard input, as a worker of a benchmark."""
-    from dcgym.bench.worker import emit_progress, end_with_parent
-    from dcgym.errors import DcgymError
-
-    spec = json.load(sys.stdin)
-    end_with_parent(spec["parent"])
-    try:
-        train_policy(spec, emit_progress)
-    except (DcgymError, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Learning libraries leave threads behind that would hold the process for seconds.
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    run_worker(train_policy)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dcgym.errors import BackendError
+from dcgym.errors import BackendError, DcgymError
 
-__all__ = ["Workers", "emit_progress", "end_with_parent"]
+__all__ = ["Workers", "emit_progress", "end_with_parent", "run_worker"]
 
 PR_SET_PDEATHSIG = 1
 STOP_GRACE_S = 10.0
@@ -111,6 +111,21 @@ def end_with_parent(parent: int) -> None:
     # The parent may have ended before the call; then no signal would ever come.
     if os.getppid() != parent:
         sys.exit(1)
+
+
+def run_worker(work: Callable[[dict[str, Any], Progress], Any]) -> None:
+    """Do the work of a worker process: read its specification, report, and end with its parent."""
+    spec = json.load(sys.stdin)
+    end_with_parent(spec["parent"])
+    try:
+        work(spec, emit_progress)
+    except (DcgymError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    # Learning libraries leave threads behind that would hold the process for seconds.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

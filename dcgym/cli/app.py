@@ -143,18 +143,90 @@ def bench_quick(
 
     Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
     """
-    from dcgym.bench import QuickConfig, run_quick
+    from dcgym.bench import QuickConfig, run_suite
 
-    chosen = tuple(name.strip() for name in policies.split(",") if name.strip())
     settings = QuickConfig(
         out=out,
         seeds=seeds,
-        policies=chosen,
+        policies=_split(policies),
         episode_s=seconds,
         train_s=train_seconds,
         jobs=jobs,
     )
-    records = run_quick(settings)
+    _show(run_suite(settings), out, as_json)
+
+
+@bench_app.command("balancing-classic")
+def bench_balancing_classic(
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench-balancing"),
+    seeds: Annotated[int, typer.Option(help="Seeds for each policy.")] = 3,
+    policies: Annotated[
+        str, typer.Option(help="Names, separated by commas.")
+    ] = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random",
+    load: Annotated[float, typer.Option(help="Utilisation of the servers.")] = 0.85,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare balancing rules on 2 balancers, 4 servers of 1 and 4 of 2 processors, in the twin.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench balancing-classic --load 0.9 --policies sed,lsq[/bold]
+    """
+    from dcgym.bench import BalancingConfig, run_suite
+
+    settings = BalancingConfig(
+        out=out,
+        seeds=seeds,
+        policies=_split(policies),
+        load=load,
+        episode_s=seconds,
+        jobs=jobs,
+    )
+    _show(run_suite(settings), out, as_json)
+
+
+@bench_app.command("balancing-quick")
+def bench_balancing_quick(
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path(
+        "bench-balancing-quick"
+    ),
+    seeds: Annotated[int, typer.Option(help="Seeds for each policy.")] = 3,
+    policies: Annotated[
+        str, typer.Option(help="Names, separated by commas.")
+    ] = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random,ppo,ddpg",
+    load: Annotated[float, typer.Option(help="Utilisation without a capacity step.")] = 0.85,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 1000.0,
+    train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare rules and learners in the twin: right weights, wrong weights, a capacity step.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench balancing-quick --policies oracle,sed,ppo[/bold]
+    """
+    from dcgym.bench import BalancingQuickConfig, run_suite
+
+    settings = BalancingQuickConfig(
+        out=out,
+        seeds=seeds,
+        policies=_split(policies),
+        load=load,
+        episode_s=seconds,
+        train_s=train_seconds,
+        jobs=jobs,
+    )
+    _show(run_suite(settings), out, as_json)
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _show(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
     if as_json:
         _print_json(records)
     else:

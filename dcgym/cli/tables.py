@@ -12,22 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dcgym.bench.layout import layout_of, scenarios_of
 from dcgym.bench.statistics import interval_95
 from dcgym.doctor import Check
 
 __all__ = ["print_doctor", "print_names", "print_paths", "print_results", "print_training"]
-
-# Heading, metric, divisor and decimals of each column.
-RESULT_COLUMNS = (
-    ("reward", "reward_mean", 1.0, 3),
-    ("goodput\nMbit/s", "goodput_bps", 1e6, 2),
-    ("queue mean\nKB", "queue_bytes_mean", 1e3, 1),
-    ("queue p99\nKB", "queue_bytes_p99", 1e3, 1),
-    ("RTT p50\nms", "rtt_us_p50", 1e3, 1),
-    ("RTT p99\nms", "rtt_us_p99", 1e3, 1),
-    ("drops", "drops", 1.0, 0),
-    ("Jain", "jain", 1.0, 3),
-)
 
 
 def print_doctor(checks: Sequence[Check], ready: bool) -> None:
@@ -61,11 +50,17 @@ def print_names(names: Mapping[str, Sequence[str]]) -> None:
 
 def print_results(records: Sequence[Mapping[str, Any]]) -> None:
     """Print one row a policy: the mean over its seeds and the 95 % interval of that mean."""
-    table = Table(title="mean ± 95 % interval over seeds", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for scenario, runs in scenarios_of(records).items():
+        title = f"{scenario}: mean ± 95 % interval over seeds".removeprefix(": ")
+        _print_scenario(title, runs)
+
+
+def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
     table.add_column("runs", justify="right")
-    for heading, *_ in RESULT_COLUMNS:
-        table.add_column(heading, justify="right")
+    for column in layout_of(records).columns:
+        table.add_column(column.heading, justify="right")
     table.add_column("fidelity")
     table.add_column("training")
     for policy in dict.fromkeys(str(record["policy"]) for record in records):
@@ -98,11 +93,12 @@ def _console() -> Console:
 
 def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     cells = []
-    for _, metric, divisor, decimals in RESULT_COLUMNS:
-        mean, half = interval_95([float(run["metrics"][metric]) for run in runs])
-        text = "-" if math.isnan(mean) else f"{mean / divisor:.{decimals}f}"
+    for column in layout_of(runs).columns:
+        values = [float(run["metrics"][column.metric]) / column.divisor for run in runs]
+        mean, half = interval_95(values)
+        text = "-" if math.isnan(mean) else f"{mean:.{column.decimals}f}"
         if not math.isnan(half):
-            text += f"\n[dim]±{half / divisor:.{decimals}f}[/]"
+            text += f"\n[dim]±{half:.{column.decimals}f}[/]"
         cells.append(text)
     return cells
 

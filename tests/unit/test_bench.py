@@ -15,8 +15,8 @@ import pytest
 
 from dcgym.bench import QuickConfig, load_records, write_report
 from dcgym.bench.episode import run_episode
-from dcgym.bench.quick import _Bench, _progress
 from dcgym.bench.results import prepare_folder, write_json, write_results
+from dcgym.bench.runner import Matrix, Run, _progress
 from dcgym.bench.statistics import METRICS, interval_95, summarise
 from dcgym.bench.worker import Workers
 from dcgym.errors import BackendError, ConfigError
@@ -123,12 +123,13 @@ def test_results_and_report_hold_every_run(tmp_path: Path) -> None:
 
 def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) -> None:
     config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1)
-    bench = _Bench(config, Workers(), _progress())
-    assert bench.finished("cubic", 0) is None
-    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", bench._spec("cubic", 0))
-    assert bench.finished("cubic", 0) is not None
+    run = Run("", "cubic", 0)
+    matrix = Matrix(config, Workers(), _progress())
+    assert matrix.finished(run) is None
+    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", matrix.spec(run))
+    assert matrix.finished(run) is not None
     longer = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, episode_s=20.0)
-    assert _Bench(longer, Workers(), _progress()).finished("cubic", 0) is None
+    assert Matrix(longer, Workers(), _progress()).finished(run) is None
 
 
 def test_damaged_summary_counts_as_unfinished(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_damaged_summary_counts_as_unfinished(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "summary.json").write_text('{"half')
     config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1)
-    assert _Bench(config, Workers(), _progress()).finished("cubic", 0) is None
+    assert Matrix(config, Workers(), _progress()).finished(Run("", "cubic", 0)) is None
 
 
 def test_out_that_is_a_file_is_one_line(tmp_path: Path) -> None:

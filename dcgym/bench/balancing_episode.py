@@ -1,0 +1,150 @@
+"""One run of a balancing policy: every balancer of a simulated pool runs it on its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.bench.results import machine, write_run
+from dcgym.bench.worker import run_worker
+
+__all__ = ["run_episode"]
+
+ENV_ID = "dcgym/LoadBalancing-v0"
+RECORD_LIMIT = 5_000_000
+STEPS_PER_REPORT = 200
+
+FloatArray = npt.NDArray[np.float64]
+Progress = Callable[[float, str], None]
+
+
+def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -> dict[str, Any]:
+    """Run one episode and return its record.
+
+    Args:
+        spec: ``env`` (arguments of the environment), ``scenario`` (name for the results),
+            ``policy``, ``seed``, ``steps``, ``warmup_s``, ``checkpoint`` (or None), ``training``
+            (or None) and ``folder`` (or None), where steps, flows and summary are written.
+        progress: Called with the done fraction and a note.
+
+    Raises:
+        ConfigError: Something in the specification is not allowed.
+        FeatureNotSupported: The compiled simulation was not built.
+    """
+    started = time.monotonic()
+    env, policies = _make(spec)
+    try:
+        columns = _roll_out(env, policies, spec, progress)
+        metrics, flows = _measure(env, columns, spec)
+    finally:
+        env.close()
+    record = {
+        "env": ENV_ID,
+        "scenario": spec.get("scenario", ""),
+        "backend": "simulation",
+        "policy": spec["policy"],
+        "seed": spec["seed"],
+        "metrics": metrics,
+        "fidelity": {"status": "ok", "reasons": []},
+        "duration_s": round(time.monotonic() - started, 3),
+        "config": {**spec["env"], "steps": spec["steps"], "warmup_s": spec["warmup_s"]},
+        "training": spec.get("training"),
+        "machine": machine(),
+    }
+    if spec.get("folder"):
+        write_run(Path(spec["folder"]), record, columns, flows, spec.get("key"))
+    return record
+
+
+def _make(spec: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+    """Return the environment, and a policy for each balancer."""
+    from dcgym.factory import parallel_env
+
+    arguments = {name: value for name, value in spec["env"].items() if name != "env"}
+    n_balancers = len(parallel_env("LoadBalancing-v0", **arguments).possible_agents)
+    policies = [_make_policy(spec, number) for number in range(n_balancers)]
+    env = parallel_env(
+        "LoadBalancing-v0",
+        **{**arguments, **policies[0].env_overrides()},
+        record_limit=RECORD_LIMIT,
+        warm_up=spec["warmup_s"],
+        max_steps=spec["steps"],
+    )
+    return env, [policy.bind(env) for policy in policies]
+
+
+def _make_policy(spec: Mapping[str, Any], number: int) -> Any:
+    from dcgym.policies import load_policy, make_policy
+
+    if spec.get("checkpoint"):
+        return load_policy(spec["checkpoint"])
+    # Balancers that draw must not draw the same.
+    seed = spec["seed"] * 1000 + number
+    return make_policy(spec["policy"], family="balancing", seed=seed)
+
+
+def _roll_out(
+    env: Any, policies: list[Any], spec: Mapping[str, Any], progress: Progress
+) -> dict[str, FloatArray]:
+    """Run the steps and return them as columns."""
+    progress(0.0, "running")
+    observations, infos = env.reset(seed=spec["seed"])
+    rows = []
+    for step in range(spec["steps"]):
+        actions = {
+            agent: policy.act(observations[agent], infos[agent])
+            for agent, policy in zip(env.agents, policies, strict=True)
+        }
+        observations, rewards, _, _, infos = env.step(actions)
+        rows.append(_row(env, rewards, infos))
+        if step % STEPS_PER_REPORT == 0:
+            progress((step + 1) / spec["steps"], "running")
+    progress(1.0, "running")
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _row(env: Any, rewards: Mapping[str, float], infos: Mapping[str, Any]) -> dict[str, float]:
+    """Flatten a step: means over the balancers, and the part of the weights of each group."""
+    first = next(iter(infos.values()))
+    weights = np.mean([info["weights"] / info["weights"].sum() for info in infos.values()], axis=0)
+    row = {"time_s": first["time_s"], "reward": float(np.mean(list(rewards.values())))}
+    row |= first["metrics"]
+    groups = np.array([group.name for group in env.scenario.server_groups])
+    for name in dict.fromkeys(groups):
+        row[f"weight_{name}"] = float(weights[groups == name].sum())
+    return row
+
+
+def _measure(
+    env: Any, columns: Mapping[str, FloatArray], spec: Mapping[str, Any]
+) -> tuple[dict[str, float], npt.NDArray[Any]]:
+    """Return the metrics of the run and its flows, those of the warm-up left out."""
+    from dcgym.balancing.metrics import flow_metrics, regret_us, server_metrics
+
+    scenario, flows = env.scenario, env.flow_records()
+    steady = columns["time_s"] > spec["warmup_s"]
+    metrics = {"reward_mean": float(columns["reward"][steady].mean())}
+    metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
+    metrics |= server_metrics(env.core.twin.summary(0), scenario)
+    metrics["regret"] = regret_us(flows, _oracle_flows(env, spec["warmup_s"]))
+    return metrics, flows
+
+
+def _oracle_flows(env: Any, warmup_s: float) -> npt.NDArray[Any]:
+    """Run the Oracle on the same arrivals for the same time, and return its flows."""
+    from dcgym.simulation import BalancingTwin
+
+    twin = BalancingTwin(env.scenario, record_limit=RECORD_LIMIT, warm_up_ns=round(warmup_s * 1e9))
+    twin.reset(env.core.seeds)
+    twin.set_rule("oracle")
+    twin.advance(env.core.seen["time_ns"])
+    return twin.records(0)
+
+
+if __name__ == "__main__":
+    run_worker(run_episode)
