@@ -63,12 +63,16 @@ def _rule(name: str, rule: str) -> Callable[[], Policy]:
     return lambda: RulePolicy(name, rule)
 
 
+def _hlb(name: str, rule: str = "weighted", is_adaptive: bool = True) -> Callable[..., Policy]:
+    return lambda period_s=0.5: HlbPolicy(name, rule, period_s, is_adaptive)
+
+
 BALANCING_POLICIES: dict[str, Callable[..., Policy]] = {
     **{name: _rule(name, rule) for name, rule in RULE_POLICIES.items()},
     "awcmp": AwcmpPolicy,
-    "hlb": lambda: HlbPolicy("hlb"),
-    "hlb2": lambda: HlbPolicy("hlb2", rule="weighted2"),
-    "hlb-fix": lambda: HlbPolicy("hlb-fix", is_adaptive=False),
+    "hlb": _hlb("hlb"),
+    "hlb2": _hlb("hlb2", rule="weighted2"),
+    "hlb-fix": _hlb("hlb-fix", is_adaptive=False),
     "random": RandomWeightsPolicy,
 }
 

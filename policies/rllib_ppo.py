@@ -1,9 +1,4 @@
-"""PPO through Ray RLlib (new API stack), with several environments side by side.
-
-An environment mostly waits for real time to pass, so each runner process asks for a tenth of a
-core. The hyper-parameters differ from the thesis on purpose: its batch of 1000 steps and step
-size of 1e-5 need a million steps, these are meant for about ten thousand.
-"""
+"""PPO through Ray RLlib (new API stack): many environments side by side, emulated or simulated."""
 
 from __future__ import annotations
 
@@ -20,10 +15,10 @@ from dcgym.config import check_int
 from dcgym.errors import BackendError, MissingDependency
 from dcgym.policies.base import Action, task_of
 from dcgym.policies.registry import CHECKPOINT_FILE
+from dcgym.policies.rllib_config import CPUS_PER_RUNNER, configure
 from dcgym.policies.training import (
     ProgressCallback,
     TrainingClock,
-    build_running_env,
     limit_torch_threads,
     write_note,
 )
@@ -32,9 +27,6 @@ __all__ = ["PpoPolicy", "load", "train"]
 
 MODULE_FOLDER = "module"
 ALGORITHM_FOLDER = "algorithm"
-ENV_NAME = "dcgym_congestion_control"
-CPUS_PER_RUNNER = 0.1
-STEPS_PER_RUNNER = 64
 OBJECT_STORE_BYTES = 200_000_000
 
 
@@ -62,7 +54,7 @@ class PpoPolicy:
 
     def bind(self, env: Any) -> PpoPolicy:
         """Check that the environment takes this policy's actions; returns the policy."""
-        shape = task_of(env).action_space.shape
+        shape = task_of(env).action_map.space.shape
         if shape != self._low.shape:
             raise ValueError(f"the policy acts in shape {self._low.shape}, the env in {shape}")
         return self
@@ -97,7 +89,8 @@ def train(
         seed: Seed of the learner and of the environments.
         out_dir: Folder of the checkpoint; made if it is missing.
         progress: Called after every update.
-        n_envs: Environments side by side, each in a process of its own.
+        n_envs: Environments side by side: emulated ones in processes of their own, simulated
+            ones as pools whose balancers all share the network.
         budget_s: Wall-clock seconds after which training ends early.
 
     Returns:
@@ -120,7 +113,7 @@ def train(
             object_store_memory=OBJECT_STORE_BYTES,
         )
     try:
-        algorithm = _build(_configure(env_config, seed, n_envs))
+        algorithm = _build(configure(env_config, seed, n_envs))
         try:
             _run(algorithm, clock)
         finally:
@@ -158,55 +151,6 @@ def _import_ray() -> Any:
     except ImportError as error:
         raise MissingDependency("ray[rllib]", "rllib") from error
     return ray
-
-
-def _configure(env_config: Mapping[str, Any], seed: int, n_envs: int) -> Any:
-    from ray.rllib.algorithms.ppo import PPOConfig
-    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
-    from ray.tune.registry import register_env
-
-    from dcgym.policies.rllib_module import NarrowModule
-
-    register_env(ENV_NAME, build_running_env)
-    return (
-        PPOConfig()  # type: ignore[no-untyped-call]
-        .environment(ENV_NAME, env_config=dict(env_config))
-        .framework("torch")
-        .env_runners(
-            num_env_runners=n_envs,
-            num_cpus_per_env_runner=CPUS_PER_RUNNER,  # type: ignore[arg-type]
-            rollout_fragment_length=STEPS_PER_RUNNER,
-            create_local_env_runner=True,
-            create_env_on_local_worker=False,
-            sample_timeout_s=120,
-        )
-        .learners(num_learners=0)
-        .training(
-            lr=1e-3,
-            gamma=0.9,
-            lambda_=0.9,
-            train_batch_size_per_learner=STEPS_PER_RUNNER * n_envs,
-            minibatch_size=64,
-            num_epochs=10,
-            clip_param=0.2,
-            use_kl_loss=False,
-            vf_loss_coeff=0.5,
-            vf_clip_param=100.0,
-            entropy_coeff=0.0,
-            grad_clip=0.5,
-        )
-        .rl_module(
-            rl_module_spec=RLModuleSpec(module_class=NarrowModule),
-            model_config=DefaultModelConfig(
-                fcnet_hiddens=[64, 64],
-                fcnet_activation="tanh",
-                vf_share_layers=False,
-                free_log_std=True,
-            ),
-        )
-        .debugging(seed=seed, log_level="ERROR")
-    )
 
 
 def _build(config: Any) -> Any:

@@ -21,6 +21,8 @@ from dcgym.policies.training import (
     ProgressCallback,
     TrainingClock,
     build_running_env,
+    build_shared_env,
+    is_simulated,
     limit_torch_threads,
     write_note,
 )
@@ -32,6 +34,21 @@ MODEL_FILE = "model.zip"
 NOISE_THETA = 0.15
 NOISE_SIGMA = 0.2
 REPORT_EVERY_STEPS = 100
+EMULATED: Mapping[str, Any] = {
+    "buffer_size": 100_000,
+    "learning_starts": 500,
+    "gamma": 0.9,
+    "train_freq": 4,
+    "gradient_steps": 4,
+}
+# Simulated steps cost less than learning from them: 64 slots a step, and a longer horizon.
+SIMULATED: Mapping[str, Any] = {
+    "buffer_size": 300_000,
+    "learning_starts": 5_000,
+    "gamma": 0.98,
+    "train_freq": 1,
+    "gradient_steps": 2,
+}
 
 
 class DdpgPolicy:
@@ -49,7 +66,7 @@ class DdpgPolicy:
 
     def bind(self, env: Any) -> DdpgPolicy:
         """Check that the environment takes this policy's actions; returns the policy."""
-        shape, own = task_of(env).action_space.shape, self._model.action_space.shape
+        shape, own = task_of(env).action_map.space.shape, self._model.action_space.shape
         if shape != own:
             raise ValueError(f"the policy acts in shape {own}, the env in {shape}")
         return self
@@ -82,8 +99,9 @@ def train(
     folder = Path(out_dir).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     envs = _make_envs(env_config, n_envs)
+    settings = SIMULATED if is_simulated(env_config) else EMULATED
     try:
-        model = _make_model(library, envs, seed, n_envs)
+        model = _make_model(library, envs, seed, settings)
         try:
             model.learn(steps, callback=_make_callback(clock))
         finally:
@@ -117,6 +135,10 @@ def _monitored_env(env_config: dict[str, Any]) -> Any:
 
 
 def _make_envs(env_config: Mapping[str, Any], n_envs: int) -> Any:
+    if is_simulated(env_config):
+        from dcgym.policies.sb3_pools import PoolVecEnv
+
+        return PoolVecEnv(build_shared_env(env_config, n_envs))
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
     # In processes: environments wait for real time, and must do so at the same time.
@@ -124,7 +146,7 @@ def _make_envs(env_config: Mapping[str, Any], n_envs: int) -> Any:
     return SubprocVecEnv(makers, start_method="forkserver")
 
 
-def _make_model(library: Any, envs: Any, seed: int, n_envs: int) -> Any:
+def _make_model(library: Any, envs: Any, seed: int, settings: Mapping[str, Any]) -> Any:
     from stable_baselines3.common.noise import (
         OrnsteinUhlenbeckActionNoise,
         VectorizedActionNoise,
@@ -136,17 +158,13 @@ def _make_model(library: Any, envs: Any, seed: int, n_envs: int) -> Any:
         "MlpPolicy",
         envs,
         learning_rate=1e-3,
-        buffer_size=100_000,
-        learning_starts=500,
         batch_size=128,
         tau=5e-3,
-        gamma=0.9,
-        train_freq=4,
-        gradient_steps=4,
-        action_noise=VectorizedActionNoise(noise, n_envs),
+        action_noise=VectorizedActionNoise(noise, envs.num_envs),
         policy_kwargs={"net_arch": [64, 64]},
         seed=seed,
         device="cpu",
+        **settings,
     )
 
 

@@ -21,6 +21,8 @@ __all__ = [
     "TrainingClock",
     "build_env",
     "build_running_env",
+    "build_shared_env",
+    "is_simulated",
     "limit_torch_threads",
     "write_note",
 ]
@@ -111,6 +113,25 @@ def build_running_env(config: Mapping[str, Any]) -> Any:
     env = build_env(config)
     env.reset()
     return env
+
+
+def is_simulated(config: Mapping[str, Any]) -> bool:
+    """Tell whether the environment has a native vector form, as the simulated ones do."""
+    family = getattr(build_env(config).unwrapped, "policy_family", "")
+    return bool(family == "balancing")
+
+
+def build_shared_env(config: Mapping[str, Any], n_pools: int) -> Any:
+    """Build many simulated pools whose balancers are all driven by one network.
+
+    Returns:
+        A vector environment with a slot for each balancer of each pool.
+    """
+    n_balancers = build_env(config).unwrapped.scenario.balancers
+    factory = importlib.import_module("dcgym.factory")
+    return factory.make_vec_env(
+        dict(config), n_pools * n_balancers, is_shared=True, has_infos=False
+    )
 
 
 def limit_torch_threads() -> None:
