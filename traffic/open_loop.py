@@ -30,7 +30,7 @@ from dcgym.traffic.options import (
     read_time,
     set_sending,
 )
-from dcgym.traffic.patterns import Pairs, Pattern
+from dcgym.traffic.patterns import Pairs, Pattern, all_to_all
 from dcgym.traffic.records import Records
 from dcgym.units import NS_PER_S
 
@@ -97,8 +97,8 @@ def incast_bursts(spec: Spec, topology: Topology, draws: Draws) -> Records:
         ConfigError: An option is not allowed, or a link would get more than it can carry.
     """
     sizes, count = read_scaled_sizes(spec), len(topology.hosts)
+    everyone = all_to_all(topology, draws)
     senders = check_int("traffic.senders", spec.get("senders", min(8, count - 1)), 1, count - 1)
-    everyone = np.argwhere(~np.eye(count, dtype=bool))
     carried = link_amounts(topology, everyone, np.full(len(everyone), 1 / len(everyone)))
     gap_ns = senders * _mean_gap_ns(spec, topology, carried, sizes.mean)
     starts_ns = arrival_times_ns(spec, gap_ns, draws.stream(1))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TRANSPORTS", "Flow", "Plan"]
 
+_LARGEST_SEED = 2**63 - 1  # what a column of a file holds
+
 
 class Plan:
     """A list of flows. The same spec, topology and seed always give the same plan.
@@ -90,7 +92,7 @@ class Plan:
         check_records(records, hosts, where)
         records.flags.writeable = False
         self.name = name
-        self.seed = int(check_int("plan.seed", seed, 0))
+        self.seed = int(check_int("plan.seed", seed, 0, _LARGEST_SEED))
         self.hosts = hosts
         self.records = records
 

@@ -117,6 +117,7 @@ def test_every_plan_round_trips(name: str, topology: Topology, tmp_path: Path) -
         ({"flows": [{"src": "h1", "dst": "h2", "start_ns": -1}]}, "flow.start_ns: value -1"),
         ({"flows": [{"src": "h1", "to": "h2"}]}, "flow field: value 'to'"),
         ({"flows": "none"}, "plan.flows: value 'none'"),
+        ({"flows": [], "seed": 2**63}, "plan.seed: value 9223372036854775808"),
         ("missing.csv", "traffic file: value 'missing.csv'.*No such file"),
     ],
 )

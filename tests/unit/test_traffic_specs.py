@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.topologies import Topology, dumbbell, fat_tree, make_topology
+from dcgym.topologies import Link, Topology, dumbbell, fat_tree, make_topology
 from dcgym.traffic import PLANS, Plan, make_plan
 from dcgym.traffic.library import GENERATORS
 from dcgym.traffic.load import directed_ports, link_amounts
@@ -154,6 +154,14 @@ def test_incast_bursts_share_start_receiver_and_label(fabric: Topology) -> None:
         assert len(set(burst["group"].tolist())) == 1
     groups = records["group"].reshape(-1, 6)[:, 0]
     assert groups.tolist() == list(range(1, len(groups) + 1))
+
+
+@pytest.mark.parametrize("name", ["pairs", "random", "incast-bursts-0.3", "cache-0.5"])
+def test_traffic_needs_two_hosts(name: str) -> None:
+    link = Link("h1", "s1", 10**7, 400_000, None)
+    alone = Topology.build("alone", [("h1", "host"), ("s1", "switch")], [link])
+    with pytest.raises(ConfigError, match=r"topology\.hosts: value 1 .*two hosts or more"):
+        make_plan(name, alone)
 
 
 def test_closed_loop_chains_the_requests_of_each_user() -> None:
