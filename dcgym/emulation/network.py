@@ -52,7 +52,7 @@ class EmulatedNetwork:
     """
 
     def __init__(
-        self, topology: Topology, switch: str, flow_matrix: bool, flow_entries: int
+        self, topology: Topology, switch: str, flow_matrix: bool, flow_entries: int = 0
     ) -> None:
         self._native = require()
         self.topology = topology

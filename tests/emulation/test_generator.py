@@ -133,15 +133,20 @@ def records(view: GeneratorView) -> npt.NDArray[np.void]:
 
 
 def wait_for_recovery(view: GeneratorView) -> None:
-    """Wait until slow start's overshoot is repaired: half a second without a retransmission."""
+    """Wait until slow start's overshoot, if any, is repaired.
+
+    Slow start is over within a second, and then half a second passes without a retransmission.
+    """
     last, since = -1, time.monotonic()
+    started = since
 
     def is_quiet() -> bool:
         nonlocal last, since
         count = int(view.hosts()["retransmits"][0])
         if count != last:
             last, since = count, time.monotonic()
-        return count > 0 and time.monotonic() - since > 0.5
+        now = time.monotonic()
+        return now - started > 1.0 and now - since > 0.5
 
     wait_for(is_quiet)
 
