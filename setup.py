@@ -1,6 +1,6 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Three artefacts go into ``dcgym/native``: the C++ module, the BPF objects and the traffic
+Four artefacts go into ``dcgym/native``: two C++ modules, the BPF objects and the traffic
 generator. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
@@ -29,28 +30,40 @@ def sources(pattern: str) -> list[str]:
 
 
 def extensions() -> list[Extension]:
-    """Describe the C++ module; an empty list where pybind11 is missing."""
+    """Describe the C++ modules; an empty list where pybind11 is missing."""
     try:
         import pybind11
     except ImportError:
-        print("warning: pybind11 is missing: the native module is not built")
-        return []
-    files = sources("src/*.cpp")
-    if not files:
+        print("warning: pybind11 is missing: the native modules are not built")
         return []
     return [
-        Extension(
-            "dcgym.native._native",
-            files,
-            include_dirs=[str(NATIVE / "include"), str(NATIVE / "src"), pybind11.get_include()],
-            libraries=["bpf", "mnl"],
-            extra_compile_args=["-std=c++20", "-O2", "-g0", "-Wall", "-Wextra", "-pthread"],
-            extra_link_args=["-pthread"],
-            depends=[os.path.relpath(h, ROOT) for h in HEADERS],
-            language="c++",
-            optional=True,
-        )
+        extension("_native", "src", pybind11.get_include(), libraries=["bpf", "mnl"]),
+        # Needs a C++20 compiler alone. Fused operations would make results differ by machine.
+        extension(
+            "_simulation",
+            "src/simulation",
+            pybind11.get_include(),
+            define_macros=[("DCGYM_RULE_SERVERS", "1024")],
+            flags=["-O3", "-ffp-contract=off"],
+        ),
     ]
+
+
+def extension(
+    name: str, folder: str, pybind: str, flags: Sequence[str] = ("-O2",), **options: Any
+) -> Extension:
+    """Describe the C++ module made of the sources of one folder."""
+    return Extension(
+        f"dcgym.native.{name}",
+        sources(f"{folder}/*.cpp"),
+        include_dirs=[str(NATIVE / "include"), str(NATIVE / folder), pybind],
+        extra_compile_args=["-std=c++20", *flags, "-g0", "-Wall", "-Wextra", "-pthread"],
+        extra_link_args=["-pthread"],
+        depends=[os.path.relpath(h, ROOT) for h in HEADERS],
+        language="c++",
+        optional=True,
+        **options,
+    )
 
 
 def outdated(target: Path, inputs: Sequence[str]) -> bool:
@@ -71,11 +84,11 @@ def compile_file(command: list[str], target: Path) -> None:
 
 
 class BuildNative(build_ext):
-    """Build the C++ module, then the BPF objects and the generator beside it."""
+    """Build the C++ modules, then the BPF objects and the generator beside it."""
 
     def run(self) -> None:
         """Build everything; a part that fails is reported, not fatal."""
-        self._attempt("the native module", "g++ libbpf-dev libmnl-dev", super().run)
+        self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
         self._attempt("the traffic generator", "g++ libasio-dev", self._build_generator)
 
@@ -119,7 +132,10 @@ setup(
     packages=find_packages(include=["dcgym", "dcgym.*"]),
     package_data={
         "dcgym": ["py.typed"],
-        "dcgym.native": ["obj/*.bpf.o", "bin/dcgym-generator", "include/*.h", "bpf/*", "src/*"],
+        "dcgym.native": [
+            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h", "bpf/*"),
+            *("src/*", "src/simulation/*"),
+        ],
     },
     ext_modules=extensions(),
     cmdclass={"build_ext": BuildNative},

@@ -1,4 +1,4 @@
-"""The compiled parts: a C++ module, BPF objects and the traffic generator.
+"""The compiled parts: two C++ modules, BPF objects and the traffic generator.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -20,6 +20,7 @@ __all__ = [
     "missing_parts",
     "require",
     "require_simulation",
+    "simulation_available",
 ]
 
 APT_PACKAGES = "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev g++"
@@ -80,6 +81,7 @@ def generator_path() -> Path:
 def missing_parts() -> list[str]:
     """Name each native part that is not built, for the doctor and for messages."""
     missing = [] if available() else ["_native"]
+    missing += [] if simulation_available() else ["_simulation"]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
     if not (_root() / "bin" / "dcgym-generator").exists():
         missing.append("dcgym-generator")
@@ -90,6 +92,15 @@ def available() -> bool:
     """Tell whether the compiled module can be loaded."""
     try:
         require()
+    except FeatureNotSupported:
+        return False
+    return True
+
+
+def simulation_available() -> bool:
+    """Tell whether the compiled simulations can be loaded."""
+    try:
+        require_simulation()
     except FeatureNotSupported:
         return False
     return True

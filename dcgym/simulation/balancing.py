@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcgym.balancing import Scenario, make_scenario
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
+from dcgym.monitors.reducers import REDUCERS
 from dcgym.native import require_simulation
 from dcgym.simulation.plain import plain_config
 
@@ -46,9 +47,6 @@ candidates) those of `BalancingTwin.set_weights`. ``gsq`` and ``oracle`` know th
 OUTCOMES = ("completed", "rejected", "broken", "lost")
 """How a flow ended: served; refused by a full backlog; broken because its packets reached another
 server; lost with a removed server, or because no balancer or server was left."""
-
-REDUCERS = ("mean", "p90", "std", "decayed_mean", "decayed_p90")
-"""The scalars of a reservoir, in the order of the last axis of an observation."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
 

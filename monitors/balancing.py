@@ -1,0 +1,180 @@
+"""NumPy view of ``native/include/balancing.h``, and a reader of it that never sees half a block.
+
+The header file is the source; `check_layout` compares every size and offset with the compiled one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.errors import BackendError
+
+__all__ = [
+    "ALIAS",
+    "BUFFERS",
+    "MAGIC",
+    "REGION",
+    "SAMPLE",
+    "SERVERS",
+    "SLOTS",
+    "VERSION",
+    "BalancerRegion",
+    "check_layout",
+]
+
+MAGIC = 0x424C4D59474344
+VERSION = 1
+SERVERS = 64
+BUFFERS = 4
+SLOTS = 128
+"""Samples that a reservoir holds."""
+
+_READ_DEADLINE_S = 1.0
+
+
+def _words(*names: str) -> list[tuple[str, str]]:
+    return [(name, "<u8") for name in names]
+
+
+SAMPLE = np.dtype([("time_ms", "<u4"), ("value_us", "<u4")])
+ALIAS = np.dtype([("threshold", "<u4"), ("other", "<u4")])
+RESERVOIR = np.dtype([("samples", SAMPLE, SLOTS)])
+HEADER = np.dtype(_words("magic", "version", "n_servers", "time_ns", "heartbeat_ns"))
+SERVER = np.dtype(_words("packets", "flows", "completed", "ongoing"))
+SNAPSHOT = np.dtype(
+    [
+        *_words("sequence", "time_ns", "active", "syns", "untracked", "timeouts"),
+        ("servers", SERVER, SERVERS),
+    ]
+)
+POOL = np.dtype(
+    [
+        *_words("sequence", "time_ns"),
+        ("rule", "<u4"),
+        ("n", "<u4"),
+        ("server", "<u2", SERVERS),
+        ("weight", "<u4", SERVERS),
+        ("alias", ALIAS, SERVERS),
+    ]
+)
+SAMPLES = np.dtype([("duration", RESERVOIR), ("completion", RESERVOIR), ("handshake", RESERVOIR)])
+REGION = np.dtype(
+    [
+        ("header", HEADER),
+        ("snapshots", SNAPSHOT, BUFFERS),
+        ("pools", POOL, BUFFERS),
+        ("interarrival", RESERVOIR),
+        ("samples", SAMPLES, SERVERS),
+    ]
+)
+
+_STRUCTS = {
+    "sample": SAMPLE,
+    "reservoir": RESERVOIR,
+    "alias": ALIAS,
+    "lb_header": HEADER,
+    "lb_server": SERVER,
+    "lb_snapshot": SNAPSHOT,
+    "lb_pool": POOL,
+    "lb_samples": SAMPLES,
+    "lb_region": REGION,
+}
+
+
+class BalancerRegion:
+    """The features and the pool of one balancer, in memory that somebody else may be writing.
+
+    Args:
+        buffer: At least `REGION.itemsize` bytes: a mapping, or bytes.
+
+    Raises:
+        BackendError: The memory holds no region of this version.
+    """
+
+    def __init__(self, buffer: Any) -> None:
+        """Map the region."""
+        view = memoryview(buffer)
+        if view.nbytes < REGION.itemsize:
+            raise BackendError(f"balancer region: {view.nbytes} bytes, {REGION.itemsize} needed")
+        self._region = np.frombuffer(buffer, REGION, count=1)[0]
+        found = (int(self.header["magic"]), int(self.header["version"]))
+        if found != (MAGIC, VERSION):
+            raise BackendError(f"balancer region: magic and version {found} in the memory")
+
+    @property
+    def header(self) -> npt.NDArray[Any]:
+        """The header, as it is now."""
+        header: npt.NDArray[Any] = self._region["header"]
+        return header
+
+    def snapshot(self) -> npt.NDArray[Any]:
+        """Return a copy of the newest counters, of type `SNAPSHOT` without half-written parts.
+
+        Raises:
+            BackendError: Nothing was published, or the writer overran every copy for a second.
+        """
+        return self._newest(self._region["snapshots"])
+
+    def pool(self) -> npt.NDArray[Any]:
+        """Return a copy of the newest pool: rule, servers, weights, alias table."""
+        return self._newest(self._region["pools"])
+
+    def samples(self, server: int, what: str) -> npt.NDArray[Any]:
+        """Return a copy of a reservoir, empty slots left out.
+
+        Args:
+            server: Number of the server.
+            what: "duration", "completion" or "handshake".
+
+        Returns:
+            An array of type `SAMPLE`.
+        """
+        return _filled(self._region["samples"][server][what])
+
+    def interarrival(self) -> npt.NDArray[Any]:
+        """Return a copy of the gaps between new flows, empty slots left out."""
+        return _filled(self._region["interarrival"])
+
+    @staticmethod
+    def _newest(buffers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        deadline = time.monotonic() + _READ_DEADLINE_S
+        while True:
+            sequences = buffers["sequence"].copy()
+            slot = int(sequences.argmax())
+            copy: npt.NDArray[Any] = buffers[slot].copy()
+            # The writer needs three more publications to come back to this buffer.
+            if sequences[slot] != 0 and buffers["sequence"][slot] == sequences[slot]:
+                return copy
+            if time.monotonic() > deadline:
+                raise BackendError("balancer region: no complete block to read")
+
+
+def check_layout(compiled: Mapping[str, Any]) -> list[str]:
+    """Compare the NumPy types with the compiled structs.
+
+    Args:
+        compiled: What ``_simulation.balancing_layout()`` returns.
+
+    Returns:
+        One sentence per difference; empty when both agree.
+    """
+    differences = []
+    for name, dtype in _STRUCTS.items():
+        ours = (dtype.itemsize, {key: field[1] for key, field in (dtype.fields or {}).items()})
+        theirs = (compiled["structs"][name][0], dict(compiled["structs"][name][1]))
+        if ours != theirs:
+            differences.append(f"{name}: {ours} in Python, {theirs} in C")
+    if (compiled["magic"], compiled["version"]) != (MAGIC, VERSION):
+        differences.append("magic or version")
+    return differences
+
+
+def _filled(reservoir: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    samples = reservoir["samples"].copy()
+    filled: npt.NDArray[Any] = samples[samples["time_ms"] != 0]
+    return filled
