@@ -74,6 +74,7 @@ docs: setup ## generate the environment pages and build the site
 
 benchmarks: setup ## speed ratios, side by side in one run
 	$(BIN)/python -m dcgym.emulation.benchmarks
+	$(BIN)/python -m dcgym.simulation.benchmarks
 
 clean: ## remove what builds made, not the environment
 	rm -rf build dist site dcgym/native/bin dcgym/native/obj dcgym/native/*.so $(VENV)/.stamp-native
