@@ -13,7 +13,16 @@ from dcgym.config import check_in, check_int, check_keys
 from dcgym.presets import read_config
 from dcgym.registration import ENV_IDS, register_envs
 
-__all__ = ["PARALLEL_ENVS", "make_env", "make_vec_env", "parallel_env"]
+__all__ = [
+    "DEFAULT_ENV",
+    "PARALLEL_ENVS",
+    "default_interval",
+    "env_id_of",
+    "make_env",
+    "make_vec_env",
+    "parallel_env",
+    "policy_family",
+]
 
 DEFAULT_ENV = "dcgym/CongestionControl-v0"
 
@@ -39,7 +48,8 @@ def make_env(
     """
     arguments = read_config(config) if config is not None else {}
     arguments.update(overrides)
-    env_id = check_in("env", arguments.pop("env", DEFAULT_ENV), ENV_IDS)
+    env_id = env_id_of(arguments)
+    arguments.pop("env", None)
     register_envs()
     check_keys(arguments, _allowed_fields(env_id), "config")
     if "max_steps" not in arguments:
@@ -65,7 +75,8 @@ def make_vec_env(
     """
     arguments = {**read_config(config), **overrides}
     native = [env_id for env_id in ENV_IDS if gym.spec(env_id).vector_entry_point]
-    env_id = check_in("env", arguments.pop("env", DEFAULT_ENV), native)
+    env_id = check_in("env", env_id_of(arguments), native)
+    arguments.pop("env", None)
     entry_point = gym.spec(env_id).vector_entry_point
     assert isinstance(entry_point, str)
     make = gym.envs.registration.load_env_creator(entry_point)
@@ -92,9 +103,35 @@ def parallel_env(name: str, **arguments: Any) -> Any:
     return make(**arguments)
 
 
-def _allowed_fields(env_id: str) -> list[str]:
-    # "dcgym/..." specs name their class as text; this loads the env's module, no backend.
+def env_id_of(arguments: Mapping[str, Any]) -> str:
+    """Return the id that a configuration's ``env`` names; "dcgym/" may be left out.
+
+    Raises:
+        ConfigError: There is no such environment.
+    """
+    name = arguments.get("env", DEFAULT_ENV)
+    if isinstance(name, str) and "/" not in name:
+        name = f"dcgym/{name}"
+    return str(check_in("env", name, ENV_IDS))
+
+
+def policy_family(env_id: str) -> str:
+    """Return the family of the policies that act in an environment."""
+    return str(_load_class(env_id).policy_family)
+
+
+def default_interval(env_id: str) -> Any:
+    """Return the control interval of an environment that is told none."""
+    return inspect.signature(_load_class(env_id)).parameters["interval"].default
+
+
+def _load_class(env_id: str) -> Any:
+    # The specs name their class as text; this loads the env's module, no backend.
+    register_envs()
     entry_point = gym.spec(env_id).entry_point
     assert isinstance(entry_point, str)
-    parameters = inspect.signature(gym.envs.registration.load_env_creator(entry_point)).parameters
-    return sorted(parameters)
+    return gym.envs.registration.load_env_creator(entry_point)
+
+
+def _allowed_fields(env_id: str) -> list[str]:
+    return sorted(inspect.signature(_load_class(env_id)).parameters)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_int
 from dcgym.errors import BackendError, MissingDependency
-from dcgym.policies.base import Action, task_of
+from dcgym.policies.base import Action
+from dcgym.policies.flat import flat_action_space, restore_action
 from dcgym.policies.registry import CHECKPOINT_FILE
 from dcgym.policies.rllib_config import CPUS_PER_RUNNER, configure
 from dcgym.policies.training import (
@@ -47,6 +48,7 @@ class PpoPolicy:
         """
         self._module = module
         self._low, self._high = low, high
+        self._env: Any = None
 
     def env_overrides(self) -> dict[str, Any]:
         """Ask for nothing special."""
@@ -54,12 +56,15 @@ class PpoPolicy:
 
     def bind(self, env: Any) -> PpoPolicy:
         """Check that the environment takes this policy's actions; returns the policy."""
-        shape = task_of(env).action_map.space.shape
+        shape = flat_action_space(env).shape
         if shape != self._low.shape:
             raise ValueError(f"the policy acts in shape {self._low.shape}, the env in {shape}")
+        self._env = env
         return self
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+    def act(
+        self, observation: npt.NDArray[np.float32], info: dict[str, Any]
+    ) -> Action | dict[str, Action]:
         """Return the mean action."""
         import torch
 
@@ -68,7 +73,7 @@ class PpoPolicy:
             outputs = self._module.forward_inference(batch)["action_dist_inputs"][0]
         unit = np.clip(outputs[: self._low.size].numpy(), -1, 1).reshape(self._low.shape)
         action: Action = (self._low + (unit + 1) / 2 * (self._high - self._low)).astype(np.float32)
-        return np.clip(action, self._low, self._high)
+        return restore_action(self._env, np.clip(action, self._low, self._high))
 
 
 def train(

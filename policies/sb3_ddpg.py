@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_int
 from dcgym.errors import MissingDependency
-from dcgym.policies.base import Action, task_of
+from dcgym.policies.base import Action
+from dcgym.policies.flat import flat_action_space, restore_action
 from dcgym.policies.training import (
     ProgressCallback,
     TrainingClock,
@@ -59,6 +60,7 @@ class DdpgPolicy:
     def __init__(self, model: Any) -> None:
         """Wrap a Stable-Baselines3 model."""
         self._model = model
+        self._env: Any = None
 
     def env_overrides(self) -> dict[str, Any]:
         """Ask for nothing special."""
@@ -66,15 +68,18 @@ class DdpgPolicy:
 
     def bind(self, env: Any) -> DdpgPolicy:
         """Check that the environment takes this policy's actions; returns the policy."""
-        shape, own = task_of(env).action_map.space.shape, self._model.action_space.shape
+        shape, own = flat_action_space(env).shape, self._model.action_space.shape
         if shape != own:
             raise ValueError(f"the policy acts in shape {own}, the env in {shape}")
+        self._env = env
         return self
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+    def act(
+        self, observation: npt.NDArray[np.float32], info: dict[str, Any]
+    ) -> Action | dict[str, Action]:
         """Return the actor's action."""
         action, _ = self._model.predict(observation, deterministic=True)
-        return np.asarray(action, np.float32)
+        return restore_action(self._env, np.asarray(action, np.float32))
 
 
 def train(

@@ -13,6 +13,7 @@ from typing import Any
 
 from dcgym.config import check_int, check_positive
 from dcgym.errors import DcgymError
+from dcgym.policies.flat import flatten_actions
 from dcgym.policies.registry import CHECKPOINT_FILE
 
 __all__ = [
@@ -103,9 +104,9 @@ class TrainingClock:
 
 
 def build_env(config: Mapping[str, Any]) -> Any:
-    """Build an environment in whatever process this is called in."""
+    """Build an environment in whatever process this is called in; its actions are one Box."""
     # By name: policies do not depend on environments, only their training needs one.
-    return importlib.import_module("dcgym.factory").make_env(dict(config))
+    return flatten_actions(importlib.import_module("dcgym.factory").make_env(dict(config)))
 
 
 def build_running_env(config: Mapping[str, Any]) -> Any:

@@ -18,7 +18,12 @@ from dcgym.bench.worker import run_worker
 
 __all__ = ["run_episode", "with_overrides"]
 
-ENV_ID = "dcgym/CongestionControl-v0"
+# What the decisions show of themselves, and the column of each.
+DECISIONS = {
+    "rate_shares": "rate_share",
+    "path_weights": "path_weight",
+    "uplink_loads": "uplink_load",
+}
 
 FloatArray = npt.NDArray[np.float64]
 Row = dict[str, float]
@@ -38,7 +43,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         ConfigError: Something in the specification is not allowed.
         BackendError: The emulation died.
     """
-    from dcgym.factory import make_env
+    from dcgym.factory import env_id_of, make_env
 
     started = time.monotonic()
     policy = _make_policy(spec)
@@ -57,7 +62,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     columns = _columns(rollout.rows)
     metrics = summarise(columns, spec["warmup_s"], rollout.received_bytes)
     record = {
-        "env": ENV_ID,
+        "env": env_id_of(config),
         "backend": backend_name,
         "policy": spec["policy"],
         "seed": spec["seed"],
@@ -95,11 +100,13 @@ def _events(env: Any) -> list[dict[str, Any]]:
 
 
 def _make_policy(spec: Mapping[str, Any]) -> Any:
+    from dcgym.factory import env_id_of, policy_family
     from dcgym.policies import load_policy, make_policy
 
     if spec.get("checkpoint"):
         return load_policy(spec["checkpoint"])
-    return make_policy(spec["policy"], seed=spec["seed"])
+    family = policy_family(env_id_of(spec["env"]))
+    return make_policy(spec["policy"], family=family, seed=spec["seed"])
 
 
 class _Rollout(NamedTuple):
@@ -148,8 +155,8 @@ def _row(time_s: float, reward: float, action: Any, info: Mapping[str, Any]) -> 
         *((f"reward_{name}", value) for name, value in info["reward_terms"].items()),
         *((name, info[name]) for name in ("action_latency_us", "observation_age_us")),
         ("deadline_overrun_us", info["deadline_overrun_us"]),
-        ("rate_share", info["rate_shares"]),
-        ("action", action),
+        *((column, info[name]) for name, column in DECISIONS.items() if name in info),
+        *(_parts(action)),
     ]
     for name, value in named:
         values = np.asarray(value, dtype=np.float64)
@@ -158,6 +165,12 @@ def _row(time_s: float, reward: float, action: Any, info: Mapping[str, Any]) -> 
         else:
             row.update({f"{name}_{i}": float(entry) for i, entry in enumerate(values.ravel())})
     return row
+
+
+def _parts(action: Any) -> list[tuple[str, Any]]:
+    if isinstance(action, Mapping):
+        return [(f"action_{name}", part) for name, part in action.items()]
+    return [("action", action)]
 
 
 def _columns(rows: list[Row]) -> dict[str, FloatArray]:

@@ -67,6 +67,26 @@ CONGESTION = Layout(
     means={"rate_share": "rate_share_"},
 )
 
+PATHS = Layout(
+    columns=(
+        Column("reward_mean", "reward"),
+        Column("goodput_bps", "goodput, Mbit/s", 1e6, 2),
+        Column("fct_us_p50", "FCT p50, ms", 1e3, 1),
+        Column("fct_us_p99", "FCT p99, ms", 1e3, 1),
+        Column("uplink_load_max", "busiest uplink"),
+        Column("uplink_imbalance", "max/mean load"),
+        Column("uplink_jain", "Jain of uplinks"),
+        Column("queue_bytes_mean", "queue mean, KB", 1e3, 1),
+        Column("drops", "drops", 1.0, 0),
+    ),
+    series=(
+        Column("goodput_bps", "goodput, Mbit/s", 1e6),
+        Column("queue_bytes", "longest queue, KB", 1e3),
+        Column("uplink_jain", "Jain's index of the uplinks"),
+    ),
+    means={},
+)
+
 BALANCING = Layout(
     columns=(
         Column("reward_mean", "reward", 1.0, 2),
@@ -90,6 +110,8 @@ BALANCING = Layout(
 
 LAYOUTS: Mapping[str, Layout] = {
     "dcgym/CongestionControl-v0": CONGESTION,
+    "dcgym/PathBalancing-v0": PATHS,
+    "dcgym/Joint-v0": PATHS,
     "dcgym/LoadBalancing-v0": BALANCING,
 }
 

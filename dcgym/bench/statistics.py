@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["METRICS", "interval_95", "summarise"]
+__all__ = ["METRICS", "UPLINK_METRICS", "interval_95", "summarise"]
 
 METRICS = (
     "reward_mean",
@@ -22,6 +22,9 @@ METRICS = (
     "jain",
     "utilisation",
 )
+
+UPLINK_METRICS = ("uplink_load_max", "uplink_imbalance", "uplink_jain")
+"""Further metrics of environments that weigh paths."""
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 STUDENT_T = (
@@ -44,7 +47,8 @@ def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> 
         received_bytes: Bytes of each receiver after the warm-up.
 
     Returns:
-        A value for each name in `METRICS`; NaN where nothing was measured.
+        A value for each name in `METRICS`, and of `UPLINK_METRICS` for those that were measured;
+        NaN where nothing was.
     """
     # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
     kept = columns["time_s"] > warmup_s + 1e-5
@@ -60,6 +64,7 @@ def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> 
         "marks": float(np.sum(steady["marks"])),
         "jain": _jain(received_bytes),
         "utilisation": _mean(steady["utilisation"]),
+        **{name: _mean(steady[name]) for name in UPLINK_METRICS if name in steady},
     }
 
 

@@ -26,6 +26,7 @@ bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_hel
 app.add_typer(bench_app, name="bench")
 app.add_typer(traffic_app, name="traffic")
 
+Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environments'.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -91,9 +92,13 @@ def list_names(
 
 @app.command()
 def run(
-    policy: Annotated[str, typer.Option(help="A name of 'dcgym list policies'.")] = "cubic",
-    topology: Annotated[str, typer.Option(help="A name or a file.")] = "dumbbell",
-    traffic: Annotated[str, typer.Option(help="A plan's name or a file.")] = "pairs",
+    env: Env = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="A name of 'dcgym list policies'; the plainest one if not given."),
+    ] = None,
+    topology: Annotated[str | None, typer.Option(help="A name or a file.")] = None,
+    traffic: Annotated[str | None, typer.Option(help="A plan's name or a file.")] = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
@@ -105,12 +110,14 @@ def run(
 ) -> None:
     """Run one episode of a policy and print its metrics.
 
-    Example: [bold]dcgym run --policy dctcp --seconds 10[/bold]
+    Example: [bold]dcgym run --env PathBalancing-v0 --policy wcmp --seconds 10[/bold]
     """
     from dcgym.cli import single
 
+    given = {"topology": topology, "traffic": traffic}
     record = single.run_episode(
-        env={"topology": read_spec(topology), "traffic": read_spec(traffic)},
+        env=env,
+        arguments={name: read_spec(text) for name, text in given.items() if text is not None},
         config=config,
         policy=policy,
         seed=seed,
@@ -238,6 +245,7 @@ def _show(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
 @app.command()
 def train(
     policy: Annotated[str, typer.Argument(help="ppo or ddpg.")],
+    env: Env = None,
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
     seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
     seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
@@ -252,7 +260,9 @@ def train(
     """
     from dcgym.cli import single
 
-    summary = single.train_policy(policy, config=config, out=out, train_s=seconds, seed=seed)
+    summary = single.train_policy(
+        policy, env=env, config=config, out=out, train_s=seconds, seed=seed
+    )
     if as_json:
         _print_json(summary)
     else:

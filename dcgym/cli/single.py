@@ -39,9 +39,10 @@ def read_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def run_episode(
-    env: Mapping[str, Any],
+    env: str | None,
+    arguments: Mapping[str, Any],
     config: Path | None,
-    policy: str,
+    policy: str | None,
     seed: int,
     episode_s: float,
     checkpoint: Path | None,
@@ -49,13 +50,30 @@ def run_episode(
 ) -> dict[str, Any]:
     """Run one episode with a progress bar and return its record.
 
+    Args:
+        env: Name of the environment; None for the configuration's, or the first one.
+        arguments: Arguments of the environment where there is no configuration.
+        config: File or preset.
+        policy: Name of the policy; None for the plainest one of the environment.
+        seed: Seed of plan and policy.
+        episode_s: Length of the episode.
+        checkpoint: Folder of a learned policy.
+        out: Folder of the results.
+
     Raises:
         ConfigError: An argument is not allowed.
     """
-    from dcgym.bench import episode
+    from dcgym.bench import balancing_episode, episode
+    from dcgym.factory import default_interval, env_id_of, policy_family
+    from dcgym.policies import policy_names
 
     check_positive("seconds", episode_s)
-    arguments = {"interval": "50ms", **(_read(config) if config else env)}
+    arguments = _configure(env, config, arguments)
+    env_id = env_id_of(arguments)
+    arguments.setdefault("interval", default_interval(env_id))
+    family = policy_family(env_id)
+    if policy is None:
+        policy = policy_names(family)[0]
     interval_s = parse_duration(arguments["interval"], "interval") / 1e9
     if interval_s <= 0:
         raise ConfigError("interval", arguments["interval"], "more than 0 s for a timed run")
@@ -73,13 +91,13 @@ def run_episode(
     }
     with _progress() as progress:
         task = progress.add_task(policy, total=1.0, note="")
-        return episode.run_episode(
-            spec, lambda done, note: progress.update(task, completed=done, note=note)
-        )
+        is_balancing = family == "balancing"
+        run = balancing_episode.run_episode if is_balancing else episode.run_episode
+        return run(spec, lambda done, note: progress.update(task, completed=done, note=note))
 
 
 def train_policy(
-    policy: str, config: Path | None, out: Path, train_s: float, seed: int
+    policy: str, env: str | None, config: Path | None, out: Path, train_s: float, seed: int
 ) -> dict[str, Any]:
     """Train one policy with a progress bar and return its summary.
 
@@ -91,7 +109,7 @@ def train_policy(
     check_positive("seconds", train_s)
     prepare_folder(out)
     spec = {
-        "env": _read(config) if config else dict(QUICK_ENV),
+        "env": _configure(env, config, {} if env else QUICK_ENV),
         "policy": policy,
         "seed": seed,
         "train_s": train_s,
@@ -105,8 +123,12 @@ def train_policy(
         )
 
 
-def _read(config: Path) -> dict[str, Any]:
-    return dict(read_config(config))
+def _configure(
+    env: str | None, config: Path | None, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the configuration, or where there is none the arguments, of an environment."""
+    configured = read_config(config) if config else dict(arguments)
+    return configured if env is None else {**configured, "env": env}
 
 
 def _progress() -> Progress:

@@ -159,6 +159,12 @@ def test_every_policy_acts_within_the_space(family, env_id):
         play(policy, make(env_id, topology=two_spines(), **policy.env_overrides()), steps=6)
 
 
+def test_environments_go_by_their_short_names():
+    assert make("PathBalancing-v0").spec.id == PATHS
+    with pytest.raises(ConfigError, match="did you mean 'dcgym/Joint-v0'"):
+        make("Joint-v1")
+
+
 def test_names_belong_to_their_environments():
     assert make_policy("ecmp", make()).name == "ecmp"
     assert type(make_policy("random", make())) is not type(make_policy("random"))

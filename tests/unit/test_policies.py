@@ -3,6 +3,7 @@
 import json
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -100,14 +101,24 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
 
 @pytest.mark.learning
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")])
-def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "library", "env_id"),
+    [
+        ("ppo", "ray", "CongestionControl-v0"),
+        ("ppo", "ray", "Joint-v0"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v0"),
+        ("ddpg", "stable_baselines3", "PathBalancing-v0"),
+        ("ddpg", "stable_baselines3", "Joint-v0"),
+    ],
+)
+def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
     import importlib
 
     pytest.importorskip(library)
     reports = []
     learner = importlib.import_module(LEARNERS[name])
-    config = {"backend": FakeBackend, "max_steps": 50}
+    topology = "dumbbell" if env_id == "CongestionControl-v0" else "leaf-spine"
+    config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
     folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] == reports[-1].steps > 0
@@ -115,7 +126,9 @@ def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, tmp_p
     observation, info = env.reset(seed=0)
     first, again = (load_policy(folder, env).act(observation, info) for _ in range(2))
     assert env.action_space.contains(first)
-    assert first.tolist() == again.tolist()
+    flat = gym.spaces.flatten(env.action_space, first)
+    assert flat.tolist() == gym.spaces.flatten(env.action_space, again).tolist()
+    env.step(first)
 
 
 def test_training_time_counts_from_the_first_sample(monkeypatch):
