@@ -59,7 +59,7 @@ def flow_section(records: Records) -> str:
         "Unfinished flows count as longer than they lasted (Kaplan-Meier); a dash: too few "
         "flows have finished to tell."
     )
-    return f"<h2>Flows</h2><table>{''.join(lines)}</table><p class='note'>{note}</p>"
+    return f"<h3>Flows</h3><table>{''.join(lines)}</table><p class='note'>{note}</p>"
 
 
 def _classes(records: Records) -> list[str]:

@@ -24,12 +24,12 @@ def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
         box=box.SIMPLE_HEAD,
         padding=(0, 1),
     )
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True)
     table.add_column("sizes", no_wrap=True)
     for title, *_ in FLOW_COLUMNS:
         table.add_column(title.replace(" ", "\n", 1), justify="right")
     for policy, sizes, cells in rows:
-        table.add_row(policy, sizes, *cells)
+        table.add_row(policy, sizes, *(cell.replace(" ± ", "\n±") for cell in cells))
     console = Console()
     wide = console if console.is_terminal else Console(width=max(console.width, 120))
     wide.print(table)
