@@ -33,7 +33,8 @@ Records = Sequence[Mapping[str, Any]]
 def flow_rows(records: Records) -> list[tuple[str, str, list[str]]]:
     """Return policy, size class and cells of each row; nothing for plans without sizes.
 
-    A cell is the mean over the runs that have a value, with the half width of its 95 % interval.
+    A cell is the mean over the runs with the half width of its 95 % interval, or a dash if the
+    value is missing in one of them.
     """
     rows = []
     for sizes in _classes(records):
@@ -84,7 +85,14 @@ def _cell(found: Sequence[Mapping[str, Any]], metric: str, divisor: float) -> st
     if not all(map(math.isfinite, values)):
         return "-"
     mean, half = interval_95(values)
-    return f"{mean:.4g}" if math.isnan(half) else f"{mean:.4g} ± {half:.2g}"
+    # Every policy meets the same flows: their number has no spread of interest.
+    is_count = metric == "flows"
+    return _number(mean) if is_count or not half > 0 else f"{_number(mean)} ± {_number(half)}"
+
+
+def _number(value: float) -> str:
+    """Write three digits or more, and no exponent."""
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:

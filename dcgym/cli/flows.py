@@ -31,5 +31,5 @@ def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
     for policy, sizes, cells in rows:
         table.add_row(policy, sizes, *(cell.replace(" ± ", "\n±") for cell in cells))
     console = Console()
-    wide = console if console.is_terminal else Console(width=max(console.width, 120))
+    wide = console if console.is_terminal else Console(width=max(console.width, 132))
     wide.print(table)
