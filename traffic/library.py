@@ -55,6 +55,12 @@ PLANS: dict[str, Mapping[str, Any]] = {
     **{f"{name}-0.6": {"name": "poisson", "sizes": name, "load": 0.6} for name in CDFS},
     "hadoop-closed-loop": {"name": "closed-loop", "sizes": "hadoop", "pairs": "random-bijection"},
     "incast-bursts-0.3": {"name": "incast-bursts", "sizes": "32KB", "load": 0.3},
+    "web-search-incast": {
+        "mix": [
+            {"name": "web-search-0.4", "duration": "10s"},
+            {"name": "incast-bursts", "sizes": "32KB", "load": 0.1, "duration": "10s"},
+        ]
+    },
 }
 """Traffic by name, as the mapping that it stands for; every name of `FAMILIES` is known too."""
 
@@ -66,13 +72,15 @@ def expand(name: object) -> dict[str, Any]:
         ConfigError: No traffic has that name.
     """
     if isinstance(name, str):
-        if name in PLANS:
+        if "name" in PLANS.get(name, {}):
             return dict(PLANS[name])
         if name in GENERATORS or find_pattern(name) is not None:
             return {"name": name}
         match = _LOADED.fullmatch(name)
         if match is not None:
             return {"name": "poisson", "sizes": match[1], "load": float(match[2])}
+        if name in PLANS:
+            raise ConfigError("traffic", name, "no options beside the name of a mix")
     known = [*PLANS, *GENERATORS]
     shown = [*(n for n in known if not re.search(r"-[0-9]", n)), *FAMILIES, "a file"]
     raise ConfigError("traffic", name, shown, suggest(name, known))

@@ -77,13 +77,15 @@ def make_plan(
         return _from_file(spec, topology, seed)
     if "mix" in spec:
         return _mix(spec, topology, seed)
+    if spec.keys() == {"name"} and "mix" in PLANS.get(str(spec["name"]), {}):
+        return _mix({**PLANS[spec["name"]], **spec}, topology, seed)
     records = _compile(spec, topology, Draws(seed))
     hosts = [host.name for host in topology.hosts]
     return Plan.from_records(str(spec["name"]), seed, hosts, records).check(topology)
 
 
 def _compile(spec: Mapping[str, Any], topology: Topology, draws: Draws) -> Records:
-    """Compile a mapping with a name, or a mix of them."""
+    """Compile a mapping with a name."""
     written = expand(spec.get("name"))
     full = {**written, **spec, "name": written["name"]}
     # What the user chooses displaces the alternative that the name stands for.

@@ -98,25 +98,22 @@ def gather_runs(
     ideal_ns = ideal_completion_ns(planned, topology)
     is_sized = planned["size_bytes"] != NONE
     ended = flow_records[is_sized[_ids(flow_records)]]
-    ids = _ids(ended)
-    sizes = planned["size_bytes"][ids]
-    is_delivered = (ended["bytes"].astype(np.int64) >= sizes) | (planned["transport"][ids] == 1)
-    is_finished = (ended["outcome"] == FINISHED) & is_delivered
-    starts_ns = ended["planned_start_ns"].astype(np.int64)
-    open_ids, open_starts_ns = _open_runs(planned, flow_records, origin_ns)
-    is_due = is_sized[open_ids] & (open_starts_ns < end_ns)
-    open_ids, open_starts_ns = open_ids[is_due], open_starts_ns[is_due]
-    none = np.zeros(len(open_ids), bool)
+    begun_ns = ended["planned_start_ns"].astype(np.int64)
+    open_ids, open_begun_ns = _open_runs(planned, flow_records, origin_ns)
+    kept = is_sized[open_ids]
+    open_ids, open_begun_ns = open_ids[kept], open_begun_ns[kept]
+    ids = np.concatenate([_ids(ended), open_ids])
+    begun_ns = np.concatenate([begun_ns, open_begun_ns])
+    seen_ns = np.concatenate([ended["end_ns"].astype(np.int64), np.full(len(open_ids), end_ns)])
+    is_finished, is_failed = _outcomes(ended, planned)
+    is_open = np.zeros(len(open_ids), bool)
     runs = Runs(
-        np.concatenate([sizes, planned["size_bytes"][open_ids]]),
-        np.concatenate(
-            [ended["end_ns"].astype(np.int64) - starts_ns, end_ns - open_starts_ns]
-        ).astype(np.float64),
-        np.concatenate([ideal_ns[ids], ideal_ns[open_ids]]),
-        np.concatenate([is_finished, none]),
-        np.concatenate([(ended["outcome"] != FINISHED) & (ended["outcome"] != CUT), none]),
+        planned["size_bytes"][ids],
+        (seen_ns - begun_ns).astype(np.float64),
+        ideal_ns[ids],
+        np.concatenate([is_finished, is_open]),
+        np.concatenate([is_failed, is_open]),
     )
-    begun_ns = np.concatenate([starts_ns, open_starts_ns])
     # Stopping the traffic after the episode may leave records of flows that were not due in it.
     return runs.select((begun_ns >= origin_ns + warmup_ns) & (begun_ns < end_ns))
 
@@ -179,6 +176,16 @@ def find_origin_ns(plan: Plan, flow_records: Records, default_ns: int) -> int:
     row = int(np.flatnonzero(told)[0])
     start_ns = int(plan.records["start_ns"][ids[row]])
     return int(flow_records["planned_start_ns"][row]) - start_ns
+
+
+def _outcomes(ended: Records, planned: Records) -> tuple[BoolArray, BoolArray]:
+    """Return which records are of runs that delivered all, and which of runs that failed."""
+    ids = _ids(ended)
+    has_all = ended["bytes"].astype(np.int64) >= planned["size_bytes"][ids]
+    # Nobody sends a lost datagram again: a UDP flow has ended once all are sent.
+    has_all |= planned["transport"][ids] == 1
+    is_failed = (ended["outcome"] != FINISHED) & (ended["outcome"] != CUT)
+    return (ended["outcome"] == FINISHED) & has_all, is_failed
 
 
 def _ids(flow_records: Records) -> IntArray:
