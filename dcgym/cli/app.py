@@ -72,7 +72,7 @@ def list_names(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="environments, topologies, plans, scenarios, policies, rewards, features."
+            help="environments, topologies, plans, sizes, scenarios, policies, rewards, features."
         ),
     ] = None,
     as_json: Json = False,
@@ -98,7 +98,9 @@ def run(
         typer.Option(help="A name of 'dcgym list policies'; the plainest one if not given."),
     ] = None,
     topology: Annotated[str | None, typer.Option(help="A name or a file.")] = None,
-    traffic: Annotated[str | None, typer.Option(help="A plan's name or a file.")] = None,
+    traffic: Annotated[
+        str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")
+    ] = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,

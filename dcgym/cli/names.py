@@ -41,6 +41,12 @@ def _plans() -> Iterable[str]:
     return {*PLANS, *FAMILIES}
 
 
+def _sizes() -> Iterable[str]:
+    from dcgym.traffic.sizes import DISTRIBUTIONS
+
+    return DISTRIBUTIONS
+
+
 def _policies() -> Iterable[str]:
     from dcgym.policies import policy_names
 
@@ -76,6 +82,7 @@ KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "environments": _environments,
     "topologies": _topologies,
     "plans": _plans,
+    "sizes": _sizes,
     "scenarios": _scenarios,
     "policies": _policies,
     "rewards": _rewards,
