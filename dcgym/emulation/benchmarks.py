@@ -3,6 +3,7 @@
 Fabrics: one TCP flow by iperf3 and the round trip of ping over two switches in a row, for the BPF
 fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
 of a free-running ``env.step`` with every action enforced. Emulator: build, reset in place, close.
+Plans: a large one, drawn and handed over.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dcgym.emulation.backend import EmulationBackend
 from dcgym.emulation.commands import run
 from dcgym.errors import BackendError, CommandError
 from dcgym.topologies import fat_tree, make_topology
-from dcgym.traffic import make_plan
+from dcgym.traffic import Plan, make_plan
 
 __all__ = ["main"]
 
@@ -225,6 +226,27 @@ def measure_life(topology: Any) -> dict[str, Any]:
     return {"topology": network_graph.name, "hosts": len(network_graph.hosts), **times}
 
 
+def measure_plan(topology: Any) -> dict[str, Any]:
+    """Time a plan of 120,000 flows: drawing it, and handing it to another process."""
+    spec = {"name": "poisson", "sizes": "web-search", "scale": 1e-3, "flows_per_s": 2000}
+    hosts = [host.name for host in topology.hosts]
+    make_plan({**spec, "duration": "1s"}, topology)  # routes are worked out once a topology
+    started = time.perf_counter()
+    plan = make_plan(spec, topology, 1)
+    drawn = time.perf_counter()
+    records = plan.to_records(hosts)
+    handed_over = time.perf_counter()
+    Plan.from_bytes(plan.to_bytes())
+    crossed = time.perf_counter()
+    return {
+        "flows": len(plan),
+        "draw": (drawn - started) * 1e3,
+        "as records": (handed_over - drawn) * 1e3,
+        "to another process": (crossed - handed_over) * 1e3,
+        "MB": records.nbytes / 1e6,
+    }
+
+
 def _print(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
     table = Table(title=title, title_justify="left")
     for name in rows[0]:
@@ -247,6 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = parser.parse_args(argv).json
     k4 = fat_tree(k=4)
     results = {
+        "plans": [measure_plan(k4)],
         "fabric": [measure_fabric(kind) for kind in ("veth", "ebpf", "bridge", "ovs")],
         "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
         "life": [measure_life("dumbbell"), measure_life(k4)],
@@ -255,6 +278,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(results, indent=2))
         return 0
     console = Console()
+    _print(console, "Plan of 2,000 flows/s for 60 s (ms)", results["plans"])
     _print(console, "Two switches, one TCP flow (bit/s) and ping", results["fabric"])
     _print(console, "Free-running env.step, every action enforced", results["step"])
     _print(console, "Emulator: build, reset in place, close", results["life"])
