@@ -81,14 +81,14 @@ def _simulated(base: Any, env_config: Mapping[str, Any], n_pools: int) -> Any:
         )
         .training(
             **_COMMON,
-            lr=5e-4,
+            lr=1e-3,
             gamma=0.98,
             lambda_=0.95,
             train_batch_size_per_learner=STEPS_PER_SLOT * envs.num_envs,
-            minibatch_size=512,
+            minibatch_size=min(512, STEPS_PER_SLOT * envs.num_envs),
             num_epochs=6,
         )
-        .rl_module(**_module("CalmModule"))
+        .rl_module(**_module("ServerModule"))
     )
 
 

@@ -36,6 +36,8 @@ NOISE_THETA = 0.15
 NOISE_SIGMA = 0.2
 REPORT_EVERY_STEPS = 100
 EMULATED: Mapping[str, Any] = {
+    "policy": "MlpPolicy",
+    "learning_rate": 1e-3,
     "buffer_size": 100_000,
     "learning_starts": 500,
     "gamma": 0.9,
@@ -44,6 +46,7 @@ EMULATED: Mapping[str, Any] = {
 }
 # Simulated steps cost less than learning from them: 64 slots a step, and a longer horizon.
 SIMULATED: Mapping[str, Any] = {
+    "learning_rate": 3e-4,
     "buffer_size": 300_000,
     "learning_starts": 5_000,
     "gamma": 0.98,
@@ -104,7 +107,7 @@ def train(
     folder = Path(out_dir).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     envs = _make_envs(env_config, n_envs)
-    settings = SIMULATED if is_simulated(env_config) else EMULATED
+    settings = _settings(env_config)
     try:
         model = _make_model(library, envs, seed, settings)
         try:
@@ -151,6 +154,14 @@ def _make_envs(env_config: Mapping[str, Any], n_envs: int) -> Any:
     return SubprocVecEnv(makers, start_method="forkserver")
 
 
+def _settings(env_config: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not is_simulated(env_config):
+        return EMULATED
+    from dcgym.policies.sb3_pools import ServerPolicy
+
+    return {**SIMULATED, "policy": ServerPolicy}
+
+
 def _make_model(library: Any, envs: Any, seed: int, settings: Mapping[str, Any]) -> Any:
     from stable_baselines3.common.noise import (
         OrnsteinUhlenbeckActionNoise,
@@ -160,9 +171,7 @@ def _make_model(library: Any, envs: Any, seed: int, settings: Mapping[str, Any])
     zeros = np.zeros(envs.action_space.shape)
     noise = OrnsteinUhlenbeckActionNoise(zeros, zeros + NOISE_SIGMA, NOISE_THETA)
     return library.DDPG(
-        "MlpPolicy",
-        envs,
-        learning_rate=1e-3,
+        env=envs,
         batch_size=128,
         tau=5e-3,
         action_noise=VectorizedActionNoise(noise, envs.num_envs),

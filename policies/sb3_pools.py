@@ -1,4 +1,4 @@
-"""Simulated pools as Stable-Baselines3 wants them: a slot for each balancer."""
+"""Simulated pools as Stable-Baselines3 wants them, and an actor that treats servers alike."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.td3.policies import Actor, TD3Policy
+from torch import nn
 
-__all__ = ["PoolVecEnv"]
+from dcgym.policies.server_network import ServerNetwork
+
+__all__ = ["PoolVecEnv", "ServerPolicy"]
 
 
 class PoolVecEnv(VecEnv):
@@ -87,3 +91,22 @@ class PoolVecEnv(VecEnv):
 
     def _indices(self, indices: Any) -> Sequence[int]:
         return list(self._get_indices(indices))
+
+
+class ServerActor(Actor):
+    """DDPG's actor over servers; the first actions are equal weights."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Build the library's actor, and put the network over servers in its place."""
+        super().__init__(*args, **kwargs)
+        n_servers = int(np.prod(self.action_space.shape or (1,)))
+        self.mu = nn.Sequential(ServerNetwork(n_servers), nn.Tanh())
+
+
+class ServerPolicy(TD3Policy):
+    """Actor over servers, critics as the library makes them."""
+
+    def make_actor(self, features_extractor: Any = None) -> ServerActor:
+        """Make an actor."""
+        arguments = self._update_features_extractor(self.actor_kwargs, features_extractor)
+        return ServerActor(**arguments).to(self.device)
