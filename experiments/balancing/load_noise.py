@@ -40,7 +40,7 @@ def choose(rule: str, loads: np.ndarray, generator: np.random.Generator) -> int:
     return int(generator.choice(np.flatnonzero(loads == loads.min())))
 
 
-def mean_completion_s(rule: str, noise: float, seed: int, jobs: int = JOBS) -> float:
+def mean_completion_s(rule: str, noise: float, seed: int, jobs: int) -> float:
     """Return the mean completion time of jobs served first come, first served.
 
     Args:
@@ -69,7 +69,7 @@ def mean_completion_s(rule: str, noise: float, seed: int, jobs: int = JOBS) -> f
 
 def main(out: Path) -> None:
     """Run every rule with every noise."""
-    cells = {rule: [mean_completion_s(rule, noise, 0) for noise in NOISES] for rule in RULES}
+    cells = {rule: [mean_completion_s(rule, noise, 0, JOBS) for noise in NOISES] for rule in RULES}
     table = [
         {"rule": rule, **{f"noise {n:g}": f"{v:.3f} s" for n, v in zip(NOISES, row, strict=True)}}
         for rule, row in cells.items()

@@ -30,6 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 SPEEDS = np.array([1.0, 2.0])
 ROOM = 40
 LOAD = 0.95
+SIMULATED_S = 30_000
 VIEWS = {"full": 1.0, "half": 1 / 2, "third": 1 / 3}
 RULES = ("ecmp", "wcmp", "lsq", "sed")
 
@@ -121,7 +122,7 @@ def main(out: Path) -> None:
             "in the twin": "",
         }
         if view_name == "full":
-            flows = simulated_flows(rule, LOAD, weights_name == "right", 30_000)
+            flows = simulated_flows(rule, LOAD, weights_name == "right", SIMULATED_S)
             row["in the twin"] = " ".join(f"{value:.2f}" for value in flows.mean(axis=0))
         table.append(row)
 
