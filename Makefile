@@ -39,7 +39,7 @@ $(VENV)/.stamp-venv:
 	@touch $@
 
 $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
-	$(BIN)/pip install -q --no-build-isolation -e '.[rllib,sb3,dev,docs]'
+	$(BIN)/pip install -q --no-build-isolation -e '.[rllib,sb3,marl,dev,docs]'
 	@touch $@
 
 $(VENV)/.stamp-native: $(VENV)/.stamp-install $(NATIVE)
