@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dcgym
 from dcgym.emulation import EmulationBackend
 from dcgym.errors import ConfigError
-from dcgym.topologies import make_topology, next_hop_groups
+from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
 
 pytestmark = pytest.mark.emulation
@@ -102,3 +104,62 @@ def test_wrong_weights_are_one_clear_line(make: Any) -> None:
     for weights in (np.ones(31), np.full(32, -1.0), np.full(32, np.nan)):
         with pytest.raises(ConfigError, match="weights"):
             backend.apply_weights(weights)
+
+
+def test_the_environment_moves_new_flows_to_one_uplink() -> None:
+    """What the weights of a step say is what the uplinks of the edge switch carry."""
+    plan = Plan("new", 0, tuple(flows("h1", 24, 0.15)))
+    env = dcgym.make_env(env="PathBalancing-v0", topology=K4, traffic=plan, interval="100ms")
+    try:
+        env.reset(seed=0)
+        uplinks = env.unwrapped.uplinks  # type: ignore[attr-defined]
+        mine = [n for n, label in enumerate(uplinks.labels) if label.startswith("s1-")]
+        action = np.ones(env.action_space.shape, np.float32)  # type: ignore[arg-type]
+        action[mine[0]] = 0
+        for _ in range(4):
+            *_, info = env.step(action)
+    finally:
+        env.close()  # type: ignore[no-untyped-call]
+    loads = info["uplink_loads"][mine]
+    # 24 Mbit/s of payload and some headers, of 100.
+    assert loads[0] == 0 and loads[1] == pytest.approx(0.25, abs=0.03)
+
+
+def spines(slow_mbit: int) -> Topology:
+    """Two leaves of four hosts, a spine of 100 Mbit/s and a slow one."""
+    whole = make_topology({"name": "leaf-spine", "leaves": 2})
+    slow = whole.switches[-1].name
+    links = [
+        replace(link, rate_bps=slow_mbit * MBIT) if link.b == slow else link for link in whole.links
+    ]
+    return Topology("two-spines", whole.nodes, tuple(links))
+
+
+def test_wcmp_carries_more_than_ecmp_over_unequal_spines() -> None:
+    """60 flows of 2 Mbit/s over 100 and 25: ECMP offers the slow spine 60, WCMP 24."""
+    topology = spines(25)
+    plan = Plan(
+        "crossing",
+        0,
+        tuple(
+            Flow(f"h{1 + n % 4}", f"h{5 + n // 4 % 4}", "udp", start_ns=10**8, rate_bps=2 * MBIT)
+            for n in range(60)
+        ),
+    )
+    env = dcgym.make_env(env="PathBalancing-v0", topology=topology, traffic=plan, interval="100ms")
+    goodput_bps = {}
+    try:
+        for name in ("ecmp", "wcmp"):
+            policy = dcgym.make_policy(name, env)
+            observation, info = env.reset(seed=0)
+            seen = []
+            for _ in range(12):
+                observation, *_, info = env.step(policy.act(observation, info))
+                seen.append(info["metrics"]["goodput_bps"])
+            # The slow spine's queue is full after half a second.
+            goodput_bps[name] = float(np.mean(seen[7:]))
+    finally:
+        env.close()  # type: ignore[no-untyped-call]
+    # The hash gives ECMP's slow spine 30 flows, more or less 4: of 120 Mbit/s 85 arrive, more or
+    # less 8; WCMP's gets 12, more or less 3.
+    assert goodput_bps["ecmp"] < 105 * MBIT < goodput_bps["wcmp"]
