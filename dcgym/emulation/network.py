@@ -27,6 +27,7 @@ HOST_SYSCTLS = {
     "/proc/sys/net/ipv6/conf/all/disable_ipv6": "1",
     "/proc/sys/net/ipv6/conf/default/disable_ipv6": "1",
 }
+PING_DEADLINE_MS = 3000
 HOST_QUEUE_BYTES = 4_000_000
 # RED counts idle time in packets of this size.
 RED_PACKET_BYTES = 1500
@@ -181,15 +182,12 @@ class EmulatedNetwork:
         }
 
     def ping_matrix(self) -> list[tuple[str, str]]:
-        """Ping between all ordered pairs; returns the pairs that got no answer."""
-        lost = []
-        for source in self.net.hosts:
-            for target in self.net.hosts:
-                if source is not target:
-                    answer = source.cmd(f"ping -n -c1 -W1 {target.IP()} >/dev/null; echo $?")
-                    if answer.strip() != "0":
-                        lost.append((source.name, target.name))
-        return lost
+        """Ping between all ordered pairs; returns the pairs that got no answer in time."""
+        names = [host.name for host in self.topology.hosts]
+        addresses = [self.topology.ip(name) for name in names]
+        hosts = list(zip(self.namespace_fds, addresses, strict=True))
+        lost = self._native.unreachable_pairs(hosts, PING_DEADLINE_MS)
+        return [(names[source], names[target]) for source, target in lost]
 
     def execute(self, host: str, argv: list[str], timeout_s: float) -> str:
         """Run a command in a host's namespaces.

@@ -15,6 +15,9 @@ from dcgym.topologies import NextHopGroup, Topology
 
 __all__ = ["EbpfSwitch", "OVSSwitch"]
 
+# The selection method of a group came to OpenFlow with 1.5.
+OPENFLOW = "OpenFlow15"
+
 
 def port_ids(topology: Topology) -> dict[str, int]:
     """Telemetry index of every switch interface."""
@@ -84,7 +87,7 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
         **params: Any,
     ) -> None:
         # One at a time: Mininet's batch would create the bridges only after every start().
-        params |= {"datapath": "user", "failMode": "secure", "protocols": "OpenFlow13"}
+        params |= {"datapath": "user", "failMode": "secure", "protocols": OPENFLOW}
         params["batch"] = False
         params["dpid"] = f"{topology.node(name).index + 1:016x}"
         super().__init__(name, **params)
@@ -93,17 +96,8 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
     def start(self, controllers: object) -> None:
         """Create the bridge, install groups and flows, watch the ports."""
         super().start([])
-        flows = []
-        for number, group in self._groups.items():
-            action = f"output:{group.ports[0].number}"
-            if group.has_choice:
-                buckets = ",".join(f"bucket=actions=output:{port.number}" for port in group.ports)
-                spec = f"group_id={number + 1},type=select,{buckets}"
-                run("ovs-ofctl", "-O", "OpenFlow13", "add-group", self.name, spec)
-                action = f"group:{number + 1}"
-            flows += [self._flow(host, action) for host in group.hosts]
-        rules = "\n".join(flows) + "\n"
-        run("ovs-ofctl", "-O", "OpenFlow13", "add-flows", self.name, "-", input=rules)
+        # One process, one transaction: groups first, as the rules name them.
+        run("ovs-ofctl", "-O", OPENFLOW, "bundle", self.name, "-", input=self._rules())
         ids = port_ids(self._topology)
         index = self._topology.node(self.name).index
         # After the bridge has its ports: vswitchd resets their ingress qdisc when it takes them.
@@ -111,6 +105,27 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
             ifindex = socket.if_nametoindex(port.name)
             self._fabric.add_port(ifindex, index, ids[port.name], queue_bytes=port.queue_bytes)
             self._fabric.attach(ifindex, forward=False)
+
+    def _rules(self) -> str:
+        groups, flows = [], []
+        for number, group in self._groups.items():
+            action = f"output:{group.ports[0].number}"
+            if group.has_choice:
+                groups.append(f"group add {self._select_group(number + 1, group)}")
+                action = f"group:{number + 1}"
+            flows += [f"flow add {self._flow(host, action)}" for host in group.hosts]
+        return "\n".join(groups + flows) + "\n"
+
+    def _select_group(self, number: int, group: NextHopGroup) -> str:
+        """A hash over addresses and ports chooses the port, with a basis of the switch's own.
+
+        The default basis is the same everywhere: of the flows that an edge switch sends to one
+        aggregation switch, all would go on to the same core switch.
+        """
+        salt = zlib.crc32(self.name.encode())
+        buckets = ",".join(f"bucket=weight:1,actions=output:{port.number}" for port in group.ports)
+        method = f"selection_method=dp_hash,selection_method_param={salt}"
+        return f"group_id={number},type=select,{method},{buckets}"
 
     def _flow(self, host: str, action: str) -> str:
         """A rule by address, which puts the host's MAC in the place of the gateway's."""

@@ -24,6 +24,7 @@ void bind_groups(py::module_ &module);
 void bind_congestion(py::module_ &module);
 void bind_builder(py::module_ &module);
 void bind_links(py::module_ &module);
+void bind_ping(py::module_ &module);
 
 namespace {
 
@@ -179,4 +180,5 @@ PYBIND11_MODULE(_native, module) {
 	bind_congestion(module);
 	bind_builder(module);
 	bind_links(module);
+	bind_ping(module);
 }
