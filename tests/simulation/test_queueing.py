@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from pools import SECOND, check_mean, means_us, pool, run
-from scipy import sparse
+from scipy import sparse, stats
 from scipy.sparse import linalg
 
 from dcgym.balancing import (
@@ -20,9 +21,11 @@ from dcgym.balancing import (
     constant,
     exponential,
     lognormal,
+    make_scenario,
     pareto,
     uniform,
 )
+from dcgym.simulation.simpy_model import SimPyModel
 
 S_US = 10_000.0  # mean service
 
@@ -156,6 +159,49 @@ def test_two_servers_of_unequal_speed_are_their_markov_chain(
 def test_join_the_shortest_queue_of_many_tends_to_no_waiting() -> None:
     mean = means_us(run(pool(ServerGroup("g", 100), load=0.7), rule="lsq", seconds=10)).mean()
     assert mean == pytest.approx(S_US, rel=0.02)
+
+
+@pytest.mark.parametrize(("n", "load"), [(2, 0.8), (6, 0.9)])
+def test_oracle_over_single_servers_is_one_common_queue(n: int, load: float) -> None:
+    # To join the least work left is to wait in one line for all servers (Kiefer, Wolfowitz 1955).
+    expected = S_US * (1 + erlang_c(n, n * load) / (n * (1 - load)))
+    twin = run(pool(ServerGroup("g", n), load=load, balancers=3), rule="oracle", seconds=250)
+    check_mean(means_us(twin), expected)
+
+
+def test_oracle_knows_work_and_not_only_flows() -> None:
+    # The same line for any distribution, flow by flow: M/D/2 by two servers and by one of two.
+    constant_work = pool(ServerGroup("g", 2), load=0.8, service=constant("10ms"))
+    line = pool(ServerGroup("g", 1, workers=2), load=0.8, service=constant("10ms"))
+    apart = means_us(run(constant_work, rule="oracle", seconds=600, envs=10))
+    together = means_us(run(line, seconds=600, envs=10))
+    # The same seeds bring the same flows at the same times: equal, not only on average.
+    np.testing.assert_allclose(apart, together, rtol=1e-9)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_global_shortest_queue_sees_through_all_balancers(load: float) -> None:
+    twin = run(pool(ServerGroup("g", 2), load=load, balancers=4), rule="gsq", seconds=600)
+    check_mean(means_us(twin), sojourn_of_two_us(load, (1, 1)))
+
+
+def test_local_shortest_queue_does_not() -> None:
+    scenario = pool(ServerGroup("g", 2), load=0.9)
+    seen, partly = (
+        means_us(run(replace(scenario, balancers=m), rule="lsq", seconds=300)) for m in (1, 4)
+    )
+    assert (partly > seen).all()  # paired: the same flows
+
+
+def test_plain_simpy_model_agrees() -> None:
+    scenario = make_scenario("yao-sim-8", load=0.7)
+    models = [SimPyModel(scenario, "sed", seed) for seed in range(8)]
+    for model in models:
+        model.run(300)
+    plain = np.array([1e6 * np.mean(model.completion_s) for model in models])
+    twin = means_us(run(scenario, "sed", seconds=300, envs=40, warm_up_ns=0))
+    assert stats.ttest_ind(plain, twin, equal_var=False).pvalue > 1e-4
+    assert stats.sem(plain) < 0.03 * plain.mean()
 
 
 def test_power_of_two_choices() -> None:

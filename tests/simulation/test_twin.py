@@ -434,6 +434,18 @@ def test_bad_input_is_one_clear_line(call: Any, message: str) -> None:
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_without_the_compiled_part_the_package_imports_and_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['dcgym.native._simulation'] = None\n"
+        "from dcgym.simulation import BalancingTwin\n"
+        "from dcgym.errors import FeatureNotSupported\n"
+        "try:\n    BalancingTwin('yao-sim-8')\n"
+        "except FeatureNotSupported as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "apt-get install g++" in done.stdout and done.stdout.count("\n") == 1, done.stderr
+
+
 def test_use_before_reset_is_refused() -> None:
     twin = BalancingTwin("yao-sim-8")
     for call in (twin.observe, twin.truth, twin.summary, lambda: twin.advance(1)):
