@@ -17,7 +17,8 @@ multi-agent paper.
 | cv | -std(d) / mean(d) | at most 0 | |
 | difference | F(l) - F(l without i) | s^2 | F = vbf of the true drain times ``l`` (twin only) |
 
-Durations equal to 0 on every server, as before the first flow, count as even.
+Durations equal to 0 on every server, as before the first flow, count as even. Servers that take no
+flows (drained, removed, not yet added) are left out: N is the number of the others.
 
 Every term but `makespan` and `difference` judges evenness alone: servers that are slow alike score
 well. The published lemma that local VBF gives an exact potential game is false (a covariance was
@@ -47,6 +48,8 @@ VARIANCE_FLOOR_S2 = 1e-6
 class LoadInputs:
     """What a reward may look at; the last axis is the server, any axes may precede it.
 
+    NaN stands for a server that takes no flows.
+
     Attributes:
         durations_s: Decayed mean duration of the flows that this balancer sampled.
         drains_s: Time each server needs to finish all its work, in truth.
@@ -60,33 +63,46 @@ class LoadInputs:
 
 def vbf(loads: FloatArray) -> FloatArray:
     """Return the variance-based fairness: minus the variance over the servers."""
-    result: FloatArray = -loads.var(axis=-1)
-    return result
+    return -_variance(loads)
 
 
 def jain_index(loads: FloatArray) -> FloatArray:
     """Return Jain's index over the last axis, 1/N to 1; 1 where all loads are 0."""
-    squares = loads.shape[-1] * np.square(loads).sum(axis=-1)
-    return _ratio(np.square(loads.sum(axis=-1)), squares, otherwise=1.0)
+    squares = _count(loads) * np.nansum(np.square(loads), axis=-1)
+    return _ratio(np.square(np.nansum(loads, axis=-1)), squares, otherwise=1.0)
 
 
 def _log_vbf(loads: FloatArray) -> FloatArray:
-    result: FloatArray = -np.log(loads.var(axis=-1) + VARIANCE_FLOOR_S2)
+    result: FloatArray = -np.log(_variance(loads) + VARIANCE_FLOOR_S2)
     return result
 
 
 def _pbf(loads: FloatArray) -> FloatArray:
-    largest = loads.max(axis=-1, keepdims=True)
-    result: FloatArray = _ratio(loads, largest, otherwise=1.0).prod(axis=-1)
+    largest = np.nanmax(loads, axis=-1, keepdims=True)
+    ratios = np.where(np.isnan(loads), 1.0, _ratio(loads, largest, otherwise=1.0))
+    result: FloatArray = ratios.prod(axis=-1)
     return result
 
 
 def _cv(loads: FloatArray) -> FloatArray:
-    return -_ratio(loads.std(axis=-1), loads.mean(axis=-1), otherwise=0.0)
+    mean = np.nansum(loads, axis=-1) / _count(loads)
+    return -_ratio(np.sqrt(_variance(loads)), mean, otherwise=0.0)
 
 
 def _difference(inputs: LoadInputs) -> FloatArray:
     return vbf(inputs.drains_s) - vbf(inputs.drains_s - inputs.own_drains_s)
+
+
+def _count(loads: FloatArray) -> FloatArray:
+    count: FloatArray = np.isfinite(loads).sum(axis=-1).astype(np.float64)
+    return count
+
+
+def _variance(loads: FloatArray) -> FloatArray:
+    count = _count(loads)
+    mean = np.nansum(loads, axis=-1) / count
+    squares: FloatArray = np.nansum(np.square(loads - mean[..., None]), axis=-1)
+    return squares / count
 
 
 def _ratio(part: FloatArray, whole: FloatArray, otherwise: float) -> FloatArray:
@@ -101,7 +117,7 @@ REWARDS: dict[str, Callable[[LoadInputs], FloatArray]] = {
     "log_vbf": lambda inputs: _log_vbf(inputs.durations_s),
     "vbf_log_vbf": lambda inputs: vbf(inputs.durations_s) + _log_vbf(inputs.durations_s),
     "pbf": lambda inputs: _pbf(inputs.durations_s),
-    "makespan": lambda inputs: -inputs.durations_s.max(axis=-1),
+    "makespan": lambda inputs: -np.nanmax(inputs.durations_s, axis=-1),
     "jain": lambda inputs: jain_index(inputs.durations_s),
     "cv": lambda inputs: _cv(inputs.durations_s),
     "difference": _difference,

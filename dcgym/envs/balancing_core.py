@@ -215,12 +215,13 @@ class BalancingCore:
             flows, completed: flows that the balancers saw begin and end.
             fct_us_mean: mean over servers and balancers of the recent flows' completion times.
             queue: flows at all servers.
-            jain, overprovision: over each server's flows per processor.
-            utilisation: busy processors over all.
+            jain, overprovision: over each server's flows per processor, of those in the pool.
+            utilisation: busy processors over those of the servers that are there.
             untracked: flows so far that found no room in a flow table.
         """
-        per_worker = self.truth["queue"] / self._workers
-        mean = per_worker.mean(axis=-1)
+        per_worker = np.where(self._left_out(), np.nan, self.truth["queue"] / self._workers)
+        mean = np.nanmean(per_worker, axis=-1)
+        workers = np.where(self.truth["capacity"] > 0, self._workers, 0).sum(axis=-1)
         completion_us = self.seen["completion_us"][..., DECAYED_MEAN]
         sampled = np.maximum((completion_us > 0).sum(axis=(1, 2)), 1)
         return {
@@ -229,9 +230,9 @@ class BalancingCore:
             "queue": self.truth["queue"].sum(axis=-1).astype(np.float64),
             "jain": jain_index(per_worker),
             "overprovision": np.divide(
-                per_worker.max(axis=-1), mean, out=np.ones(self.n_pools), where=mean > 0
+                np.nanmax(per_worker, axis=-1), mean, out=np.ones(self.n_pools), where=mean > 0
             ),
-            "utilisation": self.truth["busy_workers"].sum(axis=-1) / self._workers.sum(),
+            "utilisation": self.truth["busy_workers"].sum(axis=-1) / np.maximum(workers, 1),
             "untracked": self.seen["untracked"].sum(axis=-1).astype(np.float64),
         }
 
@@ -297,4 +298,14 @@ class BalancingCore:
     def _load_inputs(self, durations_s: FloatArray, chosen: list[int]) -> LoadInputs:
         drains_s = self.truth["remaining_ns"][:, None] / NS_PER_S
         own_drains_s = self.truth["remaining_by_balancer_ns"][:, chosen] / NS_PER_S
-        return LoadInputs(durations_s[..., DECAYED_MEAN], drains_s, own_drains_s)
+        seen_s = durations_s[..., DECAYED_MEAN]
+        out = self._left_out()[:, None]
+        if out.any():
+            seen_s, drains_s = (np.where(out, np.nan, values) for values in (seen_s, drains_s))
+        return LoadInputs(seen_s, drains_s, own_drains_s)
+
+    def _left_out(self) -> npt.NDArray[np.bool_]:
+        """Return the servers that take no flows, shape (E, N); none where no server takes any."""
+        eligible = self.seen["eligible"]
+        out: npt.NDArray[np.bool_] = ~eligible & eligible.any(axis=-1, keepdims=True)
+        return out

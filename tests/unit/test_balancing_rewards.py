@@ -47,6 +47,14 @@ def test_no_samples_count_as_even():
     assert values["vbf"] == values["cv"] == values["makespan"] == 0
 
 
+def test_servers_that_take_no_flows_are_left_out():
+    without = terms(np.array([1.0, 2.0, 3.0]), own=np.array([0.5, 0.5, 0.0]))
+    gone = np.array([1.0, np.nan, 2.0, 3.0])
+    inputs = LoadInputs(gone, gone, np.array([0.5, 9.0, 0.5, 0.0]))
+    for name in REWARDS:
+        assert BalancingReward(name).terms(inputs)[name] == pytest.approx(without[name]), name
+
+
 def test_leading_axes_are_environments_and_balancers():
     loads = np.random.default_rng(0).exponential(size=(3, 2, 5))
     for name, values in terms(loads).items():

@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
+from dcgym.balancing import Event, make_scenario
 from dcgym.errors import BackendError, ConfigError
 from dcgym.testing import check_contract
 
@@ -234,6 +236,25 @@ def test_metrics_agree_with_the_twin():
     assert 0 <= counted - completed <= 5
     records = env.unwrapped.flow_records()
     assert abs(len(records) - counted) <= 3 + metrics["rejected"]
+
+
+def test_a_drained_group_leaves_metrics_and_rewards_to_the_others():
+    drained = Event(0, "drain-server", "weak")
+    scenario = replace(make_scenario("yao-sim-8", load=0.5), events=(drained,))
+    env = make(scenario=scenario, reward="jain", rule="sed")
+    env.reset(seed=0)
+    for _ in range(80):
+        *_, info = env.step(env.action_space.sample())
+    core = env.unwrapped.core
+    assert info["servers"]["eligible"].tolist() == [False] * 4 + [True] * 4
+    seen_us = core.seen["duration_us"][0, 0, 4:, 3]
+    assert info["reward_terms"]["jain"] == pytest.approx(
+        seen_us.sum() ** 2 / (4 * (seen_us**2).sum())
+    )
+    queues = core.truth["queue"][0, 4:]
+    assert info["metrics"]["jain"] == pytest.approx(
+        queues.sum() ** 2 / (4 * (queues.astype(float) ** 2).sum())
+    )
 
 
 def test_render_shows_servers():
