@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError, MissingDependency
@@ -32,6 +34,8 @@ _COLOURS = {
     "balancer": "#c8553d",
 }
 _MARGIN = 0.75
+_MOST_ROOM = 4.0  # layout units that a node may fill where it is alone
+_MOST_DISTANCES = 1_000_000
 _MAX_INCHES = 16.0
 
 
@@ -126,19 +130,29 @@ def _paint_cables(
 def _paint_nodes(
     topology: Topology, axes: Axes, positions: Mapping[str, tuple[float, float]], points: float
 ) -> None:
-    side = min(26.0, 0.62 * points)
     for role, colour in _COLOURS.items():
         names = [node.name for node in topology.nodes if node.role == role]
         if not names:
             continue
+        side = min(26.0, 0.62 * points * _room(names, positions))
         xs, ys = zip(*(positions[name] for name in names), strict=True)
         is_endpoint = topology.node(names[0]).is_endpoint
         style: dict[str, Any] = {"marker": "o" if is_endpoint else "s", "s": side**2}
         axes.scatter(xs, ys, c=colour, edgecolors="white", linewidths=side / 20, zorder=4, **style)
-    # Below four points nobody can read a label, and a thousand of them take seconds.
-    if 0.36 * side >= 4:
-        for node in topology.nodes:
-            _label(axes, node.name, positions[node.name], 0.36 * side)
+        # Below four points nobody can read a label, and a thousand of them take seconds.
+        if 0.36 * side >= 4:
+            for name in names:
+                _label(axes, name, positions[name], 0.36 * side)
+
+
+def _room(names: Sequence[str], positions: Mapping[str, tuple[float, float]]) -> float:
+    """Return the least distance of any of the nodes from its nearest neighbour, about 1 or more."""
+    if len(names) * len(positions) > _MOST_DISTANCES:
+        return 1.0
+    everybody = np.array([complex(*place) for place in positions.values()])
+    own = np.array([complex(*positions[name]) for name in names])
+    distances = np.abs(own[:, None] - everybody[None, :])
+    return float(np.min(distances, where=distances > 0, initial=_MOST_ROOM))
 
 
 def _label(axes: Axes, text: str, position: tuple[float, float], size: float) -> None:
