@@ -8,7 +8,8 @@
  * Flood 2014) is part of the state, so that the same state gives the same choices everywhere.
  *
  * Sources: LSQ, SED and their two-choice forms as in Yao, "Autonomous Service Management in the
- * Cloud" (2023), chapter 6; SAPP and W-SAPP as in its chapter 4 (Charon); alias method: Walker 1977.
+ * Cloud" (2023), chapter 6; SAPP and W-SAPP as in its chapter 4 (Charon); alias method: Walker
+ * 1977.
  */
 #ifndef DCGYM_RULES_H
 #define DCGYM_RULES_H
@@ -20,47 +21,48 @@
 #define DCGYM_RULE_SERVERS 64
 #endif
 
-/* Loops look at so many servers between two looks at the pool's end, so that the verifier follows few
- * ends: columns of a pool are readable (of whatever value) up to a multiple of this. */
+/* Loops look at so many servers between two looks at the pool's end, so that the verifier follows
+ * few ends: columns of a pool are readable (of whatever value) up to a multiple of this. */
 #define DCGYM_RULE_STRIDE 8
 
 #define DCGYM_NO_SERVER 0xffffU
 
 #define DCGYM_MAX_WEIGHT (1U << 24) /* weights are from 1 to this; only their ratios count */
 
-/* Rules by number. Those of one line share their code and differ in whose weights they are given. */
+/* Rules by number. Those of one line share their code and differ in whose weights they are given.
+ */
 enum dcgym_rule {
-	DCGYM_RULE_ECMP,        /* uniform by the flow's hash */
-	DCGYM_RULE_RANDOM,      /* uniform */
-	DCGYM_RULE_ROUND_ROBIN,
-	DCGYM_RULE_WCMP,        /* in proportion to the configured weights, by the flow's hash */
-	DCGYM_RULE_AWCMP,       /* the same by the weights of the slow loop */
-	DCGYM_RULE_LSQ,         /* fewest ongoing flows of this balancer */
-	DCGYM_RULE_LSQ2,        /* the same of two candidates */
-	DCGYM_RULE_SED,         /* least (q + 1) / w, w as configured */
-	DCGYM_RULE_SED2,
-	DCGYM_RULE_WEIGHTED,    /* least (q + 1) / w, w from the slow loop */
-	DCGYM_RULE_WEIGHTED2,
-	DCGYM_RULE_SAPP,        /* Charon: lower predicted score of two uniform candidates */
-	DCGYM_RULE_WSAPP,       /* Charon: of two candidates drawn by weight */
-	DCGYM_RULE_GSQ,         /* LSQ over the true queues: only the twin can */
-	DCGYM_RULE_GSQ2,
-	DCGYM_RULE_ORACLE,      /* least time until all work is done, the new flow's included */
-	DCGYM_RULE_ORACLE2,
-	DCGYM_N_RULES,
+    DCGYM_RULE_ECMP,   /* uniform by the flow's hash */
+    DCGYM_RULE_RANDOM, /* uniform */
+    DCGYM_RULE_ROUND_ROBIN,
+    DCGYM_RULE_WCMP,  /* in proportion to the configured weights, by the flow's hash */
+    DCGYM_RULE_AWCMP, /* the same by the weights of the slow loop */
+    DCGYM_RULE_LSQ,   /* fewest ongoing flows of this balancer */
+    DCGYM_RULE_LSQ2,  /* the same of two candidates */
+    DCGYM_RULE_SED,   /* least (q + 1) / w, w as configured */
+    DCGYM_RULE_SED2,
+    DCGYM_RULE_WEIGHTED, /* least (q + 1) / w, w from the slow loop */
+    DCGYM_RULE_WEIGHTED2,
+    DCGYM_RULE_SAPP,  /* Charon: lower predicted score of two uniform candidates */
+    DCGYM_RULE_WSAPP, /* Charon: of two candidates drawn by weight */
+    DCGYM_RULE_GSQ,   /* LSQ over the true queues: only the twin can */
+    DCGYM_RULE_GSQ2,
+    DCGYM_RULE_ORACLE, /* least time until all work is done, the new flow's included */
+    DCGYM_RULE_ORACLE2,
+    DCGYM_N_RULES,
 };
 
 /* Column of an alias table: itself below the threshold (of 2^32), else the other one. */
 struct dcgym_alias {
-	__u32 threshold;
-	__u32 other; /* position in the pool */
+    __u32 threshold;
+    __u32 other; /* position in the pool */
 };
 
 /* Charon's registers of one server: score g (2^32 = one flow), speed v (score per tick), time t. */
 struct dcgym_score {
-	__u64 value;
-	__u64 speed;
-	__u64 time_ns;
+    __u64 value;
+    __u64 speed;
+    __u64 time_ns;
 };
 
 #define DCGYM_SCORE_ONE (1ULL << 32) /* the score of one flow */
@@ -70,66 +72,68 @@ struct dcgym_score {
 
 /* What the slow loop decides: the servers that take new flows, in columns of the same length. */
 struct dcgym_pool_view {
-	__u32 n;
-	const __u16 *server; /* numbers of the servers */
-	const __u32 *weight;
-	const struct dcgym_alias *alias;
+    __u32 n;
+    const __u16 *server; /* numbers of the servers */
+    const __u32 *weight;
+    const struct dcgym_alias *alias;
 };
 
 /* What the data plane keeps; `ongoing` and `score` are by server number. */
 struct dcgym_state_view {
-	__u64 *random;
-	__u32 *turn; /* round robin: position whose turn it is */
-	const __u32 *ongoing;
-	struct dcgym_score *score;
+    __u64 *random;
+    __u32 *turn; /* round robin: position whose turn it is */
+    const __u32 *ongoing;
+    struct dcgym_score *score;
 };
 
 #define DCGYM_INLINE static inline __attribute__((always_inline))
 
-DCGYM_INLINE __u32 dcgym_rule_bound(__u32 index) { return index & (DCGYM_RULE_SERVERS - 1); }
+DCGYM_INLINE __u32 dcgym_rule_bound(__u32 index) {
+    return index & (DCGYM_RULE_SERVERS - 1);
+}
 
 /* A hash or a draw of 64 bits from a counter: the output function of SplitMix64. */
 DCGYM_INLINE __u64 dcgym_mix(__u64 z) {
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return z ^ (z >> 31);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
 }
 
 DCGYM_INLINE __u64 dcgym_random(__u64 *state) {
-	*state += 0x9e3779b97f4a7c15ULL;
-	return dcgym_mix(*state);
+    *state += 0x9e3779b97f4a7c15ULL;
+    return dcgym_mix(*state);
 }
 
 /* Maps 32 random bits to 0 .. n-1 without a division; no value differs from 1/n by over 2^-32. */
 DCGYM_INLINE __u32 dcgym_scale(__u32 bits, __u32 n) {
-	return (__u32)(((__u64)bits * n) >> 32);
+    return (__u32)(((__u64)bits * n) >> 32);
 }
 
 DCGYM_INLINE __u32 dcgym_below(__u64 *random, __u32 n) {
-	return dcgym_scale((__u32)(dcgym_random(random) >> 32), n);
+    return dcgym_scale((__u32)(dcgym_random(random) >> 32), n);
 }
 
 /* Two positions that differ, each pair with the same chance; the same position twice if n = 1. */
 DCGYM_INLINE void dcgym_two_of(__u64 *random, __u32 n, __u32 *first, __u32 *second) {
-	const __u64 bits = dcgym_random(random);
+    const __u64 bits = dcgym_random(random);
 
-	*first = dcgym_scale((__u32)(bits >> 32), n);
-	*second = dcgym_scale((__u32)bits, n - 1);
-	if (n > 1 && *second >= *first)
-		*second += 1;
+    *first = dcgym_scale((__u32)(bits >> 32), n);
+    *second = dcgym_scale((__u32)bits, n - 1);
+    if (n > 1 && *second >= *first)
+        *second += 1;
 }
 
 DCGYM_INLINE __u32 dcgym_rule_ecmp(const struct dcgym_pool_view *pool, __u64 hash) {
-	if (pool->n == 0)
-		return DCGYM_NO_SERVER;
-	return pool->server[dcgym_rule_bound(dcgym_scale((__u32)(hash >> 32), pool->n))];
+    if (pool->n == 0)
+        return DCGYM_NO_SERVER;
+    return pool->server[dcgym_rule_bound(dcgym_scale((__u32)(hash >> 32), pool->n))];
 }
 
 /* Draws a position by weight from 64 bits: 32 choose the column, 32 decide within it. */
 DCGYM_INLINE __u32 dcgym_alias_draw(const struct dcgym_pool_view *pool, __u64 bits) {
-	const __u32 column = dcgym_rule_bound(dcgym_scale((__u32)(bits >> 32), pool->n));
+    const __u32 column = dcgym_rule_bound(dcgym_scale((__u32)(bits >> 32), pool->n));
 
-	return (__u32)bits < pool->alias[column].threshold ? column : pool->alias[column].other;
+    return (__u32)bits < pool->alias[column].threshold ? column : pool->alias[column].other;
 }
 
 /*
@@ -137,18 +141,20 @@ DCGYM_INLINE __u32 dcgym_alias_draw(const struct dcgym_pool_view *pool, __u64 bi
  * branch, which in a loop over servers doubles its work at each of them.
  */
 DCGYM_INLINE __u64 dcgym_less(__u64 a, __u64 b) {
-	__u64 difference = a - b;
+    __u64 difference = a - b;
 
-	__asm__("" : "+r"(difference)); /* else the compiler sees through it, and branches */
-	return difference >> 63;
+    __asm__("" : "+r"(difference)); /* else the compiler sees through it, and branches */
+    return difference >> 63;
 }
 
 DCGYM_INLINE __u64 dcgym_same(__u64 a, __u64 b) {
-	return 1 - dcgym_less(a, b) - dcgym_less(b, a);
+    return 1 - dcgym_less(a, b) - dcgym_less(b, a);
 }
 
 /* a where the bit is set, else b */
-DCGYM_INLINE __u64 dcgym_pick(__u64 bit, __u64 a, __u64 b) { return b ^ ((a ^ b) & (0 - bit)); }
+DCGYM_INLINE __u64 dcgym_pick(__u64 bit, __u64 a, __u64 b) {
+    return b ^ ((a ^ b) & (0 - bit));
+}
 
 /*
  * Position of the least (q + 1) / w, compared exactly by cross-multiplication; weight NULL stands
@@ -156,73 +162,73 @@ DCGYM_INLINE __u64 dcgym_pick(__u64 bit, __u64 a, __u64 b) { return b ^ ((a ^ b)
  */
 DCGYM_INLINE __u32 dcgym_least_delay(const struct dcgym_pool_view *pool, const __u32 *weight,
                                      const __u32 *queue, __u64 *random) {
-	const __u64 n = pool->n;
-	__u64 best = 0, best_q1 = 1ULL << 32, best_w = 1, ties = 0, rank;
+    const __u64 n = pool->n;
+    __u64 best = 0, best_q1 = 1ULL << 32, best_w = 1, ties = 0, rank;
 
-	for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-		if (start >= n)
-			break;
-		for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
-			const __u64 q1 = (__u64)queue[dcgym_rule_bound(pool->server[i])] + 1;
-			const __u64 w = weight ? weight[i] : 1, a = q1 * best_w, b = best_q1 * w;
-			const __u64 member = dcgym_less(i, n), less = dcgym_less(a, b) & member;
+    for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
+        if (start >= n)
+            break;
+        for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
+            const __u64 q1 = (__u64)queue[dcgym_rule_bound(pool->server[i])] + 1;
+            const __u64 w = weight ? weight[i] : 1, a = q1 * best_w, b = best_q1 * w;
+            const __u64 member = dcgym_less(i, n), less = dcgym_less(a, b) & member;
 
-			ties = dcgym_pick(less, 1, ties + (dcgym_same(a, b) & member));
-			best = dcgym_pick(less, i, best);
-			best_q1 = dcgym_pick(less, q1, best_q1);
-			best_w = dcgym_pick(less, w, best_w);
-		}
-	}
-	if (ties < 2)
-		return (__u32)best;
-	/* Counts down through the ties to the one that was drawn; below 0 it is behind. */
-	rank = dcgym_below(random, (__u32)ties);
-	for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-		if (start >= n)
-			break;
-		for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
-			const __u64 q1 = (__u64)queue[dcgym_rule_bound(pool->server[i])] + 1;
-			const __u64 w = weight ? weight[i] : 1;
-			const __u64 same = dcgym_same(q1 * best_w, best_q1 * w) & dcgym_less(i, n);
+            ties = dcgym_pick(less, 1, ties + (dcgym_same(a, b) & member));
+            best = dcgym_pick(less, i, best);
+            best_q1 = dcgym_pick(less, q1, best_q1);
+            best_w = dcgym_pick(less, w, best_w);
+        }
+    }
+    if (ties < 2)
+        return (__u32)best;
+    /* Counts down through the ties to the one that was drawn; below 0 it is behind. */
+    rank = dcgym_below(random, (__u32)ties);
+    for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
+        if (start >= n)
+            break;
+        for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
+            const __u64 q1 = (__u64)queue[dcgym_rule_bound(pool->server[i])] + 1;
+            const __u64 w = weight ? weight[i] : 1;
+            const __u64 same = dcgym_same(q1 * best_w, best_q1 * w) & dcgym_less(i, n);
 
-			best = dcgym_pick(same & (((rank - 1) & ~rank) >> 63), i, best);
-			rank -= same;
-		}
-	}
-	return (__u32)best;
+            best = dcgym_pick(same & (((rank - 1) & ~rank) >> 63), i, best);
+            rank -= same;
+        }
+    }
+    return (__u32)best;
 }
 
 /* The same over two candidates. They are exchangeable, so the first may win a tie. */
 DCGYM_INLINE __u32 dcgym_least_delay2(const struct dcgym_pool_view *pool, const __u32 *weight,
                                       const __u32 *queue, __u64 *random) {
-	__u64 delay_a, delay_b;
-	__u32 a, b;
+    __u64 delay_a, delay_b;
+    __u32 a, b;
 
-	dcgym_two_of(random, pool->n, &a, &b);
-	a = dcgym_rule_bound(a);
-	b = dcgym_rule_bound(b);
-	delay_a = ((__u64)queue[dcgym_rule_bound(pool->server[a])] + 1) * (weight ? weight[b] : 1);
-	delay_b = ((__u64)queue[dcgym_rule_bound(pool->server[b])] + 1) * (weight ? weight[a] : 1);
-	return delay_b < delay_a ? b : a;
+    dcgym_two_of(random, pool->n, &a, &b);
+    a = dcgym_rule_bound(a);
+    b = dcgym_rule_bound(b);
+    delay_a = ((__u64)queue[dcgym_rule_bound(pool->server[a])] + 1) * (weight ? weight[b] : 1);
+    delay_b = ((__u64)queue[dcgym_rule_bound(pool->server[b])] + 1) * (weight ? weight[a] : 1);
+    return delay_b < delay_a ? b : a;
 }
 
 /* Charon's forecast of a server's score: max(0, g - v * (now - t)). */
 DCGYM_INLINE __u64 dcgym_predicted_score(const struct dcgym_score *score, __u64 now_ns) {
-	__u64 ticks = now_ns > score->time_ns ? (now_ns - score->time_ns) >> DCGYM_TICK_SHIFT : 0;
-	__u64 done;
+    __u64 ticks = now_ns > score->time_ns ? (now_ns - score->time_ns) >> DCGYM_TICK_SHIFT : 0;
+    __u64 done;
 
-	if (ticks > DCGYM_MAX_TICKS)
-		ticks = DCGYM_MAX_TICKS;
-	done = score->speed * ticks;
-	return done < score->value ? score->value - done : 0;
+    if (ticks > DCGYM_MAX_TICKS)
+        ticks = DCGYM_MAX_TICKS;
+    done = score->speed * ticks;
+    return done < score->value ? score->value - done : 0;
 }
 
 /* A server's report in its SYN-ACK: its flows, and its speed in score per tick. */
 DCGYM_INLINE void dcgym_score_report(struct dcgym_score *score, __u32 flows, __u64 speed,
                                      __u64 now_ns) {
-	score->value = flows * DCGYM_SCORE_ONE;
-	score->speed = speed < DCGYM_MAX_SPEED ? speed : DCGYM_MAX_SPEED;
-	score->time_ns = now_ns;
+    score->value = flows * DCGYM_SCORE_ONE;
+    score->speed = speed < DCGYM_MAX_SPEED ? speed : DCGYM_MAX_SPEED;
+    score->time_ns = now_ns;
 }
 
 /*
@@ -233,33 +239,33 @@ DCGYM_INLINE void dcgym_score_report(struct dcgym_score *score, __u32 flows, __u
 DCGYM_INLINE __u32 dcgym_rule_charon(const struct dcgym_pool_view *pool,
                                      struct dcgym_state_view *state, int by_weight, __u64 hash,
                                      __u64 now_ns) {
-	__u64 bits = hash, score_a, score_b;
-	__u32 a, b;
+    __u64 bits = hash, score_a, score_b;
+    __u32 a, b;
 
-	if (by_weight) {
-		a = dcgym_alias_draw(pool, dcgym_random(&bits));
-		b = dcgym_alias_draw(pool, dcgym_random(&bits));
-	} else {
-		dcgym_two_of(&bits, pool->n, &a, &b);
-	}
-	a = dcgym_rule_bound(pool->server[dcgym_rule_bound(a)]);
-	b = dcgym_rule_bound(pool->server[dcgym_rule_bound(b)]);
-	score_a = dcgym_predicted_score(&state->score[a], now_ns);
-	score_b = dcgym_predicted_score(&state->score[b], now_ns);
-	if (score_b < score_a) {
-		a = b;
-		score_a = score_b;
-	}
-	state->score[a].value = score_a + DCGYM_SCORE_ONE;
-	state->score[a].time_ns = now_ns;
-	return a;
+    if (by_weight) {
+        a = dcgym_alias_draw(pool, dcgym_random(&bits));
+        b = dcgym_alias_draw(pool, dcgym_random(&bits));
+    } else {
+        dcgym_two_of(&bits, pool->n, &a, &b);
+    }
+    a = dcgym_rule_bound(pool->server[dcgym_rule_bound(a)]);
+    b = dcgym_rule_bound(pool->server[dcgym_rule_bound(b)]);
+    score_a = dcgym_predicted_score(&state->score[a], now_ns);
+    score_b = dcgym_predicted_score(&state->score[b], now_ns);
+    if (score_b < score_a) {
+        a = b;
+        score_a = score_b;
+    }
+    state->score[a].value = score_a + DCGYM_SCORE_ONE;
+    state->score[a].time_ns = now_ns;
+    return a;
 }
 
 DCGYM_INLINE __u32 dcgym_rule_round_robin(const struct dcgym_pool_view *pool, __u32 *turn) {
-	const __u32 position = *turn < pool->n ? *turn : 0;
+    const __u32 position = *turn < pool->n ? *turn : 0;
 
-	*turn = position + 1;
-	return pool->server[dcgym_rule_bound(position)];
+    *turn = position + 1;
+    return pool->server[dcgym_rule_bound(position)];
 }
 
 /*
@@ -268,44 +274,44 @@ DCGYM_INLINE __u32 dcgym_rule_round_robin(const struct dcgym_pool_view *pool, __
  */
 DCGYM_INLINE __u32 dcgym_choose(__u32 rule, const struct dcgym_pool_view *pool,
                                 struct dcgym_state_view *state, __u64 hash, __u64 now_ns) {
-	const __u32 *queue = state->ongoing;
-	__u32 position;
+    const __u32 *queue = state->ongoing;
+    __u32 position;
 
-	if (pool->n == 0 || pool->n > DCGYM_RULE_SERVERS)
-		return DCGYM_NO_SERVER;
-	switch (rule) {
-	case DCGYM_RULE_ECMP:
-		return dcgym_rule_ecmp(pool, hash);
-	case DCGYM_RULE_ROUND_ROBIN:
-		return dcgym_rule_round_robin(pool, state->turn);
-	case DCGYM_RULE_SAPP:
-	case DCGYM_RULE_WSAPP:
-		return dcgym_rule_charon(pool, state, rule == DCGYM_RULE_WSAPP, hash, now_ns);
-	case DCGYM_RULE_RANDOM:
-		position = dcgym_below(state->random, pool->n);
-		break;
-	case DCGYM_RULE_WCMP:
-	case DCGYM_RULE_AWCMP:
-		position = dcgym_alias_draw(pool, hash);
-		break;
-	case DCGYM_RULE_LSQ:
-		position = dcgym_least_delay(pool, 0, queue, state->random);
-		break;
-	case DCGYM_RULE_LSQ2:
-		position = dcgym_least_delay2(pool, 0, queue, state->random);
-		break;
-	case DCGYM_RULE_SED:
-	case DCGYM_RULE_WEIGHTED:
-		position = dcgym_least_delay(pool, pool->weight, queue, state->random);
-		break;
-	case DCGYM_RULE_SED2:
-	case DCGYM_RULE_WEIGHTED2:
-		position = dcgym_least_delay2(pool, pool->weight, queue, state->random);
-		break;
-	default:
-		return DCGYM_NO_SERVER;
-	}
-	return pool->server[dcgym_rule_bound(position)];
+    if (pool->n == 0 || pool->n > DCGYM_RULE_SERVERS)
+        return DCGYM_NO_SERVER;
+    switch (rule) {
+    case DCGYM_RULE_ECMP:
+        return dcgym_rule_ecmp(pool, hash);
+    case DCGYM_RULE_ROUND_ROBIN:
+        return dcgym_rule_round_robin(pool, state->turn);
+    case DCGYM_RULE_SAPP:
+    case DCGYM_RULE_WSAPP:
+        return dcgym_rule_charon(pool, state, rule == DCGYM_RULE_WSAPP, hash, now_ns);
+    case DCGYM_RULE_RANDOM:
+        position = dcgym_below(state->random, pool->n);
+        break;
+    case DCGYM_RULE_WCMP:
+    case DCGYM_RULE_AWCMP:
+        position = dcgym_alias_draw(pool, hash);
+        break;
+    case DCGYM_RULE_LSQ:
+        position = dcgym_least_delay(pool, 0, queue, state->random);
+        break;
+    case DCGYM_RULE_LSQ2:
+        position = dcgym_least_delay2(pool, 0, queue, state->random);
+        break;
+    case DCGYM_RULE_SED:
+    case DCGYM_RULE_WEIGHTED:
+        position = dcgym_least_delay(pool, pool->weight, queue, state->random);
+        break;
+    case DCGYM_RULE_SED2:
+    case DCGYM_RULE_WEIGHTED2:
+        position = dcgym_least_delay2(pool, pool->weight, queue, state->random);
+        break;
+    default:
+        return DCGYM_NO_SERVER;
+    }
+    return pool->server[dcgym_rule_bound(position)];
 }
 
 #endif

@@ -8,200 +8,208 @@ namespace {
 
 // Scales weights so that the largest is DCGYM_MAX_WEIGHT: ratios survive to 2^-24.
 std::vector<uint32_t> fixed_point(const double *weights, size_t n) {
-	const double largest = *std::max_element(weights, weights + n);
-	std::vector<uint32_t> fixed(n);
-	for (size_t i = 0; i < n; i++) {
-		const double scaled = weights[i] / largest * DCGYM_MAX_WEIGHT + 0.5;
-		fixed[i] = std::max(1U, static_cast<uint32_t>(scaled));
-	}
-	return fixed;
+    const double largest = *std::max_element(weights, weights + n);
+    std::vector<uint32_t> fixed(n);
+    for (size_t i = 0; i < n; i++) {
+        const double scaled = weights[i] / largest * DCGYM_MAX_WEIGHT + 0.5;
+        fixed[i] = std::max(1U, static_cast<uint32_t>(scaled));
+    }
+    return fixed;
 }
 
 bool draws_by_weight(uint32_t rule) {
-	return rule == DCGYM_RULE_WCMP || rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WSAPP;
+    return rule == DCGYM_RULE_WCMP || rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WSAPP;
 }
 
 bool uses_learned(uint32_t rule) {
-	return rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WEIGHTED ||
-	       rule == DCGYM_RULE_WEIGHTED2;
+    return rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WEIGHTED || rule == DCGYM_RULE_WEIGHTED2;
 }
 
 } // namespace
 
 Balancer::Balancer(const Config &config, uint64_t seed)
     : config_(config), random_(seed), sampling_(dcgym_mix(seed)) {
-	const size_t n = config.servers.size();
-	std::vector<double> weights;
-	for (const ServerConfig &server : config.servers)
-		weights.push_back(server.weight);
-	configured_ = fixed_point(weights.data(), n);
-	learned_.assign(n, DCGYM_MAX_WEIGHT);
-	features.resize(n);
-	answered.resize(n);
-	asked.resize(n);
-	answer_ns.assign(n, 0);
-	restart();
+    const size_t n = config.servers.size();
+    std::vector<double> weights;
+    for (const ServerConfig &server : config.servers)
+        weights.push_back(server.weight);
+    configured_ = fixed_point(weights.data(), n);
+    learned_.assign(n, DCGYM_MAX_WEIGHT);
+    features.resize(n);
+    answered_.resize(n);
+    asked_.resize(n);
+    restart();
 }
 
 void Balancer::restart() {
-	const size_t n = config_.servers.size();
-	occupied_.assign(config_.flow_table_buckets, 0);
-	ongoing.assign(n, 0);
-	score_.assign(n, {});
-	for (ServerFeatures &server : features)
-		server = {};
-	interarrival.clear();
-	syns = untracked = timeouts = 0;
-	last_syn_ns_ = -1;
-	turn_ = 0;
+    const size_t n = config_.servers.size();
+    occupied_.assign(config_.flow_table_buckets, 0);
+    ongoing.assign(n, 0);
+    score_.assign(n, {});
+    for (ServerFeatures &server : features)
+        server = {};
+    interarrival.clear();
+    syns = untracked = timeouts = 0;
+    last_syn_ns_ = -1;
+    turn_ = 0;
 }
 
 void Balancer::set_rule(uint32_t rule) {
-	rule_ = rule;
-	rebuild();
+    rule_ = rule;
+    rebuild();
 }
 
 void Balancer::set_weights(const double *weights) {
-	learned_ = fixed_point(weights, config_.servers.size());
-	if (uses_learned(rule_))
-		rebuild();
+    learned_ = fixed_point(weights, config_.servers.size());
+    if (uses_learned(rule_))
+        rebuild();
 }
 
 void Balancer::set_pool(const std::vector<uint16_t> &servers) {
-	pool_ = servers;
-	rebuild();
+    pool_ = servers;
+    rebuild();
 }
 
 void Balancer::rebuild() {
-	const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
-	const size_t readable = (pool_.size() / DCGYM_RULE_STRIDE + 1) * DCGYM_RULE_STRIDE;
-	pool_server_ = pool_;
-	pool_server_.resize(readable);
-	pool_weight_.resize(readable);
-	pool_alias_.resize(readable);
-	for (size_t i = 0; i < pool_.size(); i++)
-		pool_weight_[i] = weights[pool_[i]];
-	if (draws_by_weight(rule_) && !pool_.empty())
-		dcgym_alias_build(pool_weight_.data(), static_cast<uint32_t>(pool_.size()),
-		                  pool_alias_.data());
+    const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
+    const size_t readable = (pool_.size() / DCGYM_RULE_STRIDE + 1) * DCGYM_RULE_STRIDE;
+    pool_server_ = pool_;
+    pool_server_.resize(readable);
+    pool_weight_.resize(readable);
+    pool_alias_.resize(readable);
+    for (size_t i = 0; i < pool_.size(); i++)
+        pool_weight_[i] = weights[pool_[i]];
+    if (draws_by_weight(rule_) && !pool_.empty())
+        dcgym_alias_build(pool_weight_.data(), static_cast<uint32_t>(pool_.size()),
+                          pool_alias_.data());
 }
 
 double Balancer::weight(uint16_t server) const {
-	const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
-	return static_cast<double>(weights[server]) / DCGYM_MAX_WEIGHT;
+    const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
+    return static_cast<double>(weights[server]) / DCGYM_MAX_WEIGHT;
 }
 
 dcgym_pool_view Balancer::pool_view() const {
-	return {static_cast<uint32_t>(pool_.size()), pool_server_.data(), pool_weight_.data(),
-	        pool_alias_.data()};
+    return {static_cast<uint32_t>(pool_.size()), pool_server_.data(), pool_weight_.data(),
+            pool_alias_.data()};
 }
 
 uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
-	const dcgym_pool_view view = pool_view();
-	dcgym_state_view state{&random_, &turn_, ongoing.data(), score_.data()};
-	return static_cast<uint16_t>(
-	    dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
+    const dcgym_pool_view view = pool_view();
+    dcgym_state_view state{&random_, &turn_, ongoing.data(), score_.data()};
+    return static_cast<uint16_t>(
+        dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
 }
 
 uint16_t Balancer::ecmp(uint64_t hash) const {
-	const dcgym_pool_view view = pool_view();
-	return static_cast<uint16_t>(dcgym_rule_ecmp(&view, hash));
+    const dcgym_pool_view view = pool_view();
+    return static_cast<uint16_t>(dcgym_rule_ecmp(&view, hash));
 }
 
 uint32_t Balancer::bucket(const Flow &flow) const {
-	return static_cast<uint32_t>(flow.hash) & (config_.flow_table_buckets - 1);
+    return static_cast<uint32_t>(flow.hash) & (config_.flow_table_buckets - 1);
 }
 
 void Balancer::new_flow(Flow &flow, int64_t now_ns) {
-	if (last_syn_ns_ >= 0)
-		interarrival.add(sampling_.next(), now_ns, now_ns - last_syn_ns_);
-	last_syn_ns_ = now_ns;
-	syns++;
-	uint8_t &entries = occupied_[bucket(flow)];
-	flow.tracked = entries < config_.flow_table_ways;
-	entries += flow.tracked;
-	untracked += !flow.tracked;
+    if (last_syn_ns_ >= 0)
+        interarrival.add(sampling_.next(), now_ns, now_ns - last_syn_ns_);
+    last_syn_ns_ = now_ns;
+    syns++;
+    uint8_t &entries = occupied_[bucket(flow)];
+    flow.tracked = entries < config_.flow_table_ways;
+    entries += flow.tracked;
+    untracked += !flow.tracked;
 }
 
 void Balancer::report(const Flow &flow, int64_t now_ns) {
-	dcgym_score_report(&score_[flow.server], flow.reported_flows, flow.reported_speed,
-	                   static_cast<uint64_t>(now_ns));
+    dcgym_score_report(&score_[flow.server], flow.reported_flows, flow.reported_speed,
+                       static_cast<uint64_t>(now_ns));
 }
 
 void Balancer::connected(Flow &flow, int64_t now_ns) {
-	ServerFeatures &server = features[flow.server];
-	flow.connected = true;
-	server.flows++;
-	ongoing[flow.server]++;
-	dcgym_reservoir_add(&server.handshake, static_cast<uint32_t>(sampling_.next() >> 32),
-	                    static_cast<uint64_t>(now_ns), static_cast<uint64_t>(now_ns - flow.syn_ns));
+    ServerFeatures &server = features[flow.server];
+    flow.connected = true;
+    server.flows++;
+    ongoing[flow.server]++;
+    dcgym_reservoir_add(&server.handshake, static_cast<uint32_t>(sampling_.next() >> 32),
+                        static_cast<uint64_t>(now_ns), static_cast<uint64_t>(now_ns - flow.syn_ns));
 }
 
 void Balancer::packet(const Flow &flow, int64_t now_ns) {
-	if (flow.tracked && flow.connected)
-		features[flow.server].duration.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
+    if (flow.tracked && flow.connected)
+        features[flow.server].duration.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
 }
 
 void Balancer::ended(Flow &flow, int64_t now_ns) {
-	if (!flow.tracked)
-		return;
-	if (flow.connected) {
-		ServerFeatures &server = features[flow.server];
-		server.completion.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
-		server.completed++;
-	}
-	release(flow);
+    if (!flow.tracked)
+        return;
+    if (flow.connected) {
+        ServerFeatures &server = features[flow.server];
+        server.completion.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
+        server.completed++;
+    }
+    release(flow);
 }
 
 void Balancer::release(Flow &flow) {
-	if (!flow.tracked)
-		return;
-	occupied_[bucket(flow)]--;
-	ongoing[flow.server] -= flow.connected;
-	flow.tracked = flow.connected = false;
+    if (!flow.tracked)
+        return;
+    occupied_[bucket(flow)]--;
+    ongoing[flow.server] -= flow.connected;
+    flow.tracked = flow.connected = false;
 }
 
 void Balancer::timed_out(Flow &flow) {
-	timeouts += flow.tracked;
-	release(flow);
+    timeouts += flow.tracked;
+    release(flow);
+}
+
+void Balancer::ask(uint16_t server, const Probe &found) {
+    // An answer never takes longer than the time between two polls.
+    answered_[server] = asked_[server];
+    asked_[server] = found;
+}
+
+const Probe &Balancer::probe(uint16_t server, int64_t now_ns) const {
+    return asked_[server].answer_ns <= now_ns ? asked_[server] : answered_[server];
 }
 
 void Balancer::publish(dcgym_lb_region &region, int64_t now_ns) const {
-	const auto time_ns = static_cast<uint64_t>(now_ns);
-	region.header = {DCGYM_LB_MAGIC, DCGYM_LB_VERSION, features.size(), time_ns, time_ns};
-	region.interarrival = interarrival.samples;
-	for (size_t i = 0; i < features.size(); i++)
-		region.samples[i] = {features[i].duration.samples, features[i].completion.samples,
-		                     features[i].handshake};
-	constexpr uint64_t snapshot_stride = sizeof(dcgym_lb_snapshot);
-	const uint64_t sequence = dcgym_lb_open(region.snapshots, snapshot_stride);
-	fill(region.snapshots[sequence % DCGYM_LB_BUFFERS], time_ns);
-	dcgym_lb_publish(region.snapshots, snapshot_stride, sequence);
-	const uint64_t pool_sequence = dcgym_lb_open(region.pools, sizeof(dcgym_lb_pool));
-	fill(region.pools[pool_sequence % DCGYM_LB_BUFFERS], time_ns);
-	dcgym_lb_publish(region.pools, sizeof(dcgym_lb_pool), pool_sequence);
+    const auto time_ns = static_cast<uint64_t>(now_ns);
+    region.header = {DCGYM_LB_MAGIC, DCGYM_LB_VERSION, features.size(), time_ns, time_ns};
+    region.interarrival = interarrival.samples;
+    for (size_t i = 0; i < features.size(); i++)
+        region.samples[i] = {features[i].duration.samples, features[i].completion.samples,
+                             features[i].handshake};
+    constexpr uint64_t snapshot_stride = sizeof(dcgym_lb_snapshot);
+    const uint64_t sequence = dcgym_lb_open(region.snapshots, snapshot_stride);
+    fill(region.snapshots[sequence % DCGYM_LB_BUFFERS], time_ns);
+    dcgym_lb_publish(region.snapshots, snapshot_stride, sequence);
+    const uint64_t pool_sequence = dcgym_lb_open(region.pools, sizeof(dcgym_lb_pool));
+    fill(region.pools[pool_sequence % DCGYM_LB_BUFFERS], time_ns);
+    dcgym_lb_publish(region.pools, sizeof(dcgym_lb_pool), pool_sequence);
 }
 
 void Balancer::fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const {
-	snapshot.time_ns = time_ns;
-	snapshot.active = 0;
-	for (const uint16_t server : pool_)
-		snapshot.active |= 1ULL << server;
-	snapshot.syns = syns;
-	snapshot.untracked = untracked;
-	snapshot.timeouts = timeouts;
-	for (size_t i = 0; i < features.size(); i++)
-		snapshot.servers[i] = {features[i].packets, features[i].flows, features[i].completed,
-		                       ongoing[i]};
+    snapshot.time_ns = time_ns;
+    snapshot.active = 0;
+    for (const uint16_t server : pool_)
+        snapshot.active |= 1ULL << server;
+    snapshot.syns = syns;
+    snapshot.untracked = untracked;
+    snapshot.timeouts = timeouts;
+    for (size_t i = 0; i < features.size(); i++)
+        snapshot.servers[i] = {features[i].packets, features[i].flows, features[i].completed,
+                               ongoing[i]};
 }
 
 void Balancer::fill(dcgym_lb_pool &pool, uint64_t time_ns) const {
-	pool.time_ns = time_ns;
-	pool.rule = rule_;
-	pool.n = static_cast<uint32_t>(pool_.size());
-	std::copy(pool_.begin(), pool_.end(), pool.server);
-	std::copy_n(pool_weight_.begin(), pool_.size(), pool.weight);
-	std::copy_n(pool_alias_.begin(), pool_.size(), pool.alias);
+    pool.time_ns = time_ns;
+    pool.rule = rule_;
+    pool.n = static_cast<uint32_t>(pool_.size());
+    std::copy(pool_.begin(), pool_.end(), pool.server);
+    std::copy_n(pool_weight_.begin(), pool_.size(), pool.weight);
+    std::copy_n(pool_alias_.begin(), pool_.size(), pool.alias);
 }
 
 } // namespace dcgym::simulation

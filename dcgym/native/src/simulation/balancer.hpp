@@ -13,83 +13,88 @@
 namespace dcgym::simulation {
 
 struct ServerFeatures {
-	CachedReservoir duration;
-	CachedReservoir completion;
-	dcgym_reservoir handshake{};
-	uint64_t packets = 0;
-	uint64_t flows = 0;
-	uint64_t completed = 0;
+    CachedReservoir duration;
+    CachedReservoir completion;
+    dcgym_reservoir handshake{};
+    uint64_t packets = 0;
+    uint64_t flows = 0;
+    uint64_t completed = 0;
 };
 
 // What a poll of a server found, and when its answer arrives.
 struct Probe {
-	int64_t time_ns = -1;
-	int64_t busy = 0;
-	int64_t queue = 0;
+    int64_t time_ns = -1;
+    int64_t busy = 0;
+    int64_t queue = 0;
+    int64_t answer_ns = 0;
 };
 
 class Balancer {
   public:
-	Balancer(const Config &config, uint64_t seed);
+    Balancer(const Config &config, uint64_t seed);
 
-	void set_rule(uint32_t rule);
-	// Weights of awcmp, weighted and weighted2, by server number.
-	void set_weights(const double *weights);
-	// The servers that take new flows, in order of their numbers.
-	void set_pool(const std::vector<uint16_t> &servers);
-	// Forgets flow table and features, as a process that starts anew.
-	void restart();
+    void set_rule(uint32_t rule);
+    // Weights of awcmp, weighted and weighted2, by server number.
+    void set_weights(const double *weights);
+    // The servers that take new flows, in order of their numbers.
+    void set_pool(const std::vector<uint16_t> &servers);
+    // Forgets flow table and features, as a process that starts anew.
+    void restart();
 
-	bool covert() const { return rule_ == DCGYM_RULE_SAPP || rule_ == DCGYM_RULE_WSAPP; }
-	uint32_t rule() const { return rule_; }
-	double weight(uint16_t server) const;
-	const std::vector<uint16_t> &pool() const { return pool_; }
-	dcgym_pool_view pool_view() const;
-	uint16_t choose(uint64_t hash, int64_t now_ns);
-	uint16_t ecmp(uint64_t hash) const;
-	__u64 *random() { return &random_; }
+    bool covert() const { return rule_ == DCGYM_RULE_SAPP || rule_ == DCGYM_RULE_WSAPP; }
+    uint32_t rule() const { return rule_; }
+    double weight(uint16_t server) const;
+    const std::vector<uint16_t> &pool() const { return pool_; }
+    dcgym_pool_view pool_view() const;
+    uint16_t choose(uint64_t hash, int64_t now_ns);
+    uint16_t ecmp(uint64_t hash) const;
+    __u64 *random() { return &random_; }
 
-	// Flow table and features, in the order of a flow's life.
-	void new_flow(Flow &flow, int64_t now_ns);
-	void report(const Flow &flow, int64_t now_ns);
-	void connected(Flow &flow, int64_t now_ns);
-	void packet(const Flow &flow, int64_t now_ns);
-	void ended(Flow &flow, int64_t now_ns);
-	void release(Flow &flow); // an entry that goes without an end seen
-	void timed_out(Flow &flow);
+    // Flow table and features, in the order of a flow's life.
+    void new_flow(Flow &flow, int64_t now_ns);
+    void report(const Flow &flow, int64_t now_ns);
+    void connected(Flow &flow, int64_t now_ns);
+    void packet(const Flow &flow, int64_t now_ns);
+    void ended(Flow &flow, int64_t now_ns);
+    void release(Flow &flow); // an entry that goes without an end seen
+    void timed_out(Flow &flow);
 
-	void publish(dcgym_lb_region &region, int64_t now_ns) const;
+    // Asks a server, whose answer arrives later.
+    void ask(uint16_t server, const Probe &found);
+    // What is known of a server from its last answer.
+    const Probe &probe(uint16_t server, int64_t now_ns) const;
 
-	bool up = true;
-	std::vector<uint32_t> ongoing; // by server: flows in the state CONN
-	std::vector<ServerFeatures> features;
-	CachedReservoir interarrival;
-	uint64_t syns = 0;
-	uint64_t untracked = 0;
-	uint64_t timeouts = 0;
-	std::vector<Probe> answered, asked;
-	std::vector<int64_t> answer_ns;
+    void publish(dcgym_lb_region &region, int64_t now_ns) const;
+
+    bool up = true;
+    std::vector<uint32_t> ongoing; // by server: flows in the state CONN
+    std::vector<ServerFeatures> features;
+    CachedReservoir interarrival;
+    uint64_t syns = 0;
+    uint64_t untracked = 0;
+    uint64_t timeouts = 0;
 
   private:
-	void rebuild();
-	void fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const;
-	void fill(dcgym_lb_pool &pool, uint64_t time_ns) const;
-	uint32_t bucket(const Flow &flow) const;
+    void rebuild();
+    void fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const;
+    void fill(dcgym_lb_pool &pool, uint64_t time_ns) const;
+    uint32_t bucket(const Flow &flow) const;
 
-	const Config &config_;
-	__u64 random_;
-	Splitmix sampling_;
-	uint32_t turn_ = 0;
-	uint32_t rule_ = DCGYM_RULE_WEIGHTED;
-	int64_t last_syn_ns_ = -1;
-	std::vector<uint32_t> configured_, learned_; // weights by server, the largest at full scale
-	std::vector<uint16_t> pool_;
-	// Columns of the pool, readable up to a multiple of the rules' stride.
-	std::vector<uint16_t> pool_server_;
-	std::vector<uint32_t> pool_weight_;
-	std::vector<dcgym_alias> pool_alias_;
-	std::vector<dcgym_score> score_;
-	std::vector<uint8_t> occupied_; // entries in use of each bucket
+    const Config &config_;
+    __u64 random_;
+    Splitmix sampling_;
+    uint32_t turn_ = 0;
+    uint32_t rule_ = DCGYM_RULE_WEIGHTED;
+    int64_t last_syn_ns_ = -1;
+    std::vector<Probe> answered_, asked_;
+    std::vector<uint32_t> configured_, learned_; // weights by server, the largest at full scale
+    std::vector<uint16_t> pool_;
+    // Columns of the pool, readable up to a multiple of the rules' stride.
+    std::vector<uint16_t> pool_server_;
+    std::vector<uint32_t> pool_weight_;
+    std::vector<dcgym_alias> pool_alias_;
+    std::vector<dcgym_score> score_;
+    std::vector<uint8_t> occupied_; // entries in use of each bucket
 };
 
 } // namespace dcgym::simulation

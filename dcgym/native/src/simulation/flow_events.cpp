@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow's way through balancers and servers, one function per event.
+// A flow's way through the network, one function per event; what servers do is in service.cpp.
 #include "simulation.hpp"
 
 #include <algorithm>
@@ -7,370 +7,253 @@
 namespace dcgym::simulation {
 
 void Simulation::handle_flow(FlowId id) {
-	switch (flows_[id].phase) {
-	case Phase::syn_at_balancer:
-		return syn_at_balancer(id);
-	case Phase::syn_at_server:
-		return syn_at_server(id);
-	case Phase::report_at_balancer:
-		return report_at_balancer(id);
-	case Phase::data_at_balancer:
-		return data_at_balancer(id);
-	case Phase::data_at_server:
-		return data_at_server(id);
-	case Phase::at_server:
-		return packet_at_balancer(id);
-	case Phase::end_at_balancer:
-		return end_at_balancer(id);
-	case Phase::entry_timeout:
-		return entry_timeout(id);
-	case Phase::free:
-		return;
-	}
+    switch (flows_[id].phase) {
+    case Phase::syn_at_balancer:
+        return syn_at_balancer(id);
+    case Phase::syn_at_server:
+        return syn_at_server(id);
+    case Phase::report_at_balancer:
+        return report_at_balancer(id);
+    case Phase::data_at_balancer:
+        return data_at_balancer(id);
+    case Phase::data_at_server:
+        return data_at_server(id);
+    case Phase::at_server:
+        return packet_at_balancer(id);
+    case Phase::end_at_balancer:
+        return end_at_balancer(id);
+    case Phase::entry_timeout:
+        return entry_timeout(id);
+    case Phase::free:
+        return;
+    }
 }
 
 void Simulation::syn_at_balancer(FlowId id) {
-	Flow &flow = flows_[id];
-	flow.balancer = edge(flow);
-	if (flow.balancer == no_balancer) {
-		note_end(flow, Outcome::lost, now_ns_);
-		return forget(id);
-	}
-	Balancer &balancer = balancers_[flow.balancer];
-	flow.syn_ns = now_ns_;
-	flow.covert = balancer.covert();
-	balancer.new_flow(flow, now_ns_);
-	statistics_.untracked += !flow.tracked && flow.arrival_ns >= config_->warm_up_ns;
-	flow.server = place(balancer, flow);
-	if (flow.server == no_server) {
-		balancer.release(flow);
-		note_end(flow, Outcome::lost, now_ns_);
-		return forget(id);
-	}
-	balancer.features[flow.server].packets++;
-	Server &server = servers_[flow.server];
-	flow.epoch = server.epoch;
-	server.flows++;
-	assigned_[flow.server]++;
-	count_demand(flow, 1);
-	send(id, Phase::syn_at_server, 1);
+    Flow &flow = flows_[id];
+    flow.balancer = edge(flow);
+    if (flow.balancer == no_balancer) {
+        note_end(flow, Outcome::lost, now_ns_);
+        return forget(id);
+    }
+    Balancer &balancer = balancers_[flow.balancer];
+    flow.syn_ns = now_ns_;
+    flow.covert = balancer.covert();
+    balancer.new_flow(flow, now_ns_);
+    statistics_.untracked += !flow.tracked && flow.arrival_ns >= config_->warm_up_ns;
+    flow.server = place(balancer, flow);
+    if (flow.server == no_server) {
+        balancer.release(flow);
+        note_end(flow, Outcome::lost, now_ns_);
+        return forget(id);
+    }
+    balancer.features[flow.server].packets++;
+    Server &server = servers_[flow.server];
+    flow.epoch = server.epoch;
+    server.flows++;
+    assigned_[flow.server]++;
+    count_demand(flow, 1);
+    send(id, Phase::syn_at_server, 1);
 }
 
 // A flow that finds no entry follows the hash, as its later packets will.
 uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
-	if (!flow.tracked && !flow.covert)
-		return balancer.ecmp(flow.hash);
-	const dcgym_pool_view pool = balancer.pool_view();
-	if (pool.n == 0)
-		return no_server;
-	switch (balancer.rule()) {
-	case DCGYM_RULE_GSQ:
-		return pool.server[dcgym_least_delay(&pool, nullptr, assigned_.data(), balancer.random())];
-	case DCGYM_RULE_GSQ2:
-		return pool.server[dcgym_least_delay2(&pool, nullptr, assigned_.data(), balancer.random())];
-	case DCGYM_RULE_ORACLE:
-	case DCGYM_RULE_ORACLE2:
-		return oracle(balancer, flow, balancer.rule() == DCGYM_RULE_ORACLE2);
-	default:
-		return balancer.choose(flow.hash, now_ns_);
-	}
+    if (!flow.tracked && !flow.covert)
+        return balancer.ecmp(flow.hash);
+    const dcgym_pool_view pool = balancer.pool_view();
+    if (pool.n == 0)
+        return no_server;
+    switch (balancer.rule()) {
+    case DCGYM_RULE_GSQ:
+        return pool.server[dcgym_least_delay(&pool, nullptr, assigned_.data(), balancer.random())];
+    case DCGYM_RULE_GSQ2:
+        return pool.server[dcgym_least_delay2(&pool, nullptr, assigned_.data(), balancer.random())];
+    case DCGYM_RULE_ORACLE:
+    case DCGYM_RULE_ORACLE2:
+        return oracle(balancer, flow, balancer.rule() == DCGYM_RULE_ORACLE2);
+    default:
+        return balancer.choose(flow.hash, now_ns_);
+    }
 }
 
 // The server that would be done first with all its work and the flow's (Yao et al., appendix C.3).
 uint16_t Simulation::oracle(Balancer &balancer, const Flow &flow, bool two) {
-	const Demand more = demand(flow);
-	const auto cost = [&](uint16_t server) {
-		return servers_[server].remaining_ns(now_ns_, more.cpu_ns, more.io_ns);
-	};
-	const std::vector<uint16_t> &pool = balancer.pool();
-	if (two) {
-		uint32_t a, b;
-		dcgym_two_of(balancer.random(), static_cast<uint32_t>(pool.size()), &a, &b);
-		return cost(pool[b]) < cost(pool[a]) ? pool[b] : pool[a];
-	}
-	double least = 0;
-	uint32_t ties = 0;
-	uint16_t best = no_server;
-	for (const uint16_t server : pool) {
-		const double found = cost(server);
-		if (ties == 0 || found < least) {
-			least = found;
-			best = server;
-			ties = 1;
-		} else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
-			best = server;
-		}
-	}
-	return best;
+    const Demand more = demand(flow);
+    const auto cost = [&](uint16_t server) {
+        return servers_[server].remaining_ns(now_ns_, more.cpu_ns, more.io_ns);
+    };
+    const std::vector<uint16_t> &pool = balancer.pool();
+    if (two) {
+        uint32_t a, b;
+        dcgym_two_of(balancer.random(), static_cast<uint32_t>(pool.size()), &a, &b);
+        return cost(pool[b]) < cost(pool[a]) ? pool[b] : pool[a];
+    }
+    double least = 0;
+    uint32_t ties = 0;
+    uint16_t best = no_server;
+    for (const uint16_t server : pool) {
+        const double found = cost(server);
+        if (ties == 0 || found < least) {
+            least = found;
+            best = server;
+            ties = 1;
+        } else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
+            best = server;
+        }
+    }
+    return best;
 }
 
 void Simulation::syn_at_server(FlowId id) {
-	Flow &flow = flows_[id];
-	Server &server = servers_[flow.server];
-	if (gone(flow))
-		return fail(id);
-	if (server.full(config_->backlog)) {
-		unplace(flow);
-		note_end(flow, Outcome::rejected, now_ns_ + hop_ns(flow));
-		if (!flow.tracked)
-			return forget(id);
-		flow.phase = Phase::entry_timeout;
-		return queue_.schedule(owner(id),
-		                       std::max(now_ns_, flow.syn_ns + config_->syn_timeout_ns));
-	}
-	server.handshaking++;
-	if (!flow.covert)
-		return send(id, Phase::data_at_balancer, 2);
-	flow.reported_flows = server.queue() + server.handshaking;
-	flow.reported_speed = server.reported_speed();
-	send(id, Phase::report_at_balancer, 1);
+    Flow &flow = flows_[id];
+    Server &server = servers_[flow.server];
+    if (gone(flow))
+        return fail(id);
+    if (server.full(config_->backlog)) {
+        unplace(flow);
+        note_end(flow, Outcome::rejected, now_ns_ + hop_ns(flow));
+        if (!flow.tracked)
+            return forget(id);
+        flow.phase = Phase::entry_timeout;
+        return queue_.schedule(owner(id), std::max(now_ns_, flow.syn_ns + config_->syn_timeout_ns));
+    }
+    server.handshaking++;
+    if (!flow.covert)
+        return send(id, Phase::data_at_balancer, 2);
+    flow.reported_flows = server.queue() + server.handshaking;
+    flow.reported_speed = server.reported_speed();
+    send(id, Phase::report_at_balancer, 1);
 }
 
 void Simulation::report_at_balancer(FlowId id) {
-	Flow &flow = flows_[id];
-	if (balancers_[flow.balancer].up)
-		balancers_[flow.balancer].report(flow, now_ns_);
-	send(id, Phase::data_at_balancer, 2);
+    Flow &flow = flows_[id];
+    if (balancers_[flow.balancer].up)
+        balancers_[flow.balancer].report(flow, now_ns_);
+    send(id, Phase::data_at_balancer, 2);
 }
 
 uint16_t Simulation::route(Flow &flow) {
-	const uint16_t arrived = edge(flow);
-	if (arrived != flow.balancer) {
-		// No packet passes the old entry any more: it might as well be gone.
-		balancers_[flow.balancer].release(flow);
-		if (arrived == no_balancer)
-			return no_server;
-		flow.balancer = arrived;
-	}
-	if (flow.tracked || flow.covert)
-		return flow.server;
-	return balancers_[flow.balancer].ecmp(flow.hash);
+    const uint16_t arrived = edge(flow);
+    if (arrived != flow.balancer) {
+        // No packet passes the old entry any more: it might as well be gone.
+        balancers_[flow.balancer].release(flow);
+        if (arrived == no_balancer)
+            return no_server;
+        flow.balancer = arrived;
+    }
+    if (flow.tracked || flow.covert)
+        return flow.server;
+    return balancers_[flow.balancer].ecmp(flow.hash);
 }
 
 // Whether the client's packet reaches the flow's server. If not, that other server resets the
 // connection; if there is no way at all, the flow is lost.
 bool Simulation::consistent(FlowId id) {
-	Flow &flow = flows_[id];
-	const uint16_t reached = route(flow);
-	if (reached == flow.server) {
-		balancers_[flow.balancer].features[flow.server].packets++;
-		return true;
-	}
-	const bool lost = reached == no_server;
-	if (!lost && flow.arrival_ns >= config_->warm_up_ns)
-		statistics_.pcc_violations++;
-	note_end(flow, lost ? Outcome::lost : Outcome::broken, now_ns_);
-	return false;
+    Flow &flow = flows_[id];
+    const uint16_t reached = route(flow);
+    if (reached == flow.server) {
+        balancers_[flow.balancer].features[flow.server].packets++;
+        return true;
+    }
+    const bool lost = reached == no_server;
+    if (!lost && flow.arrival_ns >= config_->warm_up_ns)
+        statistics_.pcc_violations++;
+    note_end(flow, lost ? Outcome::lost : Outcome::broken, now_ns_);
+    return false;
 }
 
 void Simulation::data_at_balancer(FlowId id) {
-	Flow &flow = flows_[id];
-	if (gone(flow))
-		return fail(id);
-	if (!consistent(id)) {
-		servers_[flow.server].handshaking--;
-		unplace(flow);
-		return forget(id);
-	}
-	if (flow.tracked)
-		balancers_[flow.balancer].connected(flow, now_ns_);
-	send(id, Phase::data_at_server, 1);
+    Flow &flow = flows_[id];
+    if (gone(flow))
+        return fail(id);
+    if (!consistent(id)) {
+        servers_[flow.server].handshaking--;
+        unplace(flow);
+        return forget(id);
+    }
+    if (flow.tracked)
+        balancers_[flow.balancer].connected(flow, now_ns_);
+    send(id, Phase::data_at_server, 1);
 }
 
 void Simulation::data_at_server(FlowId id) {
-	Flow &flow = flows_[id];
-	if (gone(flow))
-		return fail(id);
-	Server &server = servers_[flow.server];
-	server.integrate(now_ns_);
-	server.handshaking--;
-	flow.phase = Phase::at_server;
-	next_packet(id);
-	begin_stage(id);
-	settle(flow.server);
+    Flow &flow = flows_[id];
+    if (gone(flow))
+        return fail(id);
+    Server &server = servers_[flow.server];
+    server.integrate(now_ns_);
+    server.handshaking--;
+    flow.phase = Phase::at_server;
+    next_packet(id);
+    begin_stage(id);
+    settle(flow.server);
 }
 
 void Simulation::next_packet(FlowId id) {
-	if (config_->packet_interval_ns == 0)
-		return;
-	const double gap =
-	    -portable_log(flows_[id].random.uniform()) * static_cast<double>(config_->packet_interval_ns);
-	queue_.schedule(owner(id), now_ns_ + static_cast<int64_t>(gap) + 1);
+    if (config_->packet_interval_ns == 0)
+        return;
+    const double gap = -portable_log(flows_[id].random.uniform()) *
+                       static_cast<double>(config_->packet_interval_ns);
+    queue_.schedule(owner(id), now_ns_ + static_cast<int64_t>(gap) + 1);
 }
 
 // A server does not know that a connection is broken: it works on.
 void Simulation::packet_at_balancer(FlowId id) {
-	if (!consistent(id))
-		return;
-	const Flow &flow = flows_[id];
-	balancers_[flow.balancer].packet(flow, now_ns_);
-	next_packet(id);
-}
-
-void Simulation::begin_stage(FlowId id) {
-	const Flow &flow = flows_[id];
-	Server &server = servers_[flow.server];
-	const Resource resource = config_->applications[flow.application].stages[flow.stage].resource;
-	// Behind those who wait, even where a slot has just come free: it is theirs.
-	if (resource == Resource::cpu &&
-	    (server.waiting > 0 || server.cpu.size() >= server.config->slots))
-		server.enqueue(flows_, id);
-	else
-		begin_service(id, resource);
-}
-
-void Simulation::begin_service(FlowId id, Resource resource) {
-	Flow &flow = flows_[id];
-	Server &server = servers_[flow.server];
-	const int64_t demand_ns = flow.demand_ns[flow.stage];
-	const bool on_cpu = resource == Resource::cpu;
-	(on_cpu ? server.cpu_pending_ns : server.io_pending_ns) -= demand_ns;
-	flow.finish = (on_cpu ? server.cpu : server.io).add(now_ns_, demand_ns, flow.number, id);
-	if (flow.served_ns < 0)
-		flow.served_ns = now_ns_;
-}
-
-void Simulation::end_stage(size_t number, Resource resource) {
-	Server &server = servers_[number];
-	server.integrate(now_ns_);
-	const FlowId id = (resource == Resource::cpu ? server.cpu : server.io).finish_first(now_ns_);
-	Flow &flow = flows_[id];
-	flow.finish = -1;
-	if (++flow.stage < config_->applications[flow.application].stages.size())
-		begin_stage(id);
-	else
-		leave_server(id);
-	settle(number);
-}
-
-void Simulation::settle(size_t number) {
-	Server &server = servers_[number];
-	server.integrate(now_ns_);
-	while (server.waiting > 0 && server.cpu.size() < server.config->slots)
-		begin_service(server.dequeue(flows_), Resource::cpu);
-	server.update_rates(now_ns_);
-	retime(cpu_owner(number), server.cpu);
-	retime(io_owner(number), server.io);
-}
-
-void Simulation::retime(EventQueue::Owner owner, const SharedResource &resource) {
-	if (resource.size() == 0)
-		return queue_.cancel(owner);
-	const int64_t end_ns = std::max(now_ns_, resource.first_end_ns());
-	if (!queue_.scheduled(owner) || queue_.time_of(owner) != end_ns)
-		queue_.schedule(owner, end_ns);
-}
-
-// The response goes to the client; the client's last packet goes to the balancer.
-void Simulation::leave_server(FlowId id) {
-	Flow &flow = flows_[id];
-	Server &server = servers_[flow.server];
-	assigned_[flow.server]--;
-	server.completed++;
-	server.note_service(now_ns_ - flow.served_ns);
-	if (flow.reported)
-		return forget(id);
-	flow.end_ns = now_ns_ + hop_ns(flow);
-	flow.phase = Phase::end_at_balancer;
-	queue_.schedule(owner(id), flow.end_ns + hop_ns(flow));
+    if (!consistent(id))
+        return;
+    const Flow &flow = flows_[id];
+    balancers_[flow.balancer].packet(flow, now_ns_);
+    next_packet(id);
 }
 
 void Simulation::end_at_balancer(FlowId id) {
-	Flow &flow = flows_[id];
-	if (consistent(id)) {
-		Balancer &balancer = balancers_[flow.balancer];
-		balancer.packet(flow, now_ns_);
-		note_end(flow, Outcome::completed, flow.end_ns);
-		balancer.ended(flow, now_ns_);
-	}
-	forget(id);
+    Flow &flow = flows_[id];
+    if (consistent(id)) {
+        Balancer &balancer = balancers_[flow.balancer];
+        balancer.packet(flow, now_ns_);
+        note_end(flow, Outcome::completed, flow.end_ns);
+        balancer.ended(flow, now_ns_);
+    }
+    forget(id);
 }
 
 void Simulation::entry_timeout(FlowId id) {
-	Flow &flow = flows_[id];
-	if (flow.tracked)
-		balancers_[flow.balancer].timed_out(flow);
-	forget(id);
-}
-
-bool Simulation::gone(const Flow &flow) const {
-	return !servers_[flow.server].up || servers_[flow.server].epoch != flow.epoch;
-}
-
-void Simulation::unplace(const Flow &flow) {
-	assigned_[flow.server]--;
-	if (!gone(flow))
-		count_demand(flow, -1);
-}
-
-void Simulation::count_demand(const Flow &flow, int sign) {
-	Server &server = servers_[flow.server];
-	const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
-	for (size_t i = 0; i < stages.size(); i++)
-		(stages[i].resource == Resource::cpu ? server.cpu_pending_ns : server.io_pending_ns) +=
-		    sign * flow.demand_ns[i];
+    Flow &flow = flows_[id];
+    if (flow.tracked)
+        balancers_[flow.balancer].timed_out(flow);
+    forget(id);
 }
 
 void Simulation::note_end(Flow &flow, Outcome outcome, int64_t end_ns) {
-	flow.reported = true;
-	flow.outcome = outcome;
-	if (flow.arrival_ns < config_->warm_up_ns)
-		return;
-	statistics_.outcomes[static_cast<size_t>(outcome)]++;
-	if (outcome == Outcome::completed)
-		statistics_.completion[flow.application].add(end_ns - flow.arrival_ns);
-	if (records_.size() >= config_->record_limit) {
-		statistics_.records_dropped += config_->record_limit > 0;
-		return;
-	}
-	const Demand work = demand(flow);
-	records_.push_back({flow.arrival_ns, flow.served_ns, end_ns, work.cpu_ns, work.io_ns, flow.number,
-	                    flow.application, flow.balancer, flow.server,
-	                    static_cast<uint8_t>(outcome), flow.tracked});
+    flow.reported = true;
+    flow.outcome = outcome;
+    if (flow.arrival_ns < config_->warm_up_ns)
+        return;
+    statistics_.outcomes[static_cast<size_t>(outcome)]++;
+    if (outcome == Outcome::completed)
+        statistics_.completion[flow.application].add(end_ns - flow.arrival_ns);
+    if (records_.size() >= config_->record_limit) {
+        statistics_.records_dropped += config_->record_limit > 0;
+        return;
+    }
+    const Demand work = demand(flow);
+    records_.push_back({flow.arrival_ns, flow.served_ns, end_ns, work.cpu_ns, work.io_ns,
+                        flow.number, flow.application, flow.balancer, flow.server,
+                        static_cast<uint8_t>(outcome), flow.tracked});
 }
 
 void Simulation::forget(FlowId id) {
-	queue_.cancel(owner(id));
-	flows_.give_back(id);
+    queue_.cancel(owner(id));
+    flows_.give_back(id);
 }
 
 // Ends a flow that is on its way to a server which is not there any more.
 void Simulation::fail(FlowId id) {
-	Flow &flow = flows_[id];
-	unplace(flow);
-	balancers_[flow.balancer].release(flow);
-	note_end(flow, Outcome::lost, now_ns_);
-	forget(id);
-}
-
-Simulation::Demand Simulation::demand(const Flow &flow) const {
-	Demand sum{0, 0};
-	const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
-	for (size_t i = 0; i < stages.size(); i++)
-		(stages[i].resource == Resource::cpu ? sum.cpu_ns : sum.io_ns) += flow.demand_ns[i];
-	return sum;
-}
-
-double Simulation::left_ns(const Flow &flow) const {
-	const Server &server = servers_[flow.server];
-	const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
-	double sum_ns = 0;
-	for (size_t i = flow.stage; i < stages.size(); i++) {
-		const bool on_cpu = stages[i].resource == Resource::cpu;
-		auto work_ns = static_cast<double>(flow.demand_ns[i]);
-		if (i == flow.stage && flow.finish >= 0)
-			work_ns = (on_cpu ? server.cpu : server.io).left(now_ns_, flow.finish);
-		sum_ns += work_ns / (on_cpu ? server.capacity() : server.config->io_speed);
-	}
-	return sum_ns;
-}
-
-void Simulation::remaining_by_balancer(double *out) const {
-	for (FlowId id = 0; id < flows_.size(); id++) {
-		const Flow &flow = flows_[id];
-		if (flow.phase >= Phase::syn_at_server && flow.phase <= Phase::at_server && !gone(flow))
-			out[flow.balancer * servers_.size() + flow.server] += left_ns(flow);
-	}
+    Flow &flow = flows_[id];
+    unplace(flow);
+    balancers_[flow.balancer].release(flow);
+    note_end(flow, Outcome::lost, now_ns_);
+    forget(id);
 }
 
 } // namespace dcgym::simulation

@@ -15,281 +15,281 @@ enum Stream : uint64_t { arrival_stream, flow_stream, balancer_stream, probe_str
 } // namespace
 
 Simulation::Simulation(std::shared_ptr<const Config> config) : config_(std::move(config)) {
-	const auto servers = static_cast<uint32_t>(config_->servers.size());
-	first_cpu_ = static_cast<uint32_t>(config_->applications.size());
-	first_io_ = first_cpu_ + servers;
-	change_owner_ = first_io_ + servers;
-	probe_owner_ = change_owner_ + 1;
-	evenness_owner_ = change_owner_ + 2;
-	averages_owner_ = change_owner_ + 3;
-	first_flow_ = change_owner_ + 4;
+    const auto servers = static_cast<uint32_t>(config_->servers.size());
+    first_cpu_ = static_cast<uint32_t>(config_->applications.size());
+    first_io_ = first_cpu_ + servers;
+    change_owner_ = first_io_ + servers;
+    probe_owner_ = change_owner_ + 1;
+    evenness_owner_ = change_owner_ + 2;
+    averages_owner_ = change_owner_ + 3;
+    first_flow_ = change_owner_ + 4;
 }
 
 void Simulation::reset(uint64_t seed) {
-	now_ns_ = 0;
-	events_ = flow_number_ = next_change_ = 0;
-	seed_ = seed;
-	queue_.clear();
-	queue_.reserve(first_flow_);
-	flows_.clear();
-	records_.clear();
-	statistics_ = Statistics(config_->applications.size());
-	assigned_.assign(config_->servers.size(), 0);
-	servers_.assign(config_->servers.size(), {});
-	for (size_t i = 0; i < servers_.size(); i++) {
-		servers_[i].config = &config_->servers[i];
-		servers_[i].up = servers_[i].eligible = config_->servers[i].present;
-	}
-	balancers_.clear();
-	for (uint32_t i = 0; i < config_->balancers; i++)
-		balancers_.emplace_back(*config_, stream_seed(seed, balancer_stream, i));
-	refresh_pools();
-	probing_ = Splitmix(stream_seed(seed, probe_stream, 0));
-	arrivals_.clear();
-	rate_factor_.assign(config_->applications.size(), 1.0);
-	for (size_t app = 0; app < config_->applications.size(); app++) {
-		arrivals_.emplace_back(stream_seed(seed, arrival_stream, app));
-		queue_.schedule(arrival_owner(app), gap_ns(app));
-	}
-	if (!config_->changes.empty())
-		queue_.schedule(change_owner_, config_->changes.front().at_ns);
-	if (config_->probe_interval_ns > 0)
-		queue_.schedule(probe_owner_, 0);
-	queue_.schedule(averages_owner_, config_->warm_up_ns);
-	queue_.schedule(evenness_owner_, config_->warm_up_ns + evenness_interval_ns);
+    now_ns_ = 0;
+    events_ = flow_number_ = next_change_ = 0;
+    seed_ = seed;
+    queue_.clear();
+    queue_.reserve(first_flow_);
+    flows_.clear();
+    records_.clear();
+    statistics_ = Statistics(config_->applications.size());
+    assigned_.assign(config_->servers.size(), 0);
+    servers_.assign(config_->servers.size(), {});
+    for (size_t i = 0; i < servers_.size(); i++) {
+        servers_[i].config = &config_->servers[i];
+        servers_[i].up = servers_[i].eligible = config_->servers[i].present;
+    }
+    balancers_.clear();
+    for (uint32_t i = 0; i < config_->balancers; i++)
+        balancers_.emplace_back(*config_, stream_seed(seed, balancer_stream, i));
+    refresh_pools();
+    probing_ = Splitmix(stream_seed(seed, probe_stream, 0));
+    arrivals_.clear();
+    rate_factor_.assign(config_->applications.size(), 1.0);
+    for (size_t app = 0; app < config_->applications.size(); app++) {
+        arrivals_.emplace_back(stream_seed(seed, arrival_stream, app));
+        queue_.schedule(arrival_owner(app), gap_ns(app));
+    }
+    if (!config_->changes.empty())
+        queue_.schedule(change_owner_, config_->changes.front().at_ns);
+    if (config_->probe_interval_ns > 0)
+        queue_.schedule(probe_owner_, 0);
+    queue_.schedule(averages_owner_, config_->warm_up_ns);
+    queue_.schedule(evenness_owner_, config_->warm_up_ns + evenness_interval_ns);
 }
 
 void Simulation::advance(int64_t until_ns) {
-	while (!queue_.empty() && queue_.first().time_ns <= until_ns) {
-		const EventQueue::Event event = queue_.first();
-		now_ns_ = event.time_ns;
-		events_++;
-		handle(event);
-		queue_.finish(event);
-	}
-	now_ns_ = std::max(now_ns_, until_ns);
+    while (!queue_.empty() && queue_.first().time_ns <= until_ns) {
+        const EventQueue::Event event = queue_.first();
+        now_ns_ = event.time_ns;
+        events_++;
+        handle(event);
+        queue_.finish(event);
+    }
+    now_ns_ = std::max(now_ns_, until_ns);
 }
 
 void Simulation::handle(const EventQueue::Event &event) {
-	const EventQueue::Owner owner = event.owner();
-	if (owner >= first_flow_)
-		handle_flow(owner - first_flow_);
-	else if (owner < first_cpu_)
-		arrive(owner);
-	else if (owner < first_io_)
-		end_stage(owner - first_cpu_, Resource::cpu);
-	else if (owner < change_owner_)
-		end_stage(owner - first_io_, Resource::io);
-	else if (owner == probe_owner_)
-		probe();
-	else if (owner == evenness_owner_)
-		sample_evenness();
-	else if (owner == averages_owner_)
-		begin_averages();
-	else
-		apply(config_->changes[next_change_++]);
+    const EventQueue::Owner owner = event.owner();
+    if (owner >= first_flow_)
+        handle_flow(owner - first_flow_);
+    else if (owner < first_cpu_)
+        arrive(owner);
+    else if (owner < first_io_)
+        end_stage(owner - first_cpu_, Resource::cpu);
+    else if (owner < change_owner_)
+        end_stage(owner - first_io_, Resource::io);
+    else if (owner == probe_owner_)
+        probe();
+    else if (owner == evenness_owner_)
+        sample_evenness();
+    else if (owner == averages_owner_)
+        begin_averages();
+    else
+        apply(config_->changes[next_change_++]);
 }
 
 // Exponential gaps: Poisson arrivals.
 int64_t Simulation::gap_ns(size_t app) {
-	const double rate_per_ns = config_->applications[app].rate_per_s * rate_factor_[app] / ns_per_s;
-	const double gap = -portable_log(arrivals_[app].uniform()) / rate_per_ns;
-	return static_cast<int64_t>(std::min(gap + 0.5, 0x1p60));
+    const double rate_per_ns = config_->applications[app].rate_per_s * rate_factor_[app] / ns_per_s;
+    const double gap = -portable_log(arrivals_[app].uniform()) / rate_per_ns;
+    return static_cast<int64_t>(std::min(gap + 0.5, 0x1p60));
 }
 
 void Simulation::arrive(size_t app) {
-	queue_.schedule(arrival_owner(app), now_ns_ + gap_ns(app));
-	const FlowId id = flows_.take();
-	queue_.reserve(owner(id) + 1);
-	Flow &flow = flows_[id];
-	flow = Flow();
-	flow.number = flow_number_++;
-	flow.random = Splitmix(stream_seed(seed_, flow_stream, flow.number));
-	flow.hash = flow.random.next();
-	flow.arrival_ns = now_ns_;
-	flow.served_ns = flow.end_ns = -1;
-	flow.finish = -1;
-	flow.application = static_cast<uint16_t>(app);
-	flow.server = no_server;
-	flow.balancer = no_balancer;
-	const std::vector<StageConfig> &stages = config_->applications[app].stages;
-	for (size_t i = 0; i < stages.size(); i++)
-		flow.demand_ns[i] = stages[i].time.sample(flow.random);
-	if (now_ns_ >= config_->warm_up_ns)
-		statistics_.arrivals++;
-	send(id, Phase::syn_at_balancer, 1);
+    queue_.schedule(arrival_owner(app), now_ns_ + gap_ns(app));
+    const FlowId id = flows_.take();
+    queue_.reserve(owner(id) + 1);
+    Flow &flow = flows_[id];
+    flow = Flow();
+    flow.number = flow_number_++;
+    flow.random = Splitmix(stream_seed(seed_, flow_stream, flow.number));
+    flow.hash = flow.random.next();
+    flow.arrival_ns = now_ns_;
+    flow.served_ns = flow.end_ns = -1;
+    flow.finish = -1;
+    flow.application = static_cast<uint16_t>(app);
+    flow.server = no_server;
+    flow.balancer = no_balancer;
+    const std::vector<StageConfig> &stages = config_->applications[app].stages;
+    for (size_t i = 0; i < stages.size(); i++)
+        flow.demand_ns[i] = stages[i].time.sample(flow.random);
+    if (now_ns_ >= config_->warm_up_ns)
+        statistics_.arrivals++;
+    send(id, Phase::syn_at_balancer, 1);
 }
 
 // The edge hashes flows over all balancers; only those of a dead one are hashed again, over the
 // living. Uses bits that the servers' choice does not use.
 uint16_t Simulation::edge(const Flow &flow) const {
-	const uint64_t bits = dcgym_mix(flow.hash);
-	const auto n = static_cast<uint32_t>(balancers_.size());
-	const uint32_t first = dcgym_scale(static_cast<uint32_t>(bits >> 32), n);
-	if (balancers_[first].up)
-		return static_cast<uint16_t>(first);
-	uint32_t living = 0;
-	for (const Balancer &balancer : balancers_)
-		living += balancer.up;
-	uint32_t rank = living ? dcgym_scale(static_cast<uint32_t>(bits), living) : 0;
-	for (uint16_t i = 0; i < n; i++)
-		if (balancers_[i].up && rank-- == 0)
-			return i;
-	return no_balancer;
+    const uint64_t bits = dcgym_mix(flow.hash);
+    const auto n = static_cast<uint32_t>(balancers_.size());
+    const uint32_t first = dcgym_scale(static_cast<uint32_t>(bits >> 32), n);
+    if (balancers_[first].up)
+        return static_cast<uint16_t>(first);
+    uint32_t living = 0;
+    for (const Balancer &balancer : balancers_)
+        living += balancer.up;
+    uint32_t rank = living ? dcgym_scale(static_cast<uint32_t>(bits), living) : 0;
+    for (uint16_t i = 0; i < n; i++)
+        if (balancers_[i].up && rank-- == 0)
+            return i;
+    return no_balancer;
 }
 
 int64_t Simulation::hop_ns(Flow &flow) {
-	return flow.random.between(config_->latency_ns.low, config_->latency_ns.high);
+    return flow.random.between(config_->latency_ns.low, config_->latency_ns.high);
 }
 
 void Simulation::send(FlowId id, Phase phase, int hops) {
-	Flow &flow = flows_[id];
-	int64_t at_ns = now_ns_;
-	while (hops-- > 0)
-		at_ns += hop_ns(flow);
-	flow.phase = phase;
-	queue_.schedule(owner(id), at_ns);
+    Flow &flow = flows_[id];
+    int64_t at_ns = now_ns_;
+    while (hops-- > 0)
+        at_ns += hop_ns(flow);
+    flow.phase = phase;
+    queue_.schedule(owner(id), at_ns);
 }
 
 void Simulation::apply(const ScheduledChange &change) {
-	for (const uint32_t target : change.targets) {
-		switch (change.change) {
-		case Change::balancer_failure:
-			fail_balancer(target);
-			break;
-		case Change::balancer_recovery:
-			balancers_[target].up = true;
-			break;
-		case Change::rate:
-			change_rate(target, change.value);
-			break;
-		default:
-			apply_to_server(change, target);
-		}
-	}
-	refresh_pools();
-	if (next_change_ < config_->changes.size())
-		queue_.schedule(change_owner_, std::max(now_ns_, config_->changes[next_change_].at_ns));
+    for (const uint32_t target : change.targets) {
+        switch (change.change) {
+        case Change::balancer_failure:
+            fail_balancer(target);
+            break;
+        case Change::balancer_recovery:
+            balancers_[target].up = true;
+            break;
+        case Change::rate:
+            change_rate(target, change.value);
+            break;
+        default:
+            apply_to_server(change, target);
+        }
+    }
+    refresh_pools();
+    if (next_change_ < config_->changes.size())
+        queue_.schedule(change_owner_, std::max(now_ns_, config_->changes[next_change_].at_ns));
 }
 
 void Simulation::apply_to_server(const ScheduledChange &change, uint32_t target) {
-	Server &server = servers_[target];
-	switch (change.change) {
-	case Change::capacity:
-		server.factor = change.value;
-		break;
-	case Change::colocated_load:
-		server.colocated = change.value;
-		break;
-	case Change::add_server:
-		server.up = server.eligible = true;
-		break;
-	case Change::drain_server:
-		server.eligible = false;
-		break;
-	case Change::remove_server:
-		remove_server(target);
-		return;
-	default:
-		return;
-	}
-	settle(target);
+    Server &server = servers_[target];
+    switch (change.change) {
+    case Change::capacity:
+        server.factor = change.value;
+        break;
+    case Change::colocated_load:
+        server.colocated = change.value;
+        break;
+    case Change::add_server:
+        server.up = server.eligible = true;
+        break;
+    case Change::drain_server:
+        server.eligible = false;
+        break;
+    case Change::remove_server:
+        remove_server(target);
+        return;
+    default:
+        return;
+    }
+    settle(target);
 }
 
 // The flows at the server are lost; those still on their way find nobody there.
 void Simulation::remove_server(uint32_t target) {
-	for (FlowId id = 0; id < flows_.size(); id++) {
-		Flow &flow = flows_[id];
-		if (flow.phase != Phase::at_server || flow.server != target)
-			continue;
-		assigned_[target]--;
-		balancers_[flow.balancer].release(flow);
-		if (!flow.reported)
-			note_end(flow, Outcome::lost, now_ns_);
-		forget(id);
-	}
-	Server &server = servers_[target];
-	server.clear(now_ns_);
-	server.up = server.eligible = false;
-	settle(target);
+    for (FlowId id = 0; id < flows_.size(); id++) {
+        Flow &flow = flows_[id];
+        if (flow.phase != Phase::at_server || flow.server != target)
+            continue;
+        assigned_[target]--;
+        balancers_[flow.balancer].release(flow);
+        if (!flow.reported)
+            note_end(flow, Outcome::lost, now_ns_);
+        forget(id);
+    }
+    Server &server = servers_[target];
+    server.clear(now_ns_);
+    server.up = server.eligible = false;
+    settle(target);
 }
 
 void Simulation::fail_balancer(uint32_t target) {
-	for (FlowId id = 0; id < flows_.size(); id++)
-		if (flows_[id].phase != Phase::free && flows_[id].balancer == target)
-			flows_[id].tracked = flows_[id].connected = false;
-	balancers_[target].up = false;
-	balancers_[target].restart();
+    for (FlowId id = 0; id < flows_.size(); id++)
+        if (flows_[id].phase != Phase::free && flows_[id].balancer == target)
+            flows_[id].tracked = flows_[id].connected = false;
+    balancers_[target].up = false;
+    balancers_[target].restart();
 }
 
 // A Poisson process may be stretched in time: the gap under way shrinks as the rate grows.
 void Simulation::change_rate(uint32_t app, double factor) {
-	const auto left_ns = static_cast<double>(queue_.time_of(arrival_owner(app)) - now_ns_);
-	const double stretched = std::min(left_ns * rate_factor_[app] / factor + 0.5, 0x1p60);
-	rate_factor_[app] = factor;
-	queue_.schedule(arrival_owner(app), now_ns_ + static_cast<int64_t>(stretched));
+    const auto left_ns = static_cast<double>(queue_.time_of(arrival_owner(app)) - now_ns_);
+    const double stretched = std::min(left_ns * rate_factor_[app] / factor + 0.5, 0x1p60);
+    rate_factor_[app] = factor;
+    queue_.schedule(arrival_owner(app), now_ns_ + static_cast<int64_t>(stretched));
 }
 
 void Simulation::refresh_pools() {
-	std::vector<uint16_t> pool;
-	for (size_t i = 0; i < servers_.size(); i++)
-		if (servers_[i].eligible)
-			pool.push_back(static_cast<uint16_t>(i));
-	for (Balancer &balancer : balancers_)
-		balancer.set_pool(pool);
+    std::vector<uint16_t> pool;
+    for (size_t i = 0; i < servers_.size(); i++)
+        if (servers_[i].eligible)
+            pool.push_back(static_cast<uint16_t>(i));
+    for (Balancer &balancer : balancers_)
+        balancer.set_pool(pool);
 }
 
 // All servers are asked at once; each answer takes its time.
 void Simulation::probe() {
-	for (Balancer &balancer : balancers_) {
-		for (size_t i = 0; i < servers_.size(); i++) {
-			if (balancer.answer_ns[i] <= now_ns_)
-				balancer.answered[i] = balancer.asked[i];
-			balancer.asked[i] = {now_ns_, servers_[i].busy(), servers_[i].queue()};
-			balancer.answer_ns[i] =
-			    now_ns_ + probing_.between(config_->probe_delay_ns.low, config_->probe_delay_ns.high);
-		}
-	}
-	queue_.schedule(probe_owner_, now_ns_ + config_->probe_interval_ns);
+    const Range &delay_ns = config_->probe_delay_ns;
+    for (Balancer &balancer : balancers_) {
+        for (uint16_t i = 0; i < servers_.size(); i++)
+            balancer.ask(i, {now_ns_, servers_[i].busy(), servers_[i].queue(),
+                             now_ns_ + probing_.between(delay_ns.low, delay_ns.high)});
+    }
+    queue_.schedule(probe_owner_, now_ns_ + config_->probe_interval_ns);
 }
 
 void Simulation::sample_evenness() {
-	scratch_.clear();
-	for (const Server &server : servers_)
-		if (server.up)
-			scratch_.push_back(server.queue() / (server.config->workers * server.config->cpu_speed));
-	statistics_.queue.add(scratch_);
-	scratch_.clear();
-	for (size_t i = 0; i < servers_.size(); i++)
-		if (servers_[i].up)
-			scratch_.push_back(remaining_ns(i));
-	statistics_.remaining.add(scratch_);
-	queue_.schedule(evenness_owner_, now_ns_ + evenness_interval_ns);
+    scratch_.clear();
+    for (const Server &server : servers_)
+        if (server.up)
+            scratch_.push_back(server.queue() /
+                               (server.config->workers * server.config->cpu_speed));
+    statistics_.queue.add(scratch_);
+    scratch_.clear();
+    for (size_t i = 0; i < servers_.size(); i++)
+        if (servers_[i].up)
+            scratch_.push_back(remaining_ns(i));
+    statistics_.remaining.add(scratch_);
+    queue_.schedule(evenness_owner_, now_ns_ + evenness_interval_ns);
 }
 
 void Simulation::begin_averages() {
-	for (Server &server : servers_) {
-		server.integrate(now_ns_);
-		server.queue_time_ns = server.busy_time_ns = 0;
-		server.flows = server.completed = 0;
-	}
+    for (Server &server : servers_) {
+        server.integrate(now_ns_);
+        server.queue_time_ns = server.busy_time_ns = 0;
+        server.flows = server.completed = 0;
+    }
 }
 
 void Simulation::integrate() {
-	for (Server &server : servers_)
-		server.integrate(now_ns_);
+    for (Server &server : servers_)
+        server.integrate(now_ns_);
 }
 
-int64_t Simulation::measured_ns() const { return std::max<int64_t>(0, now_ns_ - config_->warm_up_ns); }
+int64_t Simulation::measured_ns() const {
+    return std::max<int64_t>(0, now_ns_ - config_->warm_up_ns);
+}
 
 std::vector<Record> Simulation::take_records() {
-	std::vector<Record> taken;
-	taken.swap(records_);
-	return taken;
+    std::vector<Record> taken;
+    taken.swap(records_);
+    return taken;
 }
 
 double Simulation::remaining_ns(size_t server) const {
-	return servers_[server].up ? servers_[server].remaining_ns(now_ns_, 0, 0) : 0;
+    return servers_[server].up ? servers_[server].remaining_ns(now_ns_, 0, 0) : 0;
 }
 
 } // namespace dcgym::simulation

@@ -22,30 +22,30 @@ using Integers = py::array_t<int64_t, py::array::c_style>;
 
 class Twin {
   public:
-	Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_limit,
-	     int64_t warm_up_ns);
+    Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_limit,
+         int64_t warm_up_ns);
 
-	void reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Mask &mask);
-	void set_rule(uint32_t rule, int balancer, const Mask &mask);
-	void set_weights(const Doubles &weights, int balancer, const Mask &mask);
-	void advance(const Integers &until_ns);
-	py::dict observe();
-	py::dict truth();
-	py::array records(size_t env);
-	py::dict summary(size_t env);
-	py::bytes region(size_t env, size_t balancer);
+    void reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Mask &mask);
+    void set_rule(uint32_t rule, int balancer, const Mask &mask);
+    void set_weights(const Doubles &weights, int balancer, const Mask &mask);
+    void advance(const Integers &until_ns);
+    py::dict observe();
+    py::dict truth();
+    py::array records(size_t env);
+    py::dict summary(size_t env);
+    py::bytes region(size_t env, size_t balancer);
 
   private:
-	// Calls work(env) for each environment, spread over the threads, without the interpreter.
-	void for_each(const std::function<void(size_t)> &work) const;
-	// Calls change(env, balancer) for the chosen ones.
-	template <typename Work> void each_balancer(int balancer, const Mask &mask, Work &&change);
-	void check_begun() const;
+    // Calls work(env) for each environment, spread over the threads, without the interpreter.
+    void for_each(const std::function<void(size_t)> &work) const;
+    // Calls change(env, balancer) for the chosen ones.
+    template <typename Work> void each_balancer(int balancer, const Mask &mask, Work &&change);
+    void check_begun() const;
 
-	std::shared_ptr<const Config> config_;
-	std::vector<Simulation> simulations_;
-	size_t threads_;
-	size_t balancers_, servers_;
+    std::shared_ptr<const Config> config_;
+    std::vector<Simulation> simulations_;
+    size_t threads_;
+    size_t balancers_, servers_;
 };
 
 } // namespace dcgym::simulation

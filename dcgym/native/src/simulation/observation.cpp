@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "observation.hpp"
+
+#include <algorithm>
+
+namespace dcgym::simulation {
+
+using namespace py::literals;
+
+Observation::Observation(size_t e, size_t b, size_t n)
+    : balancers_(b), servers_(n), time_({e}), ongoing_({e, b, n}), flows_({e, b, n}),
+      completed_({e, b, n}), packets_({e, b, n}), probe_busy_({e, b, n}), probe_queue_({e, b, n}),
+      probe_time_({e, b, n}), untracked_({e, b}), duration_({e, b, n, n_reducers}),
+      completion_({e, b, n, n_reducers}), interarrival_({e, b, n_reducers}), weights_({e, b, n}),
+      eligible_({e, n}), up_({e, b}) {}
+
+void Observation::fill(size_t env, Simulation &simulation) {
+    time_.data[env] = simulation.now_ns();
+    for (size_t i = 0; i < servers_; i++)
+        eligible_.data[env * servers_ + i] = simulation.servers()[i].eligible;
+    for (size_t j = 0; j < balancers_; j++)
+        fill_balancer(env * balancers_ + j, simulation.balancers()[j], simulation.now_ns());
+}
+
+void Observation::fill_balancer(size_t row, Balancer &balancer, int64_t now_ns) {
+    up_.data[row] = balancer.up;
+    untracked_.data[row] = static_cast<int64_t>(balancer.untracked);
+    balancer.interarrival.read(now_ns, interarrival_.data + row * n_reducers);
+    for (size_t i = 0; i < servers_; i++)
+        fill_server(row * servers_ + i, static_cast<uint16_t>(i), balancer, now_ns);
+}
+
+void Observation::fill_server(size_t at, uint16_t number, Balancer &balancer, int64_t now_ns) {
+    ServerFeatures &server = balancer.features[number];
+    ongoing_.data[at] = balancer.ongoing[number];
+    flows_.data[at] = static_cast<int64_t>(server.flows);
+    completed_.data[at] = static_cast<int64_t>(server.completed);
+    packets_.data[at] = static_cast<int64_t>(server.packets);
+    weights_.data[at] = balancer.weight(number);
+    const Probe &probe = balancer.probe(number, now_ns);
+    probe_busy_.data[at] = probe.busy;
+    probe_queue_.data[at] = probe.queue;
+    probe_time_.data[at] = probe.time_ns;
+    server.duration.read(now_ns, duration_.data + at * n_reducers);
+    server.completion.read(now_ns, completion_.data + at * n_reducers);
+}
+
+py::dict Observation::dict() const {
+    return py::dict("time_ns"_a = time_.array, "ongoing"_a = ongoing_.array,
+                    "flows"_a = flows_.array, "completed"_a = completed_.array,
+                    "packets"_a = packets_.array, "untracked"_a = untracked_.array,
+                    "duration_us"_a = duration_.array, "completion_us"_a = completion_.array,
+                    "interarrival_us"_a = interarrival_.array, "eligible"_a = eligible_.array,
+                    "balancer_up"_a = up_.array, "weights"_a = weights_.array,
+                    "probe_busy"_a = probe_busy_.array, "probe_queue"_a = probe_queue_.array,
+                    "probe_time_ns"_a = probe_time_.array);
+}
+
+Truth::Truth(size_t e, size_t b, size_t n)
+    : balancers_(b), servers_(n), queue_({e, n}), assigned_({e, n}), busy_({e, n}),
+      remaining_({e, n}), capacity_({e, n}), parts_({e, b, n}) {}
+
+void Truth::fill(size_t env, const Simulation &simulation) {
+    for (size_t i = 0; i < servers_; i++) {
+        const Server &server = simulation.servers()[i];
+        const size_t at = env * servers_ + i;
+        queue_.data[at] = server.queue();
+        assigned_.data[at] = simulation.assigned(i);
+        busy_.data[at] = server.busy();
+        remaining_.data[at] = simulation.remaining_ns(i);
+        capacity_.data[at] = server.up ? server.capacity() : 0;
+    }
+    double *parts = parts_.data + env * balancers_ * servers_;
+    std::fill_n(parts, balancers_ * servers_, 0.0);
+    simulation.remaining_by_balancer(parts);
+}
+
+py::dict Truth::dict() const {
+    return py::dict("queue"_a = queue_.array, "assigned"_a = assigned_.array,
+                    "busy_workers"_a = busy_.array, "remaining_ns"_a = remaining_.array,
+                    "capacity"_a = capacity_.array, "remaining_by_balancer_ns"_a = parts_.array);
+}
+
+} // namespace dcgym::simulation

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays of BalancingTwin.observe and truth, filled one environment at a time by any thread.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include "simulation.hpp"
+
+namespace dcgym::simulation {
+
+namespace py = pybind11;
+
+// An array and its memory, which may be written without the interpreter lock.
+template <typename Value> struct Column {
+    explicit Column(const std::vector<size_t> &shape) : array(shape), data(array.mutable_data()) {}
+
+    py::array_t<Value> array;
+    Value *data;
+};
+
+class Observation {
+  public:
+    Observation(size_t envs, size_t balancers, size_t servers);
+    void fill(size_t env, Simulation &simulation);
+    py::dict dict() const;
+
+  private:
+    void fill_balancer(size_t row, Balancer &balancer, int64_t now_ns);
+    void fill_server(size_t at, uint16_t number, Balancer &balancer, int64_t now_ns);
+
+    size_t balancers_, servers_;
+    Column<int64_t> time_;
+    Column<int64_t> ongoing_, flows_, completed_, packets_;
+    Column<int64_t> probe_busy_, probe_queue_, probe_time_;
+    Column<int64_t> untracked_;
+    Column<double> duration_, completion_, interarrival_;
+    Column<double> weights_;
+    Column<bool> eligible_, up_;
+};
+
+class Truth {
+  public:
+    Truth(size_t envs, size_t balancers, size_t servers);
+    void fill(size_t env, const Simulation &simulation);
+    py::dict dict() const;
+
+  private:
+    size_t balancers_, servers_;
+    Column<int64_t> queue_, assigned_, busy_;
+    Column<double> remaining_, capacity_;
+    Column<double> parts_;
+};
+
+} // namespace dcgym::simulation
