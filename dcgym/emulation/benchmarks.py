@@ -2,7 +2,8 @@
 
 Fabrics: one TCP flow by iperf3 and the round trip of ping over two switches in a row, for the BPF
 fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
-of a free-running ``env.step`` with every action enforced. Emulator: build, reset in place, close.
+of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
+reach of their max-min fair share. Emulator: build, reset in place, close.
 Plans: a large one, drawn and handed over.
 """
 
@@ -28,6 +29,7 @@ from rich.table import Table
 import dcgym
 from dcgym.emulation.backend import EmulationBackend
 from dcgym.emulation.commands import run
+from dcgym.emulation.fair_share import measure_fair_share
 from dcgym.errors import BackendError, CommandError
 from dcgym.topologies import fat_tree, make_topology
 from dcgym.traffic import Plan, make_plan
@@ -38,6 +40,7 @@ Execute = Callable[..., str]
 TCP_SECONDS = 3
 PINGS = 200
 STEPS = 2000
+STRIDE_RATES = ("20Mbit", "50Mbit", "100Mbit")
 SERVER_DEADLINE_S = 5.0
 # Above what any fabric here carries: the figure is the fabric's, not the shaper's.
 FREE = {"name": "dumbbell", "hosts": 2, "rate": "200Gbit", "queue": "64MB"}
@@ -204,6 +207,25 @@ def measure_steps(topology: Any, traffic: str) -> dict[str, Any]:
     return {"topology": env.unwrapped.topology.name, "p50_us": p50, "p99_us": p99}  # type: ignore[attr-defined]
 
 
+def measure_stride(topology: Any) -> dict[str, Any]:
+    """One TCP flow from each host to one of another pod, against the max-min share of its path."""
+    backend = EmulationBackend(topology, flow_matrix=True)
+    try:
+        backend.start()
+        plan = make_plan("stride-8", topology, 0)
+        measured = measure_fair_share(backend, plan, warmup_s=2.0, seconds=4.0)
+        reached_bps, fair_bps = measured["reached_bps"].sum(), measured["fair_bps"].sum()
+        return {
+            "links_bps": topology.links[0].rate_bps,
+            "reached_bps": float(reached_bps),
+            "fair_bps": float(fair_bps),
+            "share_percent": float(100 * reached_bps / fair_bps),
+            "fidelity": str(backend.fidelity()["status"]),
+        }
+    finally:
+        backend.close()
+
+
 def measure_life(topology: Any) -> dict[str, Any]:
     """Build, reset in place under load, close."""
     network_graph = make_topology(topology)
@@ -272,6 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "plans": [measure_plan(k4)],
         "fabric": [measure_fabric(kind) for kind in ("veth", "ebpf", "bridge", "ovs")],
         "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
+        "stride": [measure_stride(fat_tree(k=4, rate=rate)) for rate in STRIDE_RATES],
         "life": [measure_life("dumbbell"), measure_life(k4)],
     }
     if as_json:
@@ -281,6 +304,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print(console, "Plan of 2,000 flows/s for 60 s (ms)", results["plans"])
     _print(console, "Two switches, one TCP flow (bit/s) and ping", results["fabric"])
     _print(console, "Free-running env.step, every action enforced", results["step"])
+    _print(
+        console, "16 TCP flows between pods, all links of a k=4 fat-tree alike", results["stride"]
+    )
     _print(console, "Emulator: build, reset in place, close", results["life"])
     return 0
 

@@ -1,0 +1,81 @@
+"""How much of its max-min fair share traffic reaches on the paths that its flows really took."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.emulation.backend import EmulationBackend
+from dcgym.errors import ConfigError
+from dcgym.policies.max_min import max_min_rates
+from dcgym.traffic import Plan
+
+__all__ = ["measure_fair_share"]
+
+FloatArray = npt.NDArray[np.float64]
+# Of the bytes that a host receives from a source: what a port carries of them if it is on the path.
+# Acknowledgements of the source for what it receives itself are a few per cent.
+ON_PATH = 0.5
+
+
+def measure_fair_share(
+    backend: EmulationBackend, plan: Plan, warmup_s: float, seconds: float
+) -> dict[str, Any]:
+    """Run a plan and compare what its flows reach with their max-min fair rates.
+
+    Hashes collide, so that the fair rates of a plan are those of the paths that the flows took, and
+    these are seen: the fabric counts the bytes of each source host at each switch port.
+
+    Args:
+        backend: A started backend that counts the flow matrix.
+        plan: Endless flows, at most one from each host.
+        warmup_s: Time for slow start to end.
+        seconds: Time to measure.
+
+    Returns:
+        ``reached_bps`` and ``fair_bps`` by flow, in bits on the wire, and ``hops``, the number of
+        switch ports on each path.
+
+    Raises:
+        ConfigError: A host is the source of two flows.
+    """
+    sources = [flow.src for flow in plan.flows]
+    if len(set(sources)) < len(sources):
+        raise ConfigError("plan", plan.name, "at most one flow from each host, to tell its path")
+    backend.reset(plan, congestion_control={}, marking=False)
+    _run_for(backend, warmup_s)
+    rates_bps = _rates_bps(backend, seconds)
+    topology = backend.topology
+    last_hop = {port.peer: index for index, port in enumerate(topology.switch_ports)}
+    columns = [topology.node(source).index for source in sources]
+    reached_bps = np.array(
+        [
+            rates_bps[last_hop[flow.dst], column]
+            for flow, column in zip(plan.flows, columns, strict=True)
+        ]
+    )
+    is_on_path = (rates_bps[:, columns] > ON_PATH * reached_bps).T
+    capacities_bps = np.array([port.rate_bps for port in topology.switch_ports], np.float64)
+    return {
+        "reached_bps": reached_bps,
+        "fair_bps": max_min_rates(is_on_path.astype(np.float64), capacities_bps),
+        "hops": is_on_path.sum(axis=1),
+    }
+
+
+def _run_for(backend: EmulationBackend, seconds: float) -> None:
+    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
+
+
+def _rates_bps(backend: EmulationBackend, seconds: float) -> FloatArray:
+    """Return bits a second of each source host (columns) at each switch port (rows)."""
+    first = backend.snapshot()
+    _run_for(backend, seconds)
+    last = backend.snapshot()
+    if first.flow_matrix is None or last.flow_matrix is None:
+        raise ConfigError("flow_matrix", False, "True, to see the paths of the flows")
+    sent = last.flow_matrix - first.flow_matrix
+    return np.asarray(sent * 8e9 / (last.time_ns - first.time_ns), np.float64)

@@ -1,0 +1,70 @@
+"""Traffic patterns on the k=4 fat-tree against what arithmetic says of them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.emulation.fair_share import measure_fair_share
+from dcgym.errors import ConfigError
+from dcgym.traffic import Flow, Plan, make_plan
+
+pytestmark = pytest.mark.emulation
+
+# Slow enough for any machine; `make benchmarks` has the figures of 100 Mbit/s.
+RATE_MBPS = 20
+FAT_TREE = {"name": "fat-tree", "k": 4, "rate": f"{RATE_MBPS}Mbit", "queue": "200KB"}
+PAYLOAD_BYTES, FRAME_BYTES = 1472, 1514
+
+
+def test_stride_reaches_the_max_min_fair_share_of_the_paths_it_took(make: Any) -> None:
+    backend = make(FAT_TREE, flow_matrix=True)
+    measured = measure_fair_share(backend, make_plan("stride-8", backend.topology, 0), 3.0, 4.0)
+    # Between pods: edge, aggregation, core, aggregation, edge.
+    assert measured["hops"].tolist() == [5] * 16
+    assert measured["fair_bps"].max() <= RATE_MBPS * 1e6
+    assert measured["reached_bps"].sum() >= 0.95 * measured["fair_bps"].sum()
+
+
+def test_paths_of_two_flows_from_one_host_cannot_be_told_apart(make: Any) -> None:
+    backend = make({"name": "single-switch", "hosts": 3}, flow_matrix=True)
+    plan = Plan("two", 0, (Flow("h1", "h2"), Flow("h1", "h3")))
+    with pytest.raises(ConfigError, match=r"^plan: value 'two'"):
+        measure_fair_share(backend, plan, 0.0, 0.1)
+
+
+# Towards one host 120 % and more of what its link carries. The neighbour at its own edge switch
+# sends so much of it that no other port is overloaded, whichever paths the hashes choose.
+OVERLOADS = {
+    "incast": ("h16", {f"h{n}": 0.065 for n in range(1, 15)} | {"h15": 0.3}),
+    "hotspot": ("h1", {"h2": 0.6, "h5": 0.2, "h9": 0.2, "h13": 0.2}),
+}
+
+
+@pytest.mark.parametrize("pattern", OVERLOADS)
+def test_queues_stand_at_the_overloaded_port_only(make: Any, pattern: str) -> None:
+    target, loads = OVERLOADS[pattern]
+    backend = make(FAT_TREE)
+    payload_bps = RATE_MBPS * 1e6 * PAYLOAD_BYTES / FRAME_BYTES
+    flows = tuple(
+        Flow(source, target, "udp", rate_bps=int(load * payload_bps))
+        for source, load in loads.items()
+    )
+    backend.reset(Plan(pattern, 0, flows), congestion_control={}, marking=False)
+    # 200 KB fill in 0.4 s at 4 Mbit/s too many.
+    backend.wait_until(time.monotonic_ns() + 1_500_000_000)
+    seen = []
+    for _ in range(50):
+        backend.wait_until(time.monotonic_ns() + 20_000_000)
+        seen.append(backend.snapshot().ports["backlog_bytes"].astype(np.float64))
+    ports = backend.topology.switch_ports
+    overloaded = next(i for i, port in enumerate(ports) if port.peer == target)
+    fill = np.mean(seen, axis=0) / [port.queue_bytes for port in ports]
+    assert fill[overloaded] > 0.95
+    # At most 91 % loaded, any other queue holds 5 packets in the mean (M/D/1), 4 % of its limit.
+    assert np.delete(fill, overloaded).max() < 0.05
+    drops = backend.snapshot().ports["drops"]
+    assert drops[overloaded] > 0 and not np.delete(drops, overloaded).any()
