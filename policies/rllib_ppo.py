@@ -136,6 +136,7 @@ def train(
 def load(path: str | Path) -> PpoPolicy:
     """Load the policy of a checkpoint folder; starts no Ray."""
     _import_ray()
+    limit_torch_threads()
     from ray.rllib.core.rl_module.rl_module import RLModule
 
     folder = Path(path).resolve()

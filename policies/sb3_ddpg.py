@@ -125,6 +125,7 @@ def train(
 
 def load(path: str | Path) -> DdpgPolicy:
     """Load the policy of a checkpoint folder."""
+    limit_torch_threads()
     return DdpgPolicy(_import_library().DDPG.load(Path(path) / MODEL_FILE, device="cpu"))
 
 

@@ -136,7 +136,7 @@ def build_shared_env(config: Mapping[str, Any], n_pools: int) -> Any:
 
 
 def limit_torch_threads() -> None:
-    """Learn on one core: small networks gain nothing from more, and emulators need the others."""
+    """Learn and act on one core: small networks gain nothing from more, and others need them."""
     importlib.import_module("torch").set_num_threads(1)
 
 
