@@ -29,8 +29,8 @@ from rich.table import Table
 import dcgym
 from dcgym.emulation.backend import EmulationBackend
 from dcgym.emulation.commands import run
-from dcgym.emulation.fair_share import measure_fair_share
 from dcgym.errors import BackendError, CommandError
+from dcgym.testing.fair_share import measure_fair_share
 from dcgym.topologies import fat_tree, make_topology
 from dcgym.traffic import Plan, make_plan
 

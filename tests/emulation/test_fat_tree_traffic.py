@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.emulation.fair_share import measure_fair_share
 from dcgym.errors import ConfigError
+from dcgym.testing.fair_share import measure_fair_share
 from dcgym.traffic import Flow, Plan, make_plan
 
 pytestmark = pytest.mark.emulation
