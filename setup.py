@@ -44,7 +44,7 @@ def extensions() -> list[Extension]:
             "src/simulation",
             pybind11.get_include(),
             define_macros=[("DCGYM_RULE_SERVERS", "1024")],
-            flags=["-O3", "-ffp-contract=off"],
+            flags=["-O3", "-ffp-contract=off", "-fvisibility=hidden"],
         ),
     ]
 

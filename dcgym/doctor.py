@@ -312,8 +312,9 @@ def _mininet() -> Check:
 
 def _native_parts() -> list[Check]:
     missing = native.missing_parts()
-    names = ("_native", *native.BPF_OBJECTS, "dcgym-generator")
+    names = ("_native", "_simulation", *native.BPF_OBJECTS, "dcgym-generator")
     costs = {
+        "_simulation": "no simulated load balancing",
         "dctcp": "no policy 'dctcp' where the kernel has no module",
         "new_vegas": "no policy 'new-vegas' where the kernel has no module",
     }
@@ -325,7 +326,7 @@ def _native_parts() -> list[Check]:
             "not built" if name in missing else "built",
             name not in costs,
             costs.get(name, "no emulation"),
-            native.HINT,
+            native.SIMULATION_HINT if name == "_simulation" else native.HINT,
         )
         for name in names
     ]

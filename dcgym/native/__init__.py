@@ -14,6 +14,7 @@ from dcgym.errors import FeatureNotSupported
 
 __all__ = [
     "BPF_OBJECTS",
+    "SIMULATION_HINT",
     "available",
     "bpf_object",
     "generator_path",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcgym.balancing import Scenario, make_scenario
 from dcgym.config import check_in, check_int
-from dcgym.errors import ConfigError
+from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.reducers import REDUCERS
 from dcgym.native import require_simulation
 from dcgym.simulation.plain import plain_config
@@ -153,12 +153,18 @@ class BalancingTwin:
         Args:
             until_ns: Simulated time, one for all or one per environment, shape (E,). Events at
                 this very time are handled. An earlier time than now changes nothing.
+
+        Raises:
+            BackendError: Over 16 million flows are in flight.
         """
         values = np.asarray(until_ns)
         if values.dtype.kind not in "iu" or values.shape not in ((), (self.n_envs,)):
             raise ConfigError("until_ns", until_ns, f"one or {self.n_envs} whole numbers of ns")
         times = np.ascontiguousarray(np.broadcast_to(values, (self.n_envs,)), dtype=np.int64)
-        self._twin.advance(times)
+        try:
+            self._twin.advance(times)
+        except RuntimeError as error:
+            raise BackendError(str(error)) from error
 
     def observe(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancers can know, in new arrays.

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.monitors.balancing import ALIAS, SERVERS
+from dcgym.monitors.balancing import ALIAS, SAMPLE, SERVERS, SLOTS
 from dcgym.native import require_simulation, simulation_available
 from dcgym.simulation.balancing import RULES
 
@@ -41,6 +41,7 @@ CASE = np.dtype(
         ("score", SCORE, SERVERS),
         ("hash", "<u8", CHOICES),
         ("choice", "<u4", CHOICES),
+        ("reservoir", SAMPLE, SLOTS),
     ]
 )
 KERNEL_RULES = [rule for rule in RULES if not rule.startswith(("gsq", "oracle"))]
@@ -155,6 +156,11 @@ def test_the_kernel_chooses_as_the_twin_does(program: Program, rule: str, n: int
     assert list(after["choice"]) == expected["choices"]
     assert int(after["random"]) == expected["random"] and int(after["turn"]) == expected["turn"]
     assert [tuple(int(x) for x in score) for score in after["score"]] == expected["scores"]
+    latest = {
+        int(h) % SLOTS: choice for h, choice in zip(case["hash"], after["choice"], strict=True)
+    }
+    for slot, choice in latest.items():
+        assert tuple(after["reservoir"][slot]) == (10**4, choice)
 
 
 @pytest.mark.parametrize("n", [0, SERVERS + 1])

@@ -3,6 +3,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "reservoir.h"
 #include "rules.h"
 
 #define CHOICES 1024
@@ -21,6 +22,7 @@ struct rules_case {
 	struct dcgym_score score[DCGYM_RULE_SERVERS];
 	__u64 hash[CHOICES];
 	__u32 choice[CHOICES];
+	struct dcgym_reservoir reservoir;
 };
 
 struct {
@@ -44,6 +46,9 @@ int choose(struct __sk_buff *skb) {
 
 	test->choice[cursor] =
 	    dcgym_choose(test->rule, &pool, &state, test->hash[cursor], test->now_ns);
+	/* The choice as a sample, in the slot of the hash. */
+	dcgym_reservoir_add(&test->reservoir, (__u32)test->hash[cursor], test->now_ns,
+			    test->choice[cursor] * 1000ULL);
 	return 0;
 }
 

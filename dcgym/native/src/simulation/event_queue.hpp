@@ -12,6 +12,7 @@ namespace dcgym::simulation {
 class EventQueue {
   public:
     using Owner = uint32_t;
+    static constexpr Owner max_owners = 1 << 24;
 
     struct Event {
         int64_t time_ns;
@@ -79,7 +80,8 @@ class EventQueue {
 
   private:
     static constexpr int owner_bits = 24;
-    static constexpr uint64_t owner_mask = (1ULL << owner_bits) - 1;
+    static_assert(max_owners == 1 << owner_bits);
+    static constexpr uint64_t owner_mask = max_owners - 1;
     static constexpr uint32_t nowhere = 0xffffffff;
     static constexpr uint32_t children = 4;
 

@@ -3,6 +3,7 @@
 #include "simulation.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace dcgym::simulation {
 namespace {
@@ -100,6 +101,8 @@ int64_t Simulation::gap_ns(size_t app) {
 void Simulation::arrive(size_t app) {
     queue_.schedule(arrival_owner(app), now_ns_ + gap_ns(app));
     const FlowId id = flows_.take();
+    if (owner(id) >= EventQueue::max_owners)
+        throw std::runtime_error("over 16 million flows in flight: the servers are overloaded");
     queue_.reserve(owner(id) + 1);
     Flow &flow = flows_[id];
     flow = Flow();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <thread>
 
 #include "observation.hpp"
@@ -49,15 +50,24 @@ Twin::Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_
 
 void Twin::for_each(const std::function<void(size_t)> &work) const {
     const py::gil_scoped_release released;
-    const size_t n = simulations_.size();
+    std::vector<std::exception_ptr> failures(threads_);
     const auto share = [&](size_t thread) {
-        for (size_t env = thread; env < n; env += threads_)
-            work(env);
+        try {
+            for (size_t env = thread; env < simulations_.size(); env += threads_)
+                work(env);
+        } catch (...) {
+            failures[thread] = std::current_exception();
+        }
     };
-    std::vector<std::jthread> others;
-    for (size_t thread = 1; thread < threads_; thread++)
-        others.emplace_back(share, thread);
-    share(0);
+    {
+        std::vector<std::jthread> others;
+        for (size_t thread = 1; thread < threads_; thread++)
+            others.emplace_back(share, thread);
+        share(0);
+    }
+    for (const std::exception_ptr &failure : failures)
+        if (failure)
+            std::rethrow_exception(failure);
 }
 
 template <typename Work> void Twin::each_balancer(int balancer, const Mask &mask, Work &&change) {
