@@ -61,6 +61,9 @@ class Backend(Protocol):
     def snapshot(self) -> Snapshot:
         """Read one consistent state, and begin a new interval for the peak queues."""
 
+    def stop_traffic(self) -> None:
+        """Cut every flow that still runs; `flow_records` then holds these too."""
+
     def finished(self) -> bool:
         """Tell whether every flow of the plan has ended."""
 

@@ -6,21 +6,23 @@ import contextlib
 import os
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
 
 from dcgym.errors import BackendError, FeatureNotSupported
-from dcgym.traffic.plan import Flow, Plan
-from dcgym.traffic.view import GeneratorView, block_bytes
+from dcgym.traffic.plan import Plan
+from dcgym.traffic.view import GeneratorView, RecordStream, block_bytes
 
-__all__ = ["Generator", "GeneratorView", "generator_path"]
+__all__ = ["Generator", "GeneratorView", "RecordStream", "generator_path", "plan_file"]
 
 DEADLINE_S = 10.0
 RECORD_CAPACITY = 65_536
+PROBE_PERIOD_NS = 10_000_000
 
-_MESSAGE_BYTES = 32_768  # a datagram must fit the default socket buffer
+_MOST_REQUEST_BYTES = 1 << 20
+_SO_SNDBUFFORCE = 32  # socket(7); beyond net.core.wmem_max, for root
 _REPLY_BYTES = 4096
 
 
@@ -50,6 +52,8 @@ class Generator:
         hosts: Sequence[tuple[int, str, str]],
         names: Sequence[str] | None = None,
         *,
+        probes: Sequence[tuple[str, str]] = (),
+        probe_period_ns: int = PROBE_PERIOD_NS,
         record_capacity: int = RECORD_CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> None:
@@ -59,6 +63,8 @@ class Generator:
             hosts: For each host, in order: its index from 0, the file of its network
                 namespace (such as ``/proc/PID/ns/net``), and its IPv4 address.
             names: The hosts' names, as the plan's flows use them; by default h1, h2, ...
+            probes: Pairs of hosts between which the round trip is measured all the time.
+            probe_period_ns: Time between two requests of a probe.
             record_capacity: How many flow records are kept.
             deadline_s: Longest time to wait for a reply.
 
@@ -67,17 +73,21 @@ class Generator:
             FeatureNotSupported: The executable was not built.
         """
         names = names if names is not None else [f"h{i + 1}" for i in range(len(hosts))]
-        self._index = {name: i for i, name in enumerate(names)}
+        self._names = tuple(names)
         self._deadline_s = deadline_s
         self._process: subprocess.Popen[bytes] | None = None
         self.shm_fd = os.memfd_create("dcgym-generator", os.MFD_CLOEXEC)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(deadline_s)
+        # A request that names thousands of hosts is one message.
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _MOST_REQUEST_BYTES)
         try:
-            os.ftruncate(self.shm_fd, block_bytes(len(hosts), record_capacity))
+            os.ftruncate(self.shm_fd, block_bytes(len(hosts), record_capacity, len(probes)))
             with theirs:
                 self._process = self._spawn(theirs.fileno())
             self._send_hosts(hosts)
+            if probes:
+                self._send_probes(probes, probe_period_ns)
         except BaseException:
             self.close()
             raise
@@ -85,11 +95,17 @@ class Generator:
     def _spawn(self, control_fd: int) -> subprocess.Popen[bytes]:
         fds = (control_fd, self.shm_fd)
         argv = [str(generator_path()), "--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
-        return subprocess.Popen(argv, pass_fds=fds, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(
+            argv, pass_fds=fds, stdin=subprocess.DEVNULL, start_new_session=True
+        )
 
     def _send_hosts(self, hosts: Sequence[tuple[int, str, str]]) -> None:
         rows = (f"{i} {namespace} {ip}\n" for i, namespace, ip in hosts)
         self._request("hosts\n" + "".join(rows))
+
+    def _send_probes(self, probes: Sequence[tuple[str, str]], period_ns: int) -> None:
+        rows = [f"{self._names.index(src)} {self._names.index(dst)}" for src, dst in probes]
+        self._request("\n".join([f"probes {period_ns}", *rows]))
 
     @property
     def pid(self) -> int:
@@ -106,29 +122,18 @@ class Generator:
 
         Raises:
             BackendError: The generator refused the plan, or does not answer.
+            ConfigError: The plan names a host that the generator does not have.
         """
-        chosen = congestion_control or {}
-        ports = plan.ports()
-        rows = (
-            self._row(i, flow, port, chosen.get(flow.src, "-"))
-            for i, (flow, port) in enumerate(zip(plan.flows, ports, strict=True))
-        )
-        command = "plan\n"
-        for chunk in _chunks(rows):
-            self._request(command + chunk)
-            command = "plan+\n"
-
-    def _row(self, number: int, flow: Flow, port: int, congestion_control: str) -> str:
+        fd = plan_file(plan, self._names)
         try:
-            src, dst = self._index[flow.src], self._index[flow.dst]
-        except KeyError as error:
-            raise BackendError(f"the traffic plan names an unknown host {error}") from error
-        limits = (flow.size_bytes, flow.duration_ns, flow.rate_bps)
-        size, duration, rate = (-1 if limit is None else limit for limit in limits)
-        return (
-            f"{number} {src} {dst} {flow.transport} {port} {flow.start_ns} {size} {duration} "
-            f"{rate} {flow.repetitions} {flow.gap_ns} {congestion_control}\n"
-        )
+            self.load_file(fd, len(plan), congestion_control or {})
+        finally:
+            os.close(fd)
+
+    def load_file(self, fd: int, n_flows: int, congestion_control: Mapping[str, str]) -> None:
+        """Replace the plan by the one in a memory file that `plan_file` made."""
+        names = " ".join(congestion_control.get(name, "-") for name in self._names)
+        self._request(f"plan {n_flows}\n{names}", fd)
 
     def start(self, start_ns: int) -> None:
         """Run the loaded plan from its beginning; its time 0 is start_ns (CLOCK_MONOTONIC)."""
@@ -156,9 +161,9 @@ class Generator:
             process.kill()
             process.wait()
 
-    def _request(self, message: str) -> str:
+    def _request(self, message: str, *fds: int) -> str:
         try:
-            self._socket.sendall(message.encode())
+            socket.send_fds(self._socket, [message.encode()], fds)
             reply = self._socket.recv(_REPLY_BYTES).decode()
         except TimeoutError as error:
             # A late reply would be taken for the answer to the next request.
@@ -188,12 +193,21 @@ class Generator:
         self.close()
 
 
-def _chunks(rows: Iterable[str]) -> Iterator[str]:
-    """Join rows into messages that fit a datagram; an empty plan is one empty message."""
-    chunk = ""
-    for row in rows:
-        if len(chunk) + len(row) > _MESSAGE_BYTES:
-            yield chunk
-            chunk = ""
-        chunk += row
-    yield chunk
+def plan_file(plan: Plan, hosts: Sequence[str]) -> int:
+    """Write a plan to a new memory file, as the generator reads it.
+
+    Args:
+        plan: The flows.
+        hosts: Names of the generator's hosts, in its order.
+
+    Returns:
+        A descriptor, which the caller closes.
+
+    Raises:
+        ConfigError: The plan names none of the hosts.
+    """
+    records = plan.to_records(hosts)
+    fd = os.memfd_create("dcgym-plan", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(records.tobytes())
+    return fd

@@ -53,7 +53,9 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         policy.bind(env)
         rollout = _roll_out(env, policy, spec, progress)
         backend = env.unwrapped.backend
-        fidelity, flows = dict(backend.fidelity()), backend.flow_records()
+        fidelity = dict(backend.fidelity())
+        backend.stop_traffic()
+        flows = backend.flow_records()
         backend_name, events = str(backend.name), _events(env)
         implementations = dict(getattr(backend, "congestion_control", {}))
         of_flows = describe_flows(env, flows, rollout.began_ns, rollout.ended_ns, spec["warmup_s"])

@@ -24,7 +24,7 @@ from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
 from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
-from dcgym.traffic.generator import GeneratorView
+from dcgym.traffic.generator import GeneratorView, RecordStream, plan_file
 from dcgym.units import parse_duration
 
 __all__ = ["SWITCHES", "EmulationBackend"]
@@ -36,6 +36,7 @@ BUILD_DEADLINE_S = 120.0
 QUIET_DEADLINE_S = 2.0
 STALE_NS = 2_000_000_000
 BACKGROUND_PERIOD_NS = 100_000_000
+RECORDS_PER_POLL = 1000
 START_DELAY_NS = 2_000_000
 # About a gigabyte of kernel memory.
 MOST_FLOWS = 1 << 23
@@ -109,6 +110,7 @@ class EmulationBackend:
         if self._has_flow_matrix:
             self._flows = FlowMatrix(flow_map_fd, n_ports, n_hosts)
         self._generator = GeneratorView(generator_fd)
+        self._records = RecordStream(self._generator)
         self._collector = self._native.Collector(
             self._region.fd,
             self._rtnl_fd,
@@ -159,17 +161,11 @@ class EmulationBackend:
         if self._process is not None and self._death():
             self.close()
         self.start()
-        self._call("stop_traffic")
-        algorithms = {h.name: "cubic" for h in self.topology.hosts} | congestion_control
-        answer, _ = self._call(
-            "prepare",
-            plan=plan.to_dict(),
-            congestion_control=algorithms,
-            marking=marking,
-            events=[event.to_dict() for event in events],
-        )
+        # Nothing leaves the hosts any more: ends of flows cost more where packets still move.
+        self._limiter.apply(np.ones_like(self._link_rates))
+        self.stop_traffic()
+        self._prepare(plan, congestion_control, marking, events)
         self._events = EventLog(events, lambda: list(self._call("event_records")[0]["records"]))
-        self.congestion_control = answer["congestion_control"]
         self._paths.reset()
         self._flush()
         self._collector.rebase()
@@ -183,6 +179,32 @@ class EmulationBackend:
         self._events.begin(start_ns)
         self._collector.run_every(BACKGROUND_PERIOD_NS)
         return first
+
+    def _prepare(
+        self,
+        plan: Plan,
+        congestion_control: dict[str, str],
+        marking: bool,
+        events: Sequence[Event],
+    ) -> None:
+        names = [host.name for host in self.topology.hosts]
+        fd = plan_file(plan, names)
+        try:
+            answer, _ = self._call(
+                "prepare",
+                fds=(fd,),
+                n_flows=len(plan),
+                congestion_control=dict.fromkeys(names, "cubic") | congestion_control,
+                marking=marking,
+                events=[event.to_dict() for event in events],
+            )
+        finally:
+            os.close(fd)
+        self.congestion_control = answer["congestion_control"]
+
+    def stop_traffic(self) -> None:
+        """Cut every flow that still runs; `flow_records` then holds these too."""
+        self._call("stop_traffic")
 
     def _flush(self) -> None:
         """Empty every queue, and wait until no packet is left under way."""
@@ -248,6 +270,7 @@ class EmulationBackend:
             self.close()
             raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
         self._audit.generator_lag(silent_ns)
+        self._records.poll(RECORDS_PER_POLL)
         if self._flows is None:
             return snapshot
         return replace(snapshot, flow_matrix=self._flows.read())
@@ -258,7 +281,7 @@ class EmulationBackend:
 
     def flow_records(self) -> npt.NDArray[Any]:
         """Return the records of the flows that ended since the last reset."""
-        return self._generator.records()
+        return self._records.records()
 
     def event_records(self) -> list[dict[str, Any]]:
         """Return what has happened to the network, and how long its routes took to recover.
@@ -280,6 +303,7 @@ class EmulationBackend:
 
     def fidelity(self) -> dict[str, Any]:
         """Say how far the emulation can be believed."""
+        self._audit.starts(*self._generator.starts())
         return self._audit.verdict()
 
     def drops(self) -> dict[str, int]:
@@ -309,10 +333,20 @@ class EmulationBackend:
             raise BackendError("the emulator is not running; call reset first")
         return self._process
 
+    @property
+    def generator(self) -> GeneratorView:
+        """The counters and records of the traffic generator."""
+        return self._generator
+
+    @property
+    def generator_pidfd(self) -> int:
+        """Descriptor of the traffic generator's process, owned by the backend."""
+        return self._generator_pidfd
+
     def _call(
-        self, command: str, deadline_s: float = 10.0, **arguments: Any
+        self, command: str, deadline_s: float = 10.0, fds: Sequence[int] = (), **arguments: Any
     ) -> tuple[dict[str, Any], list[int]]:
-        return self._guarded(lambda: self.process.call(command, deadline_s, **arguments))
+        return self._guarded(lambda: self.process.call(command, deadline_s, fds, **arguments))
 
     def _check_alive(self) -> None:
         if death := self._death():

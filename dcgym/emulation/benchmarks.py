@@ -29,6 +29,12 @@ from rich.table import Table
 import dcgym
 from dcgym.emulation.backend import EmulationBackend
 from dcgym.emulation.commands import run
+from dcgym.emulation.traffic_benchmarks import (
+    measure_bulk,
+    measure_many_flows,
+    measure_short_flows,
+    measure_udp,
+)
 from dcgym.errors import BackendError, CommandError
 from dcgym.testing.fair_share import measure_fair_share
 from dcgym.topologies import fat_tree, make_topology
@@ -296,6 +302,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
         "stride": [measure_stride(fat_tree(k=4, rate=rate)) for rate in STRIDE_RATES],
         "life": [measure_life("dumbbell"), measure_life(k4)],
+        "short_flows": [measure_short_flows()],
+        "many_flows": [measure_many_flows()],
+        "bulk": measure_bulk(measure_tcp_bps),
+        "udp": measure_udp(),
     }
     if as_json:
         print(json.dumps(results, indent=2))
@@ -308,6 +318,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         console, "16 TCP flows between pods, all links of a k=4 fat-tree alike", results["stride"]
     )
     _print(console, "Emulator: build, reset in place, close", results["life"])
+    _print(console, "Traffic: 2,000 short TCP flows a second, k=4 fat-tree", results["short_flows"])
+    _print(console, "Traffic: 5,000 TCP flows at a time", results["many_flows"])
+    _print(console, "Traffic: one bulk TCP flow (bit/s) beside iperf3", results["bulk"])
+    _print(console, "Traffic: rate of one UDP flow", results["udp"])
     return 0
 
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +91,16 @@ class EmulatorProcess:
         )
 
     def call(
-        self, command: str, deadline_s: float = 10.0, **arguments: Any
+        self, command: str, deadline_s: float = 10.0, fds: Sequence[int] = (), **arguments: Any
     ) -> tuple[dict[str, Any], list[int]]:
-        """Send a command and wait for its answer.
+        """Send a command, with descriptors where it takes some, and wait for its answer.
 
         Raises:
             BackendError: No answer in time, a dead emulator, or a command that failed there.
         """
         self.channel.socket.settimeout(deadline_s)
         try:
-            self.channel.send({"command": command, **arguments})
+            self.channel.send({"command": command, **arguments}, fds)
             return self._receive(deadline_s)
         except BackendError as error:
             if self.alive():

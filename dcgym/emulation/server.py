@@ -23,7 +23,6 @@ from dcgym.errors import BackendError, CommandError, ConfigError, DcgymError, Fe
 from dcgym.events import Event
 from dcgym.native import require
 from dcgym.topologies import Topology
-from dcgym.traffic import Plan
 from dcgym.traffic.generator import Generator
 
 __all__ = ["main"]
@@ -69,12 +68,16 @@ class Emulator:
 
     def do_prepare(
         self,
-        plan: dict[str, Any],
+        fds: list[int],
+        n_flows: int,
         congestion_control: dict[str, str],
         marking: bool,
         events: list[dict[str, Any]],
     ) -> Answer:
-        """Make the network whole, set marking and congestion control, load plan and events."""
+        """Make the network whole, set marking and congestion control, load plan and events.
+
+        The plan comes as a descriptor of its memory file.
+        """
         if self._network.events is not None:
             self._network.events.prepare([Event.from_dict(event) for event in events])
         # Per socket, not per namespace: a namespace may only default to an unrestricted algorithm.
@@ -82,7 +85,7 @@ class Emulator:
             host: self._congestion.kernel_name(name) for host, name in congestion_control.items()
         }
         self._network.set_marking(marking)
-        self.generator.load(Plan.from_dict(plan), names)
+        self.generator.load_file(fds[0], n_flows, names)
         return {"congestion_control": self._congestion.implementations(congestion_control)}, []
 
     def do_start_traffic(self, start_ns: int) -> Answer:
@@ -125,16 +128,19 @@ class Emulator:
 def serve(channel: Channel, emulator: Emulator) -> None:
     """Answer commands until the environment closes the channel."""
     while True:
-        request, _ = channel.receive()
+        request, received = channel.receive()
         command = request.pop("command")
         handler: Callable[..., Answer] | None = getattr(emulator, f"do_{command}", None)
         try:
             if handler is None:
                 raise BackendError(f"unknown command {command!r}")
-            answer, fds = handler(**request)
+            answer, fds = handler(**request, **({"fds": received} if received else {}))
         except Exception as error:
             traceback.print_exc()
             answer, fds = _describe(error), []
+        finally:
+            for fd in received:
+                os.close(fd)
         channel.send(answer, fds)
 
 

@@ -145,6 +145,9 @@ class FakeBackend:
         """Tell whether every flow has sent its bytes or reached its end."""
         return bool(self._is_done().all())
 
+    def stop_traffic(self) -> None:
+        """Do nothing: this network keeps no records."""
+
     def flow_records(self) -> npt.NDArray[Any]:
         """Return no records: this network has none."""
         return np.empty(0, RECORD_DTYPE)

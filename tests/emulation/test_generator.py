@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.errors import BackendError, ConfigError, FeatureNotSupported
 from dcgym.traffic import Flow, Plan
-from dcgym.traffic.generator import Generator, GeneratorView, generator_path
+from dcgym.traffic.generator import Generator, GeneratorView, generator_path, plan_file
 
 LEAD_NS = 20_000_000
-FINISHED, CUT, FAILED = 1, 2, 3
+FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
@@ -228,7 +228,7 @@ def test_udp_flows_to_one_port_keep_apart(generator: Generator, view: GeneratorV
     run_plan(
         generator,
         Flow("h1", "h2", "udp", rate_bps=10_000_000, size_bytes=100_000, port=7000),
-        Flow("h1", "h2", "udp", rate_bps=10_000_000, size_bytes=33_333, port=7000),
+        Flow("h1", "h2", "udp", rate_bps=10_000_000, size_bytes=33_333, start_ns=1, port=7000),
     )
     wait_for(lambda: view.finished)
     assert {int(r["id"]): int(r["bytes"]) for r in records(view)} == {0: 100_000, 1: 33_333}
@@ -339,18 +339,28 @@ def test_unreachable_host_fails_and_is_recorded(
     run_plan(generator, Flow("h1", "h2", size_bytes=10))
     wait_for(lambda: len(records(view)) == 1)
     (record,) = records(view)
-    assert (record["outcome"], record["bytes"]) == (FAILED, 0)
+    assert (record["outcome"], record["bytes"]) == (REFUSED, 0)
 
 
 def test_bad_requests_are_refused_and_survived(generator: Generator) -> None:
     with pytest.raises(BackendError, match="no-such-cc"):
         generator.load(Plan("test", 0, (Flow("h1", "h2"),)), {"h1": "no-such-cc"})
-    with pytest.raises(BackendError, match="unknown host 'h9'"):
+    with pytest.raises(ConfigError, match="'h9'"):
         generator.load(Plan("test", 0, (Flow("h1", "h9"),)))
     with pytest.raises(BackendError, match="unknown command: jump"):
         generator._request("jump")
-    with pytest.raises(BackendError, match="wrong size in flow"):
-        generator._request("plan\n0 0 1 tcp 5001 0 0 -1 -1 1 0 -\n")
+    with pytest.raises(BackendError, match="without its memory file"):
+        generator._request("plan 1\n- -")
+    fd = plan_file(Plan("test", 0, (Flow("h1", "h2"),)), ["h1", "h2"])
+    with pytest.raises(BackendError, match="shorter than it says"):
+        generator.load_file(fd, 2, {})
+    for offset, field in ((0, "source"), (4, "destination"), (12, "port"), (24, "size")):
+        broken = plan_file(Plan("test", 0, (Flow("h1", "h2"),)), ["h1", "h2"])
+        os.pwrite(broken, (2**31).to_bytes(4, "little") * 2, offset)
+        with pytest.raises(BackendError, match=f"wrong {field} in flow 0"):
+            generator.load_file(broken, 1, {})
+        os.close(broken)
+    os.close(fd)
     generator.load(Plan("test", 0, (Flow("h1", "h2"),)))
 
 

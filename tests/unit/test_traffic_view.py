@@ -12,13 +12,16 @@ import pytest
 
 from dcgym.errors import BackendError, FeatureNotSupported
 from dcgym.traffic.generator import generator_path
+from dcgym.traffic.records import FLOW_DTYPE
 from dcgym.traffic.view import (
     HEADER_DTYPE,
     HOST_DTYPE,
     MAGIC,
+    PROBE_DTYPE,
     RECORD_DTYPE,
     VERSION,
     GeneratorView,
+    RecordStream,
     block_bytes,
 )
 
@@ -43,6 +46,7 @@ def write_header(fd: int, **changes: int) -> None:
 
 def write_record(fd: int, number: int) -> None:
     record = np.zeros(1, RECORD_DTYPE)
+    record["sequence"] = number + 1
     record["id"] = number
     os.pwrite(fd, record.tobytes(), block_bytes(2, number % CAPACITY))
 
@@ -55,9 +59,17 @@ def test_layout_equals_the_c_header() -> None:
         pytest.skip(str(error))
     layout = json.loads(subprocess.check_output([str(path), "--layout"]))
     assert (layout["magic"], layout["version"]) == (MAGIC, VERSION)
-    for name, dtype in (("header", HEADER_DTYPE), ("host", HOST_DTYPE), ("record", RECORD_DTYPE)):
+    dtypes = {
+        "header": HEADER_DTYPE,
+        "host": HOST_DTYPE,
+        "probe": PROBE_DTYPE,
+        "record": RECORD_DTYPE,
+        "flow": FLOW_DTYPE,
+    }
+    for name, dtype in dtypes.items():
         assert layout[name]["size"] == dtype.itemsize
-        offsets = {field: [dtype.fields[field][1], 8] for field in dtype.names or ()}
+        fields = dtype.fields or {}
+        offsets = {key: [field[1], field[0].itemsize] for key, field in fields.items()}
         assert layout[name]["fields"] == offsets
 
 
@@ -80,8 +92,31 @@ def test_an_overrun_ring_keeps_the_newest_records(fd: int) -> None:
     for number in range(10):
         write_record(fd, number)
     write_header(fd, record_count=10)
-    # The oldest slot may be under the writer's hand.
+    assert GeneratorView(fd).records()["id"].tolist() == [6, 7, 8, 9]
+    # Another one is being written, over the oldest.
+    record = np.zeros(1, RECORD_DTYPE)
+    os.pwrite(fd, record.tobytes(), block_bytes(2, 10 % CAPACITY))
     assert GeneratorView(fd).records()["id"].tolist() == [7, 8, 9]
+
+
+def test_a_stream_keeps_what_the_ring_has_forgotten_and_counts_what_it_missed(fd: int) -> None:
+    write_header(fd)
+    stream = RecordStream(GeneratorView(fd))
+    for number in range(6):
+        write_record(fd, number)
+        write_header(fd, record_count=number + 1)
+        stream.poll(least=2)
+    assert stream.records()["id"].tolist() == list(range(6))
+    assert stream.lost == 0
+    for number in range(6, 6 + CAPACITY + 3):
+        write_record(fd, number)
+    write_header(fd, record_count=6 + CAPACITY + 3)
+    assert stream.records()["id"].tolist() == [*range(6), *range(9, 9 + CAPACITY)]
+    assert stream.lost == 3
+    # A new plan begins: the stream forgets the old one.
+    write_header(fd, record_count=6 + CAPACITY + 3, record_base=6 + CAPACITY + 3)
+    assert len(stream.records()) == 0
+    assert stream.lost == 0
 
 
 def test_a_writer_that_died_while_writing_is_an_error(fd: int) -> None:

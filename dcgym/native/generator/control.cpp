@@ -3,67 +3,37 @@
 
 #include <sys/socket.h>
 
+#include <cstring>
 #include <exception>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace dcgym {
 namespace {
 
 constexpr std::size_t kRequestBytes = 1 << 20;
-constexpr std::size_t kMaxCongestionControlChars = 15;
 
-[[noreturn]] void reject(const std::string &field, const std::string &line) {
-    throw std::invalid_argument("wrong " + field + " in flow: " + line);
+template <typename Number> Number read_number(std::istream &in, const char *what) {
+    std::int64_t value = 0;
+    if (!(in >> value) || value < 0)
+        throw std::invalid_argument("wrong " + std::string{what});
+    return static_cast<Number>(value);
 }
 
-/// Numbers are parsed signed, so that "-5" is refused instead of wrapping round.
-std::int64_t number(std::istream &in, const std::string &field, std::int64_t low, std::int64_t high,
-                    const std::string &line) {
-    std::int64_t value = 0;
-    if (!(in >> value) || value < low || value > high)
-        reject(field, line);
-    return value;
+/// Takes the first descriptor out of a message.
+Fd take_file(msghdr &message) {
+    for (cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+        return Fd{fd};
+    }
+    return {};
 }
 
 } // namespace
-
-FlowSpec parse_flow(const std::string &line, std::size_t n_hosts) {
-    constexpr std::int64_t most = std::int64_t{1} << 60;
-    const auto hosts = static_cast<std::int64_t>(n_hosts);
-    std::istringstream in{line};
-    FlowSpec spec;
-    std::string transport;
-    spec.id = static_cast<std::uint64_t>(number(in, "id", 0, most, line));
-    spec.src = static_cast<std::size_t>(number(in, "source", 0, hosts - 1, line));
-    spec.dst = static_cast<std::size_t>(number(in, "destination", 0, hosts - 1, line));
-    if (!(in >> transport) || (transport != "tcp" && transport != "udp")) {
-        reject("transport", line);
-    }
-    spec.udp = transport == "udp";
-    spec.port = static_cast<std::uint16_t>(number(in, "port", 1, 65535, line));
-    spec.start_ns = number(in, "start", 0, most, line);
-    spec.size_bytes = number(in, "size", kUnlimited, most, line);
-    spec.duration_ns = number(in, "duration", kUnlimited, most, line);
-    spec.rate_bps = number(in, "rate", kUnlimited, most, line);
-    spec.repetitions = static_cast<std::uint64_t>(number(in, "repetitions", 0, most, line));
-    spec.gap_ns = number(in, "gap", 0, most, line);
-    if (!(in >> spec.congestion_control) ||
-        spec.congestion_control.size() > kMaxCongestionControlChars) {
-        reject("congestion control", line);
-    }
-    if (spec.congestion_control == "-")
-        spec.congestion_control.clear();
-    if (spec.src == spec.dst)
-        reject("destination", line);
-    if (spec.size_bytes == 0)
-        reject("size", line);
-    if (spec.duration_ns == 0)
-        reject("duration", line);
-    if (spec.rate_bps == 0 || (spec.udp && spec.rate_bps == kUnlimited))
-        reject("rate", line);
-    return spec;
-}
 
 Control::Control(World &world, Engine &engine, int control_fd)
     : world_{world}, engine_{engine}, socket_{world.io, control_fd}, buffer_(kRequestBytes) {
@@ -80,53 +50,69 @@ void Control::wait() {
 }
 
 void Control::serve() {
-    const ssize_t got = recv(socket_.native_handle(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return wait();
-    if (got <= 0)
-        return world_.io.stop();
-    const std::string reply = answer(std::string{buffer_.data(), static_cast<std::size_t>(got)});
-    send(socket_.native_handle(), reply.data(), reply.size(), MSG_NOSIGNAL);
-    wait();
+    Request request;
+    if (receive(request)) {
+        const std::string reply = answer(request);
+        send(socket_.native_handle(), reply.data(), reply.size(), MSG_NOSIGNAL);
+    }
+    if (!world_.io.stopped())
+        wait();
 }
 
-std::string Control::answer(const std::string &request) {
-    std::istringstream in{request};
+bool Control::receive(Request &request) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    iovec data{buffer_.data(), buffer_.size()};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t got = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got <= 0) {
+        world_.io.stop();
+        return false;
+    }
+    request.file = take_file(message);
+    request.text.assign(buffer_.data(), static_cast<std::size_t>(got));
+    return true;
+}
+
+std::string Control::answer(const Request &request) {
+    std::istringstream in{request.text};
     std::string command;
     in >> command;
     try {
-        return dispatch(command, in);
+        return dispatch(command, in, request);
     } catch (const std::exception &error) {
         return "error " + std::string{error.what()};
     }
 }
 
-std::string Control::dispatch(const std::string &command, std::istream &rest) {
+std::string Control::dispatch(const std::string &command, std::istream &rest,
+                              const Request &request) {
     if (command == "hosts")
         return set_hosts(rest);
+    if (command == "probes")
+        return set_probes(rest);
     if (command == "plan")
-        engine_.clear_plan();
-    if (command == "plan" || command == "plan+")
-        return add_flows(rest);
+        return load_plan(rest, request.file.get());
     if (command == "stop")
         return "ok " + std::to_string(engine_.stop());
     if (command == "start") {
-        std::int64_t start_ns = 0;
-        if (!(rest >> start_ns) || start_ns <= 0)
+        const auto start_ns = read_number<std::int64_t>(rest, "start time");
+        if (start_ns == 0)
             throw std::invalid_argument("wrong start time");
         engine_.start(start_ns);
-        return "ok";
-    }
-    if (command == "quit") {
-        engine_.stop();
-        world_.io.stop();
         return "ok";
     }
     throw std::invalid_argument("unknown command: " + command);
 }
 
 std::string Control::set_hosts(std::istream &rest) {
-    engine_.clear_plan();
+    engine_.load({});
+    engine_.set_probes({}, 0);
     world_.hosts.clear();
     std::size_t index = 0;
     std::string namespace_path, ip;
@@ -134,20 +120,40 @@ std::string Control::set_hosts(std::istream &rest) {
         world_.hosts.add(index, namespace_path, ip);
     if (!rest.eof())
         throw std::invalid_argument("wrong line in hosts");
-    world_.telemetry.configure(world_.hosts.size());
+    world_.telemetry.configure(world_.hosts.size(), 0);
     return "ok " + std::to_string(world_.hosts.size());
 }
 
-std::string Control::add_flows(std::istream &rest) {
-    std::string line;
-    std::size_t count = 0;
-    while (std::getline(rest, line)) {
-        if (line.empty())
-            continue;
-        engine_.add_flow(parse_flow(line, world_.hosts.size()));
-        ++count;
+std::string Control::set_probes(std::istream &rest) {
+    const auto period_ns = read_number<std::int64_t>(rest, "period of the probes");
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    std::size_t src = 0;
+    std::size_t dst = 0;
+    while (rest >> src >> dst) {
+        if (src >= world_.hosts.size() || dst >= world_.hosts.size() || src == dst)
+            throw std::invalid_argument("wrong hosts in probe " + std::to_string(pairs.size()));
+        pairs.emplace_back(src, dst);
     }
-    return "ok " + std::to_string(count);
+    if (!rest.eof() || period_ns == 0)
+        throw std::invalid_argument("wrong line in probes");
+    engine_.load({});
+    engine_.set_probes({}, period_ns);
+    world_.telemetry.configure(world_.hosts.size(), pairs.size());
+    engine_.set_probes(pairs, period_ns);
+    return "ok " + std::to_string(pairs.size());
+}
+
+std::string Control::load_plan(std::istream &rest, int file) {
+    const auto n_flows = read_number<std::size_t>(rest, "number of flows");
+    std::vector<std::string> congestion_controls;
+    for (std::string name; rest >> name;)
+        congestion_controls.push_back(name == "-" ? "" : name);
+    if (congestion_controls.size() != world_.hosts.size())
+        throw std::invalid_argument("a plan without a congestion control for each host");
+    if (file < 0)
+        throw std::invalid_argument("a plan without its memory file");
+    engine_.load(Plan{file, n_flows, std::move(congestion_controls)});
+    return "ok " + std::to_string(n_flows);
 }
 
 } // namespace dcgym

@@ -9,21 +9,25 @@
 
 namespace dcgym {
 
-/// Reads one flow of the plan; throws std::invalid_argument naming the wrong field.
-FlowSpec parse_flow(const std::string &line, std::size_t n_hosts);
-
 /// Serves the control socket: one request, one reply ("ok ..." or "error ...") at a time.
 class Control {
   public:
     Control(World &world, Engine &engine, int control_fd);
 
   private:
+    struct Request {
+        std::string text;
+        Fd file; /* the memory file that came with it, if any */
+    };
+
     void wait();
     void serve();
-    std::string answer(const std::string &request);
-    std::string dispatch(const std::string &command, std::istream &rest);
+    bool receive(Request &request);
+    std::string answer(const Request &request);
+    std::string dispatch(const std::string &command, std::istream &rest, const Request &request);
     std::string set_hosts(std::istream &rest);
-    std::string add_flows(std::istream &rest);
+    std::string set_probes(std::istream &rest);
+    std::string load_plan(std::istream &rest, int file);
 
     World &world_;
     Engine &engine_;

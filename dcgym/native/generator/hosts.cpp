@@ -13,6 +13,15 @@
 #include <utility>
 
 namespace dcgym {
+namespace {
+
+/* Above what plans use for receivers, below 61000, where the kernel's own choice ends. */
+constexpr std::uint64_t kFirstSourcePort = 16384;
+constexpr std::uint64_t kSourcePorts = 44'000;
+/* Odd and large: the next run of a flow does not meet the port of its neighbours. */
+constexpr std::uint64_t kRepetitionStride = 7919;
+
+} // namespace
 
 Fd &Fd::operator=(Fd &&other) noexcept {
     if (this != &other) {
@@ -46,6 +55,16 @@ sockaddr_in address(in_addr_t ip, std::uint16_t port) {
     return result;
 }
 
+void bind_source(int fd, in_addr_t ip, std::uint64_t flow_id, std::uint64_t repetition) {
+    const std::uint64_t wanted = (flow_id + repetition * kRepetitionStride) % kSourcePorts;
+    sockaddr_in source = address(ip, static_cast<std::uint16_t>(kFirstSourcePort + wanted));
+    const auto *raw = reinterpret_cast<const sockaddr *>(&source);
+    if (bind(fd, raw, sizeof(source)) == 0)
+        return;
+    source.sin_port = 0;
+    check(bind(fd, raw, sizeof(source)), "bind of a sender");
+}
+
 void Hosts::add(std::size_t index, const std::string &namespace_path, const std::string &ip) {
     if (index != hosts_.size())
         throw std::invalid_argument("host indexes must count from 0");
@@ -59,11 +78,19 @@ void Hosts::add(std::size_t index, const std::string &namespace_path, const std:
     hosts_.push_back(std::move(host));
 }
 
-Fd Hosts::open_socket(std::size_t index, int type) {
+void Hosts::clear() {
+    hosts_.clear();
+    entered_ = kNone;
+}
+
+Fd Hosts::open_socket(std::size_t index, int type, int protocol) {
     // A socket belongs for ever to the namespace its thread was in when it was made, so the
     // process may stay in whichever namespace it entered last.
-    check(setns(hosts_.at(index).netns.get(), CLONE_NEWNET), "setns");
-    return Fd{check(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket")};
+    if (entered_ != index) {
+        check(setns(hosts_.at(index).netns.get(), CLONE_NEWNET), "setns");
+        entered_ = index;
+    }
+    return Fd{check(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), "socket")};
 }
 
 } // namespace dcgym

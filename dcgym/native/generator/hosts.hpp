@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -32,17 +33,22 @@ int check(int result, const std::string &what);
 
 sockaddr_in address(in_addr_t ip, std::uint16_t port);
 
+/// Binds to the source port that belongs to a run, or to a free one where that port is taken.
+///
+/// Equal plans then send with equal ports, and a fabric that hashes them takes equal paths.
+void bind_source(int fd, in_addr_t ip, std::uint64_t flow_id, std::uint64_t repetition);
+
 /// The emulated hosts: their network namespaces and addresses.
 class Hosts {
   public:
     /// The namespace is named by a file, such as /proc/PID/ns/net.
     void add(std::size_t index, const std::string &namespace_path, const std::string &ip);
-    void clear() { hosts_.clear(); }
+    void clear();
     std::size_t size() const { return hosts_.size(); }
     in_addr_t ip(std::size_t index) const { return hosts_.at(index).ip; }
 
     /// Opens a non-blocking IPv4 socket inside the namespace of a host.
-    Fd open_socket(std::size_t index, int type);
+    Fd open_socket(std::size_t index, int type, int protocol = 0);
 
   private:
     struct Host {
@@ -50,6 +56,9 @@ class Hosts {
         in_addr_t ip = 0;
     };
     std::vector<Host> hosts_;
+    std::size_t entered_ = kNone; /* the host whose namespace this process is in */
+
+    static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 };
 
 } // namespace dcgym

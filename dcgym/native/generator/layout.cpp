@@ -34,28 +34,45 @@ std::string struct_json(const char *name, std::size_t size, const std::vector<Fi
 std::string layout_json() {
     using Header = dcgym_generator_header;
     using Host = dcgym_generator_host;
+    using Probe = dcgym_generator_probe;
     using Record = dcgym_generator_record;
-    const std::string header = struct_json(
-        "header", sizeof(Header),
-        {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, n_hosts),
-         FIELD(Header, record_capacity), FIELD(Header, sequence), FIELD(Header, heartbeat_ns),
-         FIELD(Header, sample_ns), FIELD(Header, start_ns), FIELD(Header, flows_planned),
-         FIELD(Header, flows_active), FIELD(Header, flows_finished), FIELD(Header, finished),
-         FIELD(Header, record_count), FIELD(Header, record_base)});
-    const std::string host =
+    using Flow = dcgym_generator_flow;
+    const std::vector<std::string> structs{
+        struct_json("header", sizeof(Header),
+                    {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, n_hosts),
+                     FIELD(Header, n_probes), FIELD(Header, record_capacity),
+                     FIELD(Header, sequence), FIELD(Header, heartbeat_ns), FIELD(Header, sample_ns),
+                     FIELD(Header, start_ns), FIELD(Header, flows_planned),
+                     FIELD(Header, flows_active), FIELD(Header, flows_finished),
+                     FIELD(Header, finished), FIELD(Header, starts), FIELD(Header, late_starts),
+                     FIELD(Header, udp_period_ns), FIELD(Header, record_count),
+                     FIELD(Header, record_base)}),
         struct_json("host", sizeof(Host),
                     {FIELD(Host, tx_bytes), FIELD(Host, rx_bytes), FIELD(Host, retransmits),
                      FIELD(Host, srtt_ns), FIELD(Host, min_rtt_ns), FIELD(Host, rtt_sum_ns),
-                     FIELD(Host, rtt_samples), FIELD(Host, active_flows)});
-    const std::string record = struct_json(
-        "record", sizeof(Record),
-        {FIELD(Record, id), FIELD(Record, repetition), FIELD(Record, src), FIELD(Record, dst),
-         FIELD(Record, transport), FIELD(Record, outcome), FIELD(Record, planned_start_ns),
-         FIELD(Record, start_ns), FIELD(Record, end_ns), FIELD(Record, bytes),
-         FIELD(Record, srtt_ns), FIELD(Record, min_rtt_ns), FIELD(Record, retransmits)});
-    return "{\"magic\": " + std::to_string(DCGYM_GENERATOR_MAGIC) +
-           ", \"version\": " + std::to_string(DCGYM_GENERATOR_VERSION) + ", " + header + ", " +
-           host + ", " + record + "}";
+                     FIELD(Host, rtt_samples), FIELD(Host, active_flows)}),
+        struct_json("probe", sizeof(Probe),
+                    {FIELD(Probe, src), FIELD(Probe, dst), FIELD(Probe, sent),
+                     FIELD(Probe, answered), FIELD(Probe, rtt_ns), FIELD(Probe, rtt_sum_ns),
+                     FIELD(Probe, waiting_ns)}),
+        struct_json("record", sizeof(Record),
+                    {FIELD(Record, sequence), FIELD(Record, id), FIELD(Record, repetition),
+                     FIELD(Record, src), FIELD(Record, dst), FIELD(Record, transport),
+                     FIELD(Record, outcome), FIELD(Record, planned_start_ns),
+                     FIELD(Record, start_ns), FIELD(Record, end_ns), FIELD(Record, bytes),
+                     FIELD(Record, srtt_ns), FIELD(Record, min_rtt_ns),
+                     FIELD(Record, retransmits)}),
+        struct_json("flow", sizeof(Flow),
+                    {FIELD(Flow, src), FIELD(Flow, dst), FIELD(Flow, transport), FIELD(Flow, port),
+                     FIELD(Flow, start_ns), FIELD(Flow, size_bytes), FIELD(Flow, duration_ns),
+                     FIELD(Flow, rate_bps), FIELD(Flow, repetitions), FIELD(Flow, gap_ns),
+                     FIELD(Flow, after), FIELD(Flow, group)}),
+    };
+    std::string out = "{\"magic\": " + std::to_string(DCGYM_GENERATOR_MAGIC) +
+                      ", \"version\": " + std::to_string(DCGYM_GENERATOR_VERSION);
+    for (const std::string &one : structs)
+        out += ", " + one;
+    return out + "}";
 }
 
 #undef FIELD

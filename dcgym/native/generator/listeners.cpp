@@ -4,6 +4,9 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <functional>
+#include <utility>
+
 namespace dcgym {
 namespace {
 
@@ -19,14 +22,25 @@ void set_congestion_control(int fd, const std::string &name) {
           "congestion control " + name);
 }
 
+void set_silent_close(int fd) {
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on));
+}
+
 void set_abortive_close(int fd) {
     const linger abort{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 }
 
+std::size_t ConnectionHash::operator()(const Connection &connection) const {
+    const std::uint64_t receiver = std::uint64_t{connection.host} << 16 | connection.port;
+    const std::uint64_t sender = std::uint64_t{connection.source_ip} << 16 | connection.source_port;
+    return std::hash<std::uint64_t>{}(receiver * 0x9e3779b97f4a7c15 ^ sender);
+}
+
 void Listeners::open(std::size_t host, std::uint16_t port, const std::string &congestion_control) {
-    const Place place{host, port};
-    if (listeners_.contains(place))
+    const std::uint64_t key = std::uint64_t{host} << 16 | port;
+    if (listeners_.contains(key))
         return;
     Fd socket = world_.hosts.open_socket(host, SOCK_STREAM);
     const int on = 1;
@@ -37,8 +51,9 @@ void Listeners::open(std::size_t host, std::uint16_t port, const std::string &co
     check(bind(socket.get(), reinterpret_cast<const sockaddr *>(&local), sizeof(local)),
           "bind to port " + std::to_string(port) + " of host " + std::to_string(host));
     check(listen(socket.get(), kBacklog), "listen");
-    listeners_.emplace(place, asio::posix::stream_descriptor{world_.io, socket.release()});
-    wait(place);
+    asio::posix::stream_descriptor descriptor{world_.io, socket.release()};
+    listeners_.emplace(key, Listener{std::move(descriptor), host, port, congestion_control});
+    wait(key);
 }
 
 void Listeners::close() {
@@ -46,44 +61,44 @@ void Listeners::close() {
     expected_.clear();
 }
 
-void Listeners::expect(in_addr_t source_ip, std::uint16_t source_port, std::size_t host,
-                       std::uint16_t port, std::weak_ptr<Accepts> run) {
-    expected_[{{host, port}, {source_ip, source_port}}] = std::move(run);
+void Listeners::expect(const Connection &connection, std::weak_ptr<Accepts> run) {
+    expected_[connection] = std::move(run);
 }
 
-void Listeners::wait(const Place &place) {
-    auto &listener = listeners_.at(place);
-    listener.async_wait(asio::posix::stream_descriptor::wait_read,
-                        [this, place](const asio::error_code &error) {
-                            const auto found = listeners_.find(place);
-                            if (error || found == listeners_.end())
-                                return;
-                            accept_all(place, found->second.native_handle());
-                            wait(place);
-                        });
+void Listeners::wait(std::uint64_t key) {
+    listeners_.at(key).socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                                         [this, key](const asio::error_code &error) {
+                                             const auto found = listeners_.find(key);
+                                             if (error || found == listeners_.end())
+                                                 return;
+                                             accept_all(found->second);
+                                             wait(key);
+                                         });
 }
 
-void Listeners::accept_all(const Place &place, int listener) {
+void Listeners::accept_all(Listener &listener) {
     for (;;) {
+        world_.timetable.serve();
         sockaddr_in peer{};
         socklen_t length = sizeof(peer);
-        Fd socket{accept4(listener, reinterpret_cast<sockaddr *>(&peer), &length,
-                          SOCK_NONBLOCK | SOCK_CLOEXEC)};
+        Fd socket{accept4(listener.socket.native_handle(), reinterpret_cast<sockaddr *>(&peer),
+                          &length, SOCK_NONBLOCK | SOCK_CLOEXEC)};
         if (socket.get() < 0)
             return;
-        hand_over(place, std::move(socket), {peer.sin_addr.s_addr, ntohs(peer.sin_port)});
+        hand_over(listener, std::move(socket), peer);
     }
 }
 
-void Listeners::hand_over(const Place &place, Fd socket, const Origin &origin) {
-    const auto found = expected_.find({place, origin});
+void Listeners::hand_over(const Listener &listener, Fd socket, const sockaddr_in &peer) {
+    const auto found =
+        expected_.find({listener.host, listener.port, peer.sin_addr.s_addr, ntohs(peer.sin_port)});
     std::shared_ptr<Accepts> run;
     if (found != expected_.end()) {
         run = found->second.lock();
         expected_.erase(found);
     }
     if (run) {
-        run->accepted(std::move(socket));
+        run->accepted(std::move(socket), listener.congestion_control);
     } else {
         set_abortive_close(socket.get());
     }

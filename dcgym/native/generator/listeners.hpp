@@ -3,10 +3,9 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <unordered_map>
 
 #include "flow.hpp"
 
@@ -16,7 +15,22 @@ namespace dcgym {
 class Accepts {
   public:
     virtual ~Accepts() = default;
-    virtual void accepted(Fd socket) = 0;
+    /// Takes the socket; inherited names the congestion control it has from its listener.
+    virtual void accepted(Fd socket, const std::string &inherited) = 0;
+};
+
+/// A connection as its receiver sees it.
+struct Connection {
+    std::size_t host = 0;
+    std::uint16_t port = 0;
+    in_addr_t source_ip = 0;
+    std::uint16_t source_port = 0;
+
+    bool operator==(const Connection &) const = default;
+};
+
+struct ConnectionHash {
+    std::size_t operator()(const Connection &connection) const;
 };
 
 /// The listening sockets of all hosts; hands every accepted connection to its sender's run.
@@ -27,25 +41,32 @@ class Listeners {
     void open(std::size_t host, std::uint16_t port, const std::string &congestion_control);
     void close();
 
-    /// Announces that `run` has connected from source_ip:source_port to a listener.
-    void expect(in_addr_t source_ip, std::uint16_t source_port, std::size_t host,
-                std::uint16_t port, std::weak_ptr<Accepts> run);
+    /// Announces that a run has opened a connection.
+    void expect(const Connection &connection, std::weak_ptr<Accepts> run);
+    void forget(const Connection &connection) { expected_.erase(connection); }
 
   private:
-    using Place = std::pair<std::size_t, std::uint16_t>;
-    using Origin = std::pair<in_addr_t, std::uint16_t>;
+    struct Listener {
+        asio::posix::stream_descriptor socket;
+        std::size_t host;
+        std::uint16_t port;
+        std::string congestion_control;
+    };
 
-    void wait(const Place &place);
-    void accept_all(const Place &place, int listener);
-    void hand_over(const Place &place, Fd socket, const Origin &origin);
+    void wait(std::uint64_t key);
+    void accept_all(Listener &listener);
+    void hand_over(const Listener &listener, Fd socket, const sockaddr_in &peer);
 
     World &world_;
-    std::map<Place, asio::posix::stream_descriptor> listeners_;
-    std::map<std::pair<Place, Origin>, std::weak_ptr<Accepts>> expected_;
+    std::unordered_map<std::uint64_t, Listener> listeners_; /* by host and port */
+    std::unordered_map<Connection, std::weak_ptr<Accepts>, ConnectionHash> expected_;
 };
 
 /// Chooses the congestion control of a socket; an empty name keeps the host's default.
 void set_congestion_control(int fd, const std::string &name);
+
+/// Makes the coming close() drop the connection without a packet; the peer must be closed too.
+void set_silent_close(int fd);
 
 /// Makes the coming close() drop the connection at once, without TIME_WAIT.
 void set_abortive_close(int fd);

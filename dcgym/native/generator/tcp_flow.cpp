@@ -2,29 +2,28 @@
 #include "tcp_flow.hpp"
 
 #include <netinet/tcp.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <limits>
-#include <vector>
+#include <utility>
 
 #include "clock.hpp"
+#include "payload.hpp"
 
 namespace dcgym {
 namespace {
 
-constexpr std::size_t kChunkBytes = 256 * 1024;
-/* One event moves at most this many chunks, so that the timers of other flows stay on time. */
+constexpr std::uint64_t kChunkBytes = Payload::kBytes;
+/* Below this, copying is cheaper than handing pages over through sendfile(2). */
+constexpr std::uint64_t kLeastPagesBytes = 64 * 1024;
+/* One event moves at most this many chunks, so that other flows stay on time. */
 constexpr int kChunksPerEvent = 4;
 /* Enough for the next millisecond at 2 Gbit/s; more would only wait in the socket. */
 constexpr int kNotSentLowBytes = 256 * 1024;
-/* Fewer wake-ups; the exact count comes from TCP_INFO and a FIN wakes at once. */
+/* Fewer wake-ups; the counters come from TCP_INFO and the end of the data wakes at once. */
 constexpr int kReceiveLowBytes = 16 * 1024;
-
-const std::vector<char> &payload() {
-    static const std::vector<char> bytes(kChunkBytes, 'd');
-    return bytes;
-}
 
 bool would_block() {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -32,13 +31,22 @@ bool would_block() {
 
 } // namespace
 
-TcpRun::TcpRun(World &world, Listeners &listeners, const FlowSpec &spec, std::uint64_t repetition,
-               std::int64_t planned_start_ns, Ended ended)
-    : Run{world, spec, repetition, planned_start_ns, std::move(ended)},
-      listeners_{listeners}, sender_{world.io}, receiver_{world.io}, deadline_{world.io} {}
+TcpRun::TcpRun(World &world, Listeners &listeners, RunSpec spec, Ended ended)
+    : Run{world, std::move(spec), std::move(ended)},
+      listeners_{listeners}, sender_{world.io}, receiver_{world.io} {}
 
 std::shared_ptr<TcpRun> TcpRun::self() {
     return std::static_pointer_cast<TcpRun>(shared_from_this());
+}
+
+void TcpRun::wait(Descriptor &descriptor, Descriptor::wait_type what, void (TcpRun::*then)()) {
+    descriptor.async_wait(what, [run = self(), then](const asio::error_code &error) {
+        if (error)
+            return;
+        run->world_.timetable.serve();
+        if (!run->ended_)
+            (run.get()->*then)();
+    });
 }
 
 void TcpRun::begin() {
@@ -46,15 +54,20 @@ void TcpRun::begin() {
     set_sender_options(socket.get());
     connect(socket.get());
     sender_.assign(socket.release());
-    arm_deadline();
-    wait_writable();
+    if (spec_.duration_ns != kUnlimited)
+        world_.timetable.set(*this, deadline_ns());
+    // Where nothing queues, the handshake is over by now.
+    write_some();
 }
 
-void TcpRun::set_sender_options(int fd) {
+void TcpRun::set_sender_options(int fd) const {
+    const int on = 1;
+    check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), "SO_REUSEADDR");
     set_congestion_control(fd, spec_.congestion_control);
-    check(
-        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentLowBytes, sizeof(kNotSentLowBytes)),
-        "TCP_NOTSENT_LOWAT");
+    if (spec_.size_bytes == kUnlimited || spec_.size_bytes > kNotSentLowBytes)
+        check(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentLowBytes,
+                         sizeof(kNotSentLowBytes)),
+              "TCP_NOTSENT_LOWAT");
     if (spec_.rate_bps == kUnlimited)
         return;
     const std::uint64_t bytes_per_s = static_cast<std::uint64_t>(spec_.rate_bps) / 8;
@@ -63,6 +76,8 @@ void TcpRun::set_sender_options(int fd) {
 }
 
 void TcpRun::connect(int fd) {
+    const in_addr_t source_ip = world_.hosts.ip(spec_.src);
+    bind_source(fd, source_ip, spec_.flow_id, spec_.repetition);
     const sockaddr_in peer = address(world_.hosts.ip(spec_.dst), spec_.port);
     if (::connect(fd, reinterpret_cast<const sockaddr *>(&peer), sizeof(peer)) != 0 &&
         errno != EINPROGRESS) {
@@ -71,17 +86,13 @@ void TcpRun::connect(int fd) {
     sockaddr_in local{};
     socklen_t length = sizeof(local);
     check(getsockname(fd, reinterpret_cast<sockaddr *>(&local), &length), "getsockname");
-    listeners_.expect(local.sin_addr.s_addr, ntohs(local.sin_port), spec_.dst, spec_.port, self());
+    connection_ = {spec_.dst, spec_.port, source_ip, ntohs(local.sin_port)};
+    listeners_.expect(connection_, self());
 }
 
-void TcpRun::arm_deadline() {
-    if (spec_.duration_ns == kUnlimited)
-        return;
-    deadline_.expires_at(time_point(deadline_ns()));
-    deadline_.async_wait([run = self()](const asio::error_code &error) {
-        if (!error)
-            run->end(DCGYM_GENERATOR_FINISHED);
-    });
+void TcpRun::due() {
+    const auto alive = self();
+    end(DCGYM_GENERATOR_FINISHED);
 }
 
 std::uint64_t TcpRun::remaining_bytes() const {
@@ -90,33 +101,33 @@ std::uint64_t TcpRun::remaining_bytes() const {
     return static_cast<std::uint64_t>(spec_.size_bytes) - written_bytes_;
 }
 
-void TcpRun::wait_writable() {
-    sender_.async_wait(Descriptor::wait_write, [run = self()](const asio::error_code &error) {
-        if (!error && !run->ended_)
-            run->write_some();
-    });
-}
-
 void TcpRun::write_some() {
     for (int i = 0; i < kChunksPerEvent && remaining_bytes() > 0; ++i) {
-        const std::size_t want = std::min<std::uint64_t>(kChunkBytes, remaining_bytes());
-        const ssize_t sent = send(sender_.native_handle(), payload().data(), want, MSG_NOSIGNAL);
+        const std::uint64_t want = std::min(kChunkBytes, remaining_bytes());
+        const ssize_t sent = write_chunk(want);
         if (sent < 0 && would_block())
             break;
         if (sent < 0)
-            return end(DCGYM_GENERATOR_FAILED);
+            return broken();
         written_bytes_ += static_cast<std::uint64_t>(sent);
-        if (static_cast<std::size_t>(sent) < want)
+        if (static_cast<std::uint64_t>(sent) < want)
             break;
     }
-    if (remaining_bytes() == 0)
-        return finish_writing();
-    wait_writable();
-}
-
-void TcpRun::finish_writing() {
+    if (remaining_bytes() > 0)
+        return wait(sender_, Descriptor::wait_write, &TcpRun::write_some);
     shutdown(sender_.native_handle(), SHUT_WR);
     watch_sender();
+}
+
+ssize_t TcpRun::write_chunk(std::uint64_t want_bytes) {
+    const int fd = sender_.native_handle();
+    const bool last = want_bytes == remaining_bytes();
+    if (!last && want_bytes >= kLeastPagesBytes) {
+        off_t offset = 0;
+        return sendfile(fd, Payload::get().fd(), &offset, want_bytes);
+    }
+    // The end of the stream follows at once and shares the last packet.
+    return send(fd, Payload::get().data(), want_bytes, MSG_NOSIGNAL | (last ? MSG_MORE : 0));
 }
 
 void TcpRun::watch_sender() {
@@ -128,52 +139,63 @@ void TcpRun::watch_sender() {
         const ssize_t got = recv(run->sender_.native_handle(), &byte, 1, MSG_DONTWAIT);
         if (got < 0 && would_block())
             return run->watch_sender();
-        run->end(DCGYM_GENERATOR_FAILED);
+        run->broken();
     });
 }
 
-void TcpRun::accepted(Fd socket) {
+void TcpRun::accepted(Fd socket, const std::string &inherited) {
     if (ended_)
         return set_abortive_close(socket.get());
-    // The listener may be shared by flows with another congestion control.
-    set_congestion_control(socket.get(), spec_.congestion_control);
-    setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &kReceiveLowBytes, sizeof(kReceiveLowBytes));
+    connected_ = true;
+    set_receiver_options(socket.get(), inherited);
     receiver_.assign(socket.release());
     read_some();
 }
 
-void TcpRun::wait_readable() {
-    receiver_.async_wait(Descriptor::wait_read, [run = self()](const asio::error_code &error) {
-        if (!error && !run->ended_)
-            run->read_some();
-    });
+void TcpRun::set_receiver_options(int fd, const std::string &inherited) const {
+    // The listener may be shared by flows with another congestion control.
+    if (spec_.congestion_control != inherited)
+        set_congestion_control(fd, spec_.congestion_control);
+    if (spec_.size_bytes == kUnlimited || spec_.size_bytes > kReceiveLowBytes)
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &kReceiveLowBytes, sizeof(kReceiveLowBytes));
+}
+
+ssize_t TcpRun::read_chunk() {
+    // MSG_TRUNC discards the data in the kernel instead of copying it.
+    const ssize_t got = recv(receiver_.native_handle(), nullptr, 1 << 20, MSG_TRUNC);
+    if (got > 0) {
+        read_bytes_ += static_cast<std::uint64_t>(got);
+        count_rx(read_bytes_);
+    }
+    return got;
 }
 
 void TcpRun::read_some() {
     for (int i = 0; i < kChunksPerEvent; ++i) {
-        // MSG_TRUNC discards the data in the kernel instead of copying it.
-        const ssize_t got = recv(receiver_.native_handle(), nullptr, 1 << 20, MSG_TRUNC);
-        if (got == 0)
-            return received_all();
+        const ssize_t got = read_chunk();
+        if (is_complete())
+            return end(DCGYM_GENERATOR_FINISHED);
         if (got < 0 && would_block())
             break;
-        if (got < 0)
-            return end(DCGYM_GENERATOR_FAILED);
-        read_bytes_ += static_cast<std::uint64_t>(got);
-        count_in_order(read_bytes_);
+        if (got <= 0)
+            return broken();
     }
-    wait_readable();
+    wait(receiver_, Descriptor::wait_read, &TcpRun::read_some);
 }
 
-void TcpRun::received_all() {
-    const bool complete = spec_.size_bytes != kUnlimited &&
-                          read_bytes_ == static_cast<std::uint64_t>(spec_.size_bytes);
-    end(complete ? DCGYM_GENERATOR_FINISHED : DCGYM_GENERATOR_FAILED);
+void TcpRun::broken() {
+    end(connected_ ? DCGYM_GENERATOR_RESET : DCGYM_GENERATOR_REFUSED);
 }
 
-void TcpRun::count_in_order(std::uint64_t total_bytes) {
-    in_order_bytes_ = std::max(in_order_bytes_, total_bytes);
-    count_rx(in_order_bytes_);
+bool TcpRun::is_complete() const {
+    return spec_.size_bytes != kUnlimited &&
+           read_bytes_ == static_cast<std::uint64_t>(spec_.size_bytes);
+}
+
+std::uint64_t TcpRun::delivered_bytes() {
+    while (receiver_.is_open() && !is_complete() && read_chunk() > 0) {
+    }
+    return read_bytes_;
 }
 
 void TcpRun::count_rx(std::uint64_t total_bytes) {
@@ -184,18 +206,13 @@ void TcpRun::count_rx(std::uint64_t total_bytes) {
 }
 
 void TcpRun::sample() {
-    if (sender_.is_open())
-        sample_sender();
-    if (receiver_.is_open()) {
-        count_in_order(sample_tcp(receiver_.native_handle()).received_bytes);
-    }
-}
-
-void TcpRun::sample_sender() {
+    if (!sender_.is_open())
+        return;
     const TcpSample now = sample_tcp(sender_.native_handle());
     // What waits behind a hole has arrived too: without it the counters would stand still during
-    // each loss recovery and leap afterwards.
-    const std::uint64_t arrived = std::min(now.acked_bytes + now.sacked_bytes, written_bytes_);
+    // each loss recovery and leap afterwards. What was read has arrived, acknowledged or not.
+    const std::uint64_t arrived =
+        std::max(std::min(now.acked_bytes + now.sacked_bytes, written_bytes_), read_bytes_);
     if (arrived > counted_tx_bytes_) {
         source().tx_bytes += arrived - counted_tx_bytes_;
         counted_tx_bytes_ = arrived;
@@ -209,19 +226,24 @@ void TcpRun::sample_sender() {
         return;
     srtt_ns_ = now.srtt_ns;
     min_rtt_ns_ = now.min_rtt_ns;
-    source().rtt_sum_ns += now.srtt_ns;
-    source().rtt_samples += 1;
+    world_.telemetry.note_rtt(spec_.src, srtt_ns_, min_rtt_ns_);
 }
 
-void TcpRun::close() {
-    deadline_.cancel();
-    for (Descriptor *descriptor : {&sender_, &receiver_}) {
-        if (!descriptor->is_open())
-            continue;
-        set_abortive_close(descriptor->native_handle());
-        asio::error_code ignored;
-        descriptor->close(ignored);
+void TcpRun::close(dcgym_generator_outcome outcome) {
+    listeners_.forget(connection_);
+    asio::error_code ignored;
+    if (receiver_.is_open()) {
+        set_silent_close(receiver_.native_handle());
+        receiver_.close(ignored);
     }
+    if (!sender_.is_open())
+        return;
+    // Thousands of flows that are cut at a time would fill the network with thousands of resets.
+    if (outcome == DCGYM_GENERATOR_CUT && connected_)
+        set_silent_close(sender_.native_handle());
+    else
+        set_abortive_close(sender_.native_handle());
+    sender_.close(ignored);
 }
 
 } // namespace dcgym

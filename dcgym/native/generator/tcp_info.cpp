@@ -10,11 +10,6 @@
 #include <limits>
 
 namespace dcgym {
-namespace {
-
-constexpr std::uint8_t kCloseWait = 8;
-
-} // namespace
 
 TcpSample sample_tcp(int fd) {
     tcp_info info{};
@@ -22,13 +17,10 @@ TcpSample sample_tcp(int fd) {
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return {};
     TcpSample sample;
-    // The kernel counts the SYN of an active open as an acknowledged byte, and a FIN as a byte.
+    // The kernel counts the SYN of an active open as an acknowledged byte.
     if (info.tcpi_bytes_acked > 0)
         sample.acked_bytes = info.tcpi_bytes_acked - 1;
     sample.sacked_bytes = std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss;
-    sample.received_bytes = info.tcpi_bytes_received;
-    if (info.tcpi_state == kCloseWait && sample.received_bytes > 0)
-        sample.received_bytes -= 1;
     sample.retransmits = info.tcpi_total_retrans;
     if (info.tcpi_min_rtt != std::numeric_limits<std::uint32_t>::max()) {
         sample.srtt_ns = std::uint64_t{info.tcpi_rtt} * 1000;

@@ -9,7 +9,6 @@ namespace dcgym {
 struct TcpSample {
     std::uint64_t acked_bytes = 0; /* application bytes the peer has acknowledged */
     std::uint64_t sacked_bytes = 0;
-    std::uint64_t received_bytes = 0; /* in order */
     std::uint64_t retransmits = 0;
     std::uint64_t srtt_ns = 0; /* 0 until measured */
     std::uint64_t min_rtt_ns = 0;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
@@ -34,20 +35,43 @@ dcgym_generator_header *Telemetry::header() const {
     return reinterpret_cast<dcgym_generator_header *>(block_);
 }
 
-void Telemetry::configure(std::size_t n_hosts) {
-    const std::size_t fixed =
-        sizeof(dcgym_generator_header) + n_hosts * sizeof(dcgym_generator_host);
+void Telemetry::configure(std::size_t n_hosts, std::size_t n_probes) {
+    const std::size_t fixed = sizeof(dcgym_generator_header) +
+                              n_hosts * sizeof(dcgym_generator_host) +
+                              n_probes * sizeof(dcgym_generator_probe);
     if (size_bytes_ < fixed + sizeof(dcgym_generator_record)) {
         throw std::invalid_argument("the shared block is too small for its hosts");
     }
-    std::memset(block_, 0, size_bytes_);
-    hosts_.assign(n_hosts, dcgym_generator_host{});
+    // Zero already where the file is new; touching its every page would keep them all in memory.
+    std::memset(block_, 0, fixed);
+    hosts_.assign(n_hosts, {});
+    probes_.assign(n_probes, {});
+    rounds_.assign(n_hosts, {});
     ring_ = reinterpret_cast<dcgym_generator_record *>(block_ + fixed);
     header()->version = DCGYM_GENERATOR_VERSION;
     header()->n_hosts = n_hosts;
+    header()->n_probes = n_probes;
     header()->record_capacity = (size_bytes_ - fixed) / sizeof(dcgym_generator_record);
     publish({});
     __atomic_store_n(&header()->magic, DCGYM_GENERATOR_MAGIC, __ATOMIC_RELEASE);
+}
+
+void Telemetry::note_rtt(std::size_t host, std::uint64_t srtt_ns, std::uint64_t min_rtt_ns) {
+    hosts_[host].rtt_sum_ns += srtt_ns;
+    hosts_[host].rtt_samples += 1;
+    Round &round = rounds_[host];
+    round.srtt_sum_ns += srtt_ns;
+    round.samples += 1;
+    round.min_rtt_ns = round.min_rtt_ns == 0 ? min_rtt_ns : std::min(round.min_rtt_ns, min_rtt_ns);
+}
+
+void Telemetry::end_round() {
+    for (std::size_t index = 0; index < hosts_.size(); ++index) {
+        const Round &round = rounds_[index];
+        hosts_[index].srtt_ns = round.samples > 0 ? round.srtt_sum_ns / round.samples : 0;
+        hosts_[index].min_rtt_ns = round.min_rtt_ns;
+        rounds_[index] = {};
+    }
 }
 
 void Telemetry::begin_records() {
@@ -56,7 +80,13 @@ void Telemetry::begin_records() {
 
 void Telemetry::append(const dcgym_generator_record &record) {
     const std::uint64_t count = header()->record_count;
-    ring_[count % header()->record_capacity] = record;
+    dcgym_generator_record &slot = ring_[count % header()->record_capacity];
+    __atomic_store_n(&slot.sequence, 0, __ATOMIC_RELAXED);
+    std::atomic_thread_fence(std::memory_order_release);
+    const auto *from = reinterpret_cast<const std::byte *>(&record);
+    std::memcpy(reinterpret_cast<std::byte *>(&slot) + sizeof(slot.sequence),
+                from + sizeof(record.sequence), sizeof(record) - sizeof(record.sequence));
+    __atomic_store_n(&slot.sequence, count + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&header()->record_count, count + 1, __ATOMIC_RELEASE);
 }
 
@@ -67,11 +97,17 @@ void Telemetry::publish(const Progress &progress) {
     std::atomic_thread_fence(std::memory_order_release);
     std::memcpy(block_ + sizeof(dcgym_generator_header), hosts_.data(),
                 hosts_.size() * sizeof(dcgym_generator_host));
+    std::memcpy(block_ + sizeof(dcgym_generator_header) +
+                    hosts_.size() * sizeof(dcgym_generator_host),
+                probes_.data(), probes_.size() * sizeof(dcgym_generator_probe));
     out->sample_ns = out->heartbeat_ns = static_cast<std::uint64_t>(now_ns());
     out->start_ns = progress.start_ns;
     out->flows_planned = progress.flows_planned;
     out->flows_active = progress.flows_active;
     out->flows_finished = progress.flows_finished;
+    out->starts = progress.starts;
+    out->late_starts = progress.late_starts;
+    out->udp_period_ns = progress.udp_period_ns;
     out->finished = progress.finished ? 1 : 0;
     __atomic_store_n(&out->sequence, sequence + 2, __ATOMIC_RELEASE);
 }

@@ -8,9 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "clock.hpp"
+#include "payload.hpp"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -25,24 +25,25 @@ namespace {
 constexpr int kHeaderBytes = 28;                /* IPv4 and UDP */
 constexpr int kReceiveBufferBytes = 32 << 20;   /* 40 ms at 1 Gbit/s of 1500-byte packets */
 constexpr int kSendBufferBytes = 4 << 20;       /* the qdisc shall drop, not the socket */
-constexpr std::int64_t kBatchNs = 1'000'000;    /* least time between two bursts */
 constexpr std::int64_t kBitsNs = 8'000'000'000; /* bits in a byte, nanoseconds in a second */
 constexpr std::int64_t kMaxDebtNs = 50'000'000; /* what a late timer may catch up on */
 constexpr std::int64_t kStragglerNs = 100'000'000;
 constexpr std::size_t kSegmentsPerSend = 40;
 constexpr std::size_t kReceiveBatch = 64;
 
-const std::vector<char> &payload() {
-    static const std::vector<char> bytes(64 * 1024, 'd');
-    return bytes;
+const sockaddr *raw(const sockaddr_in &address) {
+    return reinterpret_cast<const sockaddr *>(&address);
 }
 
 } // namespace
 
 void UdpRun::begin() {
     open_sockets();
-    timer_ = std::make_unique<asio::steady_timer>(world_.io);
-    origin_ns_ = planned_start_ns_;
+    connect_sockets();
+    size_datagrams();
+    world_.pacing.add(datagrams_per_s());
+    paced_ = true;
+    origin_ns_ = spec_.planned_start_ns;
     tick();
 }
 
@@ -54,28 +55,34 @@ void UdpRun::open_sockets() {
     setsockopt(receiver_.get(), IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
     setsockopt(receiver_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBufferBytes, sizeof(int));
     setsockopt(sender_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBufferBytes, sizeof(int));
-    sockaddr_in source = address(world_.hosts.ip(spec_.src), 0);
-    const sockaddr_in sink = address(world_.hosts.ip(spec_.dst), spec_.port);
-    const auto raw = [](const sockaddr_in &a) { return reinterpret_cast<const sockaddr *>(&a); };
-    check(bind(sender_.get(), raw(source), sizeof(source)), "bind of a UDP sender");
+}
+
+void UdpRun::connect_sockets() {
+    bind_source(sender_.get(), world_.hosts.ip(spec_.src), spec_.flow_id, spec_.repetition);
+    sockaddr_in source{};
     socklen_t length = sizeof(source);
     check(getsockname(sender_.get(), reinterpret_cast<sockaddr *>(&source), &length), "sockname");
+    const sockaddr_in sink = address(world_.hosts.ip(spec_.dst), spec_.port);
     check(bind(receiver_.get(), raw(sink), sizeof(sink)), "bind of a UDP receiver");
     // Connected to its sender, so that flows which share a port keep apart.
-    check(connect(receiver_.get(), raw(source), sizeof(source)), "connect of a UDP receiver");
-    check(connect(sender_.get(), raw(sink), sizeof(sink)), "connect of a UDP sender");
+    check(::connect(receiver_.get(), raw(source), sizeof(source)), "connect of a UDP receiver");
+    check(::connect(sender_.get(), raw(sink), sizeof(sink)), "connect of a UDP sender");
+}
+
+void UdpRun::size_datagrams() {
     int mtu = 1500;
-    length = sizeof(mtu);
+    socklen_t length = sizeof(mtu);
     getsockopt(sender_.get(), IPPROTO_IP, IP_MTU, &mtu, &length);
     datagram_bytes_ = static_cast<std::size_t>(std::clamp(mtu, 576, 9000) - kHeaderBytes);
 }
 
-void UdpRun::schedule(std::int64_t time_ns) {
-    timer_->expires_at(time_point(time_ns));
-    timer_->async_wait([run = shared_from_this(), this](const asio::error_code &error) {
-        if (!error && !ended_)
-            tick();
-    });
+std::uint64_t UdpRun::datagrams_per_s() const {
+    return static_cast<std::uint64_t>(spec_.rate_bps) / 8 / datagram_bytes_ + 1;
+}
+
+void UdpRun::due() {
+    const auto alive = shared_from_this();
+    tick();
 }
 
 std::uint64_t UdpRun::due_bytes(std::int64_t time_ns) const {
@@ -100,7 +107,7 @@ void UdpRun::tick() {
     }
     if (sent_all_ns_ != 0)
         return await_stragglers(time_ns);
-    schedule(std::min(next_send_ns(), deadline_ns()));
+    world_.timetable.set(*this, std::min(next_send_ns(), deadline_ns()));
 }
 
 std::int64_t UdpRun::next_send_ns() const {
@@ -108,8 +115,7 @@ std::int64_t UdpRun::next_send_ns() const {
     const __int128 ahead = scheduled_bytes_ - base_bytes_ + datagram_bytes_;
     const std::int64_t due_ns =
         origin_ns_ + static_cast<std::int64_t>(ahead * kBitsNs / spec_.rate_bps) + 1;
-    // On a grid common to all flows, which then share their wake-ups.
-    return (std::max(due_ns, now_ns()) / kBatchNs + 1) * kBatchNs;
+    return world_.pacing.next_turn_ns(spec_.flow_id, std::max(due_ns, now_ns()));
 }
 
 void UdpRun::send_due(std::int64_t time_ns) {
@@ -142,7 +148,7 @@ bool UdpRun::send_burst(std::uint64_t bytes) {
     if (segmentation_ && bytes > datagram_bytes_) {
         const int segment = static_cast<int>(datagram_bytes_);
         setsockopt(sender_.get(), IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
-        if (send(sender_.get(), payload().data(), bytes, MSG_NOSIGNAL) >= 0)
+        if (send(sender_.get(), Payload::get().data(), bytes, MSG_NOSIGNAL) >= 0)
             return true;
         // Devices without checksum offload refuse; errors of earlier packets may show here too.
         if (errno != EIO && errno != EINVAL && errno != EMSGSIZE)
@@ -154,7 +160,7 @@ bool UdpRun::send_burst(std::uint64_t bytes) {
     bool sent = true;
     for (std::uint64_t done = 0; done < bytes; done += datagram_bytes_) {
         const std::uint64_t size = std::min<std::uint64_t>(datagram_bytes_, bytes - done);
-        sent = send(sender_.get(), payload().data(), size, MSG_NOSIGNAL) >= 0 && sent;
+        sent = send(sender_.get(), Payload::get().data(), size, MSG_NOSIGNAL) >= 0 && sent;
     }
     return sent;
 }
@@ -182,23 +188,30 @@ void UdpRun::await_stragglers(std::int64_t time_ns) {
     drain();
     const std::int64_t latest_ns = std::max(last_arrival_ns_, sent_all_ns_);
     if (received_bytes_ < sent_bytes_ && time_ns - latest_ns < kStragglerNs) {
-        return schedule(time_ns + kBatchNs);
+        return world_.timetable.set(*this, time_ns + UdpPacing::kStepNs);
     }
     end_ns_ = latest_ns;
     end(DCGYM_GENERATOR_FINISHED);
 }
 
 void UdpRun::sample() {
-    if (sender_.get() < 0)
+    if (!paced_)
         return;
     drain();
     source().tx_bytes += sent_bytes_ - counted_tx_bytes_;
     counted_tx_bytes_ = sent_bytes_;
 }
 
-void UdpRun::close() {
-    if (timer_)
-        timer_->cancel();
+std::uint64_t UdpRun::delivered_bytes() {
+    if (paced_)
+        drain();
+    return received_bytes_;
+}
+
+void UdpRun::close(dcgym_generator_outcome /*outcome*/) {
+    if (paced_)
+        world_.pacing.remove(datagrams_per_s());
+    paced_ = false;
     sender_ = Fd{};
     receiver_ = Fd{};
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <asio/steady_timer.hpp>
-
 #include "flow.hpp"
 
 namespace dcgym {
@@ -16,12 +14,15 @@ class UdpRun final : public Run {
     void sample() override;
 
   private:
-    void close() override;
-    std::uint64_t delivered_bytes() const override { return received_bytes_; }
+    void due() override;
+    void close(dcgym_generator_outcome outcome) override;
+    std::uint64_t delivered_bytes() override;
 
     void open_sockets();
-    void schedule(std::int64_t time_ns);
+    void connect_sockets();
+    void size_datagrams();
     void tick();
+    std::uint64_t datagrams_per_s() const;
     std::int64_t next_send_ns() const;
     void send_due(std::int64_t time_ns);
     bool send_burst(std::uint64_t bytes);
@@ -32,9 +33,9 @@ class UdpRun final : public Run {
 
     Fd sender_;
     Fd receiver_;
-    std::unique_ptr<asio::steady_timer> timer_;
     std::size_t datagram_bytes_ = 0;
     bool segmentation_ = true;
+    bool paced_ = false;                /* counted in the common pacing */
     std::int64_t origin_ns_ = 0;        /* of the rate: moves on when the sender was held up */
     std::uint64_t scheduled_bytes_ = 0; /* handed to the kernel or given up since the start */
     std::uint64_t base_bytes_ = 0;      /* scheduled_bytes_ at origin_ns_ */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared-memory layout between the traffic generator and its readers.
+ * Shared-memory layouts between the traffic generator, its owner and its readers.
  *
- * The block is: one header, n_hosts host entries, then a ring of flow records. Every field is
- * 8-byte aligned and little endian. The header and the host entries are written under a sequence
- * lock: the sequence is odd while the writer is at work, and a reader retries when it read an odd
- * value or when the value changed during its copy. Record number i lies at ring slot
- * i % record_capacity and is complete once record_count > i.
+ * The block that readers map is: one header, n_hosts host entries, n_probes probe entries, then a
+ * ring of flow records. Every field is 8-byte aligned and little endian. The header, the host and
+ * the probe entries are written under a sequence lock: the sequence is odd while the writer is at
+ * work, and a reader retries when it read an odd value or when the value changed during its copy.
+ * Record number i (from 0) lies at ring slot i % record_capacity; its own sequence is i + 1 once it
+ * is complete and 0 while it is being written, so that a reader knows what it missed.
+ *
+ * The plan that the owner hands over is a memory file of flow entries.
  */
 #ifndef DCGYM_GENERATOR_H
 #define DCGYM_GENERATOR_H
@@ -14,7 +17,10 @@
 #include <stdint.h>
 
 #define DCGYM_GENERATOR_MAGIC UINT64_C(0x4447454e45523031)
-#define DCGYM_GENERATOR_VERSION 1
+#define DCGYM_GENERATOR_VERSION 2
+
+/* In a flow: no limit. */
+#define DCGYM_GENERATOR_UNLIMITED (-1)
 
 enum dcgym_generator_transport {
     DCGYM_GENERATOR_TCP = 0,
@@ -24,13 +30,15 @@ enum dcgym_generator_transport {
 enum dcgym_generator_outcome {
     DCGYM_GENERATOR_FINISHED = 1, /* all bytes delivered, or the planned duration is over */
     DCGYM_GENERATOR_CUT = 2,      /* still running when the generator was stopped */
-    DCGYM_GENERATOR_FAILED = 3,   /* the socket reported an error */
+    DCGYM_GENERATOR_REFUSED = 3,  /* no connection, or no socket, came about */
+    DCGYM_GENERATOR_RESET = 4,    /* the connection broke before all bytes were delivered */
 };
 
 struct dcgym_generator_header {
     uint64_t magic;
     uint64_t version;
     uint64_t n_hosts;
+    uint64_t n_probes;
     uint64_t record_capacity;
     uint64_t sequence;     /* odd while being written */
     uint64_t heartbeat_ns; /* CLOCK_MONOTONIC of the last timer tick */
@@ -40,6 +48,9 @@ struct dcgym_generator_header {
     uint64_t flows_active;
     uint64_t flows_finished; /* runs (flow repetitions) that ended by themselves */
     uint64_t finished;       /* 1 when a non-empty plan has no repetition left */
+    uint64_t starts;         /* runs of the running plan that were started ... */
+    uint64_t late_starts;    /* ... and those of them over 2 ms after their planned time */
+    uint64_t udp_period_ns;  /* time between two bursts of one UDP flow, rises with their number */
     uint64_t record_count;   /* records ever written, never reset */
     uint64_t record_base;    /* record_count when the running plan was started */
 };
@@ -56,7 +67,19 @@ struct dcgym_generator_host {
     uint64_t active_flows; /* now: flows this host is sending */
 };
 
+/* A small request that one host sends another again and again; cumulative except "now". */
+struct dcgym_generator_probe {
+    uint64_t src;
+    uint64_t dst;
+    uint64_t sent;
+    uint64_t answered;
+    uint64_t rtt_ns;     /* now: of the last answered request, 0 before the first */
+    uint64_t rtt_sum_ns; /* of the answered ones */
+    uint64_t waiting_ns; /* now: age of the oldest unanswered request, 0 without one */
+};
+
 struct dcgym_generator_record {
+    uint64_t sequence; /* number of the record, from 1; 0 while it is being written */
     uint64_t id;
     uint64_t repetition;
     uint64_t src;
@@ -66,10 +89,26 @@ struct dcgym_generator_record {
     uint64_t planned_start_ns; /* CLOCK_MONOTONIC, as are the next two */
     uint64_t start_ns;
     uint64_t end_ns;
-    uint64_t bytes;   /* application bytes delivered to the receiver, in order */
+    uint64_t bytes;   /* application bytes that the receiving application read */
     uint64_t srtt_ns; /* smoothed RTT when the flow ended, 0 if never measured */
     uint64_t min_rtt_ns;
     uint64_t retransmits;
+};
+
+/* One flow of a plan; its number in the array is the id of its records. */
+struct dcgym_generator_flow {
+    uint32_t src;
+    uint32_t dst;
+    uint32_t transport;
+    uint32_t port;       /* of the receiver */
+    int64_t start_ns;    /* from the origin of the plan, or from the end of the flow "after" */
+    int64_t size_bytes;  /* application bytes, or unlimited */
+    int64_t duration_ns; /* from the planned start, or unlimited */
+    int64_t rate_bps;    /* application bit/s, or unlimited */
+    int64_t repetitions; /* 0 means for ever */
+    int64_t gap_ns;      /* from the end of a run to the planned start of the next */
+    int64_t after;       /* the earlier flow whose last run this one waits for, or -1 */
+    int64_t group;       /* a label of the plan's maker, without meaning here */
 };
 
 #endif
