@@ -25,7 +25,13 @@ def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("bench", "quick")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *((name,) for name in COMMANDS),
+        *(("bench", suite) for suite in ("quick", "balancing-classic", "balancing-quick")),
+    ],
+)
 def test_help_shows_an_example(command: tuple[str, ...]) -> None:
     done = dcgym(*command, "--help")
     assert done.returncode == 0
@@ -44,6 +50,9 @@ def test_version() -> None:
         (("run", "--seconds", "-1"), "seconds"),
         (("bench", "quick", "--policies", "dctpc"), "did you mean 'dctcp'"),
         (("bench", "quick", "--seeds", "0"), "seeds"),
+        (("bench", "balancing-classic", "--load", "1.2"), "load"),
+        (("bench", "balancing-classic", "--policies", "cubic"), "policies"),
+        (("bench", "balancing-quick", "--policies", "hbl"), "did you mean 'hlb'"),
         (("bench", "quick", "--policies", "cubic", "--out", "/proc/none"), "can be written"),
         (("list", "policy"), "kind"),
         (("train", "pppo", "--out", "/proc/none"), "out"),
