@@ -104,7 +104,8 @@ class EmulationBackend:
             flow_entries=self._flow_entries,
         )
         self._rtnl_fd, port_map_fd, flow_map_fd, *others = self._fds
-        group_map_fd, control_map_fd, generator_fd, self._generator_pidfd, *host_fds = others
+        group_map_fd, control_map_fd, queue_program_fd, queue_map_fd, *others = others
+        generator_fd, self._generator_pidfd, *host_fds = others
         n_ports, n_hosts = len(self.topology.switch_ports), len(self.topology.hosts)
         self._region = TelemetryRegion(n_ports, n_hosts)
         if self._has_flow_matrix:
@@ -113,12 +114,13 @@ class EmulationBackend:
         self._records = RecordStream(self._generator)
         self._collector = self._native.Collector(
             self._region.fd,
-            self._rtnl_fd,
-            answer["port_ifindexes"],
+            n_hosts,
+            queue_program_fd,
+            queue_map_fd,
+            answer["n_queues"],
+            answer["rx_slots"],
             port_map_fd,
             generator_fd,
-            host_fds,
-            answer["host_ifindexes"],
         )
         self._limiter = self._native.RateLimiter(host_fds, answer["host_ifindexes"], 4_000_000)
         self._port_buckets = [
@@ -210,15 +212,14 @@ class EmulationBackend:
         """Empty every queue, and wait until no packet is left under way."""
         deadline = time.monotonic() + QUIET_DEADLINE_S
         while True:
-            self._native.rebuild_buckets(self._port_buckets)
-            self._limiter.rebuild(self._link_rates)
-            # Two quiet looks: a packet may be between two queues during the first.
+            self._native.flush_buckets(self._port_buckets)
+            self._limiter.flush(self._link_rates)
+            # A packet that was between two queues has found one by then, or its receiver.
             time.sleep(0.001)
-            if not self._native.total_backlog(self._rtnl_fd):
+            if not self._collector.total_backlog_bytes():
                 break
             if time.monotonic() > deadline:
                 raise BackendError("queues did not empty after the traffic was stopped")
-        self._native.rebuild_buckets(self._port_buckets)
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
         """Limit each host; returns the CLOCK_MONOTONIC ns at which the kernel had acknowledged.

@@ -83,6 +83,7 @@ class EmulatedNetwork:
         self._make_links()
         # While the ports are down: a queue set up later costs a wait for all readers each.
         self._shape_ports()
+        self._read_queues()
         self.net = self._build_mininet()
         self._set_up()
         self.events: EpisodeEvents | None = None
@@ -102,6 +103,17 @@ class EmulatedNetwork:
         self._port_index = {p.name: i for i, p in enumerate(self.topology.switch_ports)}
         ends = [(self._end(a), self._end(b)) for a, b in self._cables]
         self._native.make_links(self.rtnl_fd, ends)
+
+    def _read_queues(self) -> None:
+        """Show the reader every interface: switch ports, hosts, then hosts' further interfaces."""
+        ports = [*self.topology.switch_ports, *self.topology.host_ports]
+        for host in self.topology.hosts:
+            ports += self.topology.ports(host.name)[1:]
+        slots = {port.name: slot for slot, port in enumerate(ports)}
+        interfaces = [self._end(port)[:2] for port in ports]
+        self.queues = self._native.QueueReader(str(bpf_object("queues")), interfaces)
+        self.n_queues = len(ports)
+        self.rx_slots = [slots[port.peer_name] for port in self.topology.switch_ports]
 
     def _build_mininet(self) -> Any:
         # Mininet's own initialisation raises limits of the whole machine (fs.file-max and others).
@@ -140,7 +152,7 @@ class EmulatedNetwork:
         self._native.configure_hosts(hosts, GATEWAY_IP, GATEWAY_MAC, "10.0.0.0", 8)
 
     def _shape_ports(self) -> None:
-        self._native.rebuild_buckets(
+        self._native.create_buckets(
             [
                 self._native.TokenBucket(self.rtnl_fd, ifindex, port.rate_bps, port.queue_bytes)
                 for ifindex, port in zip(

@@ -55,10 +55,13 @@ class Emulator:
         fabric = network.fabric
         fds = [network.rtnl_fd, fabric.port_map_fd, fabric.flow_map_fd]
         fds += [fabric.group_map_fd, fabric.control_map_fd]
+        fds += [network.queues.program_fd, network.queues.map_fd]
         fds += [self._generator.shm_fd, os.pidfd_open(self._generator.pid)]
         return {
             "port_ifindexes": network.port_ifindexes,
             "host_ifindexes": network.host_ifindexes,
+            "n_queues": network.n_queues,
+            "rx_slots": network.rx_slots,
         }, fds + network.host_rtnl_fds
 
     def do_stop_traffic(self) -> Answer:

@@ -12,6 +12,8 @@
 
 #include "fabric.h"
 #include "generator.h"
+#include "queues.h"
+#include "queues.hpp"
 #include "telemetry.h"
 
 namespace dcgym {
@@ -28,6 +30,11 @@ uint64_t load(const uint64_t *word, std::memory_order order) {
 size_t page_rounded(size_t bytes) {
 	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 	return (bytes + page - 1) / page * page;
+}
+
+// The kernel counts these in 32 bits, which wrap in a life of days.
+uint64_t difference(uint64_t now, uint64_t base) {
+	return static_cast<uint32_t>(now) - static_cast<uint32_t>(base);
 }
 
 }  // namespace
@@ -71,15 +78,16 @@ uint64_t read_consistent(const char *region, size_t bytes, char *destination) {
 	                                                 : "its writer stopped inside a write 100 ms ago");
 }
 
-Collector::Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,
-                     int generator_fd, std::vector<int> host_rtnl_fds, std::vector<int> host_ifindexes)
-    : n_ports_(port_ifindexes.size()), n_hosts_(host_rtnl_fds.size()), rtnl_fd_(rtnl_fd),
-      region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts_), true), staged_ports_(n_ports_),
-      staged_hosts_(n_hosts_), base_ports_(n_ports_), base_hosts_(n_hosts_), rates_bps_(n_hosts_) {
-	if (host_rtnl_fds.size() != host_ifindexes.size()) throw std::invalid_argument("one socket per host");
-	for (size_t host = 0; host < n_hosts_; host++)
-		host_interfaces_.push_back({host_rtnl_fds[host], host_ifindexes[host]});
-	for (size_t port = 0; port < n_ports_; port++) port_of_ifindex_[port_ifindexes[port]] = port;
+Collector::Collector(int telemetry_fd, size_t n_hosts, QueueSource queues, int port_map_fd, int generator_fd)
+    : n_ports_(queues.rx_slots.size()), n_hosts_(n_hosts), queue_program_fd_(queues.program_fd),
+      rx_slots_(std::move(queues.rx_slots)), region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts_), true),
+      queue_map_(queues.map_fd, queues.n_queues * sizeof(dcgym_queue), false),
+      queues_(reinterpret_cast<const dcgym_queue *>(queue_map_.data()), queues.n_queues),
+      staged_ports_(n_ports_), staged_hosts_(n_hosts_), base_ports_(n_ports_), base_hosts_(n_hosts_),
+      rates_bps_(n_hosts_) {
+	if (queues_.size() < n_ports_ + n_hosts_) throw std::invalid_argument("one queue per port and per host");
+	for (const size_t slot : rx_slots_)
+		if (slot >= queues_.size()) throw std::invalid_argument("no queue at the other end of a port");
 	header_ = reinterpret_cast<dcgym_telemetry_header *>(region_.data());
 	ports_ = reinterpret_cast<dcgym_telemetry_port *>(header_ + 1);
 	hosts_ = reinterpret_cast<dcgym_telemetry_host *>(ports_ + n_ports_);
@@ -96,26 +104,19 @@ Collector::~Collector() {
 	stop();
 }
 
-void Collector::collect_queues() {
-	dump_queues(rtnl_fd_, [this](int ifindex, const QueueStats &stats) {
-		const auto found = port_of_ifindex_.find(ifindex);
-		if (found == port_of_ifindex_.end()) return;
-		auto &port = staged_ports_[found->second];
-		port.tx_bytes = stats.tx_bytes;
-		port.tx_packets = stats.tx_packets;
-		port.drops = stats.drops;
-		port.overlimits = stats.overlimits;
-		port.backlog_bytes = stats.backlog_bytes;
-	});
-}
-
-void Collector::collect_links() {
-	dump_links(rtnl_fd_, [this](int ifindex, const LinkStats &stats) {
-		const auto found = port_of_ifindex_.find(ifindex);
-		if (found == port_of_ifindex_.end()) return;
-		staged_ports_[found->second].rx_bytes = stats.rx_bytes;
-		staged_ports_[found->second].rx_packets = stats.rx_packets;
-	});
+// What arrives at a port is what has left the queue at the other end of its wire.
+void Collector::collect_port_queues() {
+	for (size_t index = 0; index < n_ports_; index++) {
+		const dcgym_queue &own = queues_[index], &peer = queues_[rx_slots_[index]];
+		auto &port = staged_ports_[index];
+		port.tx_bytes = own.tx_bytes;
+		port.tx_packets = own.tx_packets;
+		port.rx_bytes = peer.tx_bytes;
+		port.rx_packets = peer.tx_packets;
+		port.drops = own.drops;
+		port.overlimits = own.overlimits;
+		port.backlog_bytes = own.backlog_bytes;
+	}
 }
 
 // The peak is the kernel's: the BPF program raises it at each arrival, the reset is one atomic
@@ -148,27 +149,32 @@ void Collector::collect_hosts() {
 }
 
 void Collector::collect_host_queues() {
-	const std::vector<QueueStats> queues = root_queues(host_interfaces_);
 	for (size_t index = 0; index < n_hosts_; index++) {
-		staged_hosts_[index].backlog_bytes = queues[index].backlog_bytes;
-		staged_hosts_[index].drops = queues[index].drops;
+		const dcgym_queue &queue = queues_[n_ports_ + index];
+		staged_hosts_[index].backlog_bytes = queue.backlog_bytes;
+		staged_hosts_[index].drops = queue.drops;
 	}
 }
 
 void Collector::gather(bool reset_peaks) {
-	collect_queues();
-	collect_links();
+	read_queues(queue_program_fd_);
+	collect_port_queues();
 	collect_map(reset_peaks);
 	collect_hosts();
 	collect_host_queues();
 }
 
-// The queues' own counters are not here: a queue built anew starts at zero.
 void Collector::subtract_base() {
 	for (size_t index = 0; index < n_ports_; index++) {
-		staged_ports_[index].rx_bytes -= base_ports_[index].rx_bytes;
-		staged_ports_[index].rx_packets -= base_ports_[index].rx_packets;
-		staged_ports_[index].marks -= base_ports_[index].marks;
+		auto &port = staged_ports_[index];
+		const auto &base = base_ports_[index];
+		port.tx_bytes -= base.tx_bytes;
+		port.tx_packets -= base.tx_packets;
+		port.rx_bytes -= base.rx_bytes;
+		port.rx_packets -= base.rx_packets;
+		port.drops = difference(port.drops, base.drops);
+		port.overlimits = difference(port.overlimits, base.overlimits);
+		port.marks -= base.marks;
 	}
 	for (size_t index = 0; index < n_hosts_; index++) {
 		auto &host = staged_hosts_[index];
@@ -178,6 +184,7 @@ void Collector::subtract_base() {
 		host.retransmits -= base.retransmits;
 		host.rtt_sum_ns -= base.rtt_sum_ns;
 		host.rtt_samples -= base.rtt_samples;
+		host.drops = difference(host.drops, base.drops);
 	}
 }
 
@@ -209,6 +216,14 @@ void Collector::rebase() {
 	gather(true);
 	base_ports_ = staged_ports_;
 	base_hosts_ = staged_hosts_;
+}
+
+uint64_t Collector::total_backlog_bytes() {
+	const std::lock_guard guard(mutex_);
+	read_queues(queue_program_fd_);
+	uint64_t total = 0;
+	for (const dcgym_queue &queue : queues_) total += queue.backlog_bytes;
+	return total;
 }
 
 void Collector::run_every(uint64_t period_ns) {
@@ -268,11 +283,10 @@ uint64_t RateLimiter::apply(const uint64_t *rates_bps) {
 	return monotonic_ns();
 }
 
-void RateLimiter::rebuild(const uint64_t *rates_bps) {
+void RateLimiter::flush(const uint64_t *rates_bps) {
 	std::vector<TokenBucket> all;
 	for (size_t host = 0; host < rtnl_fds_.size(); host++) all.push_back(bucket(host, rates_bps[host]));
-	remove_root_qdiscs(all);
-	set_token_buckets(all, BucketChange::create);
+	flush_token_buckets(all);
 	rates_bps_.assign(rates_bps, rates_bps + rtnl_fds_.size());
 }
 

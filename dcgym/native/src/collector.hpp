@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers queue, link, BPF and generator counters into one telemetry region (include/telemetry.h).
+// Gathers queue, BPF and generator counters into one telemetry region (include/telemetry.h).
 #pragma once
 
 #include <condition_variable>
@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "netlink.hpp"
@@ -18,6 +18,7 @@ struct dcgym_telemetry_header;
 struct dcgym_telemetry_port;
 struct dcgym_telemetry_host;
 struct dcgym_port_counters;
+struct dcgym_queue;
 
 namespace dcgym {
 
@@ -42,25 +43,32 @@ size_t telemetry_bytes(size_t n_ports, size_t n_hosts);
 // not move (1 s in all): a writer that died inside a write leaves the sequence odd for ever.
 uint64_t read_consistent(const char *region, size_t bytes, char *destination);
 
+// Where the kernel's figures come from (queues.hpp): the queues of all switch ports, then one of each
+// host, then any others. `rx_slots` names, for each port, the queue at the other end of its wire.
+struct QueueSource {
+	int program_fd, map_fd;
+	size_t n_queues;
+	std::vector<size_t> rx_slots;
+};
+
 // Writes one region. `collect` may be called from any thread; a background thread keeps the region
 // and its heartbeat fresh for other readers when nobody asks.
 class Collector {
 public:
-	// One socket and one interface per host: its own queue lies in its own namespace.
-	Collector(int telemetry_fd, int rtnl_fd, std::vector<int> port_ifindexes, int port_map_fd,
-	          int generator_fd, std::vector<int> host_rtnl_fds, std::vector<int> host_ifindexes);
+	Collector(int telemetry_fd, size_t n_hosts, QueueSource queues, int port_map_fd, int generator_fd);
 	~Collector();
 	uint64_t collect(bool reset_peaks);
 	// Makes every counter start again at zero; call it while no packet is under way.
 	void rebase();
+	// What waits anywhere in the network, the hosts' own queues included.
+	uint64_t total_backlog_bytes();
 	void run_every(uint64_t period_ns);
 	void stop();
 	void set_rates(const uint64_t *rates_bps);
 	std::string error() const;
 
 private:
-	void collect_queues();
-	void collect_links();
+	void collect_port_queues();
 	void collect_map(bool reset_peaks);
 	void collect_hosts();
 	void collect_host_queues();
@@ -70,10 +78,10 @@ private:
 	void subtract_base();
 
 	size_t n_ports_, n_hosts_;
-	int rtnl_fd_;
-	std::vector<Interface> host_interfaces_;
-	std::unordered_map<int, size_t> port_of_ifindex_;
-	Mapping region_;
+	int queue_program_fd_;
+	std::vector<size_t> rx_slots_;
+	Mapping region_, queue_map_;
+	std::span<const dcgym_queue> queues_;
 	std::unique_ptr<Mapping> port_map_, generator_;
 	dcgym_telemetry_header *header_;
 	dcgym_telemetry_port *ports_;
@@ -99,8 +107,8 @@ public:
 	RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes);
 	// Returns CLOCK_MONOTONIC once the kernel has acknowledged every change.
 	uint64_t apply(const uint64_t *rates_bps);
-	// Flushes the host queues by building them anew at these rates.
-	void rebuild(const uint64_t *rates_bps);
+	// Empties the host queues, full of tokens at these rates.
+	void flush(const uint64_t *rates_bps);
 	const std::vector<uint64_t> &rates_bps() const { return rates_bps_; }
 
 private:

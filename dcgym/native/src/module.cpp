@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ void bind_congestion(py::module_ &module);
 void bind_builder(py::module_ &module);
 void bind_links(py::module_ &module);
 void bind_ping(py::module_ &module);
+void bind_queues(py::module_ &module);
 
 namespace {
 
@@ -38,10 +40,13 @@ const uint64_t *checked(const Rates &rates, size_t expected) {
 int64_t wait_until(uint64_t deadline_ns) {
 	const timespec deadline{static_cast<time_t>(deadline_ns / 1'000'000'000),
 	                        static_cast<long>(deadline_ns % 1'000'000'000)};
+	// The kernel may delay a wake-up by 50 us to join it with others (timer_slack); not this one.
+	prctl(PR_SET_TIMERSLACK, 1UL);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) == EINTR) {
 		const py::gil_scoped_acquire held;
 		if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 	}
+	prctl(PR_SET_TIMERSLACK, 0UL);  // the thread's default again
 	return static_cast<int64_t>(monotonic_ns() - deadline_ns);
 }
 
@@ -88,8 +93,7 @@ TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t li
 	return {rtnl_fd, ifindex, rate_bps, burst_for(rate_bps), limit_bytes};
 }
 
-void rebuild_buckets(const std::vector<TokenBucket> &buckets) {
-	remove_root_qdiscs(buckets);
+void create_buckets(const std::vector<TokenBucket> &buckets) {
 	set_token_buckets(buckets, BucketChange::create);
 }
 
@@ -114,13 +118,10 @@ void bind_netlink(py::module_ &module) {
 	module.def("open_rtnl", &open_rtnl, py::arg("namespace_fd") = -1);
 	module.def("open_rtnls", &open_rtnls, py::arg("namespace_fds"));
 	module.def("burst_for", &burst_for, py::arg("rate_bps"));
-	module.def("rebuild_buckets", &rebuild_buckets, py::arg("buckets"),
+	module.def("create_buckets", &create_buckets, py::arg("buckets"),
 	           py::call_guard<py::gil_scoped_release>());
-	module.def("total_backlog", [](int rtnl_fd) {
-		uint64_t total = 0;
-		dump_queues(rtnl_fd, [&](int, const QueueStats &stats) { total += stats.backlog_bytes; });
-		return total;
-	}, py::arg("rtnl_fd"), py::call_guard<py::gil_scoped_release>());
+	module.def("flush_buckets", &flush_token_buckets, py::arg("buckets"),
+	           py::call_guard<py::gil_scoped_release>());
 	py::class_<RateLimiter>(module, "RateLimiter")
 	    .def(py::init<std::vector<int>, std::vector<int>, uint32_t>(), py::arg("rtnl_fds"),
 	         py::arg("ifindexes"), py::arg("limit_bytes"))
@@ -129,10 +130,10 @@ void bind_netlink(py::module_ &module) {
 		    const py::gil_scoped_release released;
 		    return self.apply(values);
 	    }, py::arg("rates_bps"))
-	    .def("rebuild", [](RateLimiter &self, const Rates &rates) {
+	    .def("flush", [](RateLimiter &self, const Rates &rates) {
 		    const uint64_t *values = checked(rates, self.rates_bps().size());
 		    const py::gil_scoped_release released;
-		    self.rebuild(values);
+		    self.flush(values);
 	    }, py::arg("rates_bps"));
 }
 
@@ -147,12 +148,17 @@ void bind_telemetry(py::module_ &module) {
 		return read_consistent(static_cast<const char *>(from.ptr), bytes, static_cast<char *>(to.ptr));
 	}, py::arg("region"), py::arg("destination"));
 	py::class_<Collector>(module, "Collector")
-	    .def(py::init<int, int, std::vector<int>, int, int, std::vector<int>, std::vector<int>>(),
-	         py::arg("telemetry_fd"), py::arg("rtnl_fd"), py::arg("port_ifindexes"), py::arg("port_map_fd"),
-	         py::arg("generator_fd"), py::arg("host_rtnl_fds"), py::arg("host_ifindexes"))
+	    .def(py::init([](int telemetry_fd, size_t n_hosts, int queue_program_fd, int queue_map_fd, size_t n_queues,
+	                     std::vector<size_t> rx_slots, int port_map_fd, int generator_fd) {
+		         const QueueSource queues{queue_program_fd, queue_map_fd, n_queues, std::move(rx_slots)};
+		         return std::make_unique<Collector>(telemetry_fd, n_hosts, queues, port_map_fd, generator_fd);
+	         }),
+	         py::arg("telemetry_fd"), py::arg("n_hosts"), py::arg("queue_program_fd"), py::arg("queue_map_fd"),
+	         py::arg("n_queues"), py::arg("rx_slots"), py::arg("port_map_fd"), py::arg("generator_fd"))
 	    .def("collect", &Collector::collect, py::arg("reset_peaks") = true,
 	         py::call_guard<py::gil_scoped_release>())
 	    .def("rebase", &Collector::rebase, py::call_guard<py::gil_scoped_release>())
+	    .def("total_backlog_bytes", &Collector::total_backlog_bytes, py::call_guard<py::gil_scoped_release>())
 	    .def("run_every", &Collector::run_every, py::arg("period_ns"), py::call_guard<py::gil_scoped_release>())
 	    .def("stop", &Collector::stop, py::call_guard<py::gil_scoped_release>())
 	    .def("set_rates", [](Collector &self, const Rates &rates) { self.set_rates(rates.data()); },
@@ -181,4 +187,5 @@ PYBIND11_MODULE(_native, module) {
 	bind_builder(module);
 	bind_links(module);
 	bind_ping(module);
+	bind_queues(module);
 }

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <libmnl/libmnl.h>
-#include <linux/gen_stats.h>
 #include <linux/if_link.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
@@ -25,6 +24,7 @@
 namespace dcgym {
 namespace {
 
+constexpr uint32_t kBucketHandle = 1U << 16;  // 1:0
 constexpr uint32_t kFrameBytes = 1514;
 constexpr int kReplyDeadlineMs = 2000;
 constexpr size_t kBufferBytes = 64 * 1024;
@@ -36,6 +36,13 @@ constexpr size_t kMostPending = 512;
 uint32_t next_sequence() {
 	static std::atomic<uint32_t> counter{1};
 	return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Major numbers for inner queues: under a number that it has, the kernel would keep the queue and what
+// waits in it. 1 is the bucket's, those from 0x8000 are the kernel's to give.
+uint32_t next_queue_handle() {
+	static std::atomic<uint32_t> counter{0};
+	return (2 + counter.fetch_add(1, std::memory_order_relaxed) % 0x7000) << 16;
 }
 
 // A socket answers one conversation at a time, and the collector's thread shares the sockets with
@@ -75,16 +82,15 @@ int await_ack(int fd, uint32_t sequence) {
 	}
 }
 
-nlmsghdr *put_qdisc_header(char *buffer, uint16_t type, uint16_t flags, int ifindex) {
+nlmsghdr *put_qdisc_header(char *buffer, uint16_t flags, int ifindex) {
 	nlmsghdr *message = mnl_nlmsg_put_header(buffer);
-	message->nlmsg_type = type;
-	message->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | NLM_F_ACK | flags);
-	message->nlmsg_seq = next_sequence();
+	message->nlmsg_type = RTM_NEWQDISC;
+	message->nlmsg_flags = flags;
 	auto *tc = static_cast<tcmsg *>(mnl_nlmsg_put_extra_header(message, sizeof(tcmsg)));
 	tc->tcm_family = AF_UNSPEC;
 	tc->tcm_ifindex = ifindex;
 	tc->tcm_parent = TC_H_ROOT;
-	tc->tcm_handle = type == RTM_NEWQDISC ? TC_H_MAKE(1U << 16, 0) : 0;
+	tc->tcm_handle = kBucketHandle;
 	return message;
 }
 
@@ -100,107 +106,6 @@ void put_bucket_options(nlmsghdr *message, const TokenBucket &bucket) {
 	mnl_attr_put_u32(message, TCA_TBF_BURST, bucket.burst_bytes);
 	if (rate_bytes > UINT32_MAX) mnl_attr_put_u64(message, TCA_TBF_RATE64, rate_bytes);
 	mnl_attr_nest_end(message, nest);
-}
-
-struct Pending {
-	int fd;
-	uint32_t sequence;
-};
-
-void dump(int fd, uint16_t type, const void *extra, size_t extra_bytes,
-          const std::function<void(const nlmsghdr *)> &visit) {
-	const std::lock_guard guard(conversation);
-	alignas(nlmsghdr) static thread_local std::array<char, kBufferBytes> buffer;
-	nlmsghdr *request = mnl_nlmsg_put_header(buffer.data());
-	request->nlmsg_type = type;
-	request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	const uint32_t sequence = request->nlmsg_seq = next_sequence();
-	memcpy(mnl_nlmsg_put_extra_header(request, extra_bytes), extra, extra_bytes);
-	send_message(fd, request);
-	for (;;) {
-		int left = static_cast<int>(receive(fd, buffer.data()));
-		auto *message = reinterpret_cast<nlmsghdr *>(buffer.data());
-		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
-			if (message->nlmsg_seq != sequence) continue;
-			if (message->nlmsg_type == NLMSG_DONE) return;
-			if (message->nlmsg_type == NLMSG_ERROR)
-				fail("netlink dump", -static_cast<nlmsgerr *>(mnl_nlmsg_get_payload(message))->error);
-			visit(message);
-		}
-	}
-}
-
-// libmnl's own loops rely on C's conversion from void *, which C++ does not have.
-template <typename Visit>
-void each_attribute(const void *first, int bytes, Visit visit) {
-	auto *attribute = static_cast<const nlattr *>(first);
-	while (mnl_attr_ok(attribute, bytes)) {
-		visit(attribute);
-		bytes -= MNL_ALIGN(attribute->nla_len);
-		attribute = mnl_attr_next(attribute);
-	}
-}
-
-template <typename Visit>
-void each_attribute(const nlmsghdr *message, size_t header_bytes, Visit visit) {
-	const void *first = mnl_nlmsg_get_payload_offset(message, header_bytes);
-	const auto *end = static_cast<const char *>(mnl_nlmsg_get_payload_tail(message));
-	each_attribute(first, static_cast<int>(end - static_cast<const char *>(first)), visit);
-}
-
-void read_basic(const nlattr *attribute, QueueStats &stats) {
-	gnet_stats_basic basic{};
-	memcpy(&basic, mnl_attr_get_payload(attribute),
-	       std::min<size_t>(sizeof(basic), mnl_attr_get_payload_len(attribute)));
-	stats.tx_bytes = basic.bytes;
-	if (stats.tx_packets == 0) stats.tx_packets = basic.packets;
-}
-
-void read_queue(const nlattr *attribute, QueueStats &stats) {
-	gnet_stats_queue queue{};
-	memcpy(&queue, mnl_attr_get_payload(attribute),
-	       std::min<size_t>(sizeof(queue), mnl_attr_get_payload_len(attribute)));
-	stats.backlog_bytes = queue.backlog;
-	stats.drops = queue.drops;
-	stats.overlimits = queue.overlimits;
-}
-
-QueueStats read_stats(const nlattr *nest) {
-	QueueStats stats{};
-	each_attribute(mnl_attr_get_payload(nest), mnl_attr_get_payload_len(nest), [&](const nlattr *attribute) {
-		const auto type = mnl_attr_get_type(attribute);
-		if (type == TCA_STATS_BASIC) read_basic(attribute, stats);
-		if (type == TCA_STATS_QUEUE) read_queue(attribute, stats);
-		// 64-bit packet count, present once 32 bits no longer hold it (Linux 5.4).
-		if (type == TCA_STATS_PKT64) stats.tx_packets = mnl_attr_get_u64(attribute);
-	});
-	return stats;
-}
-
-QueueStats parse_queue(const nlmsghdr *message) {
-	QueueStats stats{};
-	each_attribute(message, sizeof(tcmsg), [&](const nlattr *attribute) {
-		if (mnl_attr_get_type(attribute) == TCA_STATS2) stats = read_stats(attribute);
-	});
-	return stats;
-}
-
-// The answer, if there is one, comes before the acknowledgement: the kernel stays silent about an
-// interface without a queue of its own.
-QueueStats await_queue(const Pending &request, int &error) {
-	alignas(nlmsghdr) static thread_local std::array<char, kBufferBytes> buffer;
-	QueueStats stats{};
-	for (;;) {
-		int left = static_cast<int>(receive(request.fd, buffer.data()));
-		auto *message = reinterpret_cast<nlmsghdr *>(buffer.data());
-		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
-			if (message->nlmsg_seq != request.sequence) continue;
-			if (message->nlmsg_type == RTM_NEWQDISC) stats = parse_queue(message);
-			if (message->nlmsg_type != NLMSG_ERROR) continue;
-			error = -static_cast<nlmsgerr *>(mnl_nlmsg_get_payload(message))->error;
-			return stats;
-		}
-	}
 }
 
 int open_rtnl_here() {
@@ -293,69 +198,30 @@ void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange cha
 	Batch batch("token bucket");
 	for (const TokenBucket &bucket : buckets) {
 		alignas(nlmsghdr) std::array<char, 512> buffer;
-		nlmsghdr *message = put_qdisc_header(buffer.data(), RTM_NEWQDISC, flags, bucket.ifindex);
+		nlmsghdr *message = put_qdisc_header(buffer.data(), flags, bucket.ifindex);
 		put_bucket_options(message, bucket);
 		batch.send(bucket.rtnl_fd, message);
 	}
 	batch.finish();
 }
 
-void remove_root_qdiscs(const std::vector<TokenBucket> &buckets) {
-	Batch batch("remove qdisc", {ENOENT, EINVAL});
+void flush_token_buckets(const std::vector<TokenBucket> &buckets) {
+	set_token_buckets(buckets, BucketChange::modify);
+	const uint32_t handle = next_queue_handle();
+	Batch batch("empty a queue");
 	for (const TokenBucket &bucket : buckets) {
 		alignas(nlmsghdr) std::array<char, 256> buffer;
-		batch.send(bucket.rtnl_fd, put_qdisc_header(buffer.data(), RTM_DELQDISC, 0, bucket.ifindex));
+		const uint16_t flags = NLM_F_CREATE | NLM_F_REPLACE;
+		nlmsghdr *message = put_qdisc_header(buffer.data(), flags, bucket.ifindex);
+		auto *tc = static_cast<tcmsg *>(mnl_nlmsg_get_payload(message));
+		tc->tcm_parent = TC_H_MAKE(kBucketHandle, 1);
+		tc->tcm_handle = handle;
+		const tc_fifo_qopt options{bucket.limit_bytes};
+		mnl_attr_put_strz(message, TCA_KIND, "bfifo");
+		mnl_attr_put(message, TCA_OPTIONS, sizeof(options), &options);
+		batch.send(bucket.rtnl_fd, message);
 	}
 	batch.finish();
-}
-
-void dump_queues(int rtnl_fd, const std::function<void(int, const QueueStats &)> &visit) {
-	tcmsg request{};
-	dump(rtnl_fd, RTM_GETQDISC, &request, sizeof(request), [&](const nlmsghdr *message) {
-		auto *tc = static_cast<tcmsg *>(mnl_nlmsg_get_payload(message));
-		if (tc->tcm_parent != TC_H_ROOT) return;
-		each_attribute(message, sizeof(*tc), [&](const nlattr *attribute) {
-			if (mnl_attr_get_type(attribute) == TCA_STATS2) visit(tc->tcm_ifindex, read_stats(attribute));
-		});
-	});
-}
-
-std::vector<QueueStats> root_queues(const std::vector<Interface> &interfaces) {
-	const std::lock_guard guard(conversation);
-	std::vector<Pending> pending;
-	pending.reserve(interfaces.size());
-	for (const auto &[rtnl_fd, ifindex] : interfaces) {
-		alignas(nlmsghdr) std::array<char, 64> buffer;
-		// Kernels before 6.8 answer only a request that wants its echo.
-		nlmsghdr *message = put_qdisc_header(buffer.data(), RTM_GETQDISC, NLM_F_ECHO, ifindex);
-		send_message(rtnl_fd, message);
-		pending.push_back({rtnl_fd, message->nlmsg_seq});
-	}
-	std::vector<QueueStats> queues;
-	queues.reserve(pending.size());
-	int first_error = 0;
-	for (const Pending &request : pending) {
-		int error = 0;
-		queues.push_back(await_queue(request, error));
-		if (error != 0 && error != ENOENT && first_error == 0) first_error = error;
-	}
-	if (first_error != 0) fail("host queue", first_error);
-	return queues;
-}
-
-void dump_links(int rtnl_fd, const std::function<void(int, const LinkStats &)> &visit) {
-	if_stats_msg request{};
-	request.filter_mask = IFLA_STATS_FILTER_BIT(IFLA_STATS_LINK_64);
-	dump(rtnl_fd, RTM_GETSTATS, &request, sizeof(request), [&](const nlmsghdr *message) {
-		auto *header = static_cast<if_stats_msg *>(mnl_nlmsg_get_payload(message));
-		each_attribute(message, sizeof(*header), [&](const nlattr *attribute) {
-			if (mnl_attr_get_type(attribute) != IFLA_STATS_LINK_64) return;
-			rtnl_link_stats64 stats{};
-			memcpy(&stats, mnl_attr_get_payload(attribute),
-			       std::min<size_t>(sizeof(stats), mnl_attr_get_payload_len(attribute)));
-			visit(header->ifindex, {stats.rx_bytes, stats.rx_packets});
-		});
-	});
 }
 
 }  // namespace dcgym

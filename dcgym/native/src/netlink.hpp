@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traffic control over rtnetlink: token buckets and queue statistics, many interfaces in one batch.
+// Traffic control over rtnetlink: token buckets of many interfaces in one batch.
 #pragma once
 
 #include <chrono>
@@ -71,24 +71,13 @@ uint32_t burst_for(uint64_t rate_bps);
 enum class BucketChange { create, modify };
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change);
-// Deletes the root qdiscs, and with them what they queue; an interface without one is left as it is.
-void remove_root_qdiscs(const std::vector<TokenBucket> &buckets);
-
-struct QueueStats {
-	uint64_t tx_bytes, tx_packets, drops, overlimits, backlog_bytes;
-};
-struct LinkStats {
-	uint64_t rx_bytes, rx_packets;
-};
+// Empties the queues in place and fills the buckets with tokens: their inner queue is replaced. Doing
+// that to the root would cost two waits for all readers (dev_deactivate) an interface.
+void flush_token_buckets(const std::vector<TokenBucket> &buckets);
 
 struct Interface {
 	int rtnl_fd;
 	int ifindex;
 };
-
-// Root queue of each interface, in the order given; one socket each, all asked before any is read.
-std::vector<QueueStats> root_queues(const std::vector<Interface> &interfaces);
-void dump_queues(int rtnl_fd, const std::function<void(int ifindex, const QueueStats &)> &visit);
-void dump_links(int rtnl_fd, const std::function<void(int ifindex, const LinkStats &)> &visit);
 
 }  // namespace dcgym
