@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+import select
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ SWITCHES = ("ebpf", "ovs")
 _Result = TypeVar("_Result")
 
 BUILD_DEADLINE_S = 120.0
+HOST_QUEUE_BYTES = 4_000_000  # the network builds it so (dcgym.emulation.network)
 QUIET_DEADLINE_S = 2.0
 STALE_NS = 2_000_000_000
 BACKGROUND_PERIOD_NS = 100_000_000
@@ -65,6 +67,7 @@ class EmulationBackend:
         flowlet_gap: str | int | float = 0,
     ) -> None:
         self._process: EmulatorProcess | None = None
+        self._lives: select.poll | None = None
         self._fds: list[int] = []
         self.topology = topology
         self._switch = check_in("switch", switch, SWITCHES)
@@ -106,6 +109,7 @@ class EmulationBackend:
         self._rtnl_fd, port_map_fd, flow_map_fd, *others = self._fds
         group_map_fd, control_map_fd, queue_program_fd, queue_map_fd, *others = others
         generator_fd, self._generator_pidfd, *host_fds = others
+        self._lives = self._watch()
         n_ports, n_hosts = len(self.topology.switch_ports), len(self.topology.hosts)
         self._region = TelemetryRegion(n_ports, n_hosts)
         if self._has_flow_matrix:
@@ -122,7 +126,10 @@ class EmulationBackend:
             port_map_fd,
             generator_fd,
         )
-        self._limiter = self._native.RateLimiter(host_fds, answer["host_ifindexes"], 4_000_000)
+        self._link_rates = np.array([p.rate_bps for p in self.topology.host_ports], np.uint64)
+        self._limiter = self._native.RateLimiter(
+            host_fds, answer["host_ifindexes"], HOST_QUEUE_BYTES, self._link_rates
+        )
         self._port_buckets = [
             self._native.TokenBucket(self._rtnl_fd, ifindex, port.rate_bps, port.queue_bytes)
             for ifindex, port in zip(
@@ -136,7 +143,13 @@ class EmulationBackend:
             answer["port_ifindexes"],
             self._flowlet_gap_ns,
         )
-        self._link_rates = np.array([p.rate_bps for p in self.topology.host_ports], np.uint64)
+
+    def _watch(self) -> select.poll:
+        """Return what becomes ready when the emulator or its traffic generator ends."""
+        lives = select.poll()
+        lives.register(self.process.pidfd, select.POLLIN)
+        lives.register(self._generator_pidfd, select.POLLIN)
+        return lives
 
     def reset(
         self,
@@ -265,8 +278,7 @@ class EmulationBackend:
         except OSError as error:
             raise BackendError(f"telemetry: {error}") from None
         snapshot = self._region.read()
-        _, source_ns = self._region.heartbeats_ns()
-        silent_ns = snapshot.time_ns - source_ns
+        silent_ns = snapshot.time_ns - self._region.source_ns
         if silent_ns > STALE_NS:
             self.close()
             raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
@@ -356,6 +368,9 @@ class EmulationBackend:
 
     def _death(self) -> str:
         """Say what of the emulator has died, if anything."""
+        # One call for all that is watched, since every snapshot and every action begins here.
+        if self._lives is not None and not self._lives.poll(0):
+            return ""
         if not self.process.alive():
             return "the emulator died"
         if has_ended(self._generator_pidfd):
@@ -374,7 +389,7 @@ class EmulationBackend:
         """End the emulator and release every descriptor; a second call does nothing."""
         if self._process is None:
             return
-        process, self._process = self._process, None
+        process, self._process, self._lives = self._process, None, None
         try:
             if self._flows is not None:
                 self._flows.close()

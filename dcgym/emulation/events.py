@@ -146,8 +146,9 @@ class EpisodeEvents:
         self._native.change_rates([self._bucket(port, event.rate_bps) for port in ports])
 
     def _bucket(self, port: Port, rate_bps: int | None) -> Any:
+        full_bps, ifindex = port.rate_bps, self._ifindexes[port.name]
         return self._native.TokenBucket(
-            self._rtnl_fd, self._ifindexes[port.name], rate_bps or port.rate_bps, port.queue_bytes
+            self._rtnl_fd, ifindex, rate_bps or full_bps, port.queue_bytes, full_bps
         )
 
     def _lose(self, event: Event) -> None:

@@ -115,6 +115,11 @@ class EmulatorProcess:
             raise _error_from(answer)
         return answer, fds
 
+    @property
+    def pidfd(self) -> int:
+        """Descriptor that becomes readable when the emulator ends."""
+        return self._pidfd
+
     def alive(self) -> bool:
         """Tell whether the emulator still runs."""
         if self._pidfd < 0:

@@ -60,6 +60,20 @@ def test_a_rate_action_is_enforced_within_three_per_cent(make: Any, rate_mbps: i
     assert measured == pytest.approx(rate_mbps * 1e6, rel=0.03)
 
 
+def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(make: Any) -> None:
+    backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
+    reset(backend, Plan("one", 0, (Flow("h1", "h3"),)))
+    rates = np.full(4, 1_000_000_000, np.uint64)
+    rates[0] = 400_000_000
+    backend.apply_rates(rates)
+    run_for(backend, 0.3)
+    rates[0] = 50_000_000
+    backend.apply_rates(rates)
+    # Offloaded packets of up to 64 KB wait in the host; none may be too big for the new bucket.
+    assert run_for(backend, 0.01).hosts["backlog_bytes"][0] > 0
+    assert core_rate_bps(backend, 1.0) == pytest.approx(50e6, rel=0.03)
+
+
 def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(make: Any) -> None:
     backend = make("dumbbell")
     plan = make_plan("pairs", backend.topology, 0)

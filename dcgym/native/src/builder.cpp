@@ -59,12 +59,21 @@ private:
 	nlmsghdr *header_;
 };
 
+// TCP shall not build what the token bucket would segment again. It takes its longest header off the
+// limit (MAX_TCP_HEADER, some 300 bytes), and fills the rest with whole segments.
+uint32_t gso_limit_for(uint64_t rate_bps) {
+	constexpr uint32_t kFrame = 1514, kPayload = 1448, kHeaderRoom = 400, kLegacyLimit = 65536;
+	const uint32_t limit = packet_for(rate_bps) / kFrame * kPayload + kHeaderRoom;
+	return rate_bps == 0 || limit >= kLegacyLimit ? 0 : limit;
+}
+
 void put_end(nlmsghdr *message, const LinkEnd &end) {
 	mnl_attr_put_strz(message, IFLA_IFNAME, end.name.c_str());
 	mnl_attr_put(message, IFLA_ADDRESS, end.mac.size(), end.mac.data());
 	// The kernel makes one queue a processor unless told otherwise; a port has one queue.
 	mnl_attr_put_u32(message, IFLA_NUM_TX_QUEUES, 1);
 	mnl_attr_put_u32(message, IFLA_NUM_RX_QUEUES, 1);
+	if (const uint32_t most = gso_limit_for(end.rate_bps)) mnl_attr_put_u32(message, IFLA_GSO_MAX_SIZE, most);
 	if (end.namespace_fd >= 0)
 		mnl_attr_put_u32(message, IFLA_NET_NS_FD, static_cast<uint32_t>(end.namespace_fd));
 }

@@ -27,6 +27,7 @@ struct LinkEnd {
 	int ifindex;
 	std::string name;
 	Mac mac;
+	uint64_t rate_bps;  // full rate, for the largest offloaded packet; 0: the kernel's own limit
 };
 
 // Makes veth pairs with both ends where they belong. Moving an interface later would cost a wait for

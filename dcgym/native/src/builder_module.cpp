@@ -14,7 +14,7 @@ using namespace dcgym;
 
 namespace {
 
-using End = std::tuple<int, int, std::string, std::string>;
+using End = std::tuple<int, int, std::string, std::string, uint64_t>;
 using Host = std::tuple<int, int, std::string>;
 
 uint32_t parse_ip(const std::string &text) {
@@ -32,8 +32,8 @@ Mac parse_mac(const std::string &text) {
 }
 
 LinkEnd parse_end(const End &end) {
-	const auto &[namespace_fd, ifindex, name, mac] = end;
-	return {namespace_fd, ifindex, name, parse_mac(mac)};
+	const auto &[namespace_fd, ifindex, name, mac, rate_bps] = end;
+	return {namespace_fd, ifindex, name, parse_mac(mac), rate_bps};
 }
 
 std::vector<int> namespaces(size_t count, const std::vector<std::pair<std::string, std::string>> &settings) {
@@ -72,7 +72,8 @@ void bind_builder(py::module_ &module) {
 	module.def("make_namespaces", &namespaces, py::arg("count"), py::arg("sysctls"),
 	           "New network namespaces without a process: descriptors that keep them alive.");
 	module.def("make_links", &links, py::arg("rtnl_fd"), py::arg("pairs"),
-	           "Make veth pairs, down; an end is (namespace descriptor or -1, ifindex, name, MAC).");
+	           "Make veth pairs, down; an end is (namespace descriptor or -1, ifindex, name, MAC, "
+	           "full rate in bit/s).");
 	module.def("set_up", &up, py::arg("interfaces"), "Bring up interfaces given as (socket, ifindex).");
 	module.def("configure_hosts", &hosts, py::arg("hosts"), py::arg("gateway_ip"), py::arg("gateway_mac"),
 	           py::arg("network"), py::arg("prefix_bits"),

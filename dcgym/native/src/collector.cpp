@@ -264,14 +264,15 @@ std::string Collector::error() const {
 	return error_;
 }
 
-RateLimiter::RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes)
+RateLimiter::RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes,
+                         std::vector<uint64_t> link_rates_bps)
     : rtnl_fds_(std::move(rtnl_fds)), ifindexes_(std::move(ifindexes)), limit_bytes_(limit_bytes),
-      rates_bps_(rtnl_fds_.size()) {
-	if (rtnl_fds_.size() != ifindexes_.size()) throw std::invalid_argument("one socket per interface");
+      link_rates_bps_(std::move(link_rates_bps)), rates_bps_(rtnl_fds_.size()) {
+	if (rtnl_fds_.size() != ifindexes_.size() || rtnl_fds_.size() != link_rates_bps_.size()) throw std::invalid_argument("one socket and one link rate per interface");
 }
 
 TokenBucket RateLimiter::bucket(size_t host, uint64_t rate_bps) const {
-	return {rtnl_fds_[host], ifindexes_[host], rate_bps, burst_for(rate_bps), limit_bytes_};
+	return make_bucket(rtnl_fds_[host], ifindexes_[host], rate_bps, limit_bytes_, link_rates_bps_[host]);
 }
 
 uint64_t RateLimiter::apply(const uint64_t *rates_bps) {

@@ -104,7 +104,8 @@ private:
 // Rate limits of the hosts: remembers what the kernel acknowledged and sends only what differs.
 class RateLimiter {
 public:
-	RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes);
+	RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes,
+	            std::vector<uint64_t> link_rates_bps);
 	// Returns CLOCK_MONOTONIC once the kernel has acknowledged every change.
 	uint64_t apply(const uint64_t *rates_bps);
 	// Empties the host queues, full of tokens at these rates.
@@ -115,7 +116,7 @@ private:
 	TokenBucket bucket(size_t host, uint64_t rate_bps) const;
 	std::vector<int> rtnl_fds_, ifindexes_;
 	uint32_t limit_bytes_;
-	std::vector<uint64_t> rates_bps_;
+	std::vector<uint64_t> link_rates_bps_, rates_bps_;
 };
 
 }  // namespace dcgym

@@ -89,10 +89,6 @@ py::dict telemetry_layout() {
 	                "host_bytes"_a = sizeof(dcgym_telemetry_host));
 }
 
-TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes) {
-	return {rtnl_fd, ifindex, rate_bps, burst_for(rate_bps), limit_bytes};
-}
-
 void create_buckets(const std::vector<TokenBucket> &buckets) {
 	set_token_buckets(buckets, BucketChange::create);
 }
@@ -111,8 +107,11 @@ void bind_lifetime(py::module_ &module) {
 
 void bind_netlink(py::module_ &module) {
 	py::class_<TokenBucket>(module, "TokenBucket")
-	    .def(py::init(&make_bucket), py::arg("rtnl_fd"), py::arg("ifindex"), py::arg("rate_bps"),
-	         py::arg("limit_bytes"))
+	    .def(py::init([](int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes, uint64_t link_rate_bps) {
+		         return make_bucket(rtnl_fd, ifindex, rate_bps, limit_bytes, link_rate_bps ? link_rate_bps : rate_bps);
+	         }),
+	         py::arg("rtnl_fd"), py::arg("ifindex"), py::arg("rate_bps"), py::arg("limit_bytes"),
+	         py::arg("link_rate_bps") = 0)
 	    .def_readonly("burst_bytes", &TokenBucket::burst_bytes)
 	    .def_readonly("rate_bps", &TokenBucket::rate_bps);
 	module.def("open_rtnl", &open_rtnl, py::arg("namespace_fd") = -1);
@@ -123,8 +122,8 @@ void bind_netlink(py::module_ &module) {
 	module.def("flush_buckets", &flush_token_buckets, py::arg("buckets"),
 	           py::call_guard<py::gil_scoped_release>());
 	py::class_<RateLimiter>(module, "RateLimiter")
-	    .def(py::init<std::vector<int>, std::vector<int>, uint32_t>(), py::arg("rtnl_fds"),
-	         py::arg("ifindexes"), py::arg("limit_bytes"))
+	    .def(py::init<std::vector<int>, std::vector<int>, uint32_t, std::vector<uint64_t>>(),
+	         py::arg("rtnl_fds"), py::arg("ifindexes"), py::arg("limit_bytes"), py::arg("link_rates_bps"))
 	    .def("apply", [](RateLimiter &self, const Rates &rates) {
 		    const uint64_t *values = checked(rates, self.rates_bps().size());
 		    const py::gil_scoped_release released;

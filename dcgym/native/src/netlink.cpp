@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint32_t kBucketHandle = 1U << 16;  // 1:0
 constexpr uint32_t kFrameBytes = 1514;
+constexpr uint64_t kPeakBytesPerSecond = 1'000'000'000'000;  // 8 Tbit/s
 constexpr int kReplyDeadlineMs = 2000;
 constexpr size_t kBufferBytes = 64 * 1024;
 // Acknowledgements wait in the socket, under 1 KB each in its buffer of 1 MB.
@@ -99,11 +100,16 @@ void put_bucket_options(nlmsghdr *message, const TokenBucket &bucket) {
 	tc_tbf_qopt options{};
 	options.rate.rate = static_cast<uint32_t>(std::min<uint64_t>(rate_bytes, UINT32_MAX));
 	options.rate.linklayer = TC_LINKLAYER_ETHERNET;
+	options.peakrate.rate = UINT32_MAX;
+	options.peakrate.linklayer = TC_LINKLAYER_ETHERNET;
 	options.limit = bucket.limit_bytes;
 	mnl_attr_put_strz(message, TCA_KIND, "tbf");
 	nlattr *nest = mnl_attr_nest_start(message, TCA_OPTIONS);
 	mnl_attr_put(message, TCA_TBF_PARMS, sizeof(options), &options);
 	mnl_attr_put_u32(message, TCA_TBF_BURST, bucket.burst_bytes);
+	// The peak rate is out of reach: its bucket is there for its size, above which TBF segments.
+	mnl_attr_put_u64(message, TCA_TBF_PRATE64, kPeakBytesPerSecond);
+	mnl_attr_put_u32(message, TCA_TBF_PBURST, bucket.packet_bytes);
 	if (rate_bytes > UINT32_MAX) mnl_attr_put_u64(message, TCA_TBF_RATE64, rate_bytes);
 	mnl_attr_nest_end(message, nest);
 }
@@ -191,6 +197,15 @@ void Batch::finish() {
 	settle();
 	lock_.unlock();
 	if (first_error_ != 0) fail(what_, first_error_);
+}
+
+uint32_t packet_for(uint64_t link_rate_bps) {
+	return static_cast<uint32_t>(std::clamp<uint64_t>(link_rate_bps / 8 / 16'000, 2 * kFrameBytes, UINT32_MAX));
+}
+
+TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes, uint64_t link_rate_bps) {
+	const uint32_t packet = packet_for(link_rate_bps);
+	return {rtnl_fd, ifindex, rate_bps, std::max(burst_for(rate_bps), packet), limit_bytes, packet};
 }
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change) {

@@ -62,11 +62,19 @@ struct TokenBucket {
 	uint64_t rate_bps;
 	uint32_t burst_bytes;
 	uint32_t limit_bytes;
+	uint32_t packet_bytes;  // larger ones are segmented before they are queued
 };
+
+// A bucket of an interface whose full rate is `link_rate_bps`.
+TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes, uint64_t link_rate_bps);
 
 // Bytes a token bucket may send at once. Two frames at least, so that a timer that fires late loses
 // no tokens; beyond that one millisecond of the rate.
 uint32_t burst_for(uint64_t rate_bps);
+// Largest packet that may wait at an interface, whatever its rate is then: one beyond the burst of a
+// later, lower rate would block the queue for ever. A 16th of a millisecond of the full rate, so that
+// a change of the rate, which fills the bucket, gives little away; two frames at least.
+uint32_t packet_for(uint64_t link_rate_bps);
 
 enum class BucketChange { create, modify };
 
