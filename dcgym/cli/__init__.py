@@ -1,4 +1,4 @@
-"""The command line: ``dcgym doctor | list | run | bench | train | draw | report | clean``."""
+"""The command line: ``dcgym doctor | list | run | bench | train | report | shell | clean`` ..."""
 
 from __future__ import annotations
 

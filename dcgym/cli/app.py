@@ -320,3 +320,21 @@ def clean(as_json: Json = False) -> None:
         _print_json(removed)
     else:
         print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+
+
+@app.command()
+def shell(
+    run_id: Annotated[
+        str | None, typer.Argument(help="The emulator's id; the only one if left out.")
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", "-c", help="Run one command and end.")
+    ] = None,
+) -> None:
+    """Open Mininet's command line in a running emulator, beside the run that uses it.
+
+    Example: [bold]dcgym shell --command "h1 ping -c1 h2"[/bold]
+    """
+    from dcgym.emulation.shell import open_shell
+
+    raise typer.Exit(open_shell(run_id, command))

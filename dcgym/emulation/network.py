@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from mininet.net import Mininet
-
 from dcgym.emulation.commands import run
 from dcgym.emulation.events import EpisodeEvents
 from dcgym.emulation.healing import count_spare_groups
-from dcgym.emulation.nodes import BuiltLink, EmulatedHost, enter_namespace
+from dcgym.emulation.nodes import (
+    Description,
+    enter_namespace,
+    make_mininet,
+    write_description,
+)
 from dcgym.emulation.ovs import start_ovs
 from dcgym.emulation.switches import EbpfSwitch, OVSSwitch
 from dcgym.native import bpf_object, require
@@ -101,7 +104,7 @@ class EmulatedNetwork:
 
     def _make_links(self) -> None:
         self._port_index = {p.name: i for i, p in enumerate(self.topology.switch_ports)}
-        ends = [(self._end(a), self._end(b)) for a, b in self._cables]
+        ends = [((*self._end(a), a.rate_bps), (*self._end(b), b.rate_bps)) for a, b in self._cables]
         self._native.make_links(self.rtnl_fd, ends)
 
     def _read_queues(self) -> None:
@@ -116,30 +119,38 @@ class EmulatedNetwork:
         self.rx_slots = [slots[port.peer_name] for port in self.topology.switch_ports]
 
     def _build_mininet(self) -> Any:
-        # Mininet's own initialisation raises limits of the whole machine (fs.file-max and others).
-        Mininet.inited = True
-        net = Mininet(host=EmulatedHost, controller=None, build=False)
-        for host, fd in zip(self.topology.hosts, self.namespace_fds, strict=True):
-            net.addHost(host.name, namespace_fd=fd, ip=f"{self.topology.ip(host.name)}/32")
-        self._add_switches(net)
-        for a, b in self._cables:
-            addresses = {"addr1": self._end(a)[3], "addr2": self._end(b)[3]}
-            net.addLink(a.node, b.node, port1=a.number, port2=b.number, cls=BuiltLink, **addresses)
-        net.build()
+        description = self._describe()
+        net = make_mininet(description, self._switch_params())
         if self._switch == "ovs":
             # Checksums are left to a device that does not exist; user space would send them unset.
             for port in self.topology.host_ports:
                 self.execute(port.node, ["ethtool", "-K", port.name, "tx", "off"], 10.0)
         net.start()
+        # For `dcgym shell`; /run is the emulator's own.
+        write_description(description)
         return net
 
-    def _add_switches(self, net: Any) -> None:
+    def _describe(self) -> Description:
+        names = [host.name for host in self.topology.hosts]
+        addresses = [f"{self.topology.ip(name)}/32" for name in names]
+        return Description(
+            hosts=list(zip(names, self.namespace_fds, addresses, strict=True)),
+            switches=[switch.name for switch in self.topology.switches],
+            links=[
+                (a.node, b.node, a.number, b.number, self._end(a)[3], self._end(b)[3])
+                for a, b in self._cables
+            ],
+        )
+
+    def _switch_params(self) -> dict[str, dict[str, Any]]:
         cls = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
         groups: dict[str, dict[int, NextHopGroup]] = {n.name: {} for n in self.topology.switches}
         for number, group in enumerate(self._groups):
             groups[group.switch][number] = group
-        for name, own in groups.items():
-            net.addSwitch(name, cls, fabric=self.fabric, topology=self.topology, groups=own)
+        return {
+            name: {"cls": cls, "fabric": self.fabric, "topology": self.topology, "groups": own}
+            for name, own in groups.items()
+        }
 
     def _set_up(self) -> None:
         ends = [self._end(port) for pair in self._cables for port in pair]

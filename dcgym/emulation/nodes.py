@@ -6,13 +6,72 @@ pairs and addresses exist before its objects do, and a shell starts with the fir
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from mininet.link import Intf, Link
+from mininet.net import Mininet
 from mininet.node import Host
 
-__all__ = ["BuiltIntf", "BuiltLink", "EmulatedHost", "LazyShell", "enter_namespace"]
+__all__ = [
+    "DESCRIPTION_PATH",
+    "BuiltIntf",
+    "BuiltLink",
+    "Description",
+    "EmulatedHost",
+    "LazyShell",
+    "enter_namespace",
+    "make_mininet",
+    "write_description",
+]
+
+DESCRIPTION_PATH = Path("/run/dcgym-network.json")
+
+
+@dataclass(frozen=True)
+class Description:
+    """A built network, as much of it as Mininet's objects need to know.
+
+    Attributes:
+        hosts: Name, descriptor of the network namespace, address.
+        switches: Names.
+        links: Nodes, port numbers and MAC addresses of both ends.
+    """
+
+    hosts: list[tuple[str, int, str]]
+    switches: list[str]
+    links: list[tuple[str, str, int, int, str, str]]
+
+
+def write_description(description: Description) -> None:
+    """Leave the description where whoever enters the emulator's namespaces finds it."""
+    partial = DESCRIPTION_PATH.with_suffix(".tmp")
+    partial.write_text(json.dumps(asdict(description)))
+    partial.replace(DESCRIPTION_PATH)
+
+
+def make_mininet(description: Description, switches: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return Mininet's objects for a built network; nothing is made or changed.
+
+    Args:
+        description: The network.
+        switches: Class and arguments of each switch, by name.
+    """
+    # Mininet's own initialisation raises limits of the whole machine (fs.file-max and others).
+    Mininet.inited = True
+    net = Mininet(host=EmulatedHost, controller=None, build=False)
+    for name, namespace_fd, ip in description.hosts:
+        net.addHost(name, namespace_fd=namespace_fd, ip=ip)
+    for name in description.switches:
+        net.addSwitch(name, **switches[name])
+    for a, b, port_a, port_b, mac_a, mac_b in description.links:
+        net.addLink(a, b, port1=port_a, port2=port_b, addr1=mac_a, addr2=mac_b, cls=BuiltLink)
+    net.build()
+    return net
 
 
 def enter_namespace(namespace_fd: int) -> list[str]:
