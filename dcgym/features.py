@@ -58,15 +58,29 @@ class Interval:
 def counter_difference(
     now: npt.NDArray[Any], before: npt.NDArray[Any], fields: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """Return the increase of unsigned counters; 0 where a counter started again."""
-    return {
-        name: np.where(now[name] >= before[name], now[name] - before[name], 0).astype(np.float64)
-        for name in fields
-    }
+    """Return the increase of unsigned counters; 0 where a counter started again.
+
+    Args:
+        now: Array [n] of a structure that consists of 64-bit words only.
+        before: The same, earlier.
+        fields: Names of the words to compare.
+    """
+    # One subtraction for all words: most of a step's arithmetic used to be spent field by field.
+    later, earlier = _words(now), _words(before)
+    rises = np.where(later >= earlier, later - earlier, 0).astype(np.float64)
+    names = now.dtype.names or ()
+    return {name: rises[names.index(name)] for name in fields}
+
+
+def _words(records: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return the words of structures, one row a field."""
+    flat = np.ascontiguousarray(records).view(np.uint64)
+    return np.ascontiguousarray(flat.reshape(len(records), -1).T)
 
 
 def _fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
-    return np.clip(part / np.maximum(whole, 1), 0.0, 1.0)
+    # Both bounds by ufuncs: np.clip costs several times as much on arrays this short.
+    return np.minimum(np.maximum(part / np.maximum(whole, 1), 0.0), 1.0)
 
 
 def _queue(field: str) -> Callable[[Interval], FloatArray]:
@@ -130,7 +144,9 @@ class FeatureSet:
         self.names = _check_names(names)
         self.has_flow_matrix = FLOW_MATRIX in self.names
         self._columns = tuple(name for name in self.names if name != FLOW_MATRIX)
+        self._base = tuple(dict.fromkeys(name.removeprefix(DELTA_PREFIX) for name in self._columns))
         self._rows = list(range(n_ports) if rows is None else rows)
+        self._has_all_rows = self._rows == list(range(n_ports))
         self._n_hosts = n_hosts
         self._settings = list(
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
@@ -162,21 +178,25 @@ class FeatureSet:
         self, interval: Interval, settings: FloatArray, *, is_first: bool = False
     ) -> npt.NDArray[np.float32]:
         """Return a fresh observation; on the first of an episode every change is 0."""
-        base = {name.removeprefix(DELTA_PREFIX) for name in self._columns}
-        values = {name: FEATURES[name](interval)[self._rows] for name in base}
+        values = {name: FEATURES[name](interval) for name in self._base}
+        if not self._has_all_rows:
+            values = {name: value[self._rows] for name, value in values.items()}
         last = values if is_first else self._last
-        columns = [
-            values[name] if name in values else values[name[2:]] - last[name[2:]]
-            for name in self._columns
-        ]
         self._last = values
-        rows = np.stack(columns, axis=1).ravel() if columns else np.empty(0)
-        observation = np.concatenate([rows, self._matrix(interval), settings])
-        return np.clip(observation.astype(np.float32), self.space.low, self.space.high)
+        observation = np.empty(self.space.shape, np.float32)
+        end = len(self._rows) * len(self._columns)
+        rows = observation[:end].reshape(len(self._rows), len(self._columns))
+        for column, name in enumerate(self._columns):
+            rows[:, column] = values[name] if name in values else values[name[2:]] - last[name[2:]]
+        tail = len(observation) - len(settings)
+        if self.has_flow_matrix:
+            observation[end:tail] = self._matrix(interval)
+        observation[tail:] = settings
+        np.maximum(observation, self.space.low, out=observation)
+        np.minimum(observation, self.space.high, out=observation)
+        return observation
 
     def _matrix(self, interval: Interval) -> FloatArray:
-        if not self.has_flow_matrix:
-            return np.empty(0)
         if interval.flow_matrix is None:
             raise ConfigError("features", FLOW_MATRIX, "a backend that measures a flow matrix")
         matrix = interval.flow_matrix[self._rows]

@@ -23,11 +23,14 @@ class TelemetryRegion:
         n_ports: Number of port blocks.
         n_hosts: Number of host blocks.
         fd: Descriptor of an existing region; None creates one. The region owns it.
+
+    Attributes:
+        source_ns: Last sign of life of the traffic generator, as of the last read.
     """
 
     def __init__(self, n_ports: int, n_hosts: int, fd: int | None = None) -> None:
         self._native = require()
-        self._n_ports = n_ports
+        self.source_ns = 0
         size = int(self._native.telemetry_bytes(n_ports, n_hosts))
         if fd is None:
             fd = os.memfd_create("dcgym-telemetry", os.MFD_CLOEXEC)
@@ -35,6 +38,10 @@ class TelemetryRegion:
         self.fd = fd
         self._map = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         self._copy = np.zeros(size, np.uint8)
+        ports_end = HEADER.itemsize + n_ports * PORT.itemsize
+        self._header = self._copy[: HEADER.itemsize].view(HEADER)[0]
+        self._ports = self._copy[HEADER.itemsize : ports_end].view(PORT)
+        self._hosts = self._copy[ports_end:].view(HOST)
 
     def read(self) -> Snapshot:
         """Copy one consistent block.
@@ -46,15 +53,15 @@ class TelemetryRegion:
             sequence = int(self._native.read_consistent(self._map, self._copy))
         except RuntimeError as error:
             raise BackendError(f"telemetry: {error}") from None
-        header = self._copy[: HEADER.itemsize].view(HEADER)[0]
+        header = self._header
         if (int(header["magic"]), int(header["version"])) != (MAGIC, VERSION):
             raise BackendError(f"telemetry: unknown layout version {int(header['version'])}")
-        ports_end = HEADER.itemsize + self._n_ports * PORT.itemsize
+        self.source_ns = int(header["source_ns"])
         return Snapshot(
             time_ns=int(header["time_ns"]),
             sequence=sequence,
-            ports=self._copy[HEADER.itemsize : ports_end].view(PORT).copy(),
-            hosts=self._copy[ports_end:].view(HOST).copy(),
+            ports=self._ports.copy(),
+            hosts=self._hosts.copy(),
         )
 
     def heartbeats_ns(self) -> tuple[int, int]:

@@ -47,10 +47,9 @@ def _free_ports(
     host: str, taken: npt.NDArray[np.uint32], is_udp: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
     """Choose ports of one receiver: TCP flows share some, every UDP flow has its own."""
-    is_free = np.ones(LAST_PORT + 1, bool)
-    is_free[:FIRST_PORT] = False
-    is_free[taken] = False
-    free = np.flatnonzero(is_free)
+    free = np.arange(FIRST_PORT, LAST_PORT + 1)
+    if len(taken):
+        free = np.setdiff1d(free, taken)
     count, n_udp = len(is_udp), int(is_udp.sum())
     n_tcp = min(count - n_udp, SHARED_PORTS)
     if n_tcp + n_udp > len(free):

@@ -84,9 +84,10 @@ class Emulator:
         if self._network.events is not None:
             self._network.events.prepare([Event.from_dict(event) for event in events])
         # Per socket, not per namespace: a namespace may only default to an unrestricted algorithm.
-        names = {
-            host: self._congestion.kernel_name(name) for host, name in congestion_control.items()
+        kernel_names = {
+            name: self._congestion.kernel_name(name) for name in set(congestion_control.values())
         }
+        names = {host: kernel_names[name] for host, name in congestion_control.items()}
         self._network.set_marking(marking)
         self.generator.load_file(fds[0], n_flows, names)
         return {"congestion_control": self._congestion.implementations(congestion_control)}, []
