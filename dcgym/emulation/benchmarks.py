@@ -1,9 +1,10 @@
 """Speed figures, measured side by side in one run: ``make benchmarks``.
 
-Fabrics: one TCP flow by iperf3 and the round trip of ping over two switches in a row, for the BPF
-fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
-of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
-reach of their max-min fair share. Emulator: build, reset in place, close.
+Fabrics: the round trip of ping, one TCP flow and 64-byte datagrams by iperf3 and what they cost in
+processor time, over two switches in a row, for the BPF fabric, Open vSwitch in user space, two
+Linux bridges, and a bare veth pair. Environment: the time of a free-running ``env.step`` with every
+action enforced. Stride: what 16 TCP flows on a fat-tree reach of their max-min fair share.
+Emulator: build, reset in place, close.
 Plans: a large one, drawn and handed over.
 """
 
@@ -29,13 +30,14 @@ from rich.table import Table
 import dcgym
 from dcgym.emulation.backend import EmulationBackend
 from dcgym.emulation.commands import run
+from dcgym.emulation.fabric_benchmarks import measure_small_packets_pps, measure_tcp
 from dcgym.emulation.traffic_benchmarks import (
     measure_bulk,
     measure_many_flows,
     measure_short_flows,
     measure_udp,
 )
-from dcgym.errors import BackendError, CommandError
+from dcgym.errors import BackendError
 from dcgym.testing.fair_share import measure_fair_share
 from dcgym.topologies import fat_tree, make_topology
 from dcgym.traffic import Plan, make_plan
@@ -43,11 +45,13 @@ from dcgym.traffic import Plan, make_plan
 __all__ = ["main"]
 
 Execute = Callable[..., str]
-TCP_SECONDS = 3
 PINGS = 200
 STEPS = 2000
 STRIDE_RATES = ("20Mbit", "50Mbit", "100Mbit")
+TIMED_STEPS = 500
+MISS_US = 1000
 SERVER_DEADLINE_S = 5.0
+LARGE = {"name": "dumbbell", "hosts": 1024, "rate": "100Gbit", "queue": "64MB"}
 # Above what any fabric here carries: the figure is the fabric's, not the shaper's.
 FREE = {"name": "dumbbell", "hosts": 2, "rate": "200Gbit", "queue": "64MB"}
 
@@ -141,31 +145,6 @@ def _interface(execute: Execute, host: str) -> str:
     raise BackendError(f"{host} has no interface")
 
 
-def measure_tcp_bps(execute: Execute) -> float:
-    """Throughput of one TCP flow from h1 to h2."""
-    execute("h2", "iperf3", "--server", "--one-off", "--daemon")
-    deadline = time.monotonic() + SERVER_DEADLINE_S
-    command = (
-        "iperf3",
-        "--client",
-        "10.0.0.2",
-        "--time",
-        str(TCP_SECONDS),
-        "--omit",
-        "1",
-        "--json",
-    )
-    while True:
-        try:
-            result = json.loads(execute("h1", *command, timeout_s=TCP_SECONDS + 20))
-            return float(result["end"]["sum_received"]["bits_per_second"])
-        except CommandError:
-            # The server forks to the background before it listens.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-
-
 def measure_rtt_us(execute: Execute) -> float:
     """Mean round trip of ping."""
     output = execute("h1", "ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", "10.0.0.2")
@@ -179,38 +158,66 @@ def measure_fabric(kind: str) -> dict[str, Any]:
     """All figures of one kind of network."""
     with network(kind) as execute:
         result: dict[str, Any] = {"network": kind, "rtt_us": measure_rtt_us(execute)}
-        result["tcp_gso_bps"] = measure_tcp_bps(execute)
+        result["tcp_gso_bps"], result["gso_ms_per_gbit"] = measure_tcp(execute)
         for host in ("h1", "h2"):
             name = _interface(execute, host)
             execute(host, "ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off")
-        result["tcp_1500_bps"] = measure_tcp_bps(execute)
+        result["tcp_1500_bps"], result["1500_ms_per_gbit"] = measure_tcp(execute)
+        result["small_kpps"] = measure_small_packets_pps(execute) / 1e3
     return result
+
+
+def _make_env(topology: Any, traffic: str, interval: str, steps: int) -> gym.Env[Any, Any]:
+    dcgym.register_envs()
+    return gym.make(
+        "dcgym/CongestionControl-v0",
+        topology=topology,
+        traffic=traffic,
+        interval=interval,
+        max_episode_steps=steps + 1,
+        disable_env_checker=True,
+    )
+
+
+def _draw_actions(env: gym.Env[Any, Any], steps: int) -> Any:
+    """Draw a new action for each step, so that all limits change."""
+    shape = (steps, *(env.action_space.shape or ()))
+    return np.random.default_rng(0).uniform(0.2, 1.0, shape).astype(np.float32)
 
 
 def measure_steps(topology: Any, traffic: str) -> dict[str, Any]:
     """Free-running steps, a new random action each, all limits changed and acknowledged."""
-    dcgym.register_envs()
-    env = gym.make(
-        "dcgym/CongestionControl-v0",
-        topology=topology,
-        traffic=traffic,
-        # Far below what a step takes: the step never waits for its deadline.
-        interval="1us",
-        max_episode_steps=STEPS + 1,
-        disable_env_checker=True,
-    )
+    env = _make_env(topology, traffic, "0ms", STEPS)
     try:
         env.reset(seed=0)
-        actions = np.random.default_rng(0).uniform(0.2, 1.0, (STEPS, *env.action_space.shape))  # type: ignore[misc]
         taken_ns = np.empty(STEPS)
-        for index, action in enumerate(actions.astype(np.float32)):
+        for index, action in enumerate(_draw_actions(env, STEPS)):
             began_ns = time.perf_counter_ns()
             env.step(action)
             taken_ns[index] = time.perf_counter_ns() - began_ns
     finally:
         env.close()  # type: ignore[no-untyped-call]
     p50, p99 = np.percentile(taken_ns, [50, 99]) / 1e3
-    return {"topology": env.unwrapped.topology.name, "p50_us": p50, "p99_us": p99}  # type: ignore[attr-defined]
+    return {
+        "topology": topology if isinstance(topology, str) else topology.name,
+        "p50_us": p50,
+        "p99_us": p99,
+    }
+
+
+def measure_deadlines(topology: Any, traffic: str) -> dict[str, Any]:
+    """Steps of 10 ms under load; a miss came late or woke 1 ms after its deadline."""
+    env = _make_env(topology, traffic, "10ms", TIMED_STEPS)
+    try:
+        env.reset(seed=0)
+        infos = [env.step(action)[4] for action in _draw_actions(env, TIMED_STEPS)]
+    finally:
+        env.close()  # type: ignore[no-untyped-call]
+    late_us = np.array([info["deadline_overrun_us"] for info in infos])
+    misses = (late_us > MISS_US) | np.array([info["is_restarted"] for info in infos])
+    p50, p99 = np.percentile(late_us, [50, 99])
+    share = float(misses.mean() * 100)
+    return {"topology": topology.name, "late_p50_us": p50, "late_p99_us": p99, "missed_%": share}
 
 
 def measure_stride(topology: Any) -> dict[str, Any]:
@@ -301,22 +308,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         "fabric": [measure_fabric(kind) for kind in ("veth", "ebpf", "bridge", "ovs")],
         "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
         "stride": [measure_stride(fat_tree(k=4, rate=rate)) for rate in STRIDE_RATES],
-        "life": [measure_life("dumbbell"), measure_life(k4)],
         "short_flows": [measure_short_flows()],
         "many_flows": [measure_many_flows()],
-        "bulk": measure_bulk(measure_tcp_bps),
+        "bulk": measure_bulk(lambda execute: measure_tcp(execute)[0]),
         "udp": measure_udp(),
+        "deadlines": [measure_deadlines(k4, "stride-8")],
+        "life": [measure_life(spec) for spec in ("dumbbell", k4, fat_tree(k=8), LARGE)],
     }
     if as_json:
         print(json.dumps(results, indent=2))
         return 0
     console = Console()
     _print(console, "Plan of 2,000 flows/s for 60 s (ms)", results["plans"])
-    _print(console, "Two switches, one TCP flow (bit/s) and ping", results["fabric"])
+    title = "Two switches: ping, one TCP flow (bit/s, processor ms per Gbit), 64-byte datagrams"
+    _print(console, title, results["fabric"])
     _print(console, "Free-running env.step, every action enforced", results["step"])
     _print(
         console, "16 TCP flows between pods, all links of a k=4 fat-tree alike", results["stride"]
     )
+    _print(console, "Steps of 10 ms under load", results["deadlines"])
     _print(console, "Emulator: build, reset in place, close", results["life"])
     _print(console, "Traffic: 2,000 short TCP flows a second, k=4 fat-tree", results["short_flows"])
     _print(console, "Traffic: 5,000 TCP flows at a time", results["many_flows"])

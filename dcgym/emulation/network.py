@@ -84,10 +84,14 @@ class EmulatedNetwork:
         self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
         self._cables = _cables(topology)
         self._make_links()
-        # While the ports are down: a queue set up later costs a wait for all readers each.
-        self._shape_ports()
+        if switch == "ebpf":
+            # While the ports are down: a queue set up later costs a wait for all readers each.
+            self._shape_ports()
         self._read_queues()
         self.net = self._build_mininet()
+        if switch == "ovs":
+            # Not before: Open vSwitch removes the queues of the ports that it takes.
+            self._shape_ports()
         self._set_up()
         self.events: EpisodeEvents | None = None
         if switch == "ebpf":
