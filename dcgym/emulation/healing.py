@@ -54,7 +54,8 @@ class RouteHealer:
     The kernel reports every change of an interface and its carrier over netlink, so that a link
     that fails by itself heals like one that was told to. The groups of the whole network are never
     touched, as weights may be set in them meanwhile: a route that loses a next hop moves to a group
-    of its own, with equal weights, and back when the link returns. Both moves are one store.
+    of its own, which follows the weights of the whole one, and back when the link returns. Both
+    moves are one store.
 
     Args:
         topology: The network.
@@ -189,7 +190,10 @@ class RouteHealer:
             names = {port.number: port.name for port in self._topology.ports(change.switch)}
             members = [self._ifindexes[names[number]] for number in change.ports]
             salt = zlib.crc32(change.switch.encode())
-            self._fabric.set_group(self._spares[key], salt, members, [1.0] * len(members))
+            # An agent's weights for the whole group hold for what is left of it.
+            whole = self._groups[change.switch, self._whole[change.switch, change.host][1]]
+            even = [1.0] * len(members)
+            self._fabric.set_group(self._spares[key], salt, members, even, follows=whole)
         return self._spares[key]
 
     def _release_spares(self) -> None:

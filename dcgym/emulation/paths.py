@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.emulation.healing import count_spare_groups
 from dcgym.native import require
 from dcgym.topologies import Topology, next_hop_groups
 
@@ -32,7 +33,9 @@ class PathGroups:
     ) -> None:
         native = require()
         groups = next_hop_groups(topology)
-        self._table = native.GroupTable(group_map_fd, control_map_fd, len(groups))
+        # Behind the groups of the whole network lie those that routes around failures use.
+        n_groups = len(groups) + count_spare_groups(topology)
+        self._table = native.GroupTable(group_map_fd, control_map_fd, n_groups)
         self._table.set_flowlet_gap(flowlet_gap_ns)
         names = (port.name for port in topology.switch_ports)
         ifindex = dict(zip(names, port_ifindexes, strict=True))

@@ -112,6 +112,27 @@ def test_weights_do_not_bring_a_dead_member_back(play: Any) -> None:
     assert set(only) == {"b", "d", "e"}
 
 
+def test_what_is_left_of_a_group_follows_its_weights(play: Any) -> None:
+    """Group 5 is made when a link fails, and serves another group when it is made anew."""
+    _, one, _, both, _, _, slots = play(
+        ("weights", 0, "bcde", [0.0, 0.0, 0.0, 1.0]),
+        ("group", 5, "bd", [1.0, 1.0], SALT, 0),
+        ("route", 0, 3, 5),
+        ("weights", 0, "bcde", [0.0, 1.0, 1.0, 0.0]),
+        ("select", FLOWS),
+        ("weights", 0, "bcde", [0.0, 1.0, 0.0, 1.0]),
+        ("select", FLOWS),
+        ("group", 5, "bd", [1.0, 3.0], SALT, None),
+        ("weights", 0, "bcde", [1.0, 0.0, 0.0, 0.0]),
+        ("read", 5),
+        flow_entries=0,
+    )[3:]
+    assert set(one) == {"d"}
+    # No weight is left for either: they share evenly.
+    assert set(both) == {"b", "d"}
+    assert slots == [["b", "d", 2**31], ["d", "d", 2**32 - 1]]
+
+
 def test_a_syn_begins_a_new_flow(play: Any) -> None:
     opened = [packet(port, SYN) for port in range(1000, 1200)]
     _, _, restarted, later = play(

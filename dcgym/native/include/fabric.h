@@ -96,8 +96,8 @@ struct dcgym_group_table {
  */
 struct dcgym_group {
 	__u64 version;
-	__u32 writer; /* 1 while somebody writes; readers ignore it */
-	__u32 reserved;
+	__u32 writer;  /* 1 while somebody writes; readers ignore it */
+	__u32 follows; /* number, plus 1, of the group whose weights this one takes too; 0: none */
 	struct dcgym_group_table tables[2];
 };
 

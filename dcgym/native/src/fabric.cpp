@@ -280,8 +280,9 @@ uint32_t time_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifi
 }
 
 void set_group(const Fabric &fabric, uint32_t group_id, uint32_t salt,
-	       const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights) {
-	fabric.groups().replace(group_id, salt, ifindexes, weights);
+	       const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights,
+	       std::optional<uint32_t> follows) {
+	fabric.groups().replace(group_id, salt, ifindexes, weights, follows);
 }
 
 void test_egress(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex, uint32_t times) {
@@ -327,9 +328,10 @@ void bind_fabric(py::module_ &module) {
 		     py::arg("mark_weight") = DCGYM_PROBABILITY_ONE, py::arg("mark_packet_ns") = 0,
 		     "Describe a port; may be called again to change its marking.")
 		.def("set_group", &set_group, py::arg("group_id"), py::arg("salt"),
-		     py::arg("ifindexes"), py::arg("weights"),
+		     py::arg("ifindexes"), py::arg("weights"), py::arg("follows") = py::none(),
 		     "Spread flows over ports in proportion to the weights; replaces a group whole, and "
-		     "flows leave ports that are no members any more.")
+		     "flows leave ports that are no members any more. What agents set in the group that "
+		     "this one follows holds here too.")
 		.def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
 		     py::arg("group_id"), "Send a host's packets to a group of ports.")
 		.def("clear_route", &Fabric::clear_route, py::arg("switch_id"), py::arg("host_number"),

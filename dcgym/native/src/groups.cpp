@@ -149,12 +149,16 @@ dcgym_fabric_control &GroupTable::control() const {
 }
 
 void GroupTable::replace(uint32_t group_id, uint32_t salt, const std::vector<uint32_t> &ifindexes,
-			 const std::vector<double> &weights) {
+			 const std::vector<double> &weights, std::optional<uint32_t> follows) {
 	dcgym_group &target = group(group_id);
+	if (follows)
+		group(*follows);
 	dcgym_group_table table = make_table(salt, ifindexes, weights);
 	const Writing writing(target);
+	const uint32_t leader = follows ? *follows + 1 : 0;
+	const bool has_new_leader = std::atomic_ref<__u32>(target.follows).exchange(leader) != leader;
 	table.generation = in_force(target).generation;
-	if (table.generation == 0 || !same_members(table, in_force(target)))
+	if (table.generation == 0 || has_new_leader || !same_members(table, in_force(target)))
 		table.generation = 1 + std::atomic_ref<__u32>(control().last_generation).fetch_add(1);
 	publish(target, table);
 }
@@ -186,6 +190,18 @@ dcgym_group_table GroupTable::read(uint32_t group_id) const {
 	return in_force(source);
 }
 
+std::vector<std::pair<uint32_t, uint32_t>> GroupTable::followers() const {
+	std::vector<std::pair<uint32_t, uint32_t>> found;
+	for (uint32_t id = 0; id < n_groups_; id++)
+		if (const uint32_t leader = std::atomic_ref<__u32>(group(id).follows).load())
+			found.emplace_back(id, leader - 1);
+	return found;
+}
+
+uint32_t GroupTable::last_generation() const {
+	return std::atomic_ref<__u32>(control().last_generation).load();
+}
+
 void GroupTable::set_flowlet_gap(uint64_t gap_ns) {
 	std::atomic_ref<__u64>(control().flowlet_gap_ns).store(gap_ns);
 }
@@ -199,18 +215,38 @@ PathWeights::PathWeights(std::shared_ptr<GroupTable> table, std::vector<uint32_t
 	if (group_ids_.size() != ifindexes_.size())
 		throw_config_error("ifindexes", std::to_string(ifindexes_.size()) + " lists",
 				   "one list of interfaces a group");
-	for (const auto &members : ifindexes_)
+	for (const auto &members : ifindexes_) {
+		first_weights_.push_back(n_weights_);
 		n_weights_ += members.size();
+	}
 	for (const uint32_t group_id : group_ids_)
 		table_->read(group_id);
 }
 
-uint64_t PathWeights::apply(const double *weights) {
-	for (size_t i = 0; i < group_ids_.size(); i++) {
-		const auto &members = ifindexes_[i];
-		table_->set_weights(group_ids_[i], members.data(), weights, members.size());
-		weights += members.size();
+void PathWeights::find_followers() {
+	followers_.clear();
+	for (const auto &[follower, leader] : table_->followers()) {
+		const auto found = std::find(group_ids_.begin(), group_ids_.end(), leader);
+		if (found != group_ids_.end())
+			followers_.emplace_back(follower, found - group_ids_.begin());
 	}
+}
+
+uint64_t PathWeights::apply(const double *weights) {
+	const auto set = [&](uint32_t group_id, size_t leader) {
+		const auto &members = ifindexes_[leader];
+		table_->set_weights(group_id, members.data(), weights + first_weights_[leader],
+				    members.size());
+	};
+	for (size_t i = 0; i < group_ids_.size(); i++)
+		set(group_ids_[i], i);
+	// Taken before the search: what changes during it is found the next time.
+	if (const uint32_t generation = table_->last_generation(); generation != seen_generation_) {
+		find_followers();
+		seen_generation_ = generation;
+	}
+	for (const auto &[follower, leader] : followers_)
+		set(follower, leader);
 	return monotonic_ns();
 }
 
@@ -253,8 +289,9 @@ void bind_groups(py::module_ &module) {
 		.def(py::init<int, int, uint32_t>(), py::arg("group_map_fd"), py::arg("control_map_fd"),
 		     py::arg("n_groups"))
 		.def("replace", &GroupTable::replace, py::arg("group_id"), py::arg("salt"),
-		     py::arg("ifindexes"), py::arg("weights"),
-		     "Replace members and weights in one step; flows leave members that are gone.")
+		     py::arg("ifindexes"), py::arg("weights"), py::arg("follows") = py::none(),
+		     "Replace members and weights in one step; flows leave members that are gone. What "
+		     "agents set in the group that this one follows holds here too.")
 		.def("read", &read_group, py::arg("group_id"),
 		     "The table in force: salt, generation and (ifindex, alias, threshold) a slot.")
 		.def("set_flowlet_gap", &GroupTable::set_flowlet_gap, py::arg("gap_ns"),

@@ -34,9 +34,19 @@ class Scenario:
         self.fabric.add_port(self.indexes["z"], 1, 1)
         self.names = {index: name for name, index in self.indexes.items()} | {0: None}
 
-    def group(self, number: int, members: str, weights: list[float], salt: int = 7) -> None:
+        self.writers: dict[tuple[int, str], Any] = {}
+
+    def group(
+        self,
+        number: int,
+        members: str,
+        weights: list[float],
+        salt: int = 7,
+        follows: int | None = None,
+    ) -> None:
         """Replace a group."""
-        self.groups.replace(number, salt, [self.indexes[name] for name in members], weights)
+        indexes = [self.indexes[name] for name in members]
+        self.groups.replace(number, salt, indexes, weights, follows)
 
     def route(self, switch: int, host: int, number: int) -> None:
         """Send a host's packets to a group."""
@@ -44,8 +54,10 @@ class Scenario:
 
     def weights(self, number: int, members: str, weights: list[float]) -> None:
         """Set weights as an agent does."""
-        indexes = [[self.indexes[name] for name in members]]
-        require().PathWeights(self.groups, [number], indexes).apply(np.array(weights))
+        if (number, members) not in self.writers:
+            indexes = [[self.indexes[name] for name in members]]
+            self.writers[number, members] = require().PathWeights(self.groups, [number], indexes)
+        self.writers[number, members].apply(np.array(weights))
 
     def gap(self, microseconds: float) -> None:
         """Switch flowlets on or off."""
