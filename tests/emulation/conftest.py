@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pairs import Pair
 
 from dcgym.emulation import EmulationBackend
 from dcgym.native import missing_parts
 from dcgym.topologies import Topology, make_topology
+from dcgym.traffic.generator import Generator, GeneratorView
 
 MakeBackend = Callable[..., EmulationBackend]
 
@@ -36,3 +38,23 @@ def make() -> Iterator[MakeBackend]:
     yield make_started
     for backend in made:
         backend.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def generator(pair: Pair) -> Iterator[Generator]:
+    with Generator(pair.hosts()) as made:
+        yield made
+
+
+@pytest.fixture
+def view(generator: Generator) -> Iterator[GeneratorView]:
+    made = GeneratorView(generator.shm_fd)
+    yield made
+    made.close()

@@ -6,20 +6,18 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from pairs import Pair, run_plan, wait_for
 
 from dcgym.errors import BackendError, ConfigError, FeatureNotSupported
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generator import Generator, GeneratorView, generator_path, plan_file
 
-LEAD_NS = 20_000_000
 FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
-ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
 def _missing() -> str:
@@ -36,79 +34,6 @@ pytestmark = [
     pytest.mark.emulation,
     pytest.mark.skipif(bool(_missing()), reason=_missing() or "unused"),
 ]
-
-
-class Pair:
-    """Two network namespaces, each held by a sleeping process, with a veth pair between them."""
-
-    def __init__(self) -> None:
-        self.holders = [self._hold(), self._hold()]
-        a, b = (holder.pid for holder in self.holders)
-        # Created from inside the first namespace, so that the machine's own never sees it.
-        self.run(0, f"ip link add eth0 type veth peer name eth0 netns {b}")
-        for side, ip in enumerate(ADDRESSES):
-            self.run(side, f"ip addr add {ip}/24 dev eth0")
-            self.run(side, "ip link set eth0 up")
-        assert a != b
-
-    @staticmethod
-    def _hold() -> subprocess.Popen[bytes]:
-        holder = subprocess.Popen(["unshare", "-n", "sleep", "300"])
-        own = os.readlink("/proc/self/ns/net")
-        deadline = time.monotonic() + 5
-        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-        return holder
-
-    def run(self, side: int, command: str) -> str:
-        argv = ["nsenter", "-t", str(self.holders[side].pid), "-n", *command.split()]
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-
-    def limit(self, rate: str, queue_bytes: int = 100_000) -> None:
-        self.run(0, f"tc qdisc add dev eth0 root tbf rate {rate} burst 3000 limit {queue_bytes}")
-
-    def hosts(self) -> list[tuple[int, str, str]]:
-        return [(i, f"/proc/{self.holders[i].pid}/ns/net", ip) for i, ip in enumerate(ADDRESSES)]
-
-    def close(self) -> None:
-        for holder in self.holders:
-            holder.kill()
-            holder.wait()
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    made = Pair()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def generator(pair: Pair) -> Iterator[Generator]:
-    with Generator(pair.hosts()) as made:
-        yield made
-
-
-@pytest.fixture
-def view(generator: Generator) -> Iterator[GeneratorView]:
-    made = GeneratorView(generator.shm_fd)
-    yield made
-    made.close()
-
-
-def run_plan(generator: Generator, *flows: Flow, cc: str | None = None) -> int:
-    generator.load(Plan("test", 0, flows), {"h1": cc} if cc else None)
-    start_ns = time.monotonic_ns() + LEAD_NS
-    generator.start(start_ns)
-    return start_ns
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        time.sleep(0.002)
 
 
 def rates_bps(view: GeneratorView, seconds: float) -> tuple[float, float]:

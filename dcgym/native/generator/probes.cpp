@@ -115,13 +115,10 @@ void Probe::wait() {
 }
 
 void Probe::read_answers() {
-    struct {
-        iphdr ip;
-        Echo echo;
-    } packet;
+    std::array<char, sizeof(iphdr) + sizeof(Echo)> packet{};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
     for (;;) {
-        iovec data{&packet, sizeof(packet)};
+        iovec data{packet.data(), packet.size()};
         msghdr message{};
         message.msg_iov = &data;
         message.msg_iovlen = 1;
@@ -130,8 +127,9 @@ void Probe::read_answers() {
         const ssize_t got = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
         if (got < 0)
             return;
-        const Echo &echo = packet.echo;
-        if (got == static_cast<ssize_t>(sizeof(packet)) && echo.magic == Echo::kMagic &&
+        Echo echo;
+        std::memcpy(&echo, packet.data() + sizeof(iphdr), sizeof(echo));
+        if (got == static_cast<ssize_t>(packet.size()) && echo.magic == Echo::kMagic &&
             echo.index == index_)
             answered(echo.number, arrival_ns(message));
     }
