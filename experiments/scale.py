@@ -55,7 +55,13 @@ def make_traffic(topology: Topology, rate_bps: int) -> Plan:
     names = [host.name for host in topology.hosts]
     half = len(names) // 2
     pairs = zip(names, names[half:] + names[:half], strict=True)
-    flows = (Flow(source, target, "udp", rate_bps=rate_bps) for source, target in pairs)
+    # One after the other within a second: started at once, most would begin late.
+    flows = (
+        Flow(
+            source, target, "udp", start_ns=number * 1_000_000_000 // len(names), rate_bps=rate_bps
+        )
+        for number, (source, target) in enumerate(pairs)
+    )
     return Plan("each-10mbit", 0, flows)
 
 
