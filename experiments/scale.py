@@ -22,6 +22,7 @@ from rich.table import Table
 
 from dcgym.bench.results import machine, prepare_folder, write_json
 from dcgym.emulation import EmulationBackend
+from dcgym.errors import BackendError
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
 
@@ -138,12 +139,17 @@ def main(args: Args) -> None:
     prepare_folder(args.out)
     rows = []
     for hosts in args.hosts:
-        rows.append(measure(hosts, args))
-        print(f"{hosts} hosts: {rows[-1]['received_share']:.1%} received", flush=True)
+        try:
+            rows.append(measure(hosts, args))
+        except BackendError as error:
+            # Where the machine ends is a result too.
+            rows.append({"hosts": hosts, "fidelity": "failed", "reasons": [str(error)]})
+        print(f"{hosts} hosts: {rows[-1].get('received_share', 0.0):.1%} received", flush=True)
         write_json(args.out / "results.json", {"rows": rows, "machine": machine()})
     table = Table(*COLUMNS, title="Every host sends 10 Mbit/s of UDP across a dumbbell")
     for row in rows:
-        table.add_row(*(form.format(row[name]) for name, form in COLUMNS.items()))
+        cells = (form.format(row[name]) if name in row else "-" for name, form in COLUMNS.items())
+        table.add_row(*cells)
     Console().print(table)
 
 
