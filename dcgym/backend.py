@@ -58,6 +58,9 @@ class Backend(Protocol):
     def wait_until(self, deadline_ns: int) -> int:
         """Let the network run to the deadline; returns the overrun in ns."""
 
+    def now_ns(self) -> int:
+        """Return the time of the clock that snapshots are stamped with."""
+
     def snapshot(self) -> Snapshot:
         """Read one consistent state, and begin a new interval for the peak queues."""
 

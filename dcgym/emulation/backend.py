@@ -16,8 +16,10 @@ import numpy.typing as npt
 
 from dcgym.config import check_in, check_int
 from dcgym.emulation.congestion import NAMES
-from dcgym.emulation.fidelity import FidelityAudit
+from dcgym.emulation.fidelity import FidelityAudit, highest_rates_bps
+from dcgym.emulation.machine_load import MachineLoad, pid_of
 from dcgym.emulation.paths import PathGroups
+from dcgym.emulation.preflight import Probe, run_preflight
 from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.errors import BackendError
 from dcgym.events import Event, EventLog, check_events
@@ -39,7 +41,9 @@ QUIET_DEADLINE_S = 2.0
 STALE_NS = 2_000_000_000
 BACKGROUND_PERIOD_NS = 100_000_000
 RECORDS_PER_POLL = 1000
+HELD_RATE_BPS = 8_000
 START_DELAY_NS = 2_000_000
+PING = ("ping", "-n", "-q", "-c", "5", "-i", "0.005", "-W", "1")
 # About a gigabyte of kernel memory.
 MOST_FLOWS = 1 << 23
 
@@ -54,6 +58,7 @@ class EmulationBackend:
         flow_table: Flows that the switches remember, all together, the oldest forgotten first: a
             flow keeps its path when weights change. 0: every packet follows the weights.
         flowlet_gap: Idle time after which a remembered flow may move; 0: never.
+        preflight: Measure a few links before the first episode, which takes about a second.
     """
 
     name = "emulation"
@@ -65,6 +70,7 @@ class EmulationBackend:
         flow_matrix: bool = False,
         flow_table: int = 0,
         flowlet_gap: str | int | float = 0,
+        preflight: bool = True,
     ) -> None:
         self._process: EmulatorProcess | None = None
         self._lives: select.poll | None = None
@@ -75,7 +81,9 @@ class EmulationBackend:
         self._flow_entries = check_int("flow_table", flow_table, 0, MOST_FLOWS)
         self._flowlet_gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
         self._flows: FlowMatrix | None = None
-        self._audit = FidelityAudit()
+        self._wants_preflight = check_in("preflight", preflight, (True, False))
+        self._preflight: dict[str, float] | None = None
+        self._audit: FidelityAudit | None = None
         self._events = EventLog()
         self.congestion_control: dict[str, str] = {}
 
@@ -143,6 +151,7 @@ class EmulationBackend:
             answer["port_ifindexes"],
             self._flowlet_gap_ns,
         )
+        self._generator_pid = pid_of(self._generator_pidfd)
 
     def _watch(self) -> select.poll:
         """Return what becomes ready when the emulator or its traffic generator ends."""
@@ -179,6 +188,10 @@ class EmulationBackend:
         # Nothing leaves the hosts any more: ends of flows cost more where packets still move.
         self._limiter.apply(np.ones_like(self._link_rates))
         self.stop_traffic()
+        if self._wants_preflight and self._preflight is None:
+            self._flush()
+            self._measure_links()
+            self._limiter.apply(np.ones_like(self._link_rates))
         self._prepare(plan, congestion_control, marking, events)
         self._events = EventLog(events, lambda: list(self._call("event_records")[0]["records"]))
         self._paths.reset()
@@ -187,7 +200,9 @@ class EmulationBackend:
         if self._flows is not None:
             self._flows.rebase()
         self._collector.set_rates(self._link_rates)
-        self._audit = FidelityAudit()
+        rates_bps = highest_rates_bps(self.topology, events)
+        bursts_bytes = [self._native.burst_for(rate_bps) for rate_bps in rates_bps]
+        self._audit = FidelityAudit(self._machine_load(), rates_bps, bursts_bytes, self._preflight)
         first = self.snapshot()
         start_ns = time.monotonic_ns() + START_DELAY_NS
         self._call("start_traffic", start_ns=start_ns)
@@ -220,6 +235,32 @@ class EmulationBackend:
     def stop_traffic(self) -> None:
         """Cut every flow that still runs; `flow_records` then holds these too."""
         self._call("stop_traffic")
+
+    def _measure_links(self) -> None:
+        """Compare a few links of the idle network with their configuration."""
+        probe = Probe(
+            look=self._look,
+            burst=lambda sources, target, datagrams: self._burst(list(sources), target, datagrams),
+            hold=self._hold,
+            ping=lambda source, target: self.execute(source, *PING, self.topology.ip(target)),
+            flush=self._flush,
+        )
+        self._call("set_marking", enabled=True)
+        self._preflight = run_preflight(self.topology, probe)
+
+    def _hold(self, is_held: bool) -> None:
+        held = np.full_like(self._link_rates, HELD_RATE_BPS)
+        self._limiter.apply(held if is_held else self._link_rates)
+
+    def _look(self) -> tuple[Snapshot, int]:
+        self._collector.collect(False)
+        return self._region.read(), self._region.heartbeats_ns()[0]
+
+    def _burst(self, sources: list[str], target: str, datagrams: int) -> None:
+        self._call("burst", sources=sources, target=target, datagrams=datagrams)
+
+    def _machine_load(self) -> MachineLoad:
+        return MachineLoad.read(time.monotonic_ns(), self._generator_pid)
 
     def _flush(self) -> None:
         """Empty every queue, and wait until no packet is left under way."""
@@ -263,8 +304,13 @@ class EmulationBackend:
     def wait_until(self, deadline_ns: int) -> int:
         """Sleep until the deadline; returns the overrun in ns."""
         overrun_ns = int(self._native.wait_until(deadline_ns))
-        self._audit.interval(overrun_ns)
+        if self._audit is not None:
+            self._audit.interval(overrun_ns)
         return overrun_ns
+
+    def now_ns(self) -> int:
+        """Return CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
 
     def snapshot(self) -> Snapshot:
         """Collect now and read the block.
@@ -282,7 +328,9 @@ class EmulationBackend:
         if silent_ns > STALE_NS:
             self.close()
             raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
-        self._audit.generator_lag(silent_ns)
+        if self._audit is not None:
+            self._audit.generator_silence(silent_ns)
+            self._audit.links(snapshot, self._region.heartbeats_ns()[0])
         self._records.poll(RECORDS_PER_POLL)
         if self._flows is None:
             return snapshot
@@ -316,8 +364,10 @@ class EmulationBackend:
 
     def fidelity(self) -> dict[str, Any]:
         """Say how far the emulation can be believed."""
+        if self._audit is None:
+            raise BackendError("no episode has run yet: call reset first")
         self._audit.starts(*self._generator.starts())
-        return self._audit.verdict()
+        return self._audit.verdict(self._machine_load(), self.flow_records())
 
     def drops(self) -> dict[str, int]:
         """Return what the fabric refused to forward, by reason."""
@@ -390,6 +440,7 @@ class EmulationBackend:
         if self._process is None:
             return
         process, self._process, self._lives = self._process, None, None
+        self._preflight, self._audit = None, None
         try:
             if self._flows is not None:
                 self._flows.close()

@@ -2,59 +2,192 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FidelityAudit"]
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.emulation.machine_load import MachineLoad
+from dcgym.events import Event
+from dcgym.monitors import Snapshot
+from dcgym.topologies import Topology
+
+__all__ = ["LIMITS", "FidelityAudit", "Limit", "highest_rates_bps", "judge"]
 
 LATE_NS = 5_000_000
-DEGRADED_LATE_SHARE = 0.01
-INVALID_LATE_SHARE = 0.10
-DEGRADED_LAG_NS = 100_000_000
-INVALID_LAG_NS = 500_000_000
+LINK_WINDOW_NS = 50_000_000
+FRAME_BYTES = 1514
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a figure may be.
+
+    Attributes:
+        degraded: Beyond it the result is degraded.
+        invalid: Beyond it the result is invalid.
+        text: The reason, as a format of the figure's value `x`.
+        is_least: Whether less than the limits is bad, not more.
+    """
+
+    degraded: float
+    invalid: float
+    text: str
+    is_least: bool = False
+
+    def status(self, value: float) -> str:
+        """Return ok, degraded or invalid; a figure that was not measured is ok."""
+        sign = -1 if self.is_least else 1
+        if math.isnan(value) or sign * value <= sign * self.degraded:
+            return "ok"
+        return "degraded" if sign * value <= sign * self.invalid else "invalid"
+
+
+LIMITS: Mapping[str, Limit] = {
+    "late_share": Limit(0.01, 0.10, "{x:.1%} of the intervals ended over 5 ms late"),
+    "overrun_ms_p99": Limit(10, 50, "the end of an interval was missed by {x:.1f} ms (p99)"),
+    "rate_excess": Limit(0.01, 0.05, "a port sent {x:.1%} more than its rate allows"),
+    "generator_silence_ms": Limit(100, 500, "the traffic generator was silent for {x:.0f} ms"),
+    "generator_lag_ms_p99": Limit(20, 100, "flows began {x:.0f} ms after their time (p99)"),
+    "late_start_share": Limit(0.01, 0.10, "{x:.1%} of the flows began over 2 ms late"),
+    "generator_wait_share": Limit(
+        0.10, 0.30, "the traffic generator waited {x:.0%} of the time for a processor"
+    ),
+    "cpu_idle_share": Limit(
+        0.05, 0.005, "the machine's processors were idle {x:.1%} of the time", True
+    ),
+    "cpu_pressure_share": Limit(0.60, 0.90, "tasks waited for a processor {x:.0%} of the time"),
+    "softirq_dropped": Limit(0, 1000, "soft interrupts lost {x:.0f} packets before any queue"),
+    "softirq_squeezed": Limit(100, 10_000, "soft interrupts ran out of time {x:.0f} times"),
+    "preflight_rate_error": Limit(0.02, 0.10, "preflight: a link's rate is {x:.1%} off"),
+    "preflight_queue_error": Limit(0.01, 0.10, "preflight: a queue's limit is {x:.1%} off"),
+    "preflight_mark_error": Limit(
+        0.05, 0.50, "preflight: marking begins {x:.0%} away from its threshold"
+    ),
+    "preflight_rtt_excess_ms": Limit(
+        1,
+        10,
+        "preflight: the idle network's round trip is {x:.1f} ms longer than its links make it",
+    ),
+}
+"""The limits of every figure; `docs/guides/fidelity.md` shows the same table."""
+
+STATUSES = ("ok", "degraded", "invalid")
+
+
+def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
+    """Return the worst status of the figures, and a sentence for each that is not ok."""
+    states = {name: LIMITS[name].status(value) for name, value in figures.items()}
+    reasons = [
+        LIMITS[name].text.format(x=figures[name])
+        for name in LIMITS
+        if states.get(name, "ok") != "ok"
+    ]
+    return max(states.values(), key=STATUSES.index, default="ok"), reasons
+
+
+def highest_rates_bps(topology: Topology, events: Sequence[Event]) -> list[int]:
+    """Return the highest rate that each switch port has in an episode with these events."""
+    changed = [(set(event.nodes), event.rate_bps) for event in events if event.rate_bps is not None]
+    return [
+        max([port.rate_bps, *(rate for nodes, rate in changed if nodes == {port.node, port.peer})])
+        for port in topology.switch_ports
+    ]
 
 
 class FidelityAudit:
-    """Counts late control intervals and the silence of the traffic generator."""
+    """Watches one episode.
 
-    def __init__(self) -> None:
-        self._intervals = 0
-        self._late = 0
-        self._worst_overrun_ns = 0
-        self._worst_lag_ns = 0
-        self._late_start_share = 0.0
+    Args:
+        began: The machine when it began.
+        port_rates_bps: Rates of the switch ports.
+        port_bursts_bytes: What their token buckets may send at once.
+        preflight: Figures of the emulator's preflight.
+    """
+
+    def __init__(
+        self,
+        began: MachineLoad,
+        port_rates_bps: Sequence[int],
+        port_bursts_bytes: Sequence[int],
+        preflight: Mapping[str, float] | None = None,
+    ) -> None:
+        self._began = began
+        self._rates_bps = np.array(port_rates_bps, np.float64)
+        self._bursts_bytes = np.array(port_bursts_bytes, np.float64)
+        self._preflight = dict(preflight or {})
+        self._overruns_ns: list[int] = []
+        self._silence_ns = 0
+        self._excess = 0.0
+        self._window: tuple[int, npt.NDArray[Any]] | None = None
+        self._late_start_share = math.nan
 
     def interval(self, overrun_ns: int) -> None:
         """Note by how much the end of a control interval was missed."""
-        self._intervals += 1
-        self._late += overrun_ns > LATE_NS
-        self._worst_overrun_ns = max(self._worst_overrun_ns, overrun_ns)
+        self._overruns_ns.append(overrun_ns)
 
-    def generator_lag(self, lag_ns: int) -> None:
+    def generator_silence(self, silence_ns: int) -> None:
         """Note the age of the generator's last sign of life."""
-        self._worst_lag_ns = max(self._worst_lag_ns, lag_ns)
+        self._silence_ns = max(self._silence_ns, silence_ns)
 
     def starts(self, started: int, late: int) -> None:
         """Note how many runs were started, and how many over 2 ms after their planned time."""
         self._late_start_share = late / max(started, 1)
 
-    def verdict(self) -> dict[str, Any]:
-        """Return status (ok, degraded, invalid), reasons and the figures behind them."""
-        late_share = self._late / max(self._intervals, 1)
-        reasons = []
-        if late_share > DEGRADED_LATE_SHARE:
-            late_ms = LATE_NS / 1e6
-            reasons.append(f"{late_share:.1%} of the intervals ended over {late_ms:g} ms late")
-        if self._worst_lag_ns > DEGRADED_LAG_NS:
-            lag_ms = self._worst_lag_ns / 1e6
-            reasons.append(f"the traffic generator was silent for {lag_ms:.0f} ms")
-        if self._late_start_share > DEGRADED_LATE_SHARE:
-            reasons.append(f"{self._late_start_share:.1%} of the flows began over 2 ms late")
-        invalid = late_share > INVALID_LATE_SHARE or self._worst_lag_ns > INVALID_LAG_NS
-        return {
-            "status": "invalid" if invalid else "degraded" if reasons else "ok",
-            "reasons": reasons,
-            "late_share": late_share,
+    def links(self, snapshot: Snapshot, collected_ns: int) -> None:
+        """Compare what the ports sent with what their rates allow, in windows of 50 ms and more.
+
+        Args:
+            snapshot: The state now.
+            collected_ns: When its collection was over; a counter was read between the two times.
+        """
+        sent = snapshot.ports["tx_bytes"]
+        if self._window is None or (sent < self._window[1]).any():
+            self._window = snapshot.time_ns, sent
+            return
+        began_ns, before = self._window
+        if snapshot.time_ns - began_ns < LINK_WINDOW_NS:
+            return
+        self._window = snapshot.time_ns, sent
+        allowed = self._rates_bps * (collected_ns - began_ns) / 8e9 + self._bursts_bytes
+        excess = (sent - before).astype(np.float64) - allowed - FRAME_BYTES
+        self._excess = max(self._excess, float((excess / allowed).max(initial=0.0)))
+
+    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return status (ok, degraded, invalid), reasons and the figures behind them.
+
+        Args:
+            now: The machine now.
+            flow_records: Flows that have ended in this episode.
+        """
+        overruns_ms = np.array(self._overruns_ns, np.float64) / 1e6
+        figures = {
+            "late_share": _share(overruns_ms > LATE_NS / 1e6),
+            "overrun_ms_p99": _p99(overruns_ms),
+            "rate_excess": self._excess,
+            "generator_silence_ms": self._silence_ns / 1e6,
+            "generator_lag_ms_p99": _p99(_lags_ms(flow_records)),
             "late_start_share": self._late_start_share,
-            "worst_overrun_ms": self._worst_overrun_ns / 1e6,
-            "worst_generator_lag_ms": self._worst_lag_ns / 1e6,
+            **now.since(self._began),
+            **self._preflight,
         }
+        status, reasons = judge(figures)
+        measured = {name: value for name, value in figures.items() if not math.isnan(value)}
+        return {"status": status, "reasons": reasons, "figures": measured}
+
+
+def _lags_ms(flow_records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    starts = flow_records["start_ns"].astype(np.float64)
+    lags: npt.NDArray[np.float64] = (starts - flow_records["planned_start_ns"]) / 1e6
+    return lags
+
+
+def _share(chosen: npt.NDArray[np.bool_]) -> float:
+    return float(chosen.mean()) if chosen.size else math.nan
+
+
+def _p99(values: npt.NDArray[np.float64]) -> float:
+    return float(np.quantile(values, 0.99)) if values.size else math.nan

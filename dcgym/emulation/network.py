@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dcgym.emulation.bursts import send_burst
 from dcgym.emulation.commands import run
 from dcgym.emulation.events import EpisodeEvents
 from dcgym.emulation.healing import count_spare_groups
@@ -207,6 +208,11 @@ class EmulatedNetwork:
             "mark_weight": round(link.mark_weight * one),
             "mark_packet_ns": min(RED_PACKET_BYTES * 8 * 10**9 // link.rate_bps, 2**32 - 1),
         }
+
+    def burst(self, sources: list[str], target: str, datagrams: int) -> None:
+        """Hand datagrams for one host to the queues of others."""
+        fds = [self.namespace_fds[self.topology.node(name).index] for name in sources]
+        send_burst(fds, self.topology.ip(target), datagrams)
 
     def ping_matrix(self) -> list[tuple[str, str]]:
         """Ping between all ordered pairs; returns the pairs that got no answer in time."""

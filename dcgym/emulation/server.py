@@ -109,6 +109,16 @@ class Emulator:
         events = self._network.events
         return {"ports": sorted(events.dead_ports) if events is not None else []}, []
 
+    def do_set_marking(self, enabled: bool) -> Answer:
+        """Switch the marking of all ports on or off."""
+        self._network.set_marking(enabled)
+        return {}, []
+
+    def do_burst(self, sources: list[str], target: str, datagrams: int) -> Answer:
+        """Send datagrams from some hosts to one."""
+        self._network.burst(sources, target, datagrams)
+        return {}, []
+
     def do_execute(self, host: str, argv: list[str], timeout_s: float) -> Answer:
         """Run a command in a host."""
         return {"output": self._network.execute(host, argv, timeout_s)}, []

@@ -57,7 +57,7 @@ class CongestionControlEnv(NetworkEnv):
     | rate_shares | share of each host in force |
     | interval_us | length of the interval that was measured |
     | action_latency_us | from the collection of the last observation to the acknowledged action |
-    | observation_age_us | age of this observation's snapshot when the interval ended |
+    | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |
     | is_restarted | the action came late, and the interval began with its acknowledgement |
     | events | records of the events that took effect since the last step, with recovery times |
@@ -78,6 +78,7 @@ class CongestionControlEnv(NetworkEnv):
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf" or "ovs"; of the emulation |
     | events | what happens to links and switches during each episode (see `dcgym.events`) |
+    | preflight | measure a few links before the first episode; of the emulation |
     | render_mode | None or "rgb_array" |
     | max_steps | steps until truncation, or None |
 
@@ -106,6 +107,7 @@ class CongestionControlEnv(NetworkEnv):
         marking: bool | Mapping[str, Any] = False,
         switch: str = "ebpf",
         events: Sequence[Mapping[str, Any]] = (),
+        preflight: bool = True,
         render_mode: str | None = None,
         max_steps: int | None = None,
     ) -> None:
@@ -124,6 +126,7 @@ class CongestionControlEnv(NetworkEnv):
             marking=marking,
             switch=switch,
             events=events,
+            preflight=preflight,
             render_mode=render_mode,
             max_steps=max_steps,
         )

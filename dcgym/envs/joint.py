@@ -68,6 +68,7 @@ class JointEnv(WeightedPathsEnv):
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |
     | events | what happens to links and switches during each episode (see `dcgym.events`) |
+    | preflight | measure a few links before the first episode; of the emulation |
     | render_mode | None or "rgb_array" |
     | max_steps | steps until truncation, or None |
 
@@ -95,6 +96,7 @@ class JointEnv(WeightedPathsEnv):
         marking: bool | Mapping[str, Any] = False,
         switch: str = "ebpf",
         events: Sequence[Mapping[str, Any]] = (),
+        preflight: bool = True,
         render_mode: str | None = None,
         max_steps: int | None = None,
     ) -> None:
@@ -115,6 +117,7 @@ class JointEnv(WeightedPathsEnv):
             marking=marking,
             switch=switch,
             events=events,
+            preflight=preflight,
             render_mode=render_mode,
             max_steps=max_steps,
         )

@@ -60,6 +60,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         marking: Mark packets at the switches; a mapping replaces how the topology says.
         switch: "ebpf" or "ovs"; of the emulation.
         events: What happens to links and switches during each episode.
+        preflight: Measure a few links before the first episode; of the emulation.
         render_mode: None or "rgb_array".
         max_steps: Steps until truncation, or None.
     """
@@ -82,6 +83,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         marking: bool | Mapping[str, Any],
         switch: str,
         events: Sequence[Mapping[str, Any]],
+        preflight: bool,
         render_mode: str | None,
         max_steps: int | None,
     ) -> None:
@@ -95,6 +97,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         self.events = make_events(events, self.topology)
         check_events(self.events, self._switch)
         self._n_happened = 0
+        self._preflight = check_in("preflight", preflight, (True, False))
         self._max_steps = None if max_steps is None else check_int("max_steps", max_steps, 1)
         self._congestion_control = read_congestion_control(congestion_control, self.topology)
         check_in("render_mode", render_mode, (None, *self.metadata["render_modes"]))
@@ -122,7 +125,11 @@ class NetworkEnv(gym.Env[Observation, Any]):
 
     def _backend_options(self) -> dict[str, Any]:
         """Return options of a backend that is made by name."""
-        return {"switch": self._switch, "flow_matrix": self.features.has_flow_matrix}
+        return {
+            "switch": self._switch,
+            "flow_matrix": self.features.has_flow_matrix,
+            "preflight": self._preflight,
+        }
 
     def _build_spaces(self, features: Sequence[str]) -> None:
         hosts, ports = self.topology.host_ports, self.topology.switch_ports
@@ -239,15 +246,15 @@ class NetworkEnv(gym.Env[Observation, Any]):
         self._steps += 1
         observation = self._observe(self._interval)
         info = self._info(before, after)
-        age_ns = self._deadline_ns + overrun_ns - after.time_ns if self.interval_ns else 0
         info["action_latency_us"] = latency_ns / 1e3
-        info["observation_age_us"] = max(0, age_ns) / 1e3
         info["deadline_overrun_us"] = overrun_ns / 1e3
         info["is_restarted"] = is_late
         info["events"] = self._take_event_records(backend)
         is_truncated = self._max_steps is not None and self._steps >= self._max_steps
         reward = float(sum(info["reward_terms"].values()))
-        return observation, reward, bool(backend.finished()), is_truncated, info
+        is_finished = bool(backend.finished())
+        info["observation_age_us"] = (backend.now_ns() - after.time_ns) / 1e3
+        return observation, reward, is_finished, is_truncated, info
 
     def _is_late(self, acknowledged_ns: int) -> bool:
         return acknowledged_ns - self._deadline_ns > LATE_FRACTION * self.interval_ns

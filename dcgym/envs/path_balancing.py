@@ -141,7 +141,7 @@ class PathBalancingEnv(WeightedPathsEnv):
     | uplink_loads | utilisation of each port, in the order of the action |
     | interval_us | length of the interval that was measured |
     | action_latency_us | from the collection of the last observation to the weights in force |
-    | observation_age_us | age of this observation's snapshot when the interval ended |
+    | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |
     | is_restarted | the action came late, and the interval began with its acknowledgement |
     | events | records of the events that took effect since the last step, with recovery times |
@@ -167,6 +167,7 @@ class PathBalancingEnv(WeightedPathsEnv):
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |
     | events | what happens to links and switches during each episode (see `dcgym.events`) |
+    | preflight | measure a few links before the first episode; of the emulation |
     | render_mode | None or "rgb_array" |
     | max_steps | steps until truncation, or None |
 
@@ -192,6 +193,7 @@ class PathBalancingEnv(WeightedPathsEnv):
         marking: bool | Mapping[str, Any] = False,
         switch: str = "ebpf",
         events: Sequence[Mapping[str, Any]] = (),
+        preflight: bool = True,
         render_mode: str | None = None,
         max_steps: int | None = None,
     ) -> None:
@@ -211,6 +213,7 @@ class PathBalancingEnv(WeightedPathsEnv):
             marking=marking,
             switch=switch,
             events=events,
+            preflight=preflight,
             render_mode=render_mode,
             max_steps=max_steps,
         )

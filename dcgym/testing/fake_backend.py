@@ -125,6 +125,10 @@ class FakeBackend:
             self._now_ns += tick_ns
         return 0
 
+    def now_ns(self) -> int:
+        """Return the virtual time."""
+        return self._now_ns
+
     def snapshot(self) -> Snapshot:
         """Read the state, and begin a new interval for the peak queues."""
         self._require_running()

@@ -30,6 +30,8 @@ def make() -> Iterator[MakeBackend]:
     made: list[EmulationBackend] = []
 
     def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationBackend:
+        # A second each that most tests have no use for.
+        options = {"preflight": False, **options}
         backend = EmulationBackend(make_topology(topology), **options)
         made.append(backend)
         backend.start()

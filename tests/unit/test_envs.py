@@ -246,3 +246,17 @@ def test_rendered_frame_shows_the_full_queue_in_red():
         return int((np.abs(image[:, :660].astype(int) - (214, 40, 40)).sum(axis=2) < 12).sum())
 
     assert count_red(frame) > count_red(empty) + 500
+
+
+def test_the_age_of_an_observation_is_the_time_since_its_snapshot():
+    class Slow(FakeBackend):
+        """Takes 3 ms after each snapshot, as observing and computing do."""
+
+        def finished(self):
+            self.pause(0.003)
+            return super().finished()
+
+    env = make(backend=Slow)
+    env.reset(seed=0)
+    *_, info = env.step(OPEN)
+    assert info["observation_age_us"] == pytest.approx(3_000)

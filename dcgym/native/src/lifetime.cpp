@@ -71,6 +71,15 @@ void write_sysctl(int namespace_fd, const std::string &path, const std::string &
 	});
 }
 
+int open_udp(int namespace_fd) {
+	int fd = -1;
+	in_namespace(namespace_fd, [&] {
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (fd < 0) fail("socket");
+	});
+	return fd;
+}
+
 int interface_index(int namespace_fd, const std::string &name) {
 	unsigned index = 0;
 	in_namespace(namespace_fd, [&] { index = if_nametoindex(name.c_str()); });

@@ -1,0 +1,80 @@
+"""Fidelity on the real kernel: the preflight, and an overloaded machine that says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.topologies import make_topology
+from dcgym.traffic import make_plan
+
+pytestmark = pytest.mark.emulation
+
+BUSY_PER_CORE = 6
+
+
+@pytest.fixture
+def overload() -> Iterator[None]:
+    """Keep every processor busy several times over."""
+    count = BUSY_PER_CORE * len(os.sched_getaffinity(0))
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    yield
+    for process in busy:
+        process.kill()
+        process.wait()
+
+
+def run_episode(backend: Any, seconds: float) -> dict[str, Any]:
+    names = {host.name: "cubic" for host in backend.topology.hosts}
+    plan = make_plan("pairs", backend.topology, 0)
+    backend.reset(plan, congestion_control=names, marking=False)
+    deadline_ns = time.monotonic_ns()
+    for _ in range(round(seconds / 0.01)):
+        deadline_ns += 10_000_000
+        backend.wait_until(deadline_ns)
+        backend.snapshot()
+    verdict: dict[str, Any] = backend.fidelity()
+    return verdict
+
+
+def test_an_overloaded_machine_is_invalid(make: Any, overload: None) -> None:
+    verdict = run_episode(make("dumbbell"), 1.5)
+    assert verdict["status"] == "invalid"
+    assert any("processor" in reason for reason in verdict["reasons"])
+
+
+def test_ports_send_no_more_than_their_rate_and_all_is_measured(make: Any) -> None:
+    verdict = run_episode(make("dumbbell"), 1.0)
+    figures = verdict["figures"]
+    assert figures["rate_excess"] == 0
+    assert 0 <= figures["cpu_idle_share"] <= 1
+    assert {"late_share", "overrun_ms_p99", "generator_silence_ms"} <= set(figures)
+    assert figures["generator_wait_share"] >= 0
+    assert not any(name.startswith("preflight") for name in figures)
+
+
+def test_the_preflight_confirms_a_network(make: Any) -> None:
+    figures = run_episode(make("dumbbell", preflight=True), 0.1)["figures"]
+    assert figures["preflight_rate_error"] < 0.02
+    assert figures["preflight_queue_error"] == 0
+    assert figures["preflight_mark_error"] < 0.05
+    assert figures["preflight_rtt_excess_ms"] < 10
+
+
+def test_the_preflight_finds_links_that_are_not_as_configured(make: Any) -> None:
+    backend = make("dumbbell", preflight=True)
+    claimed = {"name": "dumbbell", "rate": "12.5Mbit", "queue": "500KB", "mark": "90KB"}
+    backend.topology = make_topology(claimed)
+    figures = run_episode(backend, 0.1)["figures"]
+    # 10 Mbit/s, 400 KB and 30 KB are what it is: a fifth less, a fifth less, two thirds less.
+    assert figures["preflight_rate_error"] == pytest.approx(0.2, abs=0.02)
+    assert figures["preflight_queue_error"] == pytest.approx(0.2, abs=0.01)
+    assert figures["preflight_mark_error"] == pytest.approx(2 / 3, abs=0.06)
+    assert np.isfinite(figures["preflight_rtt_excess_ms"])
