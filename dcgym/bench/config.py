@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dcgym.config import check_positive
+from dcgym.config import check_in, check_positive
+from dcgym.emulation.fidelity import STATUSES
 from dcgym.errors import ConfigError, suggest
 
 __all__ = ["QUICK_ENV", "QuickConfig", "SuiteConfig"]
@@ -32,6 +33,7 @@ class SuiteConfig:
         seeds: Number of seeds for each policy; a seed gives every policy the same traffic.
         policies: Names of the policies.
         jobs: Runs at the same time.
+        require_fidelity: Worst fidelity that a run may have; worse ones are refused.
     """
 
     family: ClassVar[str] = "congestion"
@@ -47,11 +49,13 @@ class SuiteConfig:
     seeds: int = 3
     policies: tuple[str, ...] = ()
     jobs: int = 2
+    require_fidelity: str = "invalid"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is started."""
         check_positive("seeds", self.seeds)
         check_positive("jobs", self.jobs)
+        check_in("require_fidelity", self.require_fidelity, STATUSES)
         self._check_policies()
 
     def _check_policies(self) -> None:

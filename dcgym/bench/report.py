@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dcgym.bench.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.bench.flow_table import flow_section
 from dcgym.bench.layout import Column, Layout, layout_of, scenarios_of
 from dcgym.bench.results import run_folder
@@ -172,6 +173,7 @@ def _page(records: Records, sections: Sequence[str]) -> str:
             f"<p>{len(records)} runs. The metrics leave out the first {config['warmup_s']} s of "
             "each run. Bars: mean over seeds with its 95 % interval (Student's t). Every policy "
             "meets the same traffic for the same seed.</p>",
+            _warning(records),
             *sections,
             f"<p class='note'>{html.escape(facts)}</p>",
             "</body></html>",
@@ -179,9 +181,19 @@ def _page(records: Records, sections: Sequence[str]) -> str:
     )
 
 
+def _warning(records: Records) -> str:
+    poor = [record for record in records if not is_as_good_as(record, "ok")]
+    if not poor:
+        return ""
+    text = f"The machine did not keep up in {len(poor)} of {len(records)} runs: "
+    return f"<p><strong>{html.escape(text + describe_reasons(poor))}.</strong></p>"
+
+
 def _table(records: Records, layout: Layout) -> str:
     titles = [column.title for column in layout.columns]
-    header = "".join(f"<th>{html.escape(title)}</th>" for title in ["policy", *titles, "training"])
+    header = "".join(
+        f"<th>{html.escape(title)}</th>" for title in ["policy", *titles, "fidelity", "training"]
+    )
     rows = [_table_row(records, policy, layout) for policy in _policies(records)]
     return f"<table><tr>{header}</tr>{''.join(rows)}</table>"
 
@@ -192,6 +204,7 @@ def _table_row(records: Records, policy: str, layout: Layout) -> str:
         mean, half = _spread(records, policy, column)
         width = "" if math.isnan(half) else f" ± {half:.3g}"
         cells.append(f"{mean:.4g}{width}")
+    cells.append(worst_status([record for record in records if record["policy"] == policy]))
     training = next(record for record in records if record["policy"] == policy).get("training")
     cells.append(f"{training['steps']} steps, {training['seconds']:.0f} s" if training else "")
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dcgym.bench.config import SuiteConfig
+from dcgym.bench.fidelity import is_as_good_as, require
 from dcgym.bench.report import write_report
 from dcgym.bench.results import (
     prepare_folder,
@@ -53,7 +54,8 @@ def run_suite(config: SuiteConfig) -> list[Record]:
 
     Raises:
         ConfigError: The folder cannot be written.
-        BackendError: A run failed; the others' results are kept.
+        BackendError: A run failed, or its fidelity is worse than required; the others' results are
+            kept.
     """
     prepare_folder(config.out)
     write_json(config.out / "config.json", _plain(config))
@@ -66,6 +68,7 @@ def run_suite(config: SuiteConfig) -> list[Record]:
             if complete:
                 write_results(config.out, complete)
                 write_report(config.out, complete)
+        require(bench.complete("invalid"), config.require_fidelity)
     return complete
 
 
@@ -84,9 +87,13 @@ class Matrix:
         self.train_for(learned)
         self.run_episodes(learned)
 
-    def complete(self) -> list[Record]:
-        """Return the records of all finished runs."""
-        records = [self.finished(run) for run in self.runs()]
+    def complete(self, fidelity: str | None = None) -> list[Record]:
+        """Return the records of all finished runs.
+
+        Args:
+            fidelity: Worst one to return; None for the one that the suite requires.
+        """
+        records = [self.finished(run, fidelity) for run in self.runs()]
         return [record for record in records if record is not None]
 
     def runs(self) -> list[Run]:
@@ -99,12 +106,13 @@ class Matrix:
             for policy in config.policies
         ]
 
-    def finished(self, run: Run) -> Record | None:
-        """Return the record of a run, if it was finished with these settings."""
+    def finished(self, run: Run, fidelity: str | None = None) -> Record | None:
+        """Return the record of a run, if it was finished with these settings, and well enough."""
         record = read_json(self._folder(run) / "summary.json")
         if record is None or record.get("key") != self.spec(run)["key"]:
             return None
-        return dict(record)
+        required = fidelity or self._config.require_fidelity
+        return dict(record) if is_as_good_as(record, required) else None
 
     def run_episodes(self, runs: list[Run]) -> None:
         """Run every unfinished episode of these, several at once."""

@@ -144,6 +144,9 @@ def bench_quick(
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
     train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
     jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    require_fidelity: Annotated[
+        str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
+    ] = "invalid",
     as_json: Json = False,
 ) -> None:
     """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
@@ -161,6 +164,7 @@ def bench_quick(
         episode_s=seconds,
         train_s=train_seconds,
         jobs=jobs,
+        require_fidelity=require_fidelity,
     )
     _show(run_suite(settings), out, as_json)
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dcgym.bench.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.bench.layout import layout_of, scenarios_of
 from dcgym.bench.statistics import interval_95
 from dcgym.doctor import Check
@@ -66,7 +67,11 @@ def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
     for policy in dict.fromkeys(str(record["policy"]) for record in records):
         runs = [record for record in records if record["policy"] == policy]
         table.add_row(policy, str(len(runs)), *_cells(runs), _fidelity(runs), _training(runs))
-    _console().print(table)
+    console = _console()
+    console.print(table)
+    poor = [record for record in records if not is_as_good_as(record, "ok")]
+    if poor:
+        console.print(f"[yellow]fidelity:[/] {escape(describe_reasons(poor))}", soft_wrap=True)
 
 
 def print_training(summary: Mapping[str, Any]) -> None:
@@ -104,8 +109,7 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _fidelity(runs: Sequence[Mapping[str, Any]]) -> str:
-    states = [str(run["fidelity"]["status"]) for run in runs]
-    worst = max(states, key=lambda state: ("ok", "degraded", "invalid").index(state))
+    worst = worst_status(runs)
     return {"ok": "ok", "degraded": "[yellow]degraded[/]", "invalid": "[red]invalid[/]"}[worst]
 
 

@@ -15,7 +15,7 @@ from dcgym.events import Event
 from dcgym.monitors import Snapshot
 from dcgym.topologies import Topology
 
-__all__ = ["LIMITS", "FidelityAudit", "Limit", "highest_rates_bps", "judge"]
+__all__ = ["LIMITS", "STATUSES", "FidelityAudit", "Limit", "highest_rates_bps", "judge"]
 
 LATE_NS = 5_000_000
 LINK_WINDOW_NS = 50_000_000
@@ -76,6 +76,7 @@ LIMITS: Mapping[str, Limit] = {
 """The limits of every figure; `docs/guides/fidelity.md` shows the same table."""
 
 STATUSES = ("ok", "degraded", "invalid")
+"""From good to bad."""
 
 
 def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:

@@ -15,10 +15,12 @@ import pytest
 
 from dcgym.bench import QuickConfig, load_records, write_report
 from dcgym.bench.episode import run_episode
+from dcgym.bench.fidelity import require
 from dcgym.bench.results import prepare_folder, write_json, write_results
 from dcgym.bench.runner import Matrix, Run, _progress
 from dcgym.bench.statistics import METRICS, interval_95, summarise
 from dcgym.bench.worker import Workers
+from dcgym.cli.tables import print_results
 from dcgym.errors import BackendError, ConfigError
 from dcgym.testing.fake_backend import FakeBackend
 
@@ -126,10 +128,51 @@ def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) 
     run = Run("", "cubic", 0)
     matrix = Matrix(config, Workers(), _progress())
     assert matrix.finished(run) is None
-    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", matrix.spec(run))
+    record = matrix.spec(run) | {"fidelity": {"status": "ok", "reasons": []}}
+    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
     assert matrix.finished(run) is not None
     longer = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, episode_s=20.0)
     assert Matrix(longer, Workers(), _progress()).finished(run) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "required", "is_kept"),
+    [
+        ("ok", "ok", True),
+        ("degraded", "ok", False),
+        ("degraded", "degraded", True),
+        ("invalid", "degraded", False),
+        ("invalid", "invalid", True),
+    ],
+)
+def test_runs_of_poor_fidelity_are_refused_and_run_again(
+    tmp_path: Path, status: str, required: str, is_kept: bool
+) -> None:
+    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, require_fidelity=required)
+    matrix, run = Matrix(config, Workers(), _progress()), Run("", "cubic", 0)
+    fidelity = {"status": status, "reasons": ["tasks waited for a processor 95% of the time"]}
+    record = matrix.spec(run) | {"fidelity": fidelity}
+    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
+    assert (matrix.finished(run) is not None) == is_kept
+    assert len(matrix.complete()) == is_kept
+    if is_kept:
+        require(matrix.complete("invalid"), required)
+        return
+    with pytest.raises(BackendError, match=rf"refused 1 of 1 .*cubic-0 {status}.*95%") as caught:
+        require(matrix.complete("invalid"), required)
+    assert "\n" not in str(caught.value)
+
+
+def test_report_and_table_say_what_was_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The test double says of itself that it is invalid.
+    records = [run_episode(spec(tmp_path, seed=seed)) for seed in (0, 1)]
+    page = write_report(tmp_path, records).read_text()
+    assert "did not keep up in 2 of 2 runs: test double, not a network" in page
+    print_results(records)
+    printed = capsys.readouterr().out
+    assert "invalid" in printed and "test double, not a network" in printed
 
 
 def test_damaged_summary_counts_as_unfinished(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""What a benchmark makes of the fidelity of its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dcgym.emulation.fidelity import STATUSES
+from dcgym.errors import BackendError
+
+__all__ = ["describe_reasons", "is_as_good_as", "require", "worst_status"]
+
+Records = Sequence[Mapping[str, Any]]
+MOST_REASONS = 3
+
+
+def worst_status(records: Records) -> str:
+    """Return the worst status of some runs."""
+    return max((str(record["fidelity"]["status"]) for record in records), key=STATUSES.index)
+
+
+def is_as_good_as(record: Mapping[str, Any], required: str) -> bool:
+    """Tell whether a run's fidelity is the required one or better."""
+    return STATUSES.index(record["fidelity"]["status"]) <= STATUSES.index(required)
+
+
+def require(records: Records, required: str) -> None:
+    """Refuse runs that the machine could not keep up with.
+
+    Raises:
+        BackendError: The fidelity of some run is worse than the required one.
+    """
+    refused = [record for record in records if not is_as_good_as(record, required)]
+    if not refused:
+        return
+    names = ", ".join(f"{r['policy']}-{r['seed']} {r['fidelity']['status']}" for r in refused)
+    raise BackendError(
+        f"fidelity {required} is required; refused {len(refused)} of {len(records)} runs "
+        f"({names}): {describe_reasons(refused)}. The same command runs them again"
+    )
+
+
+def describe_reasons(records: Records) -> str:
+    """Return the most frequent reasons of some runs, figures as in the first run with each."""
+    found = [str(reason) for record in records for reason in record["fidelity"]["reasons"]]
+    first = {_kind(reason): reason for reason in reversed(found)}
+    kinds = Counter(map(_kind, found)).most_common(MOST_REASONS)
+    return "; ".join(first[kind] for kind, _ in kinds)
+
+
+def _kind(reason: str) -> str:
+    """A reason without its figures."""
+    return "".join(character for character in reason if not character.isdigit())
