@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["HEADER", "HOST", "MAGIC", "PORT", "VERSION", "check_layout"]
 
 MAGIC = 0x4D595447434400
-VERSION = 2
+VERSION = 3
 
 
 def _words(names: Sequence[str]) -> np.dtype[Any]:
@@ -30,6 +30,13 @@ HEADER = _words(
         "source_ns",
         "n_ports",
         "n_hosts",
+        "steps",
+        "step_ns",
+        "interval_ns",
+        "action_latency_ns",
+        "overrun_ns",
+        "worst_overrun_ns",
+        "late_steps",
     )
 )
 PORT = _words(

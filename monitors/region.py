@@ -64,6 +64,11 @@ class TelemetryRegion:
             hosts=self._hosts.copy(),
         )
 
+    def header(self) -> dict[str, int]:
+        """Return the header of the block that was read last."""
+        header = self._copy[: HEADER.itemsize].view(HEADER)[0]
+        return {name: int(header[name]) for name in HEADER.names or ()}
+
     def heartbeats_ns(self) -> tuple[int, int]:
         """Return the last sign of life of the collector and of the traffic generator."""
         header = np.frombuffer(self._map, HEADER, 1)[0]

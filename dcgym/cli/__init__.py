@@ -1,4 +1,4 @@
-"""The command line: ``dcgym doctor | list | run | bench | train | report | shell | clean`` ..."""
+"""The command line: ``dcgym doctor | list | run | bench | train | shell | top | clean`` ..."""
 
 from __future__ import annotations
 

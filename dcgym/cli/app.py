@@ -312,6 +312,29 @@ def report(
 
 
 @app.command()
+def top(
+    run: Annotated[str | None, typer.Argument(help="A run, where several are alive.")] = None,
+    period: Annotated[float, typer.Option(help="Seconds between two looks.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Watch a running emulation: ports by queue and load, hosts, timing of the control loop.
+
+    It only reads shared memory, so that the run does not notice. Ctrl-C ends it.
+
+    Example: [bold]dcgym top --once[/bold]
+    """
+    from dcgym.cli import top as view
+
+    if as_json:
+        _print_json(next(view.samples(run, period)))
+    elif once:
+        view.print_once(run, period)
+    else:
+        view.show(run, period)
+
+
+@app.command()
 def clean(as_json: Json = False) -> None:
     """Remove what runs that died have left behind; living runs are not touched.
 

@@ -21,6 +21,7 @@ from dcgym.emulation.machine_load import MachineLoad, pid_of
 from dcgym.emulation.paths import PathGroups
 from dcgym.emulation.preflight import Probe, run_preflight
 from dcgym.emulation.process import EmulatorProcess, has_ended
+from dcgym.emulation.registry import record_network
 from dcgym.errors import BackendError
 from dcgym.events import Event, EventLog, check_events
 from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
@@ -152,6 +153,7 @@ class EmulationBackend:
             self._flowlet_gap_ns,
         )
         self._generator_pid = pid_of(self._generator_pidfd)
+        record_network(self.process.run_id, self.topology, self._region.fd)
 
     def _watch(self) -> select.poll:
         """Return what becomes ready when the emulator or its traffic generator ends."""
@@ -284,6 +286,7 @@ class EmulationBackend:
         self._check_alive()
         acknowledged_ns = int(self._limiter.apply(rates_bps))
         self._collector.set_rates(rates_bps)
+        self._collector.note_action(acknowledged_ns)
         return acknowledged_ns
 
     def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
@@ -306,6 +309,7 @@ class EmulationBackend:
         overrun_ns = int(self._native.wait_until(deadline_ns))
         if self._audit is not None:
             self._audit.interval(overrun_ns)
+            self._collector.note_deadline(deadline_ns, max(overrun_ns, 0))
         return overrun_ns
 
     def now_ns(self) -> int:

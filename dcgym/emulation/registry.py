@@ -11,8 +11,19 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Run", "clean_dead_runs", "forget_run", "list_runs", "record_run"]
+from dcgym.topologies import Topology
+
+__all__ = [
+    "Run",
+    "clean_dead_runs",
+    "forget_run",
+    "list_runs",
+    "read_network",
+    "record_network",
+    "record_run",
+]
 
 
 @dataclass(frozen=True)
@@ -47,9 +58,35 @@ def record_run(run_id: str, pid: int) -> None:
     partial.replace(folder / f"{run_id}.json")
 
 
+def record_network(run_id: str, topology: Topology, telemetry_fd: int) -> None:
+    """Write what `dcgym top` needs to read a run: what its telemetry is about, and where it is.
+
+    Args:
+        run_id: The run.
+        topology: Its network.
+        telemetry_fd: Descriptor of the telemetry region in this process.
+    """
+    ports = [[p.name, p.rate_bps, p.queue_bytes] for p in topology.switch_ports]
+    hosts = [[host.name, topology.ports(host.name)[0].rate_bps] for host in topology.hosts]
+    network = {"name": topology.name, "fd": telemetry_fd, "ports": ports, "hosts": hosts}
+    partial = registry_dir() / f".{run_id}.network.tmp"
+    partial.write_text(json.dumps(network))
+    partial.replace(registry_dir() / f"{run_id}.network")
+
+
+def read_network(run_id: str) -> dict[str, Any] | None:
+    """Return what `record_network` wrote, or None where the network is not built yet."""
+    try:
+        network: dict[str, Any] = json.loads((registry_dir() / f"{run_id}.network").read_text())
+    except (OSError, ValueError):
+        return None
+    return network
+
+
 def forget_run(run_id: str) -> None:
     """Remove the file of a run that has ended."""
-    (registry_dir() / f"{run_id}.json").unlink(missing_ok=True)
+    for suffix in ("json", "network"):
+        (registry_dir() / f"{run_id}.{suffix}").unlink(missing_ok=True)
 
 
 def list_runs() -> list[Run]:

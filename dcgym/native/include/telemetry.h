@@ -18,7 +18,9 @@
 #endif
 
 #define DCGYM_TELEMETRY_MAGIC 0x4d595447434400ULL /* "\0DCGTYM" read as a little-endian word */
-#define DCGYM_TELEMETRY_VERSION 2
+#define DCGYM_TELEMETRY_VERSION 3
+
+#define DCGYM_LATE_NS 5000000 /* an interval that ends later than this is late */
 
 struct dcgym_telemetry_header {
 	uint64_t magic;
@@ -29,6 +31,14 @@ struct dcgym_telemetry_header {
 	uint64_t source_ns;    /* heartbeat of the traffic generator, 0 when none is attached */
 	uint64_t n_ports;
 	uint64_t n_hosts;
+	/* The control loop of this episode, as the process that acts saw it. */
+	uint64_t steps;             /* snapshots that it took */
+	uint64_t step_ns;           /* time between the last two */
+	uint64_t interval_ns;       /* between the last two deadlines; 0: it waits for none */
+	uint64_t action_latency_ns; /* of the last action: from the snapshot before it to its acknowledgement */
+	uint64_t overrun_ns;        /* by how much the last deadline was missed */
+	uint64_t worst_overrun_ns;
+	uint64_t late_steps;
 };
 
 struct dcgym_telemetry_port {

@@ -97,7 +97,11 @@ Collector::Collector(int telemetry_fd, size_t n_hosts, QueueSource queues, int p
 		const size_t bytes = sizeof(dcgym_generator_header) + n_hosts_ * sizeof(dcgym_generator_host);
 		generator_ = std::make_unique<Mapping>(generator_fd, bytes, false);
 	}
-	*header_ = {DCGYM_TELEMETRY_MAGIC, DCGYM_TELEMETRY_VERSION, 0, 0, 0, 0, n_ports_, n_hosts_};
+	*header_ = {};
+	header_->magic = DCGYM_TELEMETRY_MAGIC;
+	header_->version = DCGYM_TELEMETRY_VERSION;
+	header_->n_ports = n_ports_;
+	header_->n_hosts = n_hosts_;
 }
 
 Collector::~Collector() {
@@ -196,6 +200,13 @@ void Collector::publish(uint64_t began_ns) {
 	std::atomic_thread_fence(std::memory_order_release);
 	header_->time_ns = began_ns;
 	header_->source_ns = source_ns_;
+	header_->steps = loop_.steps;
+	header_->step_ns = loop_.step_ns;
+	header_->interval_ns = loop_.interval_ns;
+	header_->action_latency_ns = loop_.action_latency_ns;
+	header_->overrun_ns = loop_.overrun_ns;
+	header_->worst_overrun_ns = loop_.worst_overrun_ns;
+	header_->late_steps = loop_.late_steps;
 	memcpy(ports_, staged_ports_.data(), n_ports_ * sizeof(dcgym_telemetry_port));
 	memcpy(hosts_, staged_hosts_.data(), n_hosts_ * sizeof(dcgym_telemetry_host));
 	header_->heartbeat_ns = monotonic_ns();
@@ -207,12 +218,36 @@ uint64_t Collector::collect(bool reset_peaks) {
 	const uint64_t began_ns = monotonic_ns();
 	gather(reset_peaks);
 	subtract_base();
+	if (reset_peaks) count_step(began_ns);
 	publish(began_ns);
 	return header_->sequence;
 }
 
+// Only who acts resets the peaks: the background thread's collections are no steps.
+void Collector::count_step(uint64_t began_ns) {
+	loop_.steps++;
+	loop_.step_ns = step_began_ns_ == 0 ? 0 : began_ns - step_began_ns_;
+	step_began_ns_ = began_ns;
+}
+
+void Collector::note_action(uint64_t acknowledged_ns) {
+	const std::lock_guard guard(mutex_);
+	loop_.action_latency_ns = step_began_ns_ == 0 ? 0 : acknowledged_ns - step_began_ns_;
+}
+
+void Collector::note_deadline(uint64_t deadline_ns, uint64_t overrun_ns) {
+	const std::lock_guard guard(mutex_);
+	loop_.interval_ns = deadline_ns_ == 0 ? 0 : deadline_ns - deadline_ns_;
+	deadline_ns_ = deadline_ns;
+	loop_.overrun_ns = overrun_ns;
+	loop_.worst_overrun_ns = std::max(loop_.worst_overrun_ns, overrun_ns);
+	loop_.late_steps += overrun_ns > DCGYM_LATE_NS;
+}
+
 void Collector::rebase() {
 	const std::lock_guard guard(mutex_);
+	loop_ = {};
+	step_began_ns_ = deadline_ns_ = 0;
 	gather(true);
 	base_ports_ = staged_ports_;
 	base_hosts_ = staged_hosts_;

@@ -51,6 +51,12 @@ struct QueueSource {
 	std::vector<size_t> rx_slots;
 };
 
+// The control loop, as include/telemetry.h describes it.
+struct LoopStats {
+	uint64_t steps = 0, step_ns = 0, interval_ns = 0, action_latency_ns = 0;
+	uint64_t overrun_ns = 0, worst_overrun_ns = 0, late_steps = 0;
+};
+
 // Writes one region. `collect` may be called from any thread; a background thread keeps the region
 // and its heartbeat fresh for other readers when nobody asks.
 class Collector {
@@ -65,6 +71,9 @@ public:
 	void run_every(uint64_t period_ns);
 	void stop();
 	void set_rates(const uint64_t *rates_bps);
+	// What the next snapshot says of the control loop.
+	void note_action(uint64_t acknowledged_ns);
+	void note_deadline(uint64_t deadline_ns, uint64_t overrun_ns);
 	std::string error() const;
 
 private:
@@ -76,6 +85,7 @@ private:
 	void publish(uint64_t began_ns);
 	void gather(bool reset_peaks);
 	void subtract_base();
+	void count_step(uint64_t began_ns);
 
 	size_t n_ports_, n_hosts_;
 	int queue_program_fd_;
@@ -93,6 +103,8 @@ private:
 	std::vector<dcgym_telemetry_host> base_hosts_;
 	std::vector<uint64_t> rates_bps_;
 	uint64_t source_ns_ = 0;
+	LoopStats loop_;
+	uint64_t step_began_ns_ = 0, deadline_ns_ = 0;
 	mutable std::mutex mutex_;
 	std::mutex wake_mutex_;
 	std::condition_variable wake_;

@@ -61,6 +61,13 @@ py::dict telemetry_layout() {
 	FIELD(header, dcgym_telemetry_header, source_ns);
 	FIELD(header, dcgym_telemetry_header, n_ports);
 	FIELD(header, dcgym_telemetry_header, n_hosts);
+	FIELD(header, dcgym_telemetry_header, steps);
+	FIELD(header, dcgym_telemetry_header, step_ns);
+	FIELD(header, dcgym_telemetry_header, interval_ns);
+	FIELD(header, dcgym_telemetry_header, action_latency_ns);
+	FIELD(header, dcgym_telemetry_header, overrun_ns);
+	FIELD(header, dcgym_telemetry_header, worst_overrun_ns);
+	FIELD(header, dcgym_telemetry_header, late_steps);
 	FIELD(port, dcgym_telemetry_port, tx_bytes);
 	FIELD(port, dcgym_telemetry_port, tx_packets);
 	FIELD(port, dcgym_telemetry_port, rx_bytes);
@@ -163,6 +170,8 @@ void bind_telemetry(py::module_ &module) {
 	    .def("stop", &Collector::stop, py::call_guard<py::gil_scoped_release>())
 	    .def("set_rates", [](Collector &self, const Rates &rates) { self.set_rates(rates.data()); },
 	         py::arg("rates_bps"))
+	    .def("note_action", &Collector::note_action, py::arg("acknowledged_ns"))
+	    .def("note_deadline", &Collector::note_deadline, py::arg("deadline_ns"), py::arg("overrun_ns"))
 	    .def_property_readonly("error", &Collector::error);
 }
 
