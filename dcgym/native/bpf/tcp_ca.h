@@ -26,117 +26,109 @@
 #define CORE __attribute__((preserve_access_index))
 
 enum tcp_ca_event {
-	CA_EVENT_LOSS = 3,
-	CA_EVENT_ECN_NO_CE = 4,
-	CA_EVENT_ECN_IS_CE = 5,
+    CA_EVENT_LOSS = 3,
+    CA_EVENT_ECN_NO_CE = 4,
+    CA_EVENT_ECN_IS_CE = 5,
 };
 
 enum tcp_ca_state {
-	TCP_CA_Open = 0,
-	TCP_CA_Disorder = 1,
-	TCP_CA_CWR = 2,
-	TCP_CA_Recovery = 3,
-	TCP_CA_Loss = 4,
+    TCP_CA_Open = 0,
+    TCP_CA_Disorder = 1,
+    TCP_CA_CWR = 2,
+    TCP_CA_Recovery = 3,
+    TCP_CA_Loss = 4,
 };
 
 /* Only the members used here: CO-RE relocates them, so no vmlinux.h is needed. */
 struct sock {
-	__u32 sk_mark;
-	unsigned long sk_pacing_rate;
+    __u32 sk_mark;
+    unsigned long sk_pacing_rate;
 } CORE;
 
 struct inet_connection_sock {
-	__u8 icsk_ca_state : 5;
-	struct {
-		__u8 pending;
-	} icsk_ack;
-	__u64 icsk_ca_priv[13];
+    __u8 icsk_ca_state : 5;
+    struct {
+        __u8 pending;
+    } icsk_ack;
+    __u64 icsk_ca_priv[13];
 } CORE;
 
 struct tcp_sock {
-	__u32 rcv_wup;
-	__u32 rcv_nxt;
-	__u32 snd_nxt;
-	__u32 snd_una;
-	__u32 snd_cwnd;
-	__u32 snd_ssthresh;
-	__u32 delivered;
-	__u32 delivered_ce;
-	__u32 max_packets_out;
-	__u32 srtt_us; /* eight times the smoothed RTT */
-	__u32 mss_cache;
-	__u8 is_cwnd_limited : 1;
-	__u8 ecn_flags;
+    __u32 rcv_wup;
+    __u32 rcv_nxt;
+    __u32 snd_nxt;
+    __u32 snd_una;
+    __u32 snd_cwnd;
+    __u32 snd_ssthresh;
+    __u32 delivered;
+    __u32 delivered_ce;
+    __u32 max_packets_out;
+    __u32 srtt_us; /* eight times the smoothed RTT */
+    __u32 mss_cache;
+    __u8 is_cwnd_limited : 1;
+    __u8 ecn_flags;
 } CORE;
 
 struct rate_sample {
-	__s32 delivered; /* packets, since the acknowledged one was sent */
-	long rtt_us;
-	__u32 acked_sacked;
+    __s32 delivered; /* packets, since the acknowledged one was sent */
+    long rtt_us;
+    __u32 acked_sacked;
 } CORE;
 
 struct tcp_congestion_ops {
-	__u32 (*ssthresh)(struct sock *sk);
-	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
-	void (*set_state)(struct sock *sk, __u8 new_state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
-	void (*in_ack_event)(struct sock *sk, __u32 flags);
-	__u32 (*undo_cwnd)(struct sock *sk);
-	char name[DCGYM_CC_NAME_BYTES];
-	__u32 flags;
-	void (*init)(struct sock *sk);
+    __u32 (*ssthresh)(struct sock *sk);
+    void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
+    void (*set_state)(struct sock *sk, __u8 new_state);
+    void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+    void (*in_ack_event)(struct sock *sk, __u32 flags);
+    __u32 (*undo_cwnd)(struct sock *sk);
+    char name[DCGYM_CC_NAME_BYTES];
+    __u32 flags;
+    void (*init)(struct sock *sk);
 };
 
-static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
-{
-	return (struct tcp_sock *)sk;
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk) {
+    return (struct tcp_sock *)sk;
 }
 
-static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
-{
-	return (struct inet_connection_sock *)sk;
+static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk) {
+    return (struct inet_connection_sock *)sk;
 }
 
-static __always_inline __u8 ca_state_of(struct sock *sk)
-{
-	return BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+static __always_inline __u8 ca_state_of(struct sock *sk) {
+    return BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
 }
 
 /* As tcp_is_cwnd_limited: in slow start a window may be twice what the sender uses. */
-static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp, __u32 cwnd, __u32 ssthresh)
-{
-	if (cwnd < ssthresh)
-		return cwnd < 2 * tp->max_packets_out;
-	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp, __u32 cwnd, __u32 ssthresh) {
+    if (cwnd < ssthresh)
+        return cwnd < 2 * tp->max_packets_out;
+    return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 }
 
-static __always_inline bool before(__u32 left, __u32 right)
-{
-	return (__s32)(left - right) < 0;
+static __always_inline bool before(__u32 left, __u32 right) {
+    return (__s32)(left - right) < 0;
 }
 
-static __always_inline __u32 max_u32(__u32 left, __u32 right)
-{
-	return left > right ? left : right;
+static __always_inline __u32 max_u32(__u32 left, __u32 right) {
+    return left > right ? left : right;
 }
 
-static __always_inline __u32 min_u32(__u32 left, __u32 right)
-{
-	return left < right ? left : right;
+static __always_inline __u32 min_u32(__u32 left, __u32 right) {
+    return left < right ? left : right;
 }
 
 /*
- * As tcp_update_pacing_rate, which the kernel leaves to a program with cong_control: twice the window
- * per RTT in slow start, else 1.2 times.
+ * As tcp_update_pacing_rate, which the kernel leaves to a program with cong_control: twice the
+ * window per RTT in slow start, else 1.2 times.
  */
-static __always_inline void set_pacing_rate(struct sock *sk, __u32 cwnd, __u32 ssthresh)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	__u64 rate = (__u64)tp->mss_cache * cwnd * 8 * USEC_PER_SEC / 100;
+static __always_inline void set_pacing_rate(struct sock *sk, __u32 cwnd, __u32 ssthresh) {
+    const struct tcp_sock *tp = tcp_sk(sk);
+    __u64 rate = (__u64)tp->mss_cache * cwnd * 8 * USEC_PER_SEC / 100;
 
-	rate *= cwnd < ssthresh / 2 ? 200 : 120;
-	if (tp->srtt_us)
-		sk->sk_pacing_rate = rate / tp->srtt_us;
+    rate *= cwnd < ssthresh / 2 ? 200 : 120;
+    if (tp->srtt_us)
+        sk->sk_pacing_rate = rate / tp->srtt_us;
 }
 
 #endif

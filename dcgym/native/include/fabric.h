@@ -27,65 +27,65 @@
 
 /* One record a port, in a memory-mapped array map indexed by port id. */
 struct dcgym_port_counters {
-	__u64 peak_bytes; /* highest backlog since the reader last exchanged it with 0 */
-	__u64 marks;	  /* packets set to CE (segments, for an offloaded packet) */
-	__u64 tx_packets; /* offered to the port's queue, before any drop by the queue */
-	__u64 tx_bytes;
-	__u64 histogram[DCGYM_HISTOGRAM_BUCKETS];
+    __u64 peak_bytes; /* highest backlog since the reader last exchanged it with 0 */
+    __u64 marks;      /* packets set to CE (segments, for an offloaded packet) */
+    __u64 tx_packets; /* offered to the port's queue, before any drop by the queue */
+    __u64 tx_bytes;
+    __u64 histogram[DCGYM_HISTOGRAM_BUCKETS];
 };
 
 /* What the programs know before they are loaded; the verifier drops what is switched off. */
 struct dcgym_fabric_constants {
-	__u32 n_hosts;
-	__u32 count_flows;  /* whether the flow matrix is counted */
-	__u32 flow_entries; /* size of the flow table; 0: every packet is hashed, no flow is pinned */
+    __u32 n_hosts;
+    __u32 count_flows;  /* whether the flow matrix is counted */
+    __u32 flow_entries; /* size of the flow table; 0: every packet is hashed, no flow is pinned */
 };
 
 /* What writers change while the programs run, in a memory-mapped section. */
 struct dcgym_fabric_control {
-	__u64 flowlet_gap_ns;	 /* a flow idle for longer may move; 0: never */
-	__u32 epoch;		 /* flows pinned in an earlier one are forgotten */
-	__u32 last_generation;	 /* of all groups: each change of members takes the next */
+    __u64 flowlet_gap_ns;  /* a flow idle for longer may move; 0: never */
+    __u32 epoch;           /* flows pinned in an earlier one are forgotten */
+    __u32 last_generation; /* of all groups: each change of members takes the next */
 };
 
 /* Configuration of an interface, indexed by ifindex. */
 struct dcgym_port_config {
-	__u32 in_use;
-	__u32 switch_id;
-	__u32 port_id;
-	__u32 mark_probability; /* of DCGYM_PROBABILITY_ONE; 0: no marking */
-	__u64 mark_min_bytes;
-	__u64 mark_max_bytes; /* above the minimum: RED; equal to it: a step */
-	__u64 queue_bytes;    /* the queue's byte limit; 0: unknown */
-	__u32 mark_weight;    /* RED's w_q, of DCGYM_PROBABILITY_ONE; all of it: no averaging */
-	__u32 mark_packet_ns; /* time that RED's average packet takes on the wire */
-	__u32 loss_in;	      /* probability, of 2^32, to lose a packet that arrives over the link */
-	__u32 loss_out;	      /* one that leaves over it: for a link whose other end is no port */
+    __u32 in_use;
+    __u32 switch_id;
+    __u32 port_id;
+    __u32 mark_probability; /* of DCGYM_PROBABILITY_ONE; 0: no marking */
+    __u64 mark_min_bytes;
+    __u64 mark_max_bytes; /* above the minimum: RED; equal to it: a step */
+    __u64 queue_bytes;    /* the queue's byte limit; 0: unknown */
+    __u32 mark_weight;    /* RED's w_q, of DCGYM_PROBABILITY_ONE; all of it: no averaging */
+    __u32 mark_packet_ns; /* time that RED's average packet takes on the wire */
+    __u32 loss_in;        /* probability, of 2^32, to lose a packet that arrives over the link */
+    __u32 loss_out;       /* one that leaves over it: for a link whose other end is no port */
 };
 
 #define DCGYM_RED_FRACTION_BITS 12
 
 /* State of RED at one port. */
 struct dcgym_red {
-	__u64 average;	    /* queue in bytes, with DCGYM_RED_FRACTION_BITS fractional bits */
-	__u64 busy_until_ns; /* when the queue left by the last arrival will have been sent */
-	__u32 unmarked;	    /* packets since the last mark, while the average is between the bounds */
-	__u32 reserved;
+    __u64 average;       /* queue in bytes, with DCGYM_RED_FRACTION_BITS fractional bits */
+    __u64 busy_until_ns; /* when the queue left by the last arrival will have been sent */
+    __u32 unmarked;      /* packets since the last mark, while the average is between the bounds */
+    __u32 reserved;
 };
 
 /* One slot of Vose's alias table: `ifindex` below the threshold, else `alias`. */
 struct dcgym_group_slot {
-	__u32 ifindex;
-	__u32 alias;
-	__u32 threshold; /* of 2^32 */
+    __u32 ifindex;
+    __u32 alias;
+    __u32 threshold; /* of 2^32 */
 };
 
 /* Slot i belongs to member i, one of weight 0 included: so the slots also list the members. */
 struct dcgym_group_table {
-	__u32 salt;
-	__u32 size;
-	__u32 generation; /* of the members, never 0; the weights do not change it */
-	struct dcgym_group_slot slots[DCGYM_GROUP_MEMBERS];
+    __u32 salt;
+    __u32 size;
+    __u32 generation; /* of the members, never 0; the weights do not change it */
+    struct dcgym_group_slot slots[DCGYM_GROUP_MEMBERS];
 };
 
 /*
@@ -95,10 +95,10 @@ struct dcgym_group_table {
  * reading is overwritten only after that.
  */
 struct dcgym_group {
-	__u64 version;
-	__u32 writer;  /* 1 while somebody writes; readers ignore it */
-	__u32 follows; /* number, plus 1, of the group whose weights this one takes too; 0: none */
-	struct dcgym_group_table tables[2];
+    __u64 version;
+    __u32 writer;  /* 1 while somebody writes; readers ignore it */
+    __u32 follows; /* number, plus 1, of the group whose weights this one takes too; 0: none */
+    struct dcgym_group_table tables[2];
 };
 
 /*
@@ -106,28 +106,28 @@ struct dcgym_group {
  * written whole: the ifindex and, above it, the generation that it was last found a member of.
  */
 struct dcgym_flow_id {
-	__u32 switch_id;
-	__u32 hash;
+    __u32 switch_id;
+    __u32 hash;
 };
 
 struct dcgym_flow {
-	__u64 pin;
-	__u64 last_ns; /* CLOCK_MONOTONIC of the last packet; kept only with a flowlet gap */
-	__u32 epoch;
-	__u32 reserved;
+    __u64 pin;
+    __u64 last_ns; /* CLOCK_MONOTONIC of the last packet; kept only with a flowlet gap */
+    __u32 epoch;
+    __u32 reserved;
 };
 
 enum dcgym_drop {
-	DCGYM_DROP_UNKNOWN_PORT, /* arrived at an interface that is not a fabric port */
-	DCGYM_DROP_TRUNCATED,	 /* headers end before they should */
-	DCGYM_DROP_MALFORMED,	 /* header fields contradict each other */
-	DCGYM_DROP_PROTOCOL,	 /* neither IPv4, IPv6 nor ARP */
-	DCGYM_DROP_UNKNOWN_MAC,	 /* destination is not a fabric host */
-	DCGYM_DROP_NO_ROUTE,	 /* the switch has no next hop for the host */
-	DCGYM_DROP_TTL_EXPIRED,
-	DCGYM_DROP_GROUP_BUSY, /* the group was replaced during every attempt to read it */
-	DCGYM_DROP_LOSS,       /* the link was told to lose packets */
-	DCGYM_DROP_REASONS,
+    DCGYM_DROP_UNKNOWN_PORT, /* arrived at an interface that is not a fabric port */
+    DCGYM_DROP_TRUNCATED,    /* headers end before they should */
+    DCGYM_DROP_MALFORMED,    /* header fields contradict each other */
+    DCGYM_DROP_PROTOCOL,     /* neither IPv4, IPv6 nor ARP */
+    DCGYM_DROP_UNKNOWN_MAC,  /* destination is not a fabric host */
+    DCGYM_DROP_NO_ROUTE,     /* the switch has no next hop for the host */
+    DCGYM_DROP_TTL_EXPIRED,
+    DCGYM_DROP_GROUP_BUSY, /* the group was replaced during every attempt to read it */
+    DCGYM_DROP_LOSS,       /* the link was told to lose packets */
+    DCGYM_DROP_REASONS,
 };
 
 #endif

@@ -8,31 +8,31 @@
 #define DCGYM_NV_TRACE_DECISIONS 256
 
 enum dcgym_nv_kind {
-	DCGYM_NV_INCREASE, /* no congestion: the window may grow */
-	DCGYM_NV_DECREASE, /* more in the network than the wanted window */
-	DCGYM_NV_LOSS,	   /* a lost packet */
+    DCGYM_NV_INCREASE, /* no congestion: the window may grow */
+    DCGYM_NV_DECREASE, /* more in the network than the wanted window */
+    DCGYM_NV_LOSS,     /* a lost packet */
 };
 
 /* One decision, and what it was taken from. */
 struct dcgym_nv_decision {
-	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u64 rate_bytes_per_s;
-	__u32 kind;
-	__u32 min_rtt_us;
-	__u32 mss_bytes;
-	__u32 samples; /* measurements since the decision before */
-	__u32 cwnd_packets;
-	__u32 wanted_packets;
-	__u32 new_cwnd_packets;
-	__u32 ssthresh_packets;
-	__u32 delivered_packets; /* in the life of the connection */
-	__u32 least_cwnd_packets;
+    __u64 time_ns; /* CLOCK_MONOTONIC */
+    __u64 rate_bytes_per_s;
+    __u32 kind;
+    __u32 min_rtt_us;
+    __u32 mss_bytes;
+    __u32 samples; /* measurements since the decision before */
+    __u32 cwnd_packets;
+    __u32 wanted_packets;
+    __u32 new_cwnd_packets;
+    __u32 ssthresh_packets;
+    __u32 delivered_packets; /* in the life of the connection */
+    __u32 least_cwnd_packets;
 };
 
 /* A ring: entry i is at i modulo its capacity. */
 struct dcgym_nv_trace {
-	__u64 n_decisions;
-	struct dcgym_nv_decision decisions[DCGYM_NV_TRACE_DECISIONS];
+    __u64 n_decisions;
+    struct dcgym_nv_decision decisions[DCGYM_NV_TRACE_DECISIONS];
 };
 
 #endif

@@ -5,14 +5,14 @@
 
 #include <linux/types.h>
 
-/* One record an interface, in a memory-mapped array map. Cumulative, but the kernel counts drops and
- * overlimits in 32 bits. */
+/* One record an interface, in a memory-mapped array map. Cumulative, but the kernel counts drops
+ * and overlimits in 32 bits. */
 struct dcgym_queue {
-	__u64 tx_bytes; /* left the queue, headers of all segments included */
-	__u64 tx_packets;
-	__u64 backlog_bytes;
-	__u32 drops;
-	__u32 overlimits;
+    __u64 tx_bytes; /* left the queue, headers of all segments included */
+    __u64 tx_packets;
+    __u64 backlog_bytes;
+    __u32 drops;
+    __u32 overlimits;
 };
 
 #endif

@@ -11,20 +11,20 @@ namespace dcgym {
 
 // Raises dcgym.errors.ConfigError; the interpreter lock must be held.
 [[noreturn]] void throw_config_error(const std::string &field, const std::string &value,
-				     const std::string &allowed);
+                                     const std::string &allowed);
 
 // Raises dcgym.errors.BackendError with errno's text and libbpf's last warning.
 [[noreturn]] void throw_backend_error(const std::string &what, int error_number);
 
 // Raises unless `result` is 0 or positive, where libbpf returns -errno.
 inline int check(int result, const std::string &what) {
-	if (result < 0)
-		throw_backend_error(what, -result);
-	return result;
+    if (result < 0)
+        throw_backend_error(what, -result);
+    return result;
 }
 
 struct ObjectDeleter {
-	void operator()(bpf_object *object) const { bpf_object__close(object); }
+    void operator()(bpf_object *object) const { bpf_object__close(object); }
 };
 using ObjectPtr = std::unique_ptr<bpf_object, ObjectDeleter>;
 

@@ -15,7 +15,7 @@ namespace dcgym {
 using Mac = std::array<uint8_t, 6>;
 
 struct Sysctl {
-	std::string path, value;
+    std::string path, value;
 };
 
 // New network namespaces, as descriptors that keep them alive without a process. Their sysctls are
@@ -23,35 +23,35 @@ struct Sysctl {
 std::vector<int> make_namespaces(size_t count, const std::vector<Sysctl> &sysctls);
 
 struct LinkEnd {
-	int namespace_fd;  // -1: that of the socket
-	int ifindex;
-	std::string name;
-	Mac mac;
-	uint64_t rate_bps;  // full rate, for the largest offloaded packet; 0: the kernel's own limit
+    int namespace_fd; // -1: that of the socket
+    int ifindex;
+    std::string name;
+    Mac mac;
+    uint64_t rate_bps; // full rate, for the largest offloaded packet; 0: the kernel's own limit
 };
 
-// Makes veth pairs with both ends where they belong. Moving an interface later would cost a wait for
-// all readers (synchronize_net) each. The ends are down: a queue is set up before traffic is.
+// Makes veth pairs with both ends where they belong. Moving an interface later would cost a wait
+// for all readers (synchronize_net) each. The ends are down: a queue is set up before traffic is.
 void make_links(int rtnl_fd, const std::vector<std::pair<LinkEnd, LinkEnd>> &links);
 
 void set_up(const std::vector<Interface> &interfaces);
 
 // What a host needs to reach all others: its address, and one gateway that stands for every other
-// host. Neighbour entries for each would be n^2, and dynamic ones share one small table of the machine
-// (net.ipv4.neigh.default.gc_thresh3).
+// host. Neighbour entries for each would be n^2, and dynamic ones share one small table of the
+// machine (net.ipv4.neigh.default.gc_thresh3).
 struct HostAddress {
-	int rtnl_fd;
-	int ifindex;
-	uint32_t address;  // IPv4, network byte order
+    int rtnl_fd;
+    int ifindex;
+    uint32_t address; // IPv4, network byte order
 };
 
 struct Gateway {
-	uint32_t address;
-	Mac mac;
-	uint32_t network;
-	uint8_t prefix_bits;
+    uint32_t address;
+    Mac mac;
+    uint32_t network;
+    uint8_t prefix_bits;
 };
 
 void configure_hosts(const std::vector<HostAddress> &hosts, const Gateway &gateway);
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -12,40 +12,40 @@
 namespace dcgym {
 
 struct LinkDeleter {
-	void operator()(bpf_link *link) const { bpf_link__destroy(link); }
+    void operator()(bpf_link *link) const { bpf_link__destroy(link); }
 };
 
 // An owned file descriptor.
 class Descriptor {
-      public:
-	explicit Descriptor(int value = -1) : value_(value) {}
-	~Descriptor() { reset(); }
-	Descriptor(const Descriptor &) = delete;
-	Descriptor &operator=(const Descriptor &) = delete;
-	int get() const { return value_; }
-	void reset(int value = -1);
+  public:
+    explicit Descriptor(int value = -1) : value_(value) {}
+    ~Descriptor() { reset(); }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+    int get() const { return value_; }
+    void reset(int value = -1);
 
-      private:
-	int value_;
+  private:
+    int value_;
 };
 
 // Registers the algorithm under a name of its own; unregistered on close or when the process dies.
 class CongestionControl {
-      public:
-	CongestionControl(const std::string &object_path, const std::string &name, bool tracing);
+  public:
+    CongestionControl(const std::string &object_path, const std::string &name, bool tracing);
 
-	const std::string &name() const { return name_; }
-	// The kernel's link; whoever holds a copy keeps the algorithm registered.
-	int link_fd() const { return link_fd_.get(); }
-	// Bytes that the algorithm recorded for a socket of this process, if it runs on it traced.
-	std::optional<std::string> trace(int socket_fd) const;
-	void close();
+    const std::string &name() const { return name_; }
+    // The kernel's link; whoever holds a copy keeps the algorithm registered.
+    int link_fd() const { return link_fd_.get(); }
+    // Bytes that the algorithm recorded for a socket of this process, if it runs on it traced.
+    std::optional<std::string> trace(int socket_fd) const;
+    void close();
 
-      private:
-	std::string name_;
-	ObjectPtr object_;
-	std::unique_ptr<bpf_link, LinkDeleter> prepared_;
-	Descriptor link_fd_;
+  private:
+    std::string name_;
+    ObjectPtr object_;
+    std::unique_ptr<bpf_link, LinkDeleter> prepared_;
+    Descriptor link_fd_;
 };
 
 } // namespace dcgym

@@ -20,9 +20,8 @@ namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
-	"unknown_port", "truncated", "malformed",   "protocol",
-	"unknown_mac",  "no_route",  "ttl_expired", "group_busy",
-	"loss",
+    "unknown_port", "truncated",   "malformed",  "protocol", "unknown_mac",
+    "no_route",     "ttl_expired", "group_busy", "loss",
 };
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
 static_assert(sizeof(dcgym_port_config) == 56);
@@ -31,216 +30,219 @@ static_assert(sizeof(dcgym_port_config) == 56);
 constexpr size_t test_headroom_bytes = 256;
 
 void check_below(const std::string &field, uint64_t value, uint64_t limit) {
-	if (value >= limit)
-		throw_config_error(field, std::to_string(value), "0 to " + std::to_string(limit - 1));
+    if (value >= limit)
+        throw_config_error(field, std::to_string(value), "0 to " + std::to_string(limit - 1));
 }
 
 void check_size(const FabricSize &size) {
-	const std::array<std::pair<const char *, uint32_t>, 5> fields = {{
-		{"n_switches", size.switches},
-		{"n_hosts", size.hosts},
-		{"n_ports", size.ports},
-		{"n_groups", size.groups},
-		{"n_ifindex", size.ifindexes},
-	}};
-	for (const auto &[name, value] : fields)
-		if (value == 0)
-			throw_config_error(name, "0", "1 or more");
-	if (uint64_t{size.switches} * size.hosts > UINT32_MAX)
-		throw_config_error("n_switches", std::to_string(size.switches),
-				   "n_switches * n_hosts below 2^32");
-	if (size.has_flow_matrix && uint64_t{size.ports} * size.hosts > UINT32_MAX)
-		throw_config_error("n_ports", std::to_string(size.ports),
-				   "n_ports * n_hosts below 2^32");
+    const std::array<std::pair<const char *, uint32_t>, 5> fields = {{
+        {"n_switches", size.switches},
+        {"n_hosts", size.hosts},
+        {"n_ports", size.ports},
+        {"n_groups", size.groups},
+        {"n_ifindex", size.ifindexes},
+    }};
+    for (const auto &[name, value] : fields)
+        if (value == 0)
+            throw_config_error(name, "0", "1 or more");
+    if (uint64_t{size.switches} * size.hosts > UINT32_MAX)
+        throw_config_error("n_switches", std::to_string(size.switches),
+                           "n_switches * n_hosts below 2^32");
+    if (size.has_flow_matrix && uint64_t{size.ports} * size.hosts > UINT32_MAX)
+        throw_config_error("n_ports", std::to_string(size.ports), "n_ports * n_hosts below 2^32");
 }
 
 bpf_tc_hook hook(uint32_t ifindex, int point) {
-	bpf_tc_hook result{};
-	result.sz = sizeof(result);
-	result.ifindex = static_cast<int>(ifindex);
-	result.attach_point = static_cast<bpf_tc_attach_point>(point);
-	return result;
+    bpf_tc_hook result{};
+    result.sz = sizeof(result);
+    result.ifindex = static_cast<int>(ifindex);
+    result.attach_point = static_cast<bpf_tc_attach_point>(point);
+    return result;
 }
 
 } // namespace
 
 Fabric::Fabric(const std::string &object_path, const FabricSize &size) : size_(size) {
-	check_size(size);
-	const std::string bytes = read_object(object_path);
-	object_ = open_object(bytes, object_path);
-	resize_maps();
-	check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
-	groups_ = std::make_unique<GroupTable>(group_map_fd(), control_map_fd(), size_.groups);
+    check_size(size);
+    const std::string bytes = read_object(object_path);
+    object_ = open_object(bytes, object_path);
+    resize_maps();
+    check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
+    groups_ = std::make_unique<GroupTable>(group_map_fd(), control_map_fd(), size_.groups);
 }
 
 bpf_object *Fabric::object() const {
-	if (!object_)
-		throw_backend_error("the fabric is closed", EBADF);
-	return object_.get();
+    if (!object_)
+        throw_backend_error("the fabric is closed", EBADF);
+    return object_.get();
 }
 
 void Fabric::resize_maps() {
-	const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
-	const std::array<std::pair<const char *, uint32_t>, 7> sizes = {{
-		{"ports", size_.ifindexes},
-		{"routes", size_.switches * size_.hosts},
-		{"groups", size_.groups},
-		{"counters", size_.ports},
-		{"red_states", size_.ports},
-		{"flow_bytes", cells},
-		{"flows", std::max(size_.flow_entries, 1u)},
-	}};
-	for (const auto &[name, entries] : sizes) {
-		bpf_map *map = bpf_object__find_map_by_name(object(), name);
-		check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
-	}
-	bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-	const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries};
-	check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
-	      "cannot set the fabric's constants");
+    const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
+    const std::array<std::pair<const char *, uint32_t>, 7> sizes = {{
+        {"ports", size_.ifindexes},
+        {"routes", size_.switches * size_.hosts},
+        {"groups", size_.groups},
+        {"counters", size_.ports},
+        {"red_states", size_.ports},
+        {"flow_bytes", cells},
+        {"flows", std::max(size_.flow_entries, 1u)},
+    }};
+    for (const auto &[name, entries] : sizes) {
+        bpf_map *map = bpf_object__find_map_by_name(object(), name);
+        check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
+    }
+    bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
+    const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries};
+    check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
+          "cannot set the fabric's constants");
 }
 
 int Fabric::map_fd(const char *name) const {
-	return check(bpf_object__find_map_fd_by_name(object(), name),
-		     std::string("no BPF map named ") + name);
+    return check(bpf_object__find_map_fd_by_name(object(), name),
+                 std::string("no BPF map named ") + name);
 }
 
 int Fabric::program_fd(const char *name) const {
-	const bpf_program *program = bpf_object__find_program_by_name(object(), name);
-	if (program == nullptr)
-		throw_backend_error(std::string("no BPF program named ") + name, ENOENT);
-	return bpf_program__fd(program);
+    const bpf_program *program = bpf_object__find_program_by_name(object(), name);
+    if (program == nullptr)
+        throw_backend_error(std::string("no BPF program named ") + name, ENOENT);
+    return bpf_program__fd(program);
 }
 
 void Fabric::update(const char *map, uint32_t key, const void *value, size_t value_bytes) {
-	const bpf_map *handle = bpf_object__find_map_by_name(object(), map);
-	check(bpf_map__update_elem(handle, &key, sizeof(key), value, value_bytes, BPF_ANY),
-	      std::string("cannot update the map ") + map);
+    const bpf_map *handle = bpf_object__find_map_by_name(object(), map);
+    check(bpf_map__update_elem(handle, &key, sizeof(key), value, value_bytes, BPF_ANY),
+          std::string("cannot update the map ") + map);
 }
 
 void Fabric::set_port(uint32_t ifindex, const dcgym_port_config &config) {
-	check_below("ifindex", ifindex, size_.ifindexes);
-	check_below("switch_id", config.switch_id, size_.switches);
-	check_below("port_id", config.port_id, size_.ports);
-	check_below("mark_probability", config.mark_probability, DCGYM_PROBABILITY_ONE + 1);
-	check_below("mark_weight", config.mark_weight, DCGYM_PROBABILITY_ONE + 1);
-	if (config.mark_weight == 0)
-		throw_config_error("mark_weight", "0", "1 or more, of PROBABILITY_ONE");
-	if (config.mark_max_bytes < config.mark_min_bytes)
-		throw_config_error("mark_max_bytes", std::to_string(config.mark_max_bytes),
-				   "mark_min_bytes or more");
-	update("ports", ifindex, &config, sizeof(config));
+    check_below("ifindex", ifindex, size_.ifindexes);
+    check_below("switch_id", config.switch_id, size_.switches);
+    check_below("port_id", config.port_id, size_.ports);
+    check_below("mark_probability", config.mark_probability, DCGYM_PROBABILITY_ONE + 1);
+    check_below("mark_weight", config.mark_weight, DCGYM_PROBABILITY_ONE + 1);
+    if (config.mark_weight == 0)
+        throw_config_error("mark_weight", "0", "1 or more, of PROBABILITY_ONE");
+    if (config.mark_max_bytes < config.mark_min_bytes)
+        throw_config_error("mark_max_bytes", std::to_string(config.mark_max_bytes),
+                           "mark_min_bytes or more");
+    update("ports", ifindex, &config, sizeof(config));
 }
 
 void Fabric::reset_red() {
-	const dcgym_red fresh{};
-	for (uint32_t port = 0; port < size_.ports; port++)
-		update("red_states", port, &fresh, sizeof(fresh));
+    const dcgym_red fresh{};
+    for (uint32_t port = 0; port < size_.ports; port++)
+        update("red_states", port, &fresh, sizeof(fresh));
 }
 
 double Fabric::red_average_bytes(uint32_t port_id) const {
-	check_below("port_id", port_id, size_.ports);
-	dcgym_red state{};
-	check(bpf_map_lookup_elem(map_fd("red_states"), &port_id, &state), "cannot read RED's average");
-	return static_cast<double>(state.average) / (1 << DCGYM_RED_FRACTION_BITS);
+    check_below("port_id", port_id, size_.ports);
+    dcgym_red state{};
+    check(bpf_map_lookup_elem(map_fd("red_states"), &port_id, &state), "cannot read RED's average");
+    return static_cast<double>(state.average) / (1 << DCGYM_RED_FRACTION_BITS);
 }
 
 GroupTable &Fabric::groups() const {
-	if (!groups_)
-		throw_backend_error("the fabric is closed", EBADF);
-	return *groups_;
+    if (!groups_)
+        throw_backend_error("the fabric is closed", EBADF);
+    return *groups_;
 }
 
 void Fabric::set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id) {
-	check_below("switch_id", switch_id, size_.switches);
-	check_below("group_id", group_id, size_.groups);
-	if (host_number == 0 || host_number > size_.hosts)
-		throw_config_error("host_number", std::to_string(host_number),
-				   "1 to " + std::to_string(size_.hosts));
-	const uint32_t value = group_id + 1;
-	update("routes", switch_id * size_.hosts + host_number - 1, &value, sizeof(value));
+    check_below("switch_id", switch_id, size_.switches);
+    check_below("group_id", group_id, size_.groups);
+    if (host_number == 0 || host_number > size_.hosts)
+        throw_config_error("host_number", std::to_string(host_number),
+                           "1 to " + std::to_string(size_.hosts));
+    const uint32_t value = group_id + 1;
+    update("routes", switch_id * size_.hosts + host_number - 1, &value, sizeof(value));
 }
 
 void Fabric::clear_route(uint32_t switch_id, uint32_t host_number) {
-	check_below("switch_id", switch_id, size_.switches);
-	check_below("host_number", host_number, size_.hosts + 1);
-	const uint32_t none = 0;
-	update("routes", switch_id * size_.hosts + host_number - 1, &none, sizeof(none));
+    check_below("switch_id", switch_id, size_.switches);
+    check_below("host_number", host_number, size_.hosts + 1);
+    const uint32_t none = 0;
+    update("routes", switch_id * size_.hosts + host_number - 1, &none, sizeof(none));
 }
 
 void Fabric::set_loss(uint32_t ifindex, double in, double out) {
-	check_below("ifindex", ifindex, size_.ifindexes);
-	for (const double probability : {in, out})
-		if (!(probability >= 0 && probability <= 1))
-			throw_config_error("probability", std::to_string(probability), "0 to 1");
-	dcgym_port_config config{};
-	check(bpf_map_lookup_elem(map_fd("ports"), &ifindex, &config), "cannot read the map ports");
-	const auto scaled = [](double probability) {
-		return static_cast<uint32_t>(std::min(std::floor(probability * 0x1p32), 0xffffffffp0));
-	};
-	config.loss_in = scaled(in);
-	config.loss_out = scaled(out);
-	set_port(ifindex, config);
+    check_below("ifindex", ifindex, size_.ifindexes);
+    for (const double probability : {in, out})
+        if (!(probability >= 0 && probability <= 1))
+            throw_config_error("probability", std::to_string(probability), "0 to 1");
+    dcgym_port_config config{};
+    check(bpf_map_lookup_elem(map_fd("ports"), &ifindex, &config), "cannot read the map ports");
+    const auto scaled = [](double probability) {
+        return static_cast<uint32_t>(std::min(std::floor(probability * 0x1p32), 0xffffffffp0));
+    };
+    config.loss_in = scaled(in);
+    config.loss_out = scaled(out);
+    set_port(ifindex, config);
 }
 
 void Fabric::attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program) {
-	const bpf_tc_hook where = hook(ifindex, point);
-	LIBBPF_OPTS(bpf_tc_opts, options);
-	options.prog_fd = program_fd(program);
-	options.handle = 1;
-	options.priority = 1;
-	options.flags = BPF_TC_F_REPLACE;
-	check(bpf_tc_attach(&where, &options),
-	      std::string("cannot attach ") + program + " to interface " + std::to_string(ifindex));
+    const bpf_tc_hook where = hook(ifindex, point);
+    LIBBPF_OPTS(bpf_tc_opts, options);
+    options.prog_fd = program_fd(program);
+    options.handle = 1;
+    options.priority = 1;
+    options.flags = BPF_TC_F_REPLACE;
+    check(bpf_tc_attach(&where, &options),
+          std::string("cannot attach ") + program + " to interface " + std::to_string(ifindex));
 }
 
 void Fabric::attach(uint32_t ifindex, bool forward) {
-	bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
-	const int created = bpf_tc_hook_create(&both);
-	if (created != -EEXIST)
-		check(created, "cannot add clsact to interface " + std::to_string(ifindex));
-	if (forward)
-		attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
-	attach_program(ifindex, BPF_TC_EGRESS, "fabric_egress");
+    bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
+    const int created = bpf_tc_hook_create(&both);
+    if (created != -EEXIST)
+        check(created, "cannot add clsact to interface " + std::to_string(ifindex));
+    if (forward)
+        attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
+    attach_program(ifindex, BPF_TC_EGRESS, "fabric_egress");
 }
 
 void Fabric::detach(uint32_t ifindex) {
-	bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
-	check(bpf_tc_hook_destroy(&both),
-	      "cannot remove clsact from interface " + std::to_string(ifindex));
+    bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
+    check(bpf_tc_hook_destroy(&both),
+          "cannot remove clsact from interface " + std::to_string(ifindex));
 }
 
-int Fabric::port_map_fd() const { return map_fd("counters"); }
+int Fabric::port_map_fd() const {
+    return map_fd("counters");
+}
 
-int Fabric::flow_map_fd() const { return map_fd("flow_bytes"); }
+int Fabric::flow_map_fd() const {
+    return map_fd("flow_bytes");
+}
 
 std::map<std::string, uint64_t> Fabric::drop_counters() const {
-	std::vector<uint64_t> per_cpu(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
-	const int descriptor = map_fd("drops");
-	std::map<std::string, uint64_t> result;
-	for (uint32_t reason = 0; reason < DCGYM_DROP_REASONS; reason++) {
-		check(bpf_map_lookup_elem(descriptor, &reason, per_cpu.data()), "cannot read drops");
-		result[drop_names[reason]] = std::accumulate(per_cpu.begin(), per_cpu.end(), uint64_t{0});
-	}
-	return result;
+    std::vector<uint64_t> per_cpu(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
+    const int descriptor = map_fd("drops");
+    std::map<std::string, uint64_t> result;
+    for (uint32_t reason = 0; reason < DCGYM_DROP_REASONS; reason++) {
+        check(bpf_map_lookup_elem(descriptor, &reason, per_cpu.data()), "cannot read drops");
+        result[drop_names[reason]] = std::accumulate(per_cpu.begin(), per_cpu.end(), uint64_t{0});
+    }
+    return result;
 }
 
 Fabric::TestRun Fabric::test_run(const char *program, const std::string &packet, uint32_t ifindex,
-				 uint32_t repeat) const {
-	__sk_buff context{};
-	context.ifindex = ifindex;
-	std::string output(packet.size() + test_headroom_bytes, '\0');
-	LIBBPF_OPTS(bpf_test_run_opts, options);
-	options.data_in = packet.data();
-	options.data_size_in = static_cast<uint32_t>(packet.size());
-	options.data_out = output.data();
-	options.data_size_out = static_cast<uint32_t>(output.size());
-	options.ctx_in = &context;
-	options.ctx_size_in = sizeof(context);
-	options.repeat = static_cast<int>(repeat);
-	check(bpf_prog_test_run_opts(program_fd(program), &options), "cannot run the program");
-	output.resize(options.data_size_out);
-	return {options.retval, output, options.duration};
+                                 uint32_t repeat) const {
+    __sk_buff context{};
+    context.ifindex = ifindex;
+    std::string output(packet.size() + test_headroom_bytes, '\0');
+    LIBBPF_OPTS(bpf_test_run_opts, options);
+    options.data_in = packet.data();
+    options.data_size_in = static_cast<uint32_t>(packet.size());
+    options.data_out = output.data();
+    options.data_size_out = static_cast<uint32_t>(output.size());
+    options.ctx_in = &context;
+    options.ctx_size_in = sizeof(context);
+    options.repeat = static_cast<int>(repeat);
+    check(bpf_prog_test_run_opts(program_fd(program), &options), "cannot run the program");
+    output.resize(options.data_size_out);
+    return {options.retval, output, options.duration};
 }
 
 } // namespace dcgym
@@ -250,120 +252,119 @@ namespace {
 using dcgym::Fabric;
 
 void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t port_id,
-	      uint64_t mark_min_bytes, uint64_t mark_max_bytes, uint32_t mark_probability,
-	      uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns) {
-	fabric.set_port(ifindex, {.in_use = 1,
-				  .switch_id = switch_id,
-				  .port_id = port_id,
-				  .mark_probability = mark_probability,
-				  .mark_min_bytes = mark_min_bytes,
-				  .mark_max_bytes = mark_max_bytes,
-				  .queue_bytes = queue_bytes,
-				  .mark_weight = mark_weight,
-				  .mark_packet_ns = mark_packet_ns,
-				  .loss_in = 0,
-				  .loss_out = 0});
+              uint64_t mark_min_bytes, uint64_t mark_max_bytes, uint32_t mark_probability,
+              uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns) {
+    fabric.set_port(ifindex, {.in_use = 1,
+                              .switch_id = switch_id,
+                              .port_id = port_id,
+                              .mark_probability = mark_probability,
+                              .mark_min_bytes = mark_min_bytes,
+                              .mark_max_bytes = mark_max_bytes,
+                              .queue_bytes = queue_bytes,
+                              .mark_weight = mark_weight,
+                              .mark_packet_ns = mark_packet_ns,
+                              .loss_in = 0,
+                              .loss_out = 0});
 }
 
 py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
-	const auto run = fabric.test_run("fabric_forward", packet, ifindex);
-	return py::make_tuple(static_cast<int32_t>(run.verdict), py::bytes(run.packet));
+    const auto run = fabric.test_run("fabric_forward", packet, ifindex);
+    return py::make_tuple(static_cast<int32_t>(run.verdict), py::bytes(run.packet));
 }
 
 uint32_t test_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
-	return fabric.test_run("fabric_select", packet, ifindex).verdict;
+    return fabric.test_run("fabric_select", packet, ifindex).verdict;
 }
 
 uint32_t time_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex,
-		     uint32_t repeat) {
-	return fabric.test_run("fabric_select", packet, ifindex, repeat).mean_ns;
+                     uint32_t repeat) {
+    return fabric.test_run("fabric_select", packet, ifindex, repeat).mean_ns;
 }
 
 void set_group(const Fabric &fabric, uint32_t group_id, uint32_t salt,
-	       const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights,
-	       std::optional<uint32_t> follows) {
-	fabric.groups().replace(group_id, salt, ifindexes, weights, follows);
+               const std::vector<uint32_t> &ifindexes, const std::vector<double> &weights,
+               std::optional<uint32_t> follows) {
+    fabric.groups().replace(group_id, salt, ifindexes, weights, follows);
 }
 
 void test_egress(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex, uint32_t times) {
-	fabric.test_run("fabric_egress", packet, ifindex, times);
+    fabric.test_run("fabric_egress", packet, ifindex, times);
 }
 
 py::dict fabric_layout() {
-	py::dict fields;
-	fields["peak_bytes"] = offsetof(dcgym_port_counters, peak_bytes);
-	fields["marks"] = offsetof(dcgym_port_counters, marks);
-	fields["tx_packets"] = offsetof(dcgym_port_counters, tx_packets);
-	fields["tx_bytes"] = offsetof(dcgym_port_counters, tx_bytes);
-	fields["histogram"] = offsetof(dcgym_port_counters, histogram);
-	py::dict layout;
-	layout["size"] = sizeof(dcgym_port_counters);
-	layout["offsets"] = fields;
-	return layout;
+    py::dict fields;
+    fields["peak_bytes"] = offsetof(dcgym_port_counters, peak_bytes);
+    fields["marks"] = offsetof(dcgym_port_counters, marks);
+    fields["tx_packets"] = offsetof(dcgym_port_counters, tx_packets);
+    fields["tx_bytes"] = offsetof(dcgym_port_counters, tx_bytes);
+    fields["histogram"] = offsetof(dcgym_port_counters, histogram);
+    py::dict layout;
+    layout["size"] = sizeof(dcgym_port_counters);
+    layout["offsets"] = fields;
+    return layout;
 }
 
 } // namespace
 
 void bind_fabric(py::module_ &module) {
-	module.attr("PROBABILITY_ONE") = DCGYM_PROBABILITY_ONE;
-	module.attr("GROUP_MEMBERS") = DCGYM_GROUP_MEMBERS;
-	module.attr("HISTOGRAM_BUCKETS") = DCGYM_HISTOGRAM_BUCKETS;
-	module.def("fabric_layout", &fabric_layout,
-		   "Size and offsets of one record of the port counters.");
-	py::class_<Fabric>(module, "Fabric", "The eBPF switches of one emulation.")
-		.def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
-				 uint32_t ports, uint32_t groups, uint32_t ifindexes,
-				 bool flow_matrix, uint32_t flow_entries) {
-			     return std::make_unique<Fabric>(
-				     object_path,
-				     dcgym::FabricSize{switches, hosts, ports, groups, ifindexes,
-							  flow_matrix, flow_entries});
-		     }),
-		     py::arg("object_path"), py::arg("n_switches"), py::arg("n_hosts"),
-		     py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
-		     py::arg("flow_matrix") = false, py::arg("flow_entries") = 0)
-		.def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"),
-		     py::arg("port_id"), py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
-		     py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
-		     py::arg("mark_weight") = DCGYM_PROBABILITY_ONE, py::arg("mark_packet_ns") = 0,
-		     "Describe a port; may be called again to change its marking.")
-		.def("set_group", &set_group, py::arg("group_id"), py::arg("salt"),
-		     py::arg("ifindexes"), py::arg("weights"), py::arg("follows") = py::none(),
-		     "Spread flows over ports in proportion to the weights; replaces a group whole, and "
-		     "flows leave ports that are no members any more. What agents set in the group that "
-		     "this one follows holds here too.")
-		.def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
-		     py::arg("group_id"), "Send a host's packets to a group of ports.")
-		.def("clear_route", &Fabric::clear_route, py::arg("switch_id"), py::arg("host_number"),
-		     "Drop a host's packets, counted as no_route.")
-		.def("set_loss", &Fabric::set_loss, py::arg("ifindex"), py::arg("loss_in"),
-		     py::arg("loss_out"),
-		     "Lose packets that arrive and leave with these probabilities; add_port ends it.")
-		.def("attach", &Fabric::attach, py::arg("ifindex"), py::arg("forward") = true,
-		     "Put the programs on an interface of the caller's network namespace; without "
-		     "forwarding it only marks and measures.")
-		.def("detach", &Fabric::detach, py::arg("ifindex"),
-		     "Remove clsact and the programs from an interface.")
-		.def_property_readonly("group_map_fd", &Fabric::group_map_fd,
-				       "Descriptor of the groups, for `GroupTable`.")
-		.def_property_readonly("control_map_fd", &Fabric::control_map_fd,
-				       "Descriptor of the run-time settings, for `GroupTable`.")
-		.def_property_readonly("port_map_fd", &Fabric::port_map_fd,
-				       "Descriptor of the memory-mapped port counters.")
-		.def_property_readonly("flow_map_fd", &Fabric::flow_map_fd,
-				       "Descriptor of the memory-mapped flow matrix.")
-		.def("drop_counters", &Fabric::drop_counters, "Packets dropped, by reason.")
-		.def("test_forward", &test_forward, py::arg("packet"), py::arg("ifindex"),
-		     "Run the ingress program on a packet: (verdict, packet left).")
-		.def("test_select", &test_select, py::arg("packet"), py::arg("ifindex"),
-		     "Return the ifindex a packet would leave by, or 0; the flow table remembers it.")
-		.def("time_select", &time_select, py::arg("packet"), py::arg("ifindex"),
-		     py::arg("repeat"), "Mean time of that decision over many packets, in ns.")
-		.def("test_egress", &test_egress, py::arg("packet"), py::arg("ifindex"),
-		     py::arg("times") = 1,
-		     "Run the egress program on a packet, as if it came to the interface's queue.")
-		.def("reset_red", &Fabric::reset_red, "Set RED's averages of all ports to 0.")
-		.def("red_average_bytes", &Fabric::red_average_bytes, py::arg("port_id"),
-		     "Queue as RED at a port averages it.")
-		.def("close", &Fabric::close, "Release programs and maps; idempotent.");
+    module.attr("PROBABILITY_ONE") = DCGYM_PROBABILITY_ONE;
+    module.attr("GROUP_MEMBERS") = DCGYM_GROUP_MEMBERS;
+    module.attr("HISTOGRAM_BUCKETS") = DCGYM_HISTOGRAM_BUCKETS;
+    module.def("fabric_layout", &fabric_layout,
+               "Size and offsets of one record of the port counters.");
+    py::class_<Fabric>(module, "Fabric", "The eBPF switches of one emulation.")
+        .def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
+                         uint32_t ports, uint32_t groups, uint32_t ifindexes, bool flow_matrix,
+                         uint32_t flow_entries) {
+                 return std::make_unique<Fabric>(
+                     object_path, dcgym::FabricSize{switches, hosts, ports, groups, ifindexes,
+                                                    flow_matrix, flow_entries});
+             }),
+             py::arg("object_path"), py::arg("n_switches"), py::arg("n_hosts"), py::arg("n_ports"),
+             py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096, py::arg("flow_matrix") = false,
+             py::arg("flow_entries") = 0)
+        .def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"), py::arg("port_id"),
+             py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
+             py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
+             py::arg("mark_weight") = DCGYM_PROBABILITY_ONE, py::arg("mark_packet_ns") = 0,
+             "Describe a port; may be called again to change its marking.")
+        .def("set_group", &set_group, py::arg("group_id"), py::arg("salt"), py::arg("ifindexes"),
+             py::arg("weights"), py::arg("follows") = py::none(),
+             "Spread flows over ports in proportion to the weights; replaces a group whole, and "
+             "flows leave ports that are no members any more. What agents set in the group that "
+             "this one follows holds here too.")
+        .def("set_route", &Fabric::set_route, py::arg("switch_id"), py::arg("host_number"),
+             py::arg("group_id"), "Send a host's packets to a group of ports.")
+        .def("clear_route", &Fabric::clear_route, py::arg("switch_id"), py::arg("host_number"),
+             "Drop a host's packets, counted as no_route.")
+        .def("set_loss", &Fabric::set_loss, py::arg("ifindex"), py::arg("loss_in"),
+             py::arg("loss_out"),
+             "Lose packets that arrive and leave with these probabilities; add_port ends it.")
+        .def("attach", &Fabric::attach, py::arg("ifindex"), py::arg("forward") = true,
+             "Put the programs on an interface of the caller's network namespace; without "
+             "forwarding it only marks and measures.")
+        .def("detach", &Fabric::detach, py::arg("ifindex"),
+             "Remove clsact and the programs from an interface.")
+        .def_property_readonly("group_map_fd", &Fabric::group_map_fd,
+                               "Descriptor of the groups, for `GroupTable`.")
+        .def_property_readonly("control_map_fd", &Fabric::control_map_fd,
+                               "Descriptor of the run-time settings, for `GroupTable`.")
+        .def_property_readonly("port_map_fd", &Fabric::port_map_fd,
+                               "Descriptor of the memory-mapped port counters.")
+        .def_property_readonly("flow_map_fd", &Fabric::flow_map_fd,
+                               "Descriptor of the memory-mapped flow matrix.")
+        .def("drop_counters", &Fabric::drop_counters, "Packets dropped, by reason.")
+        .def("test_forward", &test_forward, py::arg("packet"), py::arg("ifindex"),
+             "Run the ingress program on a packet: (verdict, packet left).")
+        .def("test_select", &test_select, py::arg("packet"), py::arg("ifindex"),
+             "Return the ifindex a packet would leave by, or 0; the flow table remembers it.")
+        .def("time_select", &time_select, py::arg("packet"), py::arg("ifindex"), py::arg("repeat"),
+             "Mean time of that decision over many packets, in ns.")
+        .def("test_egress", &test_egress, py::arg("packet"), py::arg("ifindex"),
+             py::arg("times") = 1,
+             "Run the egress program on a packet, as if it came to the interface's queue.")
+        .def("reset_red", &Fabric::reset_red, "Set RED's averages of all ports to 0.")
+        .def("red_average_bytes", &Fabric::red_average_bytes, py::arg("port_id"),
+             "Queue as RED at a port averages it.")
+        .def("close", &Fabric::close, "Release programs and maps; idempotent.");
 }

@@ -20,4 +20,4 @@ void write_sysctl(int namespace_fd, const std::string &path, const std::string &
 int open_udp(int namespace_fd);
 int interface_index(int namespace_fd, const std::string &name);
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -17,9 +17,10 @@ struct nlmsghdr;
 namespace dcgym {
 
 inline uint64_t monotonic_ns() {
-	timespec now{};
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<uint64_t>(now.tv_nsec);
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ULL +
+           static_cast<uint64_t>(now.tv_nsec);
 }
 
 // Opens a NETLINK_ROUTE socket in the network namespace of `namespace_fd` (-1: the caller's own).
@@ -34,59 +35,61 @@ void in_namespace(int namespace_fd, const std::function<void()> &body);
 // Requests that are all sent before their acknowledgements are read, on any number of sockets: one
 // pass for a fabric. Holds the lock of all conversations while it lives.
 class Batch {
-public:
-	// `tolerated`: errors that are none.
-	explicit Batch(const char *what, std::initializer_list<int> tolerated = {});
-	// Sends a request; numbers it and asks for its acknowledgement.
-	void send(int rtnl_fd, nlmsghdr *message);
-	// Reads what is left to read, and throws the first error.
-	void finish();
+  public:
+    // `tolerated`: errors that are none.
+    explicit Batch(const char *what, std::initializer_list<int> tolerated = {});
+    // Sends a request; numbers it and asks for its acknowledgement.
+    void send(int rtnl_fd, nlmsghdr *message);
+    // Reads what is left to read, and throws the first error.
+    void finish();
 
-private:
-	struct Pending {
-		int rtnl_fd;
-		uint32_t sequence;
-	};
-	void settle();
+  private:
+    struct Pending {
+        int rtnl_fd;
+        uint32_t sequence;
+    };
+    void settle();
 
-	const char *what_;
-	std::vector<int> tolerated_;
-	std::unique_lock<std::mutex> lock_;
-	std::vector<Pending> pending_;
-	int first_error_ = 0;
+    const char *what_;
+    std::vector<int> tolerated_;
+    std::unique_lock<std::mutex> lock_;
+    std::vector<Pending> pending_;
+    int first_error_ = 0;
 };
 
 struct TokenBucket {
-	int rtnl_fd;
-	int ifindex;
-	uint64_t rate_bps;
-	uint32_t burst_bytes;
-	uint32_t limit_bytes;
-	uint32_t packet_bytes;  // larger ones are segmented before they are queued
+    int rtnl_fd;
+    int ifindex;
+    uint64_t rate_bps;
+    uint32_t burst_bytes;
+    uint32_t limit_bytes;
+    uint32_t packet_bytes; // larger ones are segmented before they are queued
 };
 
 // A bucket of an interface whose full rate is `link_rate_bps`.
-TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes, uint64_t link_rate_bps);
+TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes,
+                        uint64_t link_rate_bps);
 
 // Bytes a token bucket may send at once. Two frames at least, so that a timer that fires late loses
 // no tokens; beyond that one millisecond of the rate.
 uint32_t burst_for(uint64_t rate_bps);
-// Largest packet that may wait at an interface, whatever its rate is then: one beyond the burst of a
-// later, lower rate would block the queue for ever. A 16th of a millisecond of the full rate, so that
-// a change of the rate, which fills the bucket, gives little away. At least two frames, and from
-// 100 Mbit/s four: packets of that size cost a loaded k=4 fat-tree 40 % less than those of two.
+// Largest packet that may wait at an interface, whatever its rate is then: one beyond the burst of
+// a later, lower rate would block the queue for ever. A 16th of a millisecond of the full rate, so
+// that a change of the rate, which fills the bucket, gives little away. At least two frames, and
+// from 100 Mbit/s four: packets of that size cost a loaded k=4 fat-tree 40 % less than those of
+// two.
 uint32_t packet_for(uint64_t link_rate_bps);
 
 enum class BucketChange { create, modify };
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change);
-// Empties the queues in place and fills the buckets with tokens: their inner queue is replaced. Doing
-// that to the root would cost two waits for all readers (dev_deactivate) an interface.
+// Empties the queues in place and fills the buckets with tokens: their inner queue is replaced.
+// Doing that to the root would cost two waits for all readers (dev_deactivate) an interface.
 void flush_token_buckets(const std::vector<TokenBucket> &buckets);
 
 struct Interface {
-	int rtnl_fd;
-	int ifindex;
+    int rtnl_fd;
+    int ifindex;
 };
 
-}  // namespace dcgym
+} // namespace dcgym

@@ -10,13 +10,14 @@
 namespace dcgym {
 
 struct PingHost {
-	int namespace_fd;
-	uint32_t address;  // IPv4, network byte order
+    int namespace_fd;
+    uint32_t address; // IPv4, network byte order
 };
 
 // Sends an echo request (RFC 792) from every host to every other one, again every 200 ms to those
 // that have not answered, and returns after the last answer or the deadline: the pairs (source,
 // target) without an answer, by position.
-std::vector<std::pair<size_t, size_t>> unreachable_pairs(const std::vector<PingHost> &hosts, int deadline_ms);
+std::vector<std::pair<size_t, size_t>> unreachable_pairs(const std::vector<PingHost> &hosts,
+                                                         int deadline_ms);
 
-}  // namespace dcgym
+} // namespace dcgym

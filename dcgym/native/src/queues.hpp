@@ -11,26 +11,26 @@
 namespace dcgym {
 
 struct NamespaceInterface {
-	int namespace_fd;  // -1: the caller's own
-	int ifindex;
+    int namespace_fd; // -1: the caller's own
+    int ifindex;
 };
 
 // Loads the program and shows it the interfaces; whoever holds the two descriptors may read.
 class QueueReader {
-public:
-	// Queue i is that of interfaces[i].
-	QueueReader(const std::string &object_path, const std::vector<NamespaceInterface> &interfaces);
-	int program_fd() const;
-	int map_fd() const;
+  public:
+    // Queue i is that of interfaces[i].
+    QueueReader(const std::string &object_path, const std::vector<NamespaceInterface> &interfaces);
+    int program_fd() const;
+    int map_fd() const;
 
-private:
-	void resize(uint32_t count);
-	void learn(uint32_t slot, int ifindex) const;
+  private:
+    void resize(uint32_t count);
+    void learn(uint32_t slot, int ifindex) const;
 
-	ObjectPtr object_;
+    ObjectPtr object_;
 };
 
 // Lets the program copy all queues into its mapped array.
 void read_queues(int program_fd);
 
-}  // namespace dcgym
+} // namespace dcgym
