@@ -371,7 +371,9 @@ class EmulationBackend:
         if self._audit is None:
             raise BackendError("no episode has run yet: call reset first")
         self._audit.starts(*self._generator.starts())
-        return self._audit.verdict(self._machine_load(), self.flow_records())
+        records = self.flow_records()
+        self._audit.records_lost(self._records.lost)
+        return self._audit.verdict(self._machine_load(), records)
 
     def drops(self) -> dict[str, int]:
         """Return what the fabric refused to forward, by reason."""

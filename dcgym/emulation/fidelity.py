@@ -56,6 +56,7 @@ LIMITS: Mapping[str, Limit] = {
     "generator_wait_share": Limit(
         0.10, 0.30, "the traffic generator waited {x:.0%} of the time for a processor"
     ),
+    "records_lost": Limit(0, 1000, "{x:.0f} flow records were overwritten before they were read"),
     "cpu_idle_share": Limit(
         0.05, 0.005, "the machine's processors were idle {x:.1%} of the time", True
     ),
@@ -125,6 +126,7 @@ class FidelityAudit:
         self._excess = 0.0
         self._window: tuple[int, npt.NDArray[Any]] | None = None
         self._late_start_share = math.nan
+        self._records_lost = 0
 
     def interval(self, overrun_ns: int) -> None:
         """Note by how much the end of a control interval was missed."""
@@ -137,6 +139,10 @@ class FidelityAudit:
     def starts(self, started: int, late: int) -> None:
         """Note how many runs were started, and how many over 2 ms after their planned time."""
         self._late_start_share = late / max(started, 1)
+
+    def records_lost(self, lost: int) -> None:
+        """Note how many flow records of the episode nobody has read."""
+        self._records_lost = lost
 
     def links(self, snapshot: Snapshot, collected_ns: int) -> None:
         """Compare what the ports sent with what their rates allow, in windows of 50 ms and more.
@@ -172,6 +178,7 @@ class FidelityAudit:
             "generator_silence_ms": self._silence_ns / 1e6,
             "generator_lag_ms_p99": _p99(_lags_ms(flow_records)),
             "late_start_share": self._late_start_share,
+            "records_lost": self._records_lost,
             **now.since(self._began),
             **self._preflight,
         }

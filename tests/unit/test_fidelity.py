@@ -129,6 +129,19 @@ def test_flows_that_began_late_are_seen() -> None:
     assert verdict["figures"]["generator_lag_ms_p99"] == pytest.approx(200)
 
 
+@pytest.mark.parametrize(
+    ("lost", "status"), [(0, "ok"), (1, "degraded"), (1000, "degraded"), (1001, "invalid")]
+)
+def test_flow_records_that_nobody_read_are_seen(lost: int, status: str) -> None:
+    watch = audit()
+    watch.records_lost(lost)
+    verdict = watch.verdict(later(1.0), NO_FLOWS)
+    assert (verdict["status"], verdict["figures"]["records_lost"]) == (status, lost)
+    assert verdict["reasons"] == (
+        [f"{lost} flow records were overwritten before they were read"] if lost else []
+    )
+
+
 def test_the_preflight_is_part_of_every_verdict() -> None:
     verdict = audit(preflight={"preflight_rate_error": 0.5}).verdict(later(1.0), NO_FLOWS)
     assert verdict["status"] == "invalid"
