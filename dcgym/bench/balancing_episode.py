@@ -57,7 +57,8 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "machine": machine(),
     }
     if spec.get("folder"):
-        write_run(Path(spec["folder"]), record, columns, flows, spec.get("key"))
+        of_flows = {name: np.ascontiguousarray(flows[name]) for name in flows.dtype.names}
+        write_run(Path(spec["folder"]), record, columns, of_flows, spec.get("key"))
     return record
 
 

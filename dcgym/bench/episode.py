@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.bench.flows import describe_flows
+from dcgym.bench.flows import describe_flows, flow_table
 from dcgym.bench.results import machine, write_run
 from dcgym.bench.statistics import summarise
 from dcgym.bench.worker import run_worker
@@ -52,7 +52,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     try:
         policy.bind(env)
         rollout = _roll_out(env, policy, spec, progress)
-        backend = env.unwrapped.backend
+        backend, topology = env.unwrapped.backend, env.unwrapped.topology
         fidelity = dict(backend.fidelity())
         backend.stop_traffic()
         flows = backend.flow_records()
@@ -80,7 +80,8 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "machine": machine(),
     }
     if spec.get("folder"):
-        write_run(Path(spec["folder"]), record, columns, flows, spec.get("key"))
+        table = flow_table(flows, [host.name for host in topology.hosts])
+        write_run(Path(spec["folder"]), record, columns, table, spec.get("key"))
     return record
 
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dcgym._version import __version__
 from dcgym.errors import ConfigError
 
@@ -102,16 +100,14 @@ def write_run(
         folder: Folder of the run.
         record: The run's record.
         columns: One array per quantity, one entry per step.
-        flows: Structured array of flow records.
+        flows: The flows, as a table or as one array per column.
         key: Key of the run's settings.
     """
     import polars as pl
 
     folder.mkdir(parents=True, exist_ok=True)
     pl.DataFrame(dict(columns)).write_parquet(folder / "steps.parquet")
-    names = flows.dtype.names or ()
-    flow_columns = {name: np.ascontiguousarray(flows[name]) for name in names}
-    pl.DataFrame(flow_columns).write_parquet(folder / "flows.parquet")
+    pl.DataFrame(flows).write_parquet(folder / "flows.parquet")
     write_json(folder / "summary.json", {**record, "key": key})
 
 

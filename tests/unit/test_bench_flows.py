@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pytest
 
 from dcgym.bench.episode import run_episode
 from dcgym.bench.flow_table import FLOW_COLUMNS, flow_rows, flow_section
+from dcgym.bench.flows import flow_table
 from dcgym.cli.flows import print_flows
 from dcgym.testing import FakeBackend
 from dcgym.traffic import Plan
@@ -73,6 +75,36 @@ def test_records_hold_slowdowns_and_count_the_censored(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "cubic" / "summary.json").read_text("utf-8"))
     assert written["metrics"]["flows_censored"] == 1
     assert written["plan"] == plan
+
+
+def test_the_file_of_flows_reads_in_names_and_holds_no_time_that_was_not_measured() -> None:
+    rows = np.zeros(5, RECORD_DTYPE)
+    rows["id"], rows["repetition"] = [3, 0, 1, 2, 4], [1, 0, 0, 0, 0]
+    rows["src"], rows["dst"] = [0, 1, 2, 0, 1], [2, 0, 1, 1, 2]
+    rows["transport"], rows["outcome"] = [0, 0, 0, 0, 1], [1, 2, 3, 4, 1]
+    rows["planned_start_ns"], rows["start_ns"], rows["end_ns"] = 1000, 1100, 5000
+    rows["bytes"], rows["retransmits"] = 7, [2, 0, 0, 0, 0]
+    rows["srtt_ns"], rows["min_rtt_ns"] = [90, 90, 0, 90, 0], [80, 80, 0, 80, 0]
+    table = flow_table(rows, ["left", "middle", "right"])
+    first = {
+        **{"flow": 3, "repetition": 1, "src": "left", "dst": "right", "transport": "tcp"},
+        **{"planned_start_ns": 1000, "start_ns": 1100, "end_ns": 5000, "fct_ns": 4000},
+        **{"bytes": 7, "retransmits": 2, "srtt_ns": 90, "min_rtt_ns": 80, "outcome": "finished"},
+    }
+    assert table.row(0, named=True) == first
+    assert table["outcome"].to_list() == ["finished", "cut", "refused", "reset", "finished"]
+    assert table["fct_ns"].to_list() == [4000, None, None, None, 4000]
+    assert table["srtt_ns"].to_list() == [90, 90, None, 90, None]
+    assert table["transport"].to_list() == ["tcp"] * 4 + ["udp"]
+    assert flow_table(rows[:0], ["left"]).schema == table.schema
+
+
+def test_a_run_writes_the_flows_of_its_plan(tmp_path: Path) -> None:
+    record = run(tmp_path, {"name": "web-search-0.6", "scale": 0.1, "pairs": "pairs"})
+    table = pl.read_parquet(tmp_path / "cubic" / "flows.parquet")
+    assert table.height == record["plan"]["flows"] - 1
+    assert set(table["src"]) | set(table["dst"]) <= {"h1", "h2", "h3", "h4"}
+    assert table["fct_ns"].equals(table["end_ns"] - table["planned_start_ns"])
 
 
 def test_different_policies_meet_the_identical_plan(tmp_path: Path) -> None:
