@@ -57,7 +57,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "machine": machine(),
     }
     if spec.get("folder"):
-        of_flows = {name: np.ascontiguousarray(flows[name]) for name in flows.dtype.names}
+        of_flows = {name: np.ascontiguousarray(flows[name]) for name in flows.dtype.names or ()}
         write_run(Path(spec["folder"]), record, columns, of_flows, spec.get("key"))
     return record
 
