@@ -3,21 +3,11 @@
 #ifndef DCGYM_BPF_FLOW_H
 #define DCGYM_BPF_FLOW_H
 
+#include "barrier.h"
 #include "fabric.h"
 
 /* A writer takes longer for a replacement than we for a read: 8 in a row need a hostile one. */
 #define GROUP_READ_RETRIES 8
-
-/* Loads stay in program order on x86; elsewhere a value-returning atomic is a full barrier. */
-#ifdef __TARGET_ARCH_x86
-#define read_barrier() asm volatile("" ::: "memory")
-#else
-#define read_barrier()                                                                             \
-    ({                                                                                             \
-        __u64 word = 0;                                                                            \
-        __sync_fetch_and_add((volatile __u64 *)&word, 1);                                          \
-    })
-#endif
 
 const volatile struct dcgym_fabric_constants constants = {.n_hosts = 1};
 volatile struct dcgym_fabric_control control SEC(".bss.control");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf_object.hpp"
 
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -18,6 +21,9 @@ namespace {
 
 // Beyond this the verifier's log is of no use in a one-line message.
 constexpr size_t longest_warning = 4096;
+
+// A packet may grow while a program runs on it; ours never do, so this is ample.
+constexpr size_t test_headroom_bytes = 256;
 
 thread_local std::string last_warning;
 
@@ -51,6 +57,12 @@ void throw_backend_error(const std::string &what, int error_number) {
     raise("BackendError", py::make_tuple(message));
 }
 
+void Descriptor::reset(int value) {
+    if (value_ >= 0)
+        ::close(value_);
+    value_ = value;
+}
+
 std::string read_object(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     if (!file)
@@ -69,6 +81,35 @@ ObjectPtr open_object(const std::string &bytes, const std::string &path) {
     if (!object)
         throw_backend_error("cannot open the BPF object " + path, errno);
     return object;
+}
+
+int program_fd(const bpf_object *object, const std::string &name) {
+    const bpf_program *program = bpf_object__find_program_by_name(object, name.c_str());
+    if (program == nullptr)
+        throw_backend_error("no BPF program named " + name, ENOENT);
+    return bpf_program__fd(program);
+}
+
+int map_fd(const bpf_object *object, const std::string &name) {
+    return check(bpf_object__find_map_fd_by_name(object, name.c_str()), "no BPF map named " + name);
+}
+
+TestRun run_on_packet(int program_fd, const std::string &packet, uint32_t ifindex,
+                      uint32_t repeat) {
+    __sk_buff context{};
+    context.ifindex = ifindex;
+    std::string output(packet.size() + test_headroom_bytes, '\0');
+    LIBBPF_OPTS(bpf_test_run_opts, options);
+    options.data_in = packet.data();
+    options.data_size_in = static_cast<uint32_t>(packet.size());
+    options.data_out = output.data();
+    options.data_size_out = static_cast<uint32_t>(output.size());
+    options.ctx_in = &context;
+    options.ctx_size_in = sizeof(context);
+    options.repeat = static_cast<int>(repeat);
+    check(bpf_prog_test_run_opts(program_fd, &options), "cannot run the program");
+    output.resize(options.data_size_out);
+    return {options.retval, output, options.duration};
 }
 
 } // namespace dcgym

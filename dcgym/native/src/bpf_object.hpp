@@ -4,6 +4,7 @@
 
 #include <bpf/libbpf.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -28,10 +29,36 @@ struct ObjectDeleter {
 };
 using ObjectPtr = std::unique_ptr<bpf_object, ObjectDeleter>;
 
+// An owned file descriptor.
+class Descriptor {
+  public:
+    explicit Descriptor(int value = -1) : value_(value) {}
+    ~Descriptor() { reset(); }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+    int get() const { return value_; }
+    void reset(int value = -1);
+
+  private:
+    int value_;
+};
+
 // Contents of a compiled object; raises FeatureNotSupported where the file was never built.
 std::string read_object(const std::string &path);
 
 // Opens the bytes of a compiled object; libbpf's warnings are kept for the next error.
 ObjectPtr open_object(const std::string &bytes, const std::string &path);
+
+// Descriptor of a program or map of a loaded object; raises BackendError if it has none so named.
+int program_fd(const bpf_object *object, const std::string &name);
+int map_fd(const bpf_object *object, const std::string &name);
+
+struct TestRun {
+    uint32_t verdict;
+    std::string packet; // as the program left it
+    uint32_t mean_ns;
+};
+// Runs a tc program on a packet that came by an interface, over and over.
+TestRun run_on_packet(int program_fd, const std::string &packet, uint32_t ifindex, uint32_t repeat);
 
 } // namespace dcgym

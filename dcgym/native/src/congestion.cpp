@@ -60,12 +60,6 @@ void set_tracing(bpf_object *object, bool tracing) {
 
 } // namespace
 
-void Descriptor::reset(int value) {
-    if (value_ >= 0)
-        ::close(value_);
-    value_ = value;
-}
-
 CongestionControl::CongestionControl(const std::string &object_path, const std::string &name,
                                      bool tracing)
     : name_(name) {

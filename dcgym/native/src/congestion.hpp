@@ -15,20 +15,6 @@ struct LinkDeleter {
     void operator()(bpf_link *link) const { bpf_link__destroy(link); }
 };
 
-// An owned file descriptor.
-class Descriptor {
-  public:
-    explicit Descriptor(int value = -1) : value_(value) {}
-    ~Descriptor() { reset(); }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-    int get() const { return value_; }
-    void reset(int value = -1);
-
-  private:
-    int value_;
-};
-
 // Registers the algorithm under a name of its own; unregistered on close or when the process dies.
 class CongestionControl {
   public:

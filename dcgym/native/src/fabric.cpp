@@ -26,9 +26,6 @@ constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
 static_assert(sizeof(dcgym_port_config) == 56);
 
-// A packet may grow while a program runs on it; ours never do, so this is ample.
-constexpr size_t test_headroom_bytes = 256;
-
 void check_below(const std::string &field, uint64_t value, uint64_t limit) {
     if (value >= limit)
         throw_config_error(field, std::to_string(value), "0 to " + std::to_string(limit - 1));
@@ -99,15 +96,7 @@ void Fabric::resize_maps() {
 }
 
 int Fabric::map_fd(const char *name) const {
-    return check(bpf_object__find_map_fd_by_name(object(), name),
-                 std::string("no BPF map named ") + name);
-}
-
-int Fabric::program_fd(const char *name) const {
-    const bpf_program *program = bpf_object__find_program_by_name(object(), name);
-    if (program == nullptr)
-        throw_backend_error(std::string("no BPF program named ") + name, ENOENT);
-    return bpf_program__fd(program);
+    return dcgym::map_fd(object(), name);
 }
 
 void Fabric::update(const char *map, uint32_t key, const void *value, size_t value_bytes) {
@@ -184,7 +173,7 @@ void Fabric::set_loss(uint32_t ifindex, double in, double out) {
 void Fabric::attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program) {
     const bpf_tc_hook where = hook(ifindex, point);
     LIBBPF_OPTS(bpf_tc_opts, options);
-    options.prog_fd = program_fd(program);
+    options.prog_fd = program_fd(object(), program);
     options.handle = 1;
     options.priority = 1;
     options.flags = BPF_TC_F_REPLACE;
@@ -227,22 +216,9 @@ std::map<std::string, uint64_t> Fabric::drop_counters() const {
     return result;
 }
 
-Fabric::TestRun Fabric::test_run(const char *program, const std::string &packet, uint32_t ifindex,
-                                 uint32_t repeat) const {
-    __sk_buff context{};
-    context.ifindex = ifindex;
-    std::string output(packet.size() + test_headroom_bytes, '\0');
-    LIBBPF_OPTS(bpf_test_run_opts, options);
-    options.data_in = packet.data();
-    options.data_size_in = static_cast<uint32_t>(packet.size());
-    options.data_out = output.data();
-    options.data_size_out = static_cast<uint32_t>(output.size());
-    options.ctx_in = &context;
-    options.ctx_size_in = sizeof(context);
-    options.repeat = static_cast<int>(repeat);
-    check(bpf_prog_test_run_opts(program_fd(program), &options), "cannot run the program");
-    output.resize(options.data_size_out);
-    return {options.retval, output, options.duration};
+TestRun Fabric::test_run(const char *program, const std::string &packet, uint32_t ifindex,
+                         uint32_t repeat) const {
+    return run_on_packet(program_fd(object(), program), packet, ifindex, repeat);
 }
 
 } // namespace dcgym

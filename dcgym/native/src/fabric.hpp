@@ -46,11 +46,6 @@ class Fabric {
     int flow_map_fd() const;
     std::map<std::string, uint64_t> drop_counters() const;
 
-    struct TestRun {
-        uint32_t verdict;
-        std::string packet; // as the program left it
-        uint32_t mean_ns;
-    };
     // Runs a program on a packet, over and over.
     TestRun test_run(const char *program, const std::string &packet, uint32_t ifindex,
                      uint32_t repeat = 1) const;
@@ -69,7 +64,6 @@ class Fabric {
     void update(const char *map, uint32_t key, const void *value, size_t value_bytes);
     bpf_object *object() const;
     int map_fd(const char *name) const;
-    int program_fd(const char *name) const;
     void attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program);
 
     FabricSize size_;

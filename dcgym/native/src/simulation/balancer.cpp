@@ -6,14 +6,9 @@
 namespace dcgym::simulation {
 namespace {
 
-// Scales weights so that the largest is DCGYM_MAX_WEIGHT: ratios survive to 2^-24.
 std::vector<uint32_t> fixed_point(const double *weights, size_t n) {
-    const double largest = *std::max_element(weights, weights + n);
     std::vector<uint32_t> fixed(n);
-    for (size_t i = 0; i < n; i++) {
-        const double scaled = weights[i] / largest * DCGYM_MAX_WEIGHT + 0.5;
-        fixed[i] = std::max(1U, static_cast<uint32_t>(scaled));
-    }
+    dcgym_fixed_weights(weights, static_cast<uint32_t>(n), fixed.data());
     return fixed;
 }
 

@@ -1,0 +1,163 @@
+"""Real TCP and UDP through a balancer on a bridge: client, balancer and two servers, one VIP."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from network import new_namespace, quiet, run, within
+
+from dcgym.monitors.balancing import REGION, BalancerRegion
+from dcgym.native import bpf_object, require
+
+VIP, PORT, DEADLINE_S = "10.0.0.100", 80, 5.0
+ROUND_ROBIN = 2
+
+
+def join(number: int, vip: bool = False) -> int:
+    """Put a namespace of address 10.0.0.<number> on the bridge; return its descriptor."""
+    namespace, name = new_namespace(), f"p{number}"
+    run(f"ip link add {name} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{namespace}")
+    run(f"ip link set dev {name} master br0 up")
+
+    def configure() -> None:
+        run(f"ip link set dev eth0 address 02:dc:00:00:00:{number:02x}")
+        run(f"ip address add 10.0.0.{number}/24 dev eth0")
+        run("ip link set dev eth0 up")
+        run("ip link set dev lo up")
+        # Who owns the VIP must not answer for it: RFC 826 knows no balancer.
+        Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
+        if vip:
+            run(f"ip address add {VIP}/32 dev lo")
+
+    within(namespace, configure)
+    return namespace
+
+
+def bound(kind: int) -> socket.socket:
+    """Return a socket of a server on the VIP."""
+    server = socket.socket(socket.AF_INET, kind)
+    server.bind((VIP, PORT))
+    return server
+
+
+def serve(namespace: int, number: int) -> None:
+    """Answer every request with the server's number."""
+    listener = within(namespace, lambda: bound(socket.SOCK_STREAM))
+    datagrams = within(namespace, lambda: bound(socket.SOCK_DGRAM))
+    listener.listen(64)
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            while connection.recv(100):
+                connection.sendall(bytes([number]))
+
+    def accept() -> None:
+        while True:
+            threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+    def echo() -> None:
+        while True:
+            datagrams.sendto(bytes([number]), datagrams.recvfrom(100)[1])
+
+    for body in (accept, echo):
+        threading.Thread(target=body, daemon=True).start()
+
+
+def client(namespace: int, kind: int) -> socket.socket:
+    """Return a socket of the client, connected to the VIP."""
+
+    def connect() -> socket.socket:
+        made = socket.socket(socket.AF_INET, kind)
+        made.settimeout(DEADLINE_S)
+        made.connect((VIP, PORT))
+        return made
+
+    return within(namespace, connect)
+
+
+def ask(connection: socket.socket) -> int:
+    """Return the number of the server at the other end."""
+    connection.send(b"who")
+    return connection.recv(1)[0]
+
+
+def asked(namespace: int, kind: int, times: int) -> list[int]:
+    """Return who answered over so many connections or sockets."""
+    answers = []
+    for _ in range(times):
+        with client(namespace, kind) as connection:
+            answers.append(ask(connection))
+    return answers
+
+
+def balancer_on(namespace: int) -> Any:
+    """Return a balancer of two servers on the node's interface."""
+    balancer = require().Balancer(
+        str(bpf_object("l4lb")), "02:dc:00:00:00:09", snapshot_interval_ns=1_000_000
+    )
+    for protocol in ("tcp", "udp"):
+        balancer.add_vip(0, VIP, PORT, protocol)
+    balancer.set_servers(0, {number: f"02:dc:00:00:00:{number:02x}" for number in (1, 2)})
+    balancer.pools.replace(0, ROUND_ROBIN, [1, 2], [1.0, 1.0])
+    within(namespace, lambda: balancer.attach(socket.if_nametoindex("eth0")))
+    return balancer
+
+
+def wait_for(what: str, condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds, or fail."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+
+
+def refused(namespace: int) -> int:
+    """Return how many packets the namespace's stack refused as for another address."""
+    path = Path("/proc/thread-self/net/snmp")
+    names, values = within(namespace, path.read_text).splitlines()[:2]
+    return int(values.split()[names.split().index("InAddrErrors")])
+
+
+def completed(balancer: Any, total: int) -> list[int]:
+    """Wait until so many connections were seen to end; return how many by server."""
+    region = BalancerRegion(mmap.mmap(balancer.region_map_fd, REGION.itemsize))
+    wait_for("ends", lambda: region.snapshot()["servers"]["completed"].sum() >= total)
+    return [int(region.snapshot()["servers"]["completed"][number]) for number in (1, 2)]
+
+
+def main() -> None:
+    request: dict[str, Any] = json.load(sys.stdin)
+    quiet()
+    run("ip link add br0 type bridge")
+    run("ip link set dev br0 up")
+    nodes = {number: join(number, number in (1, 2)) for number in (1, 2, 9, 20)}
+    run_in = nodes[20]
+    within(run_in, lambda: run(f"ip neigh add {VIP} lladdr 02:dc:00:00:00:09 dev eth0"))
+    for number in (1, 2):
+        serve(nodes[number], number)
+    balancer = balancer_on(nodes[9])
+    result: dict[str, Any] = {}
+    result["tcp"] = asked(run_in, socket.SOCK_STREAM, request["connections"])
+    result["completed"] = completed(balancer, request["connections"])
+    result["udp"] = asked(run_in, socket.SOCK_DGRAM, request["datagrams"])
+    with client(run_in, socket.SOCK_STREAM) as connection:
+        result["kept"] = [ask(connection)]
+        balancer.pools.replace(0, ROUND_ROBIN, [2], [1.0])
+        result["kept"] += [ask(connection), ask(connection)]
+    result["counters"] = {name: n for name, n in balancer.counters().items() if n}
+    balancer.close()  # from another namespace than the interface's
+    with client(run_in, socket.SOCK_DGRAM) as datagrams:
+        datagrams.send(b"who")
+        wait_for("the stack to see a packet to the VIP", lambda: refused(nodes[9]) > 0)
+    json.dump(result, sys.stdout)
+
+
+main()

@@ -1,0 +1,310 @@
+"""The balancer's program on fixtures: packets in, exact packets out, and what it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from l4lb_rig import (
+    ACK,
+    FIN,
+    OK,
+    OWN_MAC,
+    RST,
+    SHOT,
+    SYN,
+    UDP,
+    VIP4,
+    VIP6,
+    Packet,
+    Rig,
+    mac,
+    mix,
+    rendezvous,
+)
+
+from dcgym.errors import BackendError, ConfigError
+from dcgym.monitors.balancing import SERVERS
+from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from dcgym.simulation.balancing import RULES
+
+pytestmark = pytest.mark.native
+CHOOSING = [rule for rule in RULES if not rule.startswith(("sapp", "wsapp", "gsq", "oracle"))]
+# Upper 0.1 % points of chi-square by degrees of freedom: a fixed seed makes the test repeatable.
+CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27}
+UNIFORM = (1, 1, 1, 1)
+BY_WEIGHT = (1, 2, 3, 4)
+BETTER_OF_TWO = (0, 1, 2, 3)  # of the six pairs, those that a server of weights 1 to 4 wins
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    made.pool("round-robin", [3, 5, 9])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("to", [VIP4, VIP6])
+@pytest.mark.parametrize("packet", [Packet(), Packet(protocol=UDP, body=b"query")])
+def test_only_the_macs_change(rig: Rig, packet: Packet, to: str) -> None:
+    assert rig.send(replace(packet, to=to)) == 3
+    assert rig.send(replace(packet, to=to, body=b"x" * 1400, flags=ACK)) == 3
+    assert rig.counted() == {}
+
+
+def test_ip_options_hide_no_port(rig: Rig) -> None:
+    assert rig.send(Packet()) == 3
+    assert rig.send(Packet(flags=ACK, options=b"\x01" * 40, body=b"data")) == 3
+
+
+# The kernel's test run refuses packets with half an IP header.
+TRUNCATED = {
+    "half of TCP": Packet().frame()[:44],
+    "half of UDP": Packet(protocol=UDP).frame()[:38],
+    "less than IPv4's length": Packet(flags=ACK, body=b"12345678").frame()[:-4],
+    "less than IPv6's length": Packet(to=VIP6, flags=ACK, body=b"12345678").frame()[:-4],
+}
+MALFORMED = {
+    "IPv4 of version 5": Packet().frame()[:14] + b"\x55" + Packet().frame()[15:],
+    "IPv4 of 4 words": Packet().frame()[:14] + b"\x44" + Packet().frame()[15:],
+    "IPv4 shorter than its header": Packet().frame()[:16] + b"\0\x10" + Packet().frame()[18:],
+    "IPv6 of version 4": Packet(to=VIP6).frame()[:14] + b"\x40" + Packet(to=VIP6).frame()[15:],
+    "TCP of 4 words": Packet().frame()[:46] + b"\x40" + Packet().frame()[47:],
+    "UDP shorter than its header": Packet(protocol=UDP).frame()[:38] + b"\0\7\0\0",
+    **{f"flags {flags}": Packet(flags=flags).frame() for flags in (0, FIN, SYN | FIN, SYN | RST)},
+    "a server's SYN-ACK": Packet(flags=SYN | ACK).frame(),
+}
+FRAGMENTS = {
+    "first": Packet(fragment=0x2000).frame(),
+    "later": Packet(fragment=0x0010).frame(),
+    "IPv6": Packet(to=VIP6, next_header=44, extensions=b"\6" + bytes(7)).frame(),
+}
+EXTENSIONS = {
+    str(number): Packet(to=VIP6, next_header=number, extensions=b"\6" + bytes(7)).frame()
+    for number in (0, 43, 50, 51, 60, 135)
+}
+PORTS = {
+    "port": Packet(to_port=81).frame(),
+    "IPv6": Packet(to=VIP6, to_port=81).frame(),
+    "UDP": Packet(to_port=81, protocol=UDP).frame(),
+}
+
+
+@pytest.mark.parametrize(
+    ("reason", "packet"),
+    [
+        pytest.param(reason, packet, id=f"{reason}: {name}")
+        for reason, packets in {
+            "truncated": TRUNCATED,
+            "malformed": MALFORMED,
+            "fragment": FRAGMENTS,
+            "extension": EXTENSIONS,
+            "unknown_port": PORTS,
+        }.items()
+        for name, packet in packets.items()
+    ],
+)
+def test_what_cannot_be_balanced_is_dropped_and_counted(
+    rig: Rig, reason: str, packet: bytes
+) -> None:
+    assert rig.native.test_balance(packet) == (SHOT, packet)
+    assert rig.counted() == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        pytest.param(Packet(to="10.0.0.99").frame(), id="another address"),
+        pytest.param(Packet(to="10.0.0.99", fragment=0x2000).frame(), id="its fragment"),
+        pytest.param(Packet(to="fd00::99", next_header=0).frame(), id="its extension"),
+        pytest.param(Packet(mac="02:dc:00:00:00:64").frame(), id="another MAC"),
+        pytest.param(Packet(mac="ff:ff:ff:ff:ff:ff").frame(), id="broadcast"),
+        pytest.param(Packet(next_header=1).frame(), id="ICMP to the VIP"),
+        pytest.param(Packet(to=VIP6, next_header=58).frame(), id="ICMPv6 to the VIP"),
+        pytest.param(Packet().frame()[:12] + b"\x08\x06" + bytes(28), id="ARP"),
+        pytest.param(Packet().frame()[:12] + b"\x88\xcc" + bytes(28), id="LLDP"),
+    ],
+)
+def test_what_is_not_for_the_vip_goes_to_the_stack(rig: Rig, packet: bytes) -> None:
+    assert rig.native.test_balance(packet) == (OK, packet)
+    assert rig.counted() == {}
+
+
+def test_any_bytes_are_survived(rig: Rig) -> None:
+    rng = np.random.default_rng(1)
+    flows = [Packet(), Packet(to=VIP6), Packet(protocol=UDP, body=bytes(20))]
+    good = [flow.frame() for flow in flows]
+    for _ in range(3000):
+        packet = bytearray(good[rng.integers(3)])
+        for at in rng.integers(14, len(packet), rng.integers(1, 6)):
+            packet[at] = rng.integers(256)
+        cut = bytes(packet[: rng.integers(54, len(packet) + 1)])
+        verdict, left = rig.native.test_balance(cut)
+        assert left[12:] == cut[12:]
+        assert verdict in (OK, SHOT, 7)
+
+
+@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
+@pytest.mark.parametrize("rule", CHOOSING)
+@pytest.mark.parametrize("n", [1, 3, 64])
+def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> None:
+    native, rng = require_simulation(), np.random.default_rng(n)
+    servers = [int(s) for s in np.sort(rng.permutation(SERVERS)[:n])]
+    weights = [2**24 >> int(shift) for shift in rng.integers(0, 3, n)]
+    weights[0] = 2**24  # the largest is what weights are scaled to
+    rig.pool(rule, servers, weights)
+    ongoing, random, turn = [0] * SERVERS, mix(rig.seed), 0
+    for port in range(1024, 1324):
+        packet = Packet(port=port)
+        expected = native.choose(
+            *(RULES.index(rule), servers, weights, ongoing, [(0, 0, 0)] * SERVERS),
+            *(random, turn, [packet.hash(rig.seed)], 0),
+        )
+        random, turn = expected["random"], expected["turn"]
+        assert rig.send(packet) == expected["choices"][0]
+        if rng.random() < 0.7:
+            rig.send(packet.then(ACK))
+            ongoing[expected["choices"][0]] += 1
+    assert list(rig.snapshot()["servers"]["ongoing"]) == ongoing
+
+
+@pytest.mark.parametrize(
+    ("rule", "shares"),
+    [
+        *((rule, UNIFORM) for rule in ("ecmp", "random", "lsq", "lsq2")),
+        *((rule, BY_WEIGHT) for rule in ("wcmp", "awcmp")),
+        *((rule, BETTER_OF_TWO) for rule in ("sed2", "weighted2")),
+        *((rule, (0, 0, 0, 1)) for rule in ("sed", "weighted")),
+    ],
+)
+@pytest.mark.parametrize("to", [VIP4, VIP6])
+def test_idle_servers_get_their_shares(
+    rig: Rig, rule: str, shares: tuple[int, ...], to: str
+) -> None:
+    rig.pool(rule, [3, 5, 9, 11], BY_WEIGHT)
+    flows = 2000
+    found = Counter(rig.send(Packet(port=1024 + number, to=to)) for number in range(flows))
+    counts = np.array([found[server] for server in (3, 5, 9, 11)])
+    expected = flows * np.array(shares) / sum(shares)
+    assert counts.sum() == flows and not counts[expected == 0].any()
+    used = expected > 0
+    if used.sum() > 1:
+        difference = ((counts - expected)[used] ** 2 / expected[used]).sum()
+        assert difference < CHI_SQUARE_999[int(used.sum()) - 1]
+
+
+def test_the_rule_changes_at_run_time(rig: Rig) -> None:
+    assert [rig.send(Packet(port=port)) for port in (1, 2, 3, 4)] == [3, 5, 9, 3]
+    rig.native.pools.set_rule(0, RULES.index("sed"))
+    rig.native.pools.set_weights(0, [1.0, 4.0, 1.0])
+    assert [rig.send(Packet(port=port)) for port in (5, 6)] == [5, 5]
+    pool = rig.region.pool()
+    assert RULES[int(pool["rule"])] == "sed" and list(pool["server"][:3]) == [3, 5, 9]
+    assert list(pool["weight"][:3]) == [2**22, 2**24, 2**22]
+
+
+def test_the_pool_may_be_empty_or_name_nobody(rig: Rig) -> None:
+    rig.pool("ecmp", [])
+    assert rig.send(Packet()) is None and rig.send(Packet(flags=ACK)) is None
+    rig.pool("ecmp", [7])
+    rig.native.set_servers(0, {8: mac(8)})
+    assert rig.send(Packet()) is None
+    assert rig.counted() == {"no_server": 3, "missed": 1}
+
+
+def test_a_missed_flow_follows_the_hash_consistently(rig: Rig) -> None:
+    """Rendezvous hashing: who leaves moves its own flows alone."""
+    servers, flows = [3, 5, 9, 11], [Packet(port=port, flags=ACK) for port in range(1024, 1424)]
+    rig.pool("sed", servers)
+    before = [rig.send(flow) for flow in flows]
+    assert before == [rendezvous(flow.hash(rig.seed), servers) for flow in flows]
+    assert [rig.send(flow) for flow in flows] == before
+    assert rig.counted() == {"missed": 800}
+    rig.pool("sed", [3, 5, 11])
+    after = [rig.send(flow) for flow in flows]
+    assert [new for old, new in zip(before, after, strict=True) if old != 9] == [
+        old for old in before if old != 9
+    ]
+    assert rig.counted() == {"missed": 1200, "broken": before.count(9)}
+
+
+def test_balancers_of_one_seed_agree_on_missed_flows(rig: Rig) -> None:
+    other = Rig(flow_entries=64)
+    other.pool("lsq", [3, 5, 9])
+    flows = [Packet(port=port, flags=ACK, to=VIP6) for port in range(1024, 1124)]
+    assert [rig.send(flow) for flow in flows] == [other.send(flow) for flow in flows]
+    other.close()
+
+
+BAD = {
+    "mac": lambda native: native.set_servers(0, {1: "02:dc:00"}),
+    "mac ": lambda native: native.set_servers(0, {1: "01:00:5e:00:00:01"}),
+    "mac  ": lambda native: native.set_servers(0, {1: OWN_MAC}),
+    "server": lambda native: native.set_servers(0, {64: mac(1)}),
+    "vip": lambda native: native.set_servers(1, {}),
+    "vip ": lambda native: native.pools.set_rule(1, 0),
+    "address": lambda native: native.add_vip(0, "10.0.0", 80),
+    "address ": lambda native: native.add_vip(0, VIP4, 80, "tcp"),
+    "port": lambda native: native.add_vip(0, VIP4, 0),
+    "protocol": lambda native: native.add_vip(0, VIP4, 80, "sctp"),
+    "rule": lambda native: native.pools.set_rule(0, RULES.index("sapp")),
+    "rule ": lambda native: native.pools.set_rule(0, RULES.index("oracle")),
+    "servers": lambda native: native.pools.replace(0, 0, [64], [1.0]),
+    "servers ": lambda native: native.pools.replace(0, 0, [1, 1], [1.0, 1.0]),
+    "packet": lambda native: native.time_select(Packet(to_port=81).frame(), 1),
+    "weights": lambda native: native.pools.set_weights(0, [1.0]),
+    "weights ": lambda native: native.pools.set_weights(0, [1.0, 0.0, 1.0]),
+    "weights  ": lambda native: native.pools.set_weights(0, [1.0, float("nan"), 1.0]),
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+def test_bad_input_is_named(rig: Rig, field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BAD[field](rig.native)
+    assert str(caught.value).startswith(field.strip())
+    assert rig.send(Packet()) == 3, "what was in force stays"
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [("n_vips", {"n_vips": 0}), ("n_vips", {"n_vips": 65}), ("flow_entries", {"flow_entries": 3})],
+)
+def test_bad_sizes_are_named(field: str, options: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=field):
+        require().Balancer(str(bpf_object("l4lb")), OWN_MAC, **options)
+
+
+def test_measuring_enters_and_counts_the_flow(rig: Rig) -> None:
+    assert rig.native.time_select(Packet().frame(), 100) > 0
+    assert rig.send(Packet(flags=ACK)) == 3
+    assert rig.snapshot()["servers"]["packets"][3] == 101
+
+
+def test_a_closed_balancer_says_so() -> None:
+    balancer = require().Balancer(str(bpf_object("l4lb")), OWN_MAC)
+    pools = balancer.pools
+    balancer.close()
+    balancer.close()
+    for call in (balancer.counters, lambda: balancer.test_balance(Packet().frame())):
+        with pytest.raises(BackendError, match="the balancer is closed"):
+            call()
+    pools.set_rule(0, 1)  # its mapping is its own
+
+
+def test_vips_are_apart() -> None:
+    rig = Rig(n_vips=2)
+    rig.native.add_vip(1, "10.0.0.101", 53, "udp")
+    rig.native.set_servers(1, {2: mac(2)})
+    rig.native.pools.replace(1, 0, [2], [1.0])
+    rig.pool("ecmp", [4])
+    assert rig.send(Packet()) == 4
+    assert rig.send(Packet(to="10.0.0.101", to_port=53, protocol=UDP)) == 2
+    snapshot = rig.snapshot()
+    assert snapshot["syns"] == 1 and snapshot["active"] == 1 << 4
+    assert rig.send(Packet(to="10.0.0.101")) is None
+    rig.close()
