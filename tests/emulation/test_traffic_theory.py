@@ -6,13 +6,15 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from pairs import Pair, run_plan, wait_for
 
 from dcgym.errors import FeatureNotSupported
-from dcgym.traffic import Flow
+from dcgym.testing.sharing import measure_sharing
+from dcgym.traffic import Flow, make_plan
 from dcgym.traffic.generator import Generator, GeneratorView, generator_path
 
 FINISHED, REFUSED, RESET = 1, 3, 4
@@ -71,6 +73,28 @@ def test_equal_flows_share_the_processor(
     # Processor sharing ends all at once; one after the other would end at 60 % on average. CUBIC
     # flows that lost at different times differ by a third for a while.
     assert times_s.mean() > 0.8 * times_s.max()
+
+
+def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(make: Any) -> None:
+    # Host links twice as fast as the one between the switches, so that flows meet there only.
+    backend = make({"name": "dumbbell", "hosts": 8, "rate": "200Mbit", "core_rate": "100Mbit"})
+    spec = {
+        "name": "poisson",
+        # Far above one bandwidth-delay product: 30 KB, where the queue marks, at 100 Mbit/s.
+        "sizes": {"name": "lognormal", "mean": "500KB", "sigma": 0.5},
+        "load": 0.5 * GOODPUT_BPS / RATE_BPS,
+        **{"link": "s1-s2", "pairs": "pairs", "duration": "10s"},
+    }
+    plan = make_plan(spec, backend.topology, 1)
+    names = dict.fromkeys((host.name for host in backend.topology.hosts), "dctcp")
+    seen = measure_sharing(backend, plan, "s1-s2", names, marking=True, deadline_s=20.0)
+    # The model has headers, handshake and the same arrivals, but neither slow start and the wait
+    # behind 30 KB (2.4 ms of some 80), nor buckets' bursts and flows that share unequally at first,
+    # which favour the short ones: a few per cent each.
+    assert seen["fct_ms"] == pytest.approx(seen["model_fct_ms"], rel=0.10)
+    assert seen["slowdown"] == pytest.approx(seen["model_slowdown"], rel=0.10)
+    # Without any sharing there would be none to compare.
+    assert seen["model_slowdown"] > 1.7
 
 
 def test_a_closed_loop_thinks_between_its_flows(generator: Generator, view: GeneratorView) -> None:

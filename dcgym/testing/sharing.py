@@ -1,0 +1,86 @@
+"""Completion times on one bottleneck beside those of exact processor sharing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.emulation.backend import EmulationBackend
+from dcgym.errors import BackendError
+from dcgym.traffic import Plan
+from dcgym.traffic.ideal import ideal_completion_ns, wire_bytes
+from dcgym.traffic.processor_sharing import sharing_times
+from dcgym.traffic.slowdown import FINISHED
+
+__all__ = ["measure_sharing"]
+
+FloatArray = npt.NDArray[np.float64]
+
+POLL_NS = 20_000_000
+
+
+def measure_sharing(
+    backend: EmulationBackend,
+    plan: Plan,
+    link: str,
+    congestion_control: Mapping[str, str],
+    marking: bool,
+    deadline_s: float,
+) -> dict[str, float]:
+    """Run a plan and compare its completion times with those of a processor-sharing link.
+
+    The model has the planned arrivals and, as work, the time that each flow's packets with their
+    headers take on the link: what differs is the transport, not the sample. What a flow takes
+    besides, alone on an empty network (handshake, other links, propagation), is added to the model.
+
+    Args:
+        backend: A started backend.
+        plan: TCP flows with sizes, all over the link.
+        link: The one bottleneck, as switch ports are named, such as ``s1-s2``.
+        congestion_control: Algorithm per host.
+        marking: Whether ports mark.
+        deadline_s: Longest time to wait for the end of the plan.
+
+    Returns:
+        ``load`` (of the link until the last arrival, headers included), ``flows``, ``fct_ms`` and
+        ``model_fct_ms`` (means), ``slowdown`` and ``model_slowdown`` (means of completion time over
+        the work).
+
+    Raises:
+        BackendError: The plan did not end in time, or a flow failed.
+    """
+    topology = backend.topology
+    records = plan.to_records([host.name for host in topology.hosts])
+    rates_bps = {f"{port.node}-{port.peer}": port.rate_bps for port in topology.switch_ports}
+    work_ns = wire_bytes(records) * 8e9 / rates_bps[link]
+    arrivals_ns = records["start_ns"].astype(np.float64)
+    overhead_ns = np.maximum(ideal_completion_ns(records, topology) - work_ns, 0)
+    model_ns = sharing_times(arrivals_ns, work_ns) + overhead_ns
+    backend.reset(plan, congestion_control=dict(congestion_control), marking=marking)
+    measured_ns = _completion_ns(backend, len(plan), deadline_s)
+    return {
+        "load": float(work_ns.sum() / arrivals_ns.max()),
+        "flows": len(plan),
+        "fct_ms": float(measured_ns.mean()) / 1e6,
+        "model_fct_ms": float(model_ns.mean()) / 1e6,
+        "slowdown": float((measured_ns / work_ns).mean()),
+        "model_slowdown": float((model_ns / work_ns).mean()),
+    }
+
+
+def _completion_ns(backend: EmulationBackend, flows: int, deadline_s: float) -> FloatArray:
+    """Wait for the end of the plan, and return the completion times in the plan's order."""
+    deadline = time.monotonic() + deadline_s
+    while not backend.finished():
+        if time.monotonic() > deadline:
+            raise BackendError(f"the plan did not end within {deadline_s} s")
+        backend.wait_until(backend.now_ns() + POLL_NS)
+        backend.snapshot()
+    done = np.sort(backend.flow_records(), order="id")
+    if len(done) != flows or (done["outcome"] != FINISHED).any():
+        raise BackendError(f"of {flows} flows {int((done['outcome'] == FINISHED).sum())} finished")
+    times_ns: FloatArray = (done["end_ns"] - done["planned_start_ns"]).astype(np.float64)
+    return times_ns
