@@ -288,6 +288,32 @@ def test_no_decision_sees_parts_of_two_pools(rig: Rig) -> None:
     assert int(rig.region.pool()["sequence"]) - first > 1000
 
 
+def live_and_end(rig: Rig, client: str) -> None:
+    for port in range(1024, 3024):
+        for flags in (SYN, ACK, FIN | ACK):
+            rig.send(Packet(port=port, flags=flags, client=client))
+
+
+def test_counts_are_exact_on_several_processors() -> None:
+    """Two processes put flows through the same small table at once."""
+    rig = Rig(flow_entries=64)
+    rig.pool("weighted", [3, 5, 9])
+    context = multiprocessing.get_context("fork")
+    others = [context.Process(target=live_and_end, args=(rig, f"10.3.0.{n}")) for n in (1, 2)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(60)
+        assert other.exitcode == 0
+    servers, counted = rig.snapshot()["servers"], rig.counted()
+    assert not servers["ongoing"].any(), "whatever came is gone"
+    assert servers["packets"].sum() == 2 * 2000 * 3
+    assert (servers["flows"] == servers["completed"]).all()
+    assert servers["flows"].sum() + rig.snapshot()["untracked"] == 2 * 2000
+    assert counted.get("broken", 0) == 0
+    rig.close()
+
+
 def test_real_connections_reach_servers_that_answer_directly(run_scenario: Scenario) -> None:
     found = run_scenario("l4lb", {"connections": 20, "datagrams": 20})
     assert found["tcp"] == [1, 2] * 10, "round robin over two servers"
