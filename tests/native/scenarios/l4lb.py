@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import signal
 import socket
 import sys
 import threading
@@ -126,6 +127,36 @@ def refused(namespace: int) -> int:
     return int(values.split()[names.split().index("InAddrErrors")])
 
 
+def wait_until_free(node: int, client_node: int) -> None:
+    """Wait until packets to the VIP come to the stack of the node, which refuses them."""
+    before = refused(node)
+    with client(client_node, socket.SOCK_DGRAM) as datagrams:
+
+        def came_through() -> bool:
+            datagrams.send(b"who")
+            return refused(node) > before
+
+        wait_for("the stack to see a packet to the VIP", came_through)
+
+
+def answer_then_kill(node: int, client_node: int) -> list[int]:
+    """Balance in a process of its own, and kill that; return who answered before."""
+    ready, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        balancer = balancer_on(node)
+        os.write(tell, b"!")
+        signal.pause()
+        balancer.close()
+    os.close(tell)
+    try:
+        assert os.read(ready, 1), "the other process could not balance"
+        return asked(client_node, socket.SOCK_DGRAM, 2)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 def completed(balancer: Any, total: int) -> list[int]:
     """Wait until so many connections were seen to end; return how many by server."""
     region = BalancerRegion(mmap.mmap(balancer.region_map_fd, REGION.itemsize))
@@ -154,9 +185,9 @@ def main() -> None:
         result["kept"] += [ask(connection), ask(connection)]
     result["counters"] = {name: n for name, n in balancer.counters().items() if n}
     balancer.close()  # from another namespace than the interface's
-    with client(run_in, socket.SOCK_DGRAM) as datagrams:
-        datagrams.send(b"who")
-        wait_for("the stack to see a packet to the VIP", lambda: refused(nodes[9]) > 0)
+    wait_until_free(nodes[9], run_in)
+    result["before_kill"] = answer_then_kill(nodes[9], run_in)
+    wait_until_free(nodes[9], run_in)
     json.dump(result, sys.stdout)
 
 
