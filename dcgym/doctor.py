@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from dcgym import native
+from dcgym.traffic.tools import TOOLS
 
 __all__ = ["Check", "can_emulate", "examine", "to_records"]
 
@@ -273,7 +274,13 @@ def _tools() -> list[Check]:
         ("g++", ["g++", "--version"], False, "native parts cannot be built", "g++"),
         ("bpftool", ["bpftool", "version"], False, "no look into BPF objects", "bpftool"),
         ("ping", None, False, "no ping matrix in tests", "iputils-ping"),
-        ("iperf3", ["iperf3", "--version"], False, "fewer benchmarks", "iperf3"),
+        (
+            "iperf3",
+            ["iperf3", "--version"],
+            False,
+            "no iperf3 generator",
+            "iperf3",
+        ),
     ]
     checks = [_mininet()]
     for name, command, required, cost, package in rows:
@@ -281,6 +288,10 @@ def _tools() -> list[Check]:
         found = "not found" if path is None else _version(command, path)
         remedy = f"apt-get install {package}"
         checks.append(Check("tools", name, path is not None, found, required, cost, remedy))
+    goben = "found" if _which("goben") else "not found"
+    is_found, remedy = goben == "found", TOOLS["goben"].hint
+    cost = "no goben generator"
+    checks.append(Check("tools", "goben", is_found, goben, False, cost, remedy))
     return checks
 
 

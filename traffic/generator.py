@@ -1,4 +1,4 @@
-"""The owner's side of the native traffic generator process."""
+"""The owner's side of the traffic generator process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -13,6 +14,7 @@ from types import TracebackType
 
 from dcgym.errors import BackendError, FeatureNotSupported
 from dcgym.traffic.plan import Plan
+from dcgym.traffic.tools import require_generator
 from dcgym.traffic.view import GeneratorView, RecordStream, block_bytes
 
 __all__ = ["Generator", "GeneratorView", "RecordStream", "generator_path", "plan_file"]
@@ -56,6 +58,7 @@ class Generator:
         probe_period_ns: int = PROBE_PERIOD_NS,
         record_capacity: int = RECORD_CAPACITY,
         deadline_s: float = DEADLINE_S,
+        kind: str = "native",
     ) -> None:
         """Start the process.
 
@@ -67,11 +70,15 @@ class Generator:
             probe_period_ns: Time between two requests of a probe.
             record_capacity: How many flow records are kept.
             deadline_s: Longest time to wait for a reply.
+            kind: One of `dcgym.traffic.tools.GENERATORS`; the tools measure no probes.
 
         Raises:
             BackendError: The process does not start, or refuses the hosts.
-            FeatureNotSupported: The executable was not built.
+            ConfigError: There is no generator of this kind.
+            FeatureNotSupported: The executable was not built, or the tool is not installed.
         """
+        require_generator(kind)
+        self._kind = kind
         names = names if names is not None else [f"h{i + 1}" for i in range(len(hosts))]
         self._names = tuple(names)
         self._deadline_s = deadline_s
@@ -94,9 +101,21 @@ class Generator:
 
     def _spawn(self, control_fd: int) -> subprocess.Popen[bytes]:
         fds = (control_fd, self.shm_fd)
-        argv = [str(generator_path()), "--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
+        argv = [str(generator_path())]
+        if self._kind != "native":
+            # Dies with its parent as the native one sees to itself.
+            argv = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable]
+            argv += ["-m", "dcgym.traffic.adapter", "--tool", self._kind]
+        argv += ["--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
+        # The package may have been imported from a checkout that the child would not find.
+        home = str(Path(str(resources.files("dcgym"))).parent)
+        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         return subprocess.Popen(
-            argv, pass_fds=fds, stdin=subprocess.DEVNULL, start_new_session=True
+            argv,
+            pass_fds=fds,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
         )
 
     def _send_hosts(self, hosts: Sequence[tuple[int, str, str]]) -> None:

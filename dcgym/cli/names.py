@@ -41,6 +41,12 @@ def _plans() -> Iterable[str]:
     return {*PLANS, *FAMILIES}
 
 
+def _generators() -> Iterable[str]:
+    from dcgym.traffic.tools import GENERATORS
+
+    return GENERATORS
+
+
 def _sizes() -> Iterable[str]:
     from dcgym.traffic.sizes import DISTRIBUTIONS
 
@@ -83,6 +89,7 @@ KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "topologies": _topologies,
     "plans": _plans,
     "sizes": _sizes,
+    "generators": _generators,
     "scenarios": _scenarios,
     "policies": _policies,
     "rewards": _rewards,

@@ -29,6 +29,7 @@ from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.traffic.generator import GeneratorView, RecordStream, plan_file
+from dcgym.traffic.tools import GENERATORS, require_generator
 from dcgym.units import parse_duration
 
 __all__ = ["SWITCHES", "EmulationBackend"]
@@ -60,6 +61,7 @@ class EmulationBackend:
             flow keeps its path when weights change. 0: every packet follows the weights.
         flowlet_gap: Idle time after which a remembered flow may move; 0: never.
         preflight: Measure a few links before the first episode, which takes about a second.
+        generator: What sends the traffic: ``native`` (default), ``iperf3`` or ``goben``.
     """
 
     name = "emulation"
@@ -72,6 +74,7 @@ class EmulationBackend:
         flow_table: int = 0,
         flowlet_gap: str | int | float = 0,
         preflight: bool = True,
+        generator: str = "native",
     ) -> None:
         self._process: EmulatorProcess | None = None
         self._lives: select.poll | None = None
@@ -83,6 +86,7 @@ class EmulationBackend:
         self._flowlet_gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
         self._flows: FlowMatrix | None = None
         self._wants_preflight = check_in("preflight", preflight, (True, False))
+        self._generator_name = check_in("generator", generator, GENERATORS)
         self._preflight: dict[str, float] | None = None
         self._audit: FidelityAudit | None = None
         self._events = EventLog()
@@ -97,6 +101,7 @@ class EmulationBackend:
         """
         if self._process is not None:
             return
+        require_generator(self._generator_name)
         self._native = require()
         self._process = EmulatorProcess()
         try:
@@ -114,6 +119,7 @@ class EmulationBackend:
             switch=self._switch,
             flow_matrix=self._has_flow_matrix,
             flow_entries=self._flow_entries,
+            generator=self._generator_name,
         )
         self._rtnl_fd, port_map_fd, flow_map_fd, *others = self._fds
         group_map_fd, control_map_fd, queue_program_fd, queue_map_fd, *others = others

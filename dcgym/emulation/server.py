@@ -39,7 +39,12 @@ class Emulator:
         self._generator: Generator | None = None
 
     def do_build(
-        self, topology: dict[str, Any], switch: str, flow_matrix: bool, flow_entries: int
+        self,
+        topology: dict[str, Any],
+        switch: str,
+        flow_matrix: bool,
+        flow_entries: int,
+        generator: str,
     ) -> Answer:
         """Build the network; answers with the descriptors that the environment works through."""
         make_importable()
@@ -50,7 +55,7 @@ class Emulator:
         names = [host.name for host in network.topology.hosts]
         addresses = [network.topology.ip(name) for name in names]
         hosts = list(zip(range(len(names)), namespaces, addresses, strict=True))
-        self._generator = Generator(hosts, names)
+        self._generator = Generator(hosts, names, kind=generator)
         self._network = network
         fabric = network.fabric
         fds = [network.rtnl_fd, fabric.port_map_fd, fabric.flow_map_fd]

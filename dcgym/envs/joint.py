@@ -69,6 +69,7 @@ class JointEnv(WeightedPathsEnv):
     | switch | "ebpf"; Open vSwitch cannot weigh paths |
     | events | what happens to links and switches during each episode (see `dcgym.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
+    | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array" |
     | max_steps | steps until truncation, or None |
 
@@ -97,6 +98,7 @@ class JointEnv(WeightedPathsEnv):
         switch: str = "ebpf",
         events: Sequence[Mapping[str, Any]] = (),
         preflight: bool = True,
+        generator: str = "native",
         render_mode: str | None = None,
         max_steps: int | None = None,
     ) -> None:
@@ -118,6 +120,7 @@ class JointEnv(WeightedPathsEnv):
             switch=switch,
             events=events,
             preflight=preflight,
+            generator=generator,
             render_mode=render_mode,
             max_steps=max_steps,
         )

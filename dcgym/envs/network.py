@@ -29,6 +29,7 @@ from dcgym.features import FeatureSet, Interval, counter_difference
 from dcgym.rewards import Reward, RewardInputs
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan, make_plan
+from dcgym.traffic.tools import GENERATORS
 
 __all__ = ["NetworkEnv", "Observation"]
 
@@ -61,6 +62,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         switch: "ebpf" or "ovs"; of the emulation.
         events: What happens to links and switches during each episode.
         preflight: Measure a few links before the first episode; of the emulation.
+        generator: What sends the traffic, one of `GENERATORS`; of the emulation.
         render_mode: None or "rgb_array".
         max_steps: Steps until truncation, or None.
     """
@@ -84,6 +86,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         switch: str,
         events: Sequence[Mapping[str, Any]],
         preflight: bool,
+        generator: str,
         render_mode: str | None,
         max_steps: int | None,
     ) -> None:
@@ -98,6 +101,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         check_events(self.events, self._switch)
         self._n_happened = 0
         self._preflight = check_in("preflight", preflight, (True, False))
+        self._generator = check_in("generator", generator, GENERATORS)
         self._max_steps = None if max_steps is None else check_int("max_steps", max_steps, 1)
         self._congestion_control = read_congestion_control(congestion_control, self.topology)
         check_in("render_mode", render_mode, (None, *self.metadata["render_modes"]))
@@ -129,6 +133,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
             "switch": self._switch,
             "flow_matrix": self.features.has_flow_matrix,
             "preflight": self._preflight,
+            "generator": self._generator,
         }
 
     def _build_spaces(self, features: Sequence[str]) -> None:
