@@ -134,7 +134,9 @@ class _Engine:
             for run in self._runs:
                 was_active = run.active
                 run.step(now_ns, self._origin_ns)
-                self._n_started += run.active and not was_active
+                if run.active and not was_active:
+                    self._n_started += 1
+                    self._heartbeat()  # many that start at once take longer than a tick
                 if run.outcome:
                     self._end(run)
             self._runs = [run for run in self._runs if not run.outcome]
@@ -149,6 +151,7 @@ class _Engine:
             namespaces = self._hosts[src].namespace, self._hosts[dst].namespace
             run = ToolRun(self._tool, order, place, namespaces, time.monotonic_ns())
             self._runs.append(run)
+            self._heartbeat()
 
     def _order(self, flow: int) -> Order:
         row = self._flows[flow]
