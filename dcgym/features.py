@@ -9,7 +9,13 @@
 | marks | packets marked CE, over packets sent | 0 to 1 |
 | tx_rate, rx_rate | rate in the interval, over the link rate | 0 to 1 |
 | d_NAME | change of any of these since the last observation | -1 to 1 |
+| probe_rtt | round trip of each probed pair, over the longest queueing delay | 0 to 1 |
 | flow_matrix | share of the port's sent bytes that each host sourced | 0 to 1 |
+
+`probe_rtt` has one entry a pair of the argument `probes`, after the flow matrix. An ICMP request
+leaves every 10 ms; the last answered one counts, or the age of the oldest open one if that is more.
+The longest queueing delay is that of all switch queues there and back when they are full; hosts
+with a limit of their own queue too, so that the value is clipped at 1.
 
 Every row belongs to the same switch port in every feature: the order is `topology.switch_ports`.
 """
@@ -27,11 +33,12 @@ import numpy.typing as npt
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 
-__all__ = ["FEATURES", "FLOW_MATRIX", "FeatureSet", "Interval", "counter_difference"]
+__all__ = ["FEATURES", "FLOW_MATRIX", "PROBE_RTT", "FeatureSet", "Interval", "counter_difference"]
 
 FloatArray = npt.NDArray[np.float64]
 DELTA_PREFIX = "d_"
 FLOW_MATRIX = "flow_matrix"
+PROBE_RTT = "probe_rtt"
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Interval:
         rates_bps: Link rate of each switch port.
         queue_limits_bytes: Queue limit of each switch port.
         flow_matrix: Bytes by switch port and source host, or None.
+        probe_shares: Round trip of each probed pair over its longest queueing delay, or None.
     """
 
     duration_s: float
@@ -53,6 +61,7 @@ class Interval:
     rates_bps: FloatArray
     queue_limits_bytes: FloatArray
     flow_matrix: FloatArray | None = None
+    probe_shares: FloatArray | None = None
 
 
 def counter_difference(
@@ -120,7 +129,7 @@ FEATURES: dict[str, Callable[[Interval], FloatArray]] = {
 
 
 class FeatureSet:
-    """The observation: features port by port, then the flow matrix, then what is in force."""
+    """The observation: features port by port, flow matrix, probes, then what is in force."""
 
     def __init__(
         self,
@@ -130,20 +139,24 @@ class FeatureSet:
         *,
         rows: Sequence[int] | None = None,
         settings: Sequence[str] | None = None,
+        n_probes: int = 0,
     ) -> None:
         """Check the names and build the space.
 
         Args:
-            names: Features in the order of a row; `flow_matrix` adds a block of its own.
+            names: Features in the order of a row; `flow_matrix` and `probe_rtt` add blocks of
+                their own.
             n_ports: Number of switch ports.
             n_hosts: Number of hosts.
             rows: Switch ports that are observed; all if None.
             settings: Names of what the actions have set, 0 to 1 each; if None the rate share of
                 each host.
+            n_probes: Number of probed pairs.
         """
         self.names = _check_names(names)
         self.has_flow_matrix = FLOW_MATRIX in self.names
-        self._columns = tuple(name for name in self.names if name != FLOW_MATRIX)
+        self._n_probes = n_probes if PROBE_RTT in self.names else 0
+        self._columns = tuple(name for name in self.names if name not in (FLOW_MATRIX, PROBE_RTT))
         self._base = tuple(dict.fromkeys(name.removeprefix(DELTA_PREFIX) for name in self._columns))
         self._rows = list(range(n_ports) if rows is None else rows)
         self._has_all_rows = self._rows == list(range(n_ports))
@@ -159,7 +172,7 @@ class FeatureSet:
                     len(self._rows),
                 ),
                 np.zeros(len(self._rows) * n_hosts if self.has_flow_matrix else 0),
-                np.zeros(len(self._settings)),
+                np.zeros(self._n_probes + len(self._settings)),
             ]
         ).astype(np.float32)
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
@@ -172,6 +185,7 @@ class FeatureSet:
             names += [
                 f"port{port}.host{host}" for port in self._rows for host in range(self._n_hosts)
             ]
+        names += [f"probe{probe}.rtt" for probe in range(self._n_probes)]
         return names + self._settings
 
     def observe(
@@ -190,7 +204,9 @@ class FeatureSet:
             rows[:, column] = values[name] if name in values else values[name[2:]] - last[name[2:]]
         tail = len(observation) - len(settings)
         if self.has_flow_matrix:
-            observation[end:tail] = self._matrix(interval)
+            observation[end : tail - self._n_probes] = self._matrix(interval)
+        if self._n_probes:
+            observation[tail - self._n_probes : tail] = interval.probe_shares
         observation[tail:] = settings
         np.maximum(observation, self.space.low, out=observation)
         np.minimum(observation, self.space.high, out=observation)
@@ -210,7 +226,7 @@ class FeatureSet:
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError("features", names, "a list of feature names")
-    allowed = [*FEATURES, *(DELTA_PREFIX + name for name in FEATURES), FLOW_MATRIX]
+    allowed = [*FEATURES, *(DELTA_PREFIX + name for name in FEATURES), FLOW_MATRIX, PROBE_RTT]
     for name in names:
         check_in("features", name, allowed)
     if len(set(names)) != len(names):

@@ -22,6 +22,8 @@ class Snapshot:
         hosts: Array [n_hosts] of `dcgym.monitors.HOST`, in `Topology.hosts` order.
         flow_matrix: Bytes accepted per switch port and source host [n_switch_ports, n_hosts],
             or None where the backend does not count it.
+        probe_rtt_ns: Last round trip of each probed pair, or the age of its oldest open request
+            where that is more; None where nothing is probed.
     """
 
     time_ns: int
@@ -29,3 +31,4 @@ class Snapshot:
     ports: npt.NDArray[Any]
     hosts: npt.NDArray[Any]
     flow_matrix: npt.NDArray[np.float64] | None = None
+    probe_rtt_ns: npt.NDArray[np.float64] | None = None

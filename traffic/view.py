@@ -98,6 +98,12 @@ class GeneratorView:
         """Return a copy of the probe entries."""
         return self._read_all()[2]
 
+    def probe_rtts_ns(self) -> npt.NDArray[np.float64]:
+        """Return each probe's last round trip, or its oldest open request's age if that is more."""
+        probes = self.probes()
+        rtts_ns: npt.NDArray[np.float64] = np.maximum(probes["rtt_ns"], probes["waiting_ns"])
+        return rtts_ns.astype(np.float64)
+
     def _read_all(self) -> tuple[np.void, npt.NDArray[np.void], npt.NDArray[np.void]]:
         for _ in range(_READ_ATTEMPTS):
             before = int(self._header["sequence"][0])

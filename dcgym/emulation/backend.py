@@ -22,7 +22,7 @@ from dcgym.emulation.paths import PathGroups
 from dcgym.emulation.preflight import Probe, run_preflight
 from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.emulation.registry import record_network
-from dcgym.errors import BackendError
+from dcgym.errors import BackendError, ConfigError
 from dcgym.events import Event, EventLog, check_events
 from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
 from dcgym.native import require
@@ -57,6 +57,7 @@ class EmulationBackend:
         topology: The network.
         switch: ``ebpf`` (default) or ``ovs``.
         flow_matrix: Count the bytes of every host at every switch port.
+        probes: Ordered pairs of hosts whose round trips every snapshot holds.
         flow_table: Flows that the switches remember, all together, the oldest forgotten first: a
             flow keeps its path when weights change. 0: every packet follows the weights.
         flowlet_gap: Idle time after which a remembered flow may move; 0: never.
@@ -71,6 +72,7 @@ class EmulationBackend:
         topology: Topology,
         switch: str = "ebpf",
         flow_matrix: bool = False,
+        probes: Sequence[tuple[str, str]] = (),
         flow_table: int = 0,
         flowlet_gap: str | int | float = 0,
         preflight: bool = True,
@@ -81,12 +83,15 @@ class EmulationBackend:
         self._fds: list[int] = []
         self.topology = topology
         self._switch = check_in("switch", switch, SWITCHES)
+        self._probes = [list(pair) for pair in probes]
         self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
         self._flow_entries = check_int("flow_table", flow_table, 0, MOST_FLOWS)
         self._flowlet_gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
         self._flows: FlowMatrix | None = None
         self._wants_preflight = check_in("preflight", preflight, (True, False))
         self._generator_name = check_in("generator", generator, GENERATORS)
+        if self._probes and generator != "native":
+            raise ConfigError("probes", self._probes, f"none with the generator {generator}")
         self._preflight: dict[str, float] | None = None
         self._audit: FidelityAudit | None = None
         self._events = EventLog()
@@ -118,6 +123,7 @@ class EmulationBackend:
             topology=self.topology.to_dict(),
             switch=self._switch,
             flow_matrix=self._has_flow_matrix,
+            probes=self._probes,
             flow_entries=self._flow_entries,
             generator=self._generator_name,
         )
@@ -342,9 +348,11 @@ class EmulationBackend:
             self._audit.generator_silence(silent_ns)
             self._audit.links(snapshot, self._region.heartbeats_ns()[0])
         self._records.poll(RECORDS_PER_POLL)
-        if self._flows is None:
-            return snapshot
-        return replace(snapshot, flow_matrix=self._flows.read())
+        if self._flows is not None:
+            snapshot = replace(snapshot, flow_matrix=self._flows.read())
+        if self._probes:
+            snapshot = replace(snapshot, probe_rtt_ns=self._generator.probe_rtts_ns())
+        return snapshot
 
     def finished(self) -> bool:
         """Tell whether every flow of the plan has ended."""

@@ -43,6 +43,7 @@ class Emulator:
         topology: dict[str, Any],
         switch: str,
         flow_matrix: bool,
+        probes: list[list[str]],
         flow_entries: int,
         generator: str,
     ) -> Answer:
@@ -55,7 +56,8 @@ class Emulator:
         names = [host.name for host in network.topology.hosts]
         addresses = [network.topology.ip(name) for name in names]
         hosts = list(zip(range(len(names)), namespaces, addresses, strict=True))
-        self._generator = Generator(hosts, names, kind=generator)
+        pairs = [(source, target) for source, target in probes]
+        self._generator = Generator(hosts, names, probes=pairs, kind=generator)
         self._network = network
         fabric = network.fabric
         fds = [network.rtnl_fd, fabric.port_map_fd, fabric.flow_map_fd]

@@ -70,6 +70,7 @@ class CongestionControlEnv(NetworkEnv):
     | backend | "emulation", a `Backend`, or a function that makes one of a topology |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | features | names of the features |
+    | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
     | flow_matrix | observe the flow matrix too, as the feature of that name does |
     | reward | a term, a list of terms, or a mapping term to weight |
     | action | "direct" or "tanh" |
@@ -100,6 +101,7 @@ class CongestionControlEnv(NetworkEnv):
         backend: BackendSpec = "emulation",
         interval: str | int | float = "50ms",
         features: Sequence[str] = ("backlog", "d_backlog"),
+        probes: Sequence[Sequence[str]] = (),
         flow_matrix: bool = False,
         reward: RewardSpec = "joint_queue",
         action: str = "direct",
@@ -123,6 +125,7 @@ class CongestionControlEnv(NetworkEnv):
             backend=backend,
             interval=interval,
             features=features,
+            probes=probes,
             reward=reward,
             congestion_control=congestion_control,
             marking=marking,

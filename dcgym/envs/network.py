@@ -23,6 +23,7 @@ from dcgym.envs.arguments import (
 )
 from dcgym.envs.decisions import Decision
 from dcgym.envs.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
+from dcgym.envs.probes import Probes
 from dcgym.errors import BackendError, ConfigError
 from dcgym.events import check_events, make_events
 from dcgym.features import FeatureSet, Interval, counter_difference
@@ -56,6 +57,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         backend: Name, a `Backend`, or a function that makes one of a topology.
         interval: Control interval; "0ms" runs freely.
         features: Names of the features.
+        probes: Pairs of hosts whose round trips are measured for the feature ``probe_rtt``.
         reward: A term, a list of terms, or a mapping term to weight.
         congestion_control: Name, or mapping of host to name.
         marking: Mark packets at the switches; a mapping replaces how the topology says.
@@ -80,6 +82,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         backend: BackendSpec,
         interval: str | int | float,
         features: Sequence[str],
+        probes: Sequence[Sequence[str]],
         reward: RewardSpec,
         congestion_control: str | Mapping[str, str],
         marking: bool | Mapping[str, Any],
@@ -106,6 +109,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         self._congestion_control = read_congestion_control(congestion_control, self.topology)
         check_in("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.render_mode = render_mode
+        self.probes = Probes(probes, features, self.topology)
         self._build_spaces(features)
         self.reward = Reward(reward)
 
@@ -132,6 +136,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         return {
             "switch": self._switch,
             "flow_matrix": self.features.has_flow_matrix,
+            "probes": self.probes.pairs,
             "preflight": self._preflight,
             "generator": self._generator,
         }
@@ -151,6 +156,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
             len(hosts),
             rows=self._observed_ports(),
             settings=[label for decision in self.decisions for label in decision.labels],
+            n_probes=len(self.probes.pairs),
         )
         self.observation_space = self.features.space
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
@@ -283,6 +289,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
             rates_bps=self._port_rates_bps,
             queue_limits_bytes=self._queue_limits_bytes,
             flow_matrix=matrix,
+            probe_shares=self.probes.shares(after.probe_rtt_ns),
         )
 
     @property

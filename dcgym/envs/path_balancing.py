@@ -158,6 +158,7 @@ class PathBalancingEnv(WeightedPathsEnv):
     | backend | "emulation", a `Backend`, or a function that makes one of a topology |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | features | names of the features |
+    | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
     | observe | "uplinks" or "all": whose features |
     | reward | a term, a list of terms, or a mapping term to weight |
     | action | "direct" or "softmax" |
@@ -185,6 +186,7 @@ class PathBalancingEnv(WeightedPathsEnv):
         backend: BackendSpec = "emulation",
         interval: str | int | float = "50ms",
         features: Sequence[str] = ("tx_rate", "d_tx_rate", "backlog", "d_backlog"),
+        probes: Sequence[Sequence[str]] = (),
         observe: str = "uplinks",
         reward: RewardSpec = ("goodput", "uplink_queue"),
         action: str = "direct",
@@ -210,6 +212,7 @@ class PathBalancingEnv(WeightedPathsEnv):
             backend=backend,
             interval=interval,
             features=features,
+            probes=probes,
             reward=reward,
             congestion_control=congestion_control,
             marking=marking,

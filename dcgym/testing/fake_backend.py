@@ -42,16 +42,23 @@ class FakeBackend:
 
     name = "fake"
 
-    def __init__(self, topology: Topology | None = None, fail_at_step: int | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology | None = None,
+        fail_at_step: int | None = None,
+        probes: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """Prepare a network; nothing runs before `start`.
 
         Args:
             topology: The network; a dumbbell of 4 hosts if None.
             fail_at_step: The wait of this number (from 1) raises BackendError, as if it died.
+            probes: Pairs of hosts; their round trips are those of the switches' queues.
         """
         self.topology = topology if topology is not None else make_topology("dumbbell")
         self.is_running = False
         self._fail_at_step = fail_at_step
+        self._probes = tuple(probes)
         self._waits = 0
         self._now_ns = START_TIME_NS
         self._sequence = 0
@@ -139,7 +146,22 @@ class FakeBackend:
         self._peaks = self._queues.copy()
         hosts = _pack(self._hosts, HOST)
         hosts["rate_bps"] = self._caps_bps
-        return Snapshot(self._now_ns, self._sequence, ports, hosts, self._matrix.copy())
+        rtts_ns = self._round_trips_ns() if self._probes else None
+        return Snapshot(self._now_ns, self._sequence, ports, hosts, self._matrix.copy(), rtts_ns)
+
+    def _round_trips_ns(self) -> FloatArray:
+        """Return the base and what the queues there and back hold, on the first path."""
+        waits_ns = self._queues * 8e9 / self._rates_bps
+        numbers = {port: row for row, port in enumerate(self.topology.switch_ports)}
+        rtts_ns = np.full(len(self._probes), float(BASE_RTT_NS))
+        for probe, (source, target) in enumerate(self._probes):
+            for begin, end in ((source, target), (target, source)):
+                node = self.topology.host_ports[self.topology.node(begin).index].peer
+                while node != end:
+                    port = self.topology.ports(node)[self.topology.next_hops(node, end)[0] - 1]
+                    rtts_ns[probe] += waits_ns[numbers[port]]
+                    node = port.peer
+        return rtts_ns
 
     def pause(self, seconds: float) -> None:
         """Let time pass that no action asked for, as a learner's update does."""
