@@ -43,7 +43,7 @@ $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
 	@touch $@
 
 $(VENV)/.stamp-native: $(VENV)/.stamp-install $(NATIVE)
-	$(BIN)/python setup.py -q build_ext --inplace
+	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
 	@touch $@
 
 native: apt $(VENV)/.stamp-native ## build the native parts only

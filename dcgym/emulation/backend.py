@@ -44,7 +44,8 @@ STALE_NS = 2_000_000_000
 BACKGROUND_PERIOD_NS = 100_000_000
 RECORDS_PER_POLL = 1000
 HELD_RATE_BPS = 8_000
-START_DELAY_NS = 2_000_000
+# The generator gets ready for the first flows meanwhile.
+START_DELAY_NS = 10_000_000
 PING = ("ping", "-n", "-q", "-c", "5", "-i", "0.005", "-W", "1")
 # About a gigabyte of kernel memory.
 MOST_FLOWS = 1 << 23

@@ -20,6 +20,7 @@ __all__ = ["LIMITS", "STATUSES", "FidelityAudit", "Limit", "highest_rates_bps", 
 LATE_NS = 5_000_000
 LINK_WINDOW_NS = 50_000_000
 FRAME_BYTES = 1514
+LEAST_STARTS = 100
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,13 @@ class FidelityAudit:
         self._silence_ns = max(self._silence_ns, silence_ns)
 
     def starts(self, started: int, late: int) -> None:
-        """Note how many runs were started, and how many over 2 ms after their planned time."""
-        self._late_start_share = late / max(started, 1)
+        """Note how many runs were started, and how many over 2 ms after their planned time.
+
+        The share of a few flows says nothing at its limit of one in a hundred: those of a burst
+        are late together.
+        """
+        if started >= LEAST_STARTS:
+            self._late_start_share = late / started
 
     def records_lost(self, lost: int) -> None:
         """Note how many flow records of the episode nobody has read."""

@@ -203,3 +203,13 @@ def test_a_rate_that_an_event_raises_is_no_excess() -> None:
     rates = highest_rates_bps(topology, make_events(spec, topology))
     assert sorted(rates) == [10_000_000] * 4 + [20_000_000] * 2
     assert highest_rates_bps(topology, ()) == [10_000_000] * 6
+
+
+@pytest.mark.parametrize(
+    ("started", "late", "status"),
+    [(99, 99, "ok"), (100, 1, "ok"), (100, 2, "degraded"), (100, 11, "invalid")],
+)
+def test_late_starts_count_from_a_hundred_flows_on(started: int, late: int, status: str) -> None:
+    watch = audit()
+    watch.starts(started, late)
+    assert watch.verdict(later(1.0), NO_FLOWS)["status"] == status
