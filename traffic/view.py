@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
+import time
 from typing import Any
 
 import numpy as np
@@ -48,7 +50,10 @@ RECORD_DTYPE = _words(
     " srtt_ns min_rtt_ns retransmits"
 )
 
-_READ_ATTEMPTS = 10_000
+# A writer that lost its processor inside a write on a busy machine gets it back long before.
+_WRITE_DEADLINE_S = 1.0
+_READS_WITHOUT_PAUSE = 100
+_PAUSE_S = 50e-6
 
 
 def block_bytes(n_hosts: int, record_capacity: int, n_probes: int = 0) -> int:
@@ -105,7 +110,12 @@ class GeneratorView:
         return rtts_ns.astype(np.float64)
 
     def _read_all(self) -> tuple[np.void, npt.NDArray[np.void], npt.NDArray[np.void]]:
-        for _ in range(_READ_ATTEMPTS):
+        deadline = time.monotonic() + _WRITE_DEADLINE_S
+        for attempt in itertools.count():
+            if attempt > _READS_WITHOUT_PAUSE:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_PAUSE_S)
             before = int(self._header["sequence"][0])
             if before % 2 == 0:
                 copies = self._header.copy(), self._hosts.copy(), self._probes.copy()
