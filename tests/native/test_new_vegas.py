@@ -16,6 +16,7 @@ Decision = dict[str, Any]
 PAD, PAD_BUFFER = 10, 2
 INITIAL_WINDOW = 10
 FRAME_BYTES = 1514
+N_KEPT = 256
 
 
 def run(run_scenario: Scenario, **changes: Any) -> dict[str, Any]:
@@ -41,7 +42,8 @@ def flow(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, An
 
 def of_kind(result: dict[str, Any], *kinds: str) -> list[Decision]:
     found: list[Decision] = result["trace"]["decisions"]
-    assert result["trace"]["n_decisions"] == len(found)
+    # From the connection's first on; an unlimited link on a fast machine makes more than are kept.
+    assert len(found) == min(result["trace"]["n_decisions"], N_KEPT)
     return [decision for decision in found if decision["kind"] in kinds]
 
 

@@ -83,13 +83,17 @@ static __always_inline void trace_decision(struct sock *sk, __u32 kind, __u32 cw
     const struct new_vegas *ca = state_of(sk);
     struct dcgym_nv_decision *entry;
     struct dcgym_nv_trace *trace;
+    __u64 index;
 
     if (!tracing)
         return;
     trace = bpf_sk_storage_get(&traces, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
     if (!trace)
         return;
-    entry = &trace->decisions[trace->n_decisions % DCGYM_NV_TRACE_DECISIONS];
+    index = trace->n_decisions++;
+    if (index >= DCGYM_NV_TRACE_DECISIONS)
+        return;
+    entry = &trace->decisions[index];
     entry->time_ns = bpf_ktime_get_ns();
     entry->rate_bytes_per_s = ca->max_rate;
     entry->kind = kind;
@@ -102,7 +106,6 @@ static __always_inline void trace_decision(struct sock *sk, __u32 kind, __u32 cw
     entry->ssthresh_packets = ca->ssthresh;
     entry->least_cwnd_packets = ca->least_cwnd;
     entry->delivered_packets = tcp_sk(sk)->delivered;
-    trace->n_decisions++;
 }
 
 static __always_inline void forget_measurements(const struct tcp_sock *tp, struct new_vegas *ca) {

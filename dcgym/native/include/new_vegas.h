@@ -29,7 +29,7 @@ struct dcgym_nv_decision {
     __u32 least_cwnd_packets;
 };
 
-/* A ring: entry i is at i modulo its capacity. */
+/* The first decisions of the connection; those that no longer fit are counted only. */
 struct dcgym_nv_trace {
     __u64 n_decisions;
     struct dcgym_nv_decision decisions[DCGYM_NV_TRACE_DECISIONS];

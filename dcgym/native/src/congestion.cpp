@@ -155,8 +155,8 @@ py::dict describe(const dcgym_nv_decision &decision) {
 py::dict describe(const dcgym_nv_trace &trace) {
     py::list decisions;
     const uint64_t kept = std::min<uint64_t>(trace.n_decisions, DCGYM_NV_TRACE_DECISIONS);
-    for (uint64_t i = trace.n_decisions - kept; i < trace.n_decisions; i++)
-        decisions.append(describe(trace.decisions[i % DCGYM_NV_TRACE_DECISIONS]));
+    for (uint64_t i = 0; i < kept; i++)
+        decisions.append(describe(trace.decisions[i]));
     py::dict result;
     result["n_decisions"] = trace.n_decisions;
     result["decisions"] = decisions;
