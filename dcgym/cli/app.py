@@ -27,6 +27,11 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(traffic_app, name="traffic")
 
 Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environments'.")]
+Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
+Policies = Annotated[str, typer.Option(help="Names, separated by commas.")]
+Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
+Results = Annotated[Path, typer.Option(help="Folder of the results.")]
+Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -104,9 +109,7 @@ def run(
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file or preset of the environment.")
-    ] = None,
+    config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Folder for steps.parquet.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -136,14 +139,12 @@ def run(
 
 @bench_app.command("quick")
 def bench_quick(
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench-quick"),
-    seeds: Annotated[int, typer.Option(help="Seeds for each policy.")] = 3,
-    policies: Annotated[
-        str, typer.Option(help="Names, separated by commas.")
-    ] = "cubic,dctcp,fair-share,random,ppo,ddpg",
+    out: Results = Path("bench-quick"),
+    seeds: Seeds = 3,
+    policies: Policies = "cubic,dctcp,fair-share,random,ppo,ddpg",
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
     train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    jobs: Jobs = 2,
     require_fidelity: Annotated[
         str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
     ] = "invalid",
@@ -171,14 +172,12 @@ def bench_quick(
 
 @bench_app.command("balancing-classic")
 def bench_balancing_classic(
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench-balancing"),
-    seeds: Annotated[int, typer.Option(help="Seeds for each policy.")] = 3,
-    policies: Annotated[
-        str, typer.Option(help="Names, separated by commas.")
-    ] = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random",
+    out: Results = Path("bench-balancing"),
+    seeds: Seeds = 3,
+    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random",
     load: Annotated[float, typer.Option(help="Utilisation of the servers.")] = 0.85,
     seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    jobs: Jobs = 2,
     as_json: Json = False,
 ) -> None:
     """Compare balancing rules on 2 balancers, 4 servers of 1 and 4 of 2 processors, in the twin.
@@ -202,17 +201,13 @@ def bench_balancing_classic(
 
 @bench_app.command("balancing-quick")
 def bench_balancing_quick(
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path(
-        "bench-balancing-quick"
-    ),
-    seeds: Annotated[int, typer.Option(help="Seeds for each policy.")] = 3,
-    policies: Annotated[
-        str, typer.Option(help="Names, separated by commas.")
-    ] = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random,ppo,ddpg",
+    out: Results = Path("bench-balancing-quick"),
+    seeds: Seeds = 3,
+    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random,ppo,ddpg",
     load: Annotated[float, typer.Option(help="Utilisation without a capacity step.")] = 0.85,
     seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 1000.0,
     train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time.")] = 2,
+    jobs: Jobs = 2,
     as_json: Json = False,
 ) -> None:
     """Compare rules and learners in the twin: right weights, wrong weights, a capacity step.
@@ -255,9 +250,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
     seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
     seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file or preset of the environment.")
-    ] = None,
+    config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Train a policy and write its checkpoint; Ctrl-C keeps what has been learned.

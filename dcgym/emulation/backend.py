@@ -38,7 +38,6 @@ SWITCHES = ("ebpf", "ovs")
 _Result = TypeVar("_Result")
 
 BUILD_DEADLINE_S = 120.0
-HOST_QUEUE_BYTES = 4_000_000  # the network builds it so (dcgym.emulation.network)
 QUIET_DEADLINE_S = 2.0
 STALE_NS = 2_000_000_000
 BACKGROUND_PERIOD_NS = 100_000_000
@@ -150,7 +149,7 @@ class EmulationBackend:
         )
         self._link_rates = np.array([p.rate_bps for p in self.topology.host_ports], np.uint64)
         self._limiter = self._native.RateLimiter(
-            host_fds, answer["host_ifindexes"], HOST_QUEUE_BYTES, self._link_rates
+            host_fds, answer["host_ifindexes"], answer["host_queue_bytes"], self._link_rates
         )
         self._port_buckets = [
             self._native.TokenBucket(self._rtnl_fd, ifindex, port.rate_bps, port.queue_bytes)

@@ -66,8 +66,7 @@ class EmulatorProcess:
         self.channel = Channel(ours)
         try:
             record_run(self.run_id, self._process.pid)
-            hello, fds = self._receive(START_DEADLINE_S)
-            self.emulator_pid = int(hello["pid"])
+            _, fds = self._receive(START_DEADLINE_S)
             self._pidfd = fds[0]
         except BaseException:
             self.close()

@@ -49,7 +49,7 @@ class Emulator:
     ) -> Answer:
         """Build the network; answers with the descriptors that the environment works through."""
         make_importable()
-        from dcgym.emulation.network import EmulatedNetwork
+        from dcgym.emulation.network import HOST_QUEUE_BYTES, EmulatedNetwork
 
         network = EmulatedNetwork(Topology.from_dict(topology), switch, flow_matrix, flow_entries)
         namespaces = [f"/proc/{os.getpid()}/fd/{fd}" for fd in network.namespace_fds]
@@ -67,6 +67,7 @@ class Emulator:
         return {
             "port_ifindexes": network.port_ifindexes,
             "host_ifindexes": network.host_ifindexes,
+            "host_queue_bytes": HOST_QUEUE_BYTES,
             "n_queues": network.n_queues,
             "rx_slots": network.rx_slots,
         }, fds + network.host_rtnl_fds
@@ -194,7 +195,7 @@ def _first_process(channel_fd: int, owner_pidfd: int, run_id: str) -> None:
         sock.setblocking(True)
         channel = Channel(sock)
         _set_loopback_up()
-        channel.send({"pid": os.getpid()}, [os.pidfd_open(os.getpid())])
+        channel.send({}, [os.pidfd_open(os.getpid())])
         serve(channel, Emulator(run_id))
 
 

@@ -12,6 +12,7 @@
 
 #include "fabric.h"
 #include "flow.h"
+#include "kernel_queue.h"
 
 #define IP_FRAGMENT_MASK 0x3fff /* more-fragments flag and offset, RFC 791 */
 #define PEAK_RETRIES 8
@@ -20,27 +21,6 @@
 #define RED_ONE (1ull << 32)
 #define RED_PACKET_BYTES 1500 /* whose time on the wire the port states */
 #define MOST_IDLE_PACKETS 0xffffffffull
-
-/* Only the members read here: CO-RE relocates them, so no vmlinux.h is needed. */
-#define CORE __attribute__((preserve_access_index))
-
-struct gnet_stats_queue {
-    __u32 backlog;
-} CORE;
-
-struct Qdisc {
-    struct gnet_stats_queue qstats;
-} CORE;
-
-struct net_device {
-    struct Qdisc *qdisc;
-} CORE;
-
-struct sk_buff {
-    struct net_device *dev;
-} CORE;
-
-extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 
 /* The loader sets every max_entries before it loads the object. */
 struct {

@@ -8,40 +8,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "kernel_queue.h"
 #include "queues.h"
 
-/* Only the members read here: CO-RE relocates them, so no vmlinux.h is needed. */
-#define CORE __attribute__((preserve_access_index))
-
-struct u64_stats {
-    __u64 value;
-};
-
-struct gnet_stats_basic_sync {
-    struct u64_stats bytes;
-    struct u64_stats packets;
-} CORE;
-
-struct gnet_stats_queue {
-    __u32 backlog;
-    __u32 drops;
-    __u32 overlimits;
-} CORE;
-
-struct Qdisc {
-    struct gnet_stats_basic_sync bstats;
-    struct gnet_stats_queue qstats;
-} CORE;
-
-struct net_device {
-    struct Qdisc *qdisc;
-} CORE;
-
-struct sk_buff {
-    struct net_device *dev;
-} CORE;
-
-extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
 
 /* The loader sets both sizes before it loads the object. */

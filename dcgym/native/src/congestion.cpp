@@ -185,8 +185,6 @@ void bind_congestion(py::module_ &module) {
     py::class_<CongestionControl>(module, "CongestionControl",
                                   "A TCP congestion control that this process keeps registered.")
         .def_property_readonly("name", &CongestionControl::name)
-        .def_property_readonly("link_fd", &CongestionControl::link_fd,
-                               "Descriptor whose copies keep the algorithm registered.")
         .def("trace", &trace_of, py::arg("socket_fd"),
              "What the algorithm recorded for a socket, as dctcp.h or new_vegas.h describe it; "
              "None where it was not traced.")

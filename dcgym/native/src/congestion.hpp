@@ -21,8 +21,6 @@ class CongestionControl {
     CongestionControl(const std::string &object_path, const std::string &name, bool tracing);
 
     const std::string &name() const { return name_; }
-    // The kernel's link; whoever holds a copy keeps the algorithm registered.
-    int link_fd() const { return link_fd_.get(); }
     // Bytes that the algorithm recorded for a socket of this process, if it runs on it traced.
     std::optional<std::string> trace(int socket_fd) const;
     void close();

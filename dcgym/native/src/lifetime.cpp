@@ -2,7 +2,6 @@
 #include "lifetime.hpp"
 
 #include <fcntl.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -87,14 +86,6 @@ int open_udp(int namespace_fd) {
             fail("socket");
     });
     return fd;
-}
-
-int interface_index(int namespace_fd, const std::string &name) {
-    unsigned index = 0;
-    in_namespace(namespace_fd, [&] { index = if_nametoindex(name.c_str()); });
-    if (index == 0)
-        throw std::runtime_error("no interface " + name);
-    return static_cast<int>(index);
 }
 
 } // namespace dcgym

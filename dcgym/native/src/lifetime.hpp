@@ -18,6 +18,5 @@ void watch_owner(int channel_fd, int owner_pidfd);
 void write_sysctl(int namespace_fd, const std::string &path, const std::string &value);
 // A UDP socket of the network namespace of `namespace_fd`.
 int open_udp(int namespace_fd);
-int interface_index(int namespace_fd, const std::string &name);
 
 } // namespace dcgym

@@ -112,7 +112,6 @@ void bind_lifetime(py::module_ &module) {
     module.def("write_sysctl", &write_sysctl, py::arg("namespace_fd"), py::arg("path"),
                py::arg("value"), py::call_guard<py::gil_scoped_release>());
     module.def("open_udp", &open_udp, py::arg("namespace_fd"));
-    module.def("interface_index", &interface_index, py::arg("namespace_fd"), py::arg("name"));
     module.def("wait_until", &wait_until, py::arg("deadline_ns"),
                py::call_guard<py::gil_scoped_release>());
     module.def("monotonic_ns", &monotonic_ns);
