@@ -13,6 +13,7 @@ from dcgym.topologies.leaf_spine import leaf_spine
 from dcgym.topologies.marking import with_marking
 from dcgym.topologies.parking_lot import parking_lot
 from dcgym.topologies.plain_graph import plain_graph
+from dcgym.topologies.pod import pod
 from dcgym.topologies.registry import TOPOLOGIES, make_topology, register_topology
 from dcgym.topologies.single_switch import single_switch
 
@@ -32,6 +33,7 @@ __all__ = [
     "next_hop_groups",
     "parking_lot",
     "plain_graph",
+    "pod",
     "register_topology",
     "single_switch",
     "with_marking",

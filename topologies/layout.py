@@ -29,7 +29,8 @@ def layout(topology: Topology) -> _Positions:
     """
     forwarders = _forwarder_neighbours(topology)
     chain = _chain(forwarders)
-    if len(chain) > 1:
+    has_layers = any(node.layer is not None for node in topology.nodes)
+    if len(chain) > 1 and not has_layers:
         return _lay_out_chain(topology, chain)
     levels = _levels(topology, forwarders)
     if _share_within_layers(forwarders, levels) > _MOST_WITHIN_LAYERS:
@@ -109,11 +110,12 @@ def _levels(topology: Topology, forwarders: dict[str, list[str]]) -> dict[str, i
 
 
 def _layers(topology: Topology, levels: dict[str, int]) -> list[list[str]]:
-    """Return the nodes of each layer, in index order; the endpoints are the lowest one."""
-    layers: list[list[str]] = [[] for _ in range(max(levels.values(), default=0) + 1)]
-    for switch in topology.switches:
-        layers[levels[switch.name]].append(switch.name)
-    layers[0] = _hosts_beside_their_switch(topology) + layers[0]
+    """Return the nodes of each layer, in index order; endpoints without one are the lowest."""
+    heights = {node.name: node.layer or 0 for node in topology.hosts} | levels
+    layers: list[list[str]] = [[] for _ in range(max(heights.values(), default=0) + 1)]
+    names = _hosts_beside_their_switch(topology) + [switch.name for switch in topology.switches]
+    for name in names:
+        layers[heights[name]].append(name)
     return [layer for layer in layers if layer]
 
 

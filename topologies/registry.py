@@ -18,6 +18,7 @@ from dcgym.topologies.jellyfish import jellyfish
 from dcgym.topologies.leaf_spine import leaf_spine
 from dcgym.topologies.parking_lot import parking_lot
 from dcgym.topologies.plain_graph import plain_graph
+from dcgym.topologies.pod import pod
 from dcgym.topologies.single_switch import single_switch
 
 __all__ = ["TOPOLOGIES", "make_topology", "register_topology"]
@@ -30,6 +31,7 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "single-switch": single_switch,
     "jellyfish": jellyfish,
     "bcube": bcube,
+    "pod": pod,
     "graph": plain_graph,
 }
 """The functions that build a topology, by name."""

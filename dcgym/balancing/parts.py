@@ -150,12 +150,14 @@ class Application:
         stages: Stages in order, such as CPU, or CPU-I/O, or CPU-I/O-CPU.
         rate_per_s: Poisson arrivals a second; None where the scenario gives a load.
         share: Part of the scenario's arrivals, relative to the other applications'.
+        response_bytes: Body of the answer; the twin, whose links have no rate, ignores it.
     """
 
     name: str
     stages: tuple[Stage, ...]
     rate_per_s: float | None = None
     share: float = 1.0
+    response_bytes: int = 1024
 
     def __post_init__(self) -> None:
         """Freeze the stages and check the fields."""
@@ -170,6 +172,7 @@ class Application:
             check_positive("application.rate_per_s", self.rate_per_s)
             check_range("application.rate_per_s", self.rate_per_s, 0, 1e8)
         check_positive("application.share", self.share)
+        check_int("application.response_bytes", self.response_bytes, 0, 2**30)
 
     def mean_ns(self, resource: str) -> int:
         """Return the mean demand of a flow on "cpu" or "io", at speed 1."""

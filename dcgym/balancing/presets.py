@@ -10,6 +10,7 @@ from typing import Any
 from dcgym.balancing.distributions import Distribution, exponential
 from dcgym.balancing.parts import Application, ServerGroup, Stage
 from dcgym.balancing.scenario import Scenario
+from dcgym.balancing.testbeds import testbed_7, testbed_20
 from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
 from dcgym.errors import ConfigError, suggest
 
@@ -169,6 +170,8 @@ PRESETS: dict[str, Callable[..., Scenario]] = {
     "charon-64": charon_64,
     "markov-2": markov_2,
     "large-20": large_20,
+    "testbed-7": testbed_7,
+    "testbed-20": testbed_20,
 }
 """The functions that build a scenario, by name. Each takes ``load``."""
 

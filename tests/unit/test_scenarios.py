@@ -44,6 +44,9 @@ def test_preset_survives_json(name: str) -> None:
         ("charon-64", 0.845, 162.24),
         ("markov-2", 1.0, 3.0),
         ("large-20", 0.85, 2040.0),
+        # the wiki's 24.75 ms are 96 ms / 4 + 1 ms * 3 / 4
+        ("testbed-7", 0.85, 0.85 * 22 / 0.14),
+        ("testbed-20", 0.85, 0.85 * 60 / 0.02475),
     ],
 )
 def test_load_sets_the_arrival_rate(name: str, load: float, rate_per_s: float) -> None:

@@ -20,6 +20,7 @@ from dcgym.topologies import (
     make_topology,
     parking_lot,
     plain_graph,
+    pod,
     single_switch,
 )
 from dcgym.topologies.layout import layout
@@ -108,6 +109,35 @@ class TestLeafSpine:
         network = leaf_spine(tiers={"spine": {"rate": "400Mbit"}})
         assert {port.rate_bps for port in network.ports("s5")} == {400 * MBIT}
         assert {port.rate_bps for port in network.host_ports} == {100 * MBIT}
+
+
+class TestPod:
+    def test_balancers_hang_on_the_edge_alone_and_no_path_leads_through_them(self) -> None:
+        network = pod(clients=2, balancers=3, servers=(3, 4))
+        assert [node.name for node in network.nodes if node.role == "balancer"] == ["b1", "b2", "b3"]
+        assert [len(network.ports(name)) for name in ("edge", "b1", "r1", "r2")] == [7, 1, 4, 5]
+        for server in (f"s{number}" for number in range(1, 8)):
+            (number,) = network.next_hops("edge", server)
+            assert network.ports("edge")[number - 1].peer == ("r1" if server < "s4" else "r2")
+            assert network.next_hops("b2", server) == (1,)
+
+    def test_servers_follow_the_clients_so_that_their_numbers_do_not_depend_on_balancers(
+        self,
+    ) -> None:
+        for balancers in (1, 6):
+            network = pod(clients=4, balancers=balancers, servers=(10, 10))
+            assert [node.index for node in network.hosts if node.role == "server"] == list(
+                range(4, 24)
+            )
+
+    def test_clients_are_drawn_above_everything(self) -> None:
+        heights = {name: y for name, (_, y) in layout(pod()).items()}
+        assert heights["s1"] < heights["b1"] == heights["r1"] < heights["edge"] < heights["c1"]
+
+    @pytest.mark.parametrize("servers", [0, (), (3, 0), (40, 25), "7", 2.5])
+    def test_impossible_groups_are_refused(self, servers: Any) -> None:
+        with pytest.raises(ConfigError, match=r"^servers: value"):
+            pod(servers=servers)
 
 
 class TestParkingLotAndSingleSwitch:

@@ -1,0 +1,83 @@
+"""A load-balanced pod: clients, an edge switch, one-armed balancers, racks of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dcgym.config import check_int
+from dcgym.errors import ConfigError
+from dcgym.topologies.graph import Topology
+from dcgym.topologies.links import Tiers, parse_tiers
+
+__all__ = ["pod"]
+
+_MAX_CLIENTS = 64
+_MAX_BALANCERS = 64  # equal-cost next hops that one group of the data plane holds
+_MAX_SERVERS = 64  # of one VIP in the balancer's data plane
+_RACK_LAYER, _EDGE_LAYER, _CLIENT_LAYER = 1, 2, 3
+
+
+def pod(
+    clients: int = 4,
+    balancers: int = 2,
+    servers: int | Sequence[int] = (3, 4),
+    rate: str | int = "1Gbit",
+    queue: str | int = "1MB",
+    mark: str | int | None = None,
+    delay: str | int | float = 0,
+    tiers: Tiers = None,
+) -> Topology:
+    """Build the pod of the load-balancing testbeds (Yao 2023, section 6.4.1).
+
+    The edge spreads what clients send to the virtual address over the balancers; these, each with
+    one link, send it back to the edge for a server; the server answers the client directly. Each
+    group of servers has a rack switch of its own.
+
+    Args:
+        clients: Number of clients.
+        balancers: Number of balancers.
+        servers: Number of servers in each group, or of all in one group.
+        rate: Rate of every link.
+        queue: Limit of each queue.
+        mark: Backlog above which ECN-capable packets are marked; None for no threshold.
+        delay: One-way delay of each link; a number is in seconds.
+        tiers: What differs in the tiers "client", "balancer", "rack" (between edge and racks) and
+            "server", such as ``{"rack": {"rate": "10Gbit"}}``.
+
+    Returns:
+        The topology: clients c1, c2, ... then servers s1, s2, ... through the groups (endpoints);
+        the switch "edge", balancers b1, b2, ... and rack switches r1, r2, ... (forwarders).
+
+    Raises:
+        ConfigError: A parameter is not allowed.
+    """
+    check_int("clients", clients, 1, _MAX_CLIENTS)
+    check_int("balancers", balancers, 1, _MAX_BALANCERS)
+    racks = _racks(servers)
+    names = ("client", "balancer", "rack", "server")
+    shapes = parse_tiers(names, rate, queue, mark, delay, tiers)
+    upper = {
+        "client": [f"c{number + 1}" for number in range(clients)],
+        "balancer": [f"b{number + 1}" for number in range(balancers)],
+        "rack": [f"r{number + 1}" for number in range(max(racks) + 1)],
+    }
+    links = [shapes[tier].link(name, "edge") for tier, own in upper.items() for name in own]
+    links += [shapes["server"].link(f"s{i + 1}", f"r{r + 1}") for i, r in enumerate(racks)]
+    roles = [(name, "client") for name in upper["client"]]
+    roles += [(f"s{number + 1}", "server") for number in range(len(racks))]
+    roles += [("edge", "switch")] + [(name, "balancer") for name in upper["balancer"]]
+    roles += [(name, "switch") for name in upper["rack"]]
+    layers = dict.fromkeys(upper["balancer"] + upper["rack"], _RACK_LAYER)
+    layers |= {"edge": _EDGE_LAYER} | dict.fromkeys(upper["client"], _CLIENT_LAYER)
+    return Topology.build("pod", roles, links, layers)
+
+
+def _racks(servers: int | Sequence[int]) -> list[int]:
+    """Return the number of each server's rack."""
+    groups = (servers,) if isinstance(servers, int) else servers
+    if isinstance(groups, str) or not isinstance(groups, Sequence) or not groups:
+        raise ConfigError("servers", servers, "the number of servers in each group")
+    for count in groups:
+        check_int("servers", count, 1, _MAX_SERVERS)
+    check_int("servers", sum(groups), 1, _MAX_SERVERS)
+    return [rack for rack, count in enumerate(groups) for _ in range(count)]
