@@ -53,7 +53,7 @@ def testbed_20(
     service: Distribution | None = None,
     allow_overload: bool = False,
 ) -> Scenario:
-    """Return the large testbed: 10 servers of 2 and 10 of 4 processors, over 2000 requests a second.
+    """Return the large testbed: 10 servers of 2, 10 of 4 processors, 2060 requests a second.
 
     Args:
         load: Utilisation of the busier resource.

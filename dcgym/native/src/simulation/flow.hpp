@@ -58,6 +58,14 @@ struct Flow {
     bool reported;  // its end is already in the statistics
 };
 
+// A flow as its client knows it; the dtype of dcgym.balancing.draw_arrivals.
+struct Arrival {
+    int64_t arrival_ns;
+    uint64_t flow; // number in order of arrival
+    std::array<int64_t, max_stages> demand_ns;
+    uint16_t application;
+};
+
 class FlowStore {
   public:
     void clear() {

@@ -98,6 +98,20 @@ int64_t Simulation::gap_ns(size_t app) {
     return static_cast<int64_t>(std::min(gap + 0.5, 0x1p60));
 }
 
+// What the flow asks for comes from its own stream: nothing that happens to it or others matters.
+Flow Simulation::draw(size_t app) {
+    Flow flow{};
+    flow.number = flow_number_++;
+    flow.random = Splitmix(stream_seed(seed_, flow_stream, flow.number));
+    flow.hash = flow.random.next();
+    flow.arrival_ns = now_ns_;
+    flow.application = static_cast<uint16_t>(app);
+    const std::vector<StageConfig> &stages = config_->applications[app].stages;
+    for (size_t i = 0; i < stages.size(); i++)
+        flow.demand_ns[i] = stages[i].time.sample(flow.random);
+    return flow;
+}
+
 void Simulation::arrive(size_t app) {
     queue_.schedule(arrival_owner(app), now_ns_ + gap_ns(app));
     const FlowId id = flows_.take();
@@ -105,22 +119,32 @@ void Simulation::arrive(size_t app) {
         throw std::runtime_error("over 16 million flows in flight: the servers are overloaded");
     queue_.reserve(owner(id) + 1);
     Flow &flow = flows_[id];
-    flow = Flow();
-    flow.number = flow_number_++;
-    flow.random = Splitmix(stream_seed(seed_, flow_stream, flow.number));
-    flow.hash = flow.random.next();
-    flow.arrival_ns = now_ns_;
+    flow = draw(app);
     flow.served_ns = flow.end_ns = -1;
     flow.finish = -1;
-    flow.application = static_cast<uint16_t>(app);
     flow.server = no_server;
     flow.balancer = no_balancer;
-    const std::vector<StageConfig> &stages = config_->applications[app].stages;
-    for (size_t i = 0; i < stages.size(); i++)
-        flow.demand_ns[i] = stages[i].time.sample(flow.random);
     if (now_ns_ >= config_->warm_up_ns)
         statistics_.arrivals++;
     send(id, Phase::syn_at_balancer, 1);
+}
+
+std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns) {
+    reset(seed);
+    std::vector<Arrival> found;
+    while (!queue_.empty() && queue_.first().time_ns <= until_ns) {
+        const EventQueue::Event event = queue_.first();
+        now_ns_ = event.time_ns;
+        if (event.owner() < first_cpu_) {
+            queue_.schedule(event.owner(), now_ns_ + gap_ns(event.owner()));
+            const Flow flow = draw(event.owner());
+            found.push_back({flow.arrival_ns, flow.number, flow.demand_ns, flow.application});
+        } else if (event.owner() == change_owner_) {
+            apply(config_->changes[next_change_++]); // rates may change
+        }
+        queue_.finish(event);
+    }
+    return found;
 }
 
 // The edge hashes flows over all balancers; only those of a dead one are hashed again, over the

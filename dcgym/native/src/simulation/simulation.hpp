@@ -26,6 +26,9 @@ class Simulation {
 
     void reset(uint64_t seed);
     void advance(int64_t until_ns);
+    // The flows that `advance` would see arrive after a reset with this seed, and nothing more: no
+    // server serves them. Only a reset may follow.
+    std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns);
 
     int64_t now_ns() const { return now_ns_; }
     uint64_t events() const { return events_; }
@@ -63,6 +66,7 @@ class Simulation {
 
     // Traffic.
     int64_t gap_ns(size_t app);
+    Flow draw(size_t app);
     void arrive(size_t app);
     uint16_t edge(const Flow &flow) const;
     void send(FlowId id, Phase phase, int hops);

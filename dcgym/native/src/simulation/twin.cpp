@@ -127,6 +127,15 @@ py::array Twin::records(size_t env) {
     return py::array_t<Record>(static_cast<py::ssize_t>(found.size()), found.data());
 }
 
+py::array Twin::arrivals(uint64_t seed, int64_t until_ns) const {
+    std::vector<Arrival> found;
+    {
+        const py::gil_scoped_release released;
+        found = Simulation(config_).arrivals(seed, until_ns);
+    }
+    return py::array_t<Arrival>(static_cast<py::ssize_t>(found.size()), found.data());
+}
+
 py::dict Twin::summary(size_t env) {
     check_begun();
     Simulation &simulation = simulations_.at(env);
@@ -185,6 +194,7 @@ void bind_twin(pybind11::module_ &module) {
     using namespace dcgym::simulation;
     PYBIND11_NUMPY_DTYPE(Record, arrival_ns, served_ns, end_ns, cpu_ns, io_ns, flow, application,
                          balancer, server, outcome, tracked);
+    PYBIND11_NUMPY_DTYPE(Arrival, arrival_ns, flow, demand_ns, application);
     py::class_<Twin>(module, "BalancingTwin")
         .def(py::init<const py::dict &, size_t, size_t, size_t, int64_t>())
         .def("reset", &Twin::reset)
@@ -194,6 +204,7 @@ void bind_twin(pybind11::module_ &module) {
         .def("observe", &Twin::observe)
         .def("truth", &Twin::truth)
         .def("records", &Twin::records)
+        .def("arrivals", &Twin::arrivals)
         .def("summary", &Twin::summary)
         .def("region", &Twin::region);
 }

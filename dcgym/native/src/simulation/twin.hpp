@@ -32,6 +32,7 @@ class Twin {
     py::dict observe();
     py::dict truth();
     py::array records(size_t env);
+    py::array arrivals(uint64_t seed, int64_t until_ns) const;
     py::dict summary(size_t env);
     py::bytes region(size_t env, size_t balancer);
 
