@@ -75,7 +75,7 @@ def pod(
 def _racks(servers: int | Sequence[int]) -> list[int]:
     """Return the number of each server's rack."""
     groups = (servers,) if isinstance(servers, int) else servers
-    if isinstance(groups, str) or not isinstance(groups, Sequence) or not groups:
+    if not isinstance(groups, list | tuple) or not groups:
         raise ConfigError("servers", servers, "the number of servers in each group")
     for count in groups:
         check_int("servers", count, 1, _MAX_SERVERS)
