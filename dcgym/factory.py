@@ -16,7 +16,8 @@ from dcgym.registration import ENV_IDS, register_envs
 __all__ = [
     "DEFAULT_ENV",
     "PARALLEL_ENVS",
-    "default_interval",
+    "argument_names",
+    "default_of",
     "env_id_of",
     "make_env",
     "make_vec_env",
@@ -51,7 +52,7 @@ def make_env(
     env_id = env_id_of(arguments)
     arguments.pop("env", None)
     register_envs()
-    check_keys(arguments, _allowed_fields(env_id), "config")
+    check_keys(arguments, argument_names(env_id), "config")
     if "max_steps" not in arguments:
         return gym.make(env_id, **arguments)
     max_steps = arguments.pop("max_steps")
@@ -120,9 +121,14 @@ def policy_family(env_id: str) -> str:
     return str(_load_class(env_id).policy_family)
 
 
-def default_interval(env_id: str) -> Any:
-    """Return the control interval of an environment that is told none."""
-    return inspect.signature(_load_class(env_id)).parameters["interval"].default
+def argument_names(env_id: str) -> list[str]:
+    """Return the names of an environment's arguments."""
+    return sorted(inspect.signature(_load_class(env_id)).parameters)
+
+
+def default_of(env_id: str, argument: str) -> Any:
+    """Return what an environment takes where it is not told an argument."""
+    return inspect.signature(_load_class(env_id)).parameters[argument].default
 
 
 def _load_class(env_id: str) -> Any:
@@ -131,7 +137,3 @@ def _load_class(env_id: str) -> Any:
     entry_point = gym.spec(env_id).entry_point
     assert isinstance(entry_point, str)
     return gym.envs.registration.load_env_creator(entry_point)
-
-
-def _allowed_fields(env_id: str) -> list[str]:
-    return sorted(inspect.signature(_load_class(env_id)).parameters)

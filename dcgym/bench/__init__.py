@@ -4,12 +4,15 @@ from dcgym.bench.balancing import BalancingConfig, BalancingQuickConfig
 from dcgym.bench.config import QuickConfig
 from dcgym.bench.report import write_report
 from dcgym.bench.results import load_records
-from dcgym.bench.runner import run_suite
+from dcgym.bench.runner import finished_records, run_suite
+from dcgym.bench.sweep import SweepConfig
 
 __all__ = [
     "BalancingConfig",
     "BalancingQuickConfig",
     "QuickConfig",
+    "SweepConfig",
+    "finished_records",
     "load_records",
     "run_suite",
     "write_report",

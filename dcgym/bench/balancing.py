@@ -70,11 +70,8 @@ class BalancingConfig(SuiteConfig):
         train_envs: Pools that a learner uses side by side.
     """
 
-    family: ClassVar[str] = "balancing"
-    episode_module: ClassVar[str] = "dcgym.bench.balancing_episode"
     # Simulated pools do not wait for real time: two learners use two cores.
     training_jobs: ClassVar[int] = 2
-    scenarios: ClassVar[tuple[str, ...]] = SCENARIOS[:1]
 
     policies: tuple[str, ...] = CLASSIC_POLICIES
     load: float = 0.85
@@ -92,6 +89,21 @@ class BalancingConfig(SuiteConfig):
         if not 0 <= self.warmup_s < self.episode_s:
             allowed = f"0 up to below episode_s={self.episode_s}"
             raise ConfigError("warmup_s", self.warmup_s, allowed)
+
+    @property
+    def family(self) -> str:
+        """Family of the policies."""
+        return "balancing"
+
+    @property
+    def episode_module(self) -> str:
+        """Module that runs one episode from its settings."""
+        return "dcgym.bench.balancing_episode"
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Names of the pools."""
+        return SCENARIOS[:1]
 
     def episode(self, scenario: str, policy: str, seed: int) -> Settings:
         """Return the settings of a run that the episode module reads."""
@@ -129,7 +141,10 @@ class BalancingConfig(SuiteConfig):
 class BalancingQuickConfig(BalancingConfig):
     """Settings of the quick balancing suite: three pools, learners trained in the twin."""
 
-    scenarios: ClassVar[tuple[str, ...]] = SCENARIOS
-
     policies: tuple[str, ...] = QUICK_POLICIES
     episode_s: float = 1000.0
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Names of the pools."""
+        return SCENARIOS

@@ -28,8 +28,9 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
 
     Args:
         spec: ``env`` (arguments of the environment), ``scenario`` (name for the results),
-            ``policy``, ``seed``, ``steps``, ``warmup_s``, ``checkpoint`` (or None), ``training``
-            (or None) and ``folder`` (or None), where steps, flows and summary are written.
+            ``sweep`` (values of swept arguments by path, if any), ``policy``, ``seed``, ``steps``,
+            ``warmup_s``, ``checkpoint`` (or None), ``training`` (or None) and ``folder`` (or None),
+            where steps, flows and summary are written.
         progress: Called with the done fraction and a note.
 
     Raises:
@@ -46,6 +47,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     record = {
         "env": ENV_ID,
         "scenario": spec.get("scenario", ""),
+        "sweep": dict(spec.get("sweep", {})),
         "backend": "simulation",
         "policy": spec["policy"],
         "seed": spec["seed"],

@@ -36,14 +36,8 @@ class SuiteConfig:
         require_fidelity: Worst fidelity that a run may have; worse ones are refused.
     """
 
-    family: ClassVar[str] = "congestion"
-    """Family of the policies."""
-    episode_module: ClassVar[str] = "dcgym.bench.episode"
-    """Module that runs one episode from its settings."""
     training_jobs: ClassVar[int] = 1
     """Trainings at the same time."""
-    scenarios: ClassVar[tuple[str, ...]] = ("",)
-    """Names of the scenarios; a single nameless one appears in no file name."""
 
     out: Path
     seeds: int = 3
@@ -69,6 +63,25 @@ class SuiteConfig:
                 raise ConfigError("policies", name, known, suggest(name, known))
         if len(set(self.policies)) != len(self.policies):
             raise ConfigError("policies", ",".join(self.policies), "each name once")
+
+    @property
+    def family(self) -> str:
+        """Family of the policies."""
+        return "congestion"
+
+    @property
+    def episode_module(self) -> str:
+        """Module that runs one episode from its settings."""
+        return "dcgym.bench.episode"
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Names of the scenarios; a single nameless one appears in no file name."""
+        return ("",)
+
+    def checkpoint(self, policy: str) -> str | None:
+        """Return the folder of a learner that was trained before; None to train it here."""
+        return None
 
     def episode(self, scenario: str, policy: str, seed: int) -> Settings:
         """Return the settings of a run that the episode module reads."""

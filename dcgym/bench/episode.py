@@ -35,8 +35,9 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
 
     Args:
         spec: ``env`` (arguments of the environment), ``policy``, ``seed``, ``steps``,
-            ``interval_s``, ``warmup_s``, ``checkpoint`` (or None), ``training`` (or None) and
-            ``folder`` (or None), where steps, flows and summary are written.
+            ``interval_s``, ``warmup_s``, ``checkpoint`` (or None), ``training`` (or None),
+            ``folder`` (or None), where steps, flows and summary are written, and for the results
+            ``scenario`` (its name) and ``sweep`` (values of swept arguments by path), if any.
         progress: Called with the done fraction and a note.
 
     Raises:
@@ -65,6 +66,8 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     metrics = summarise(columns, spec["warmup_s"], rollout.received_bytes)
     record = {
         "env": env_id_of(config),
+        "scenario": spec.get("scenario", ""),
+        "sweep": dict(spec.get("sweep", {})),
         "backend": backend_name,
         "policy": spec["policy"],
         "seed": spec["seed"],

@@ -9,10 +9,11 @@ from typing import Any
 from dcgym.emulation.fidelity import STATUSES
 from dcgym.errors import BackendError
 
-__all__ = ["describe_reasons", "is_as_good_as", "require", "worst_status"]
+__all__ = ["describe_reasons", "is_as_good_as", "require", "run_names", "worst_status"]
 
 Records = Sequence[Mapping[str, Any]]
 MOST_REASONS = 3
+MOST_NAMES = 8
 
 
 def worst_status(records: Records) -> str:
@@ -34,10 +35,9 @@ def require(records: Records, required: str) -> None:
     refused = [record for record in records if not is_as_good_as(record, required)]
     if not refused:
         return
-    names = ", ".join(f"{r['policy']}-{r['seed']} {r['fidelity']['status']}" for r in refused)
     raise BackendError(
         f"fidelity {required} is required; refused {len(refused)} of {len(records)} runs "
-        f"({names}): {describe_reasons(refused)}. The same command runs them again"
+        f"({run_names(refused)}): {describe_reasons(refused)}. The same command runs them again"
     )
 
 
@@ -47,6 +47,18 @@ def describe_reasons(records: Records) -> str:
     first = {_kind(reason): reason for reason in reversed(found)}
     kinds = Counter(map(_kind, found)).most_common(MOST_REASONS)
     return "; ".join(first[kind] for kind, _ in kinds)
+
+
+def run_names(records: Records) -> str:
+    """Return the names of some runs with their status; the first ones of many."""
+    names = [f"{_name(record)} {record['fidelity']['status']}" for record in records]
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    parts = (record.get("scenario", ""), record["policy"], str(record["seed"]))
+    return "-".join(part for part in parts if part)
 
 
 def _kind(reason: str) -> str:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dcgym.bench.fidelity import describe_reasons, is_as_good_as, worst_status
+from dcgym.bench.curves import curve_sections, is_sweep
+from dcgym.bench.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
 from dcgym.bench.flow_table import flow_section
-from dcgym.bench.layout import Column, Layout, layout_of, scenarios_of
+from dcgym.bench.layout import Layout, layout_of, scenarios_of
+from dcgym.bench.plots import Records, bar_half, cell, colour, plotly, policies_of, spread
 from dcgym.bench.results import run_folder
-from dcgym.bench.statistics import interval_95
-from dcgym.errors import MissingDependency
 
 __all__ = ["write_report"]
-
-# The palette of Okabe and Ito, which people with any colour vision can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 
 BAR_COLUMNS = 4
 # Points of a line: more than the pixels that show it only make the file large.
@@ -30,15 +26,28 @@ STYLE = (
     "text-align:right}td:first-child,th:first-child{text-align:left}.note{color:#666}"
 )
 
-Records = Sequence[Mapping[str, Any]]
 
-
-def write_report(folder: Path, records: Records) -> Path:
+def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
     """Write the report of finished runs and return its path.
+
+    Args:
+        folder: Folder of the benchmark.
+        records: Records of the runs.
+        refused: Those of runs that were left out for their fidelity.
 
     Raises:
         MissingDependency: plotly is not installed.
     """
+    sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
+    path = folder / "report.html"
+    partial = folder / ".report.html"
+    partial.write_text(_page(records, refused, sections))
+    partial.replace(path)
+    return path
+
+
+def _sections(folder: Path, records: Records) -> list[str]:
+    """Return the section of each scenario."""
     parts: list[str] = []
     for scenario, runs in scenarios_of(records).items():
         layout = layout_of(runs)
@@ -50,42 +59,23 @@ def write_report(folder: Path, records: Records) -> Path:
             )
         ]
         parts.append(_section(scenario, runs, layout, figures))
-    path = folder / "report.html"
-    partial = folder / ".report.html"
-    partial.write_text(_page(records, parts))
-    partial.replace(path)
-    return path
-
-
-def _plotly(module: str) -> Any:
-    try:
-        return import_module(f"plotly.{module}")
-    except ImportError as error:
-        raise MissingDependency("plotly", "report") from error
-
-
-def _policies(records: Records) -> list[str]:
-    return list(dict.fromkeys(str(record["policy"]) for record in records))
-
-
-def _colour(records: Records, policy: str) -> str:
-    return COLOURS[_policies(records).index(policy) % len(COLOURS)]
+    return parts
 
 
 def _comparison(records: Records, layout: Layout) -> Any:
-    graph = _plotly("graph_objects")
-    policies = _policies(records)
+    graph = plotly("graph_objects")
+    policies = policies_of(records)
     rows = math.ceil(len(layout.columns) / BAR_COLUMNS)
-    figure = _plotly("subplots").make_subplots(
+    figure = plotly("subplots").make_subplots(
         rows=rows, cols=BAR_COLUMNS, subplot_titles=[column.title for column in layout.columns]
     )
     for index, column in enumerate(layout.columns):
-        spreads = [_spread(records, policy, column) for policy in policies]
+        spreads = [spread(records, policy, column) for policy in policies]
         bar = graph.Bar(
             x=policies,
             y=[mean for mean, _ in spreads],
-            error_y={"type": "data", "array": [_bar_half(half) for _, half in spreads]},
-            marker_color=[_colour(records, policy) for policy in policies],
+            error_y={"type": "data", "array": [bar_half(half) for _, half in spreads]},
+            marker_color=[colour(records, policy) for policy in policies],
         )
         figure.add_trace(bar, row=index // BAR_COLUMNS + 1, col=index % BAR_COLUMNS + 1)
     figure.update_layout(height=330 * rows, showlegend=False, template="plotly_white")
@@ -93,15 +83,15 @@ def _comparison(records: Records, layout: Layout) -> Any:
 
 
 def _series(folder: Path, records: Records, layout: Layout) -> Any:
-    graph = _plotly("graph_objects")
-    figure = _plotly("subplots").make_subplots(
+    graph = plotly("graph_objects")
+    figure = plotly("subplots").make_subplots(
         rows=len(layout.series),
         cols=1,
         shared_xaxes=True,
         vertical_spacing=0.06,
         subplot_titles=[column.title for column in layout.series],
     )
-    for policy in _policies(records):
+    for policy in policies_of(records):
         first = next(record for record in records if record["policy"] == policy)
         steps = _steps(folder, first, layout)
         for row, column in enumerate(layout.series, start=1):
@@ -111,7 +101,7 @@ def _series(folder: Path, records: Records, layout: Layout) -> Any:
                 name=policy,
                 legendgroup=policy,
                 showlegend=row == 1,
-                line={"color": _colour(records, policy), "width": 1.5},
+                line={"color": colour(records, policy), "width": 1.5},
             )
             figure.add_trace(line, row=row, col=1)
     figure.update_xaxes(title_text="time, s", row=len(layout.series), col=1)
@@ -135,16 +125,6 @@ def _steps(folder: Path, record: Mapping[str, Any], layout: Layout) -> dict[str,
     return {name: frame[name].to_list() for name in frame.columns}
 
 
-def _spread(records: Records, policy: str, column: Column) -> tuple[float, float]:
-    runs = [record for record in records if record["policy"] == policy]
-    values = [float(run["metrics"][column.metric]) / column.divisor for run in runs]
-    return interval_95(values)
-
-
-def _bar_half(half: float) -> float:
-    return 0.0 if math.isnan(half) else half
-
-
 def _section(scenario: str, records: Records, layout: Layout, figures: Sequence[str]) -> str:
     comparison, series = figures
     heading = f"<h2>{html.escape(scenario)}</h2>" if scenario else ""
@@ -161,7 +141,7 @@ def _section(scenario: str, records: Records, layout: Layout, figures: Sequence[
     )
 
 
-def _page(records: Records, sections: Sequence[str]) -> str:
+def _page(records: Records, refused: Records, sections: Sequence[str]) -> str:
     first = records[0]
     config, machine = first["config"], first.get("machine", {})
     facts = ", ".join(f"{name} {value}" for name, value in machine.items())
@@ -171,9 +151,9 @@ def _page(records: Records, sections: Sequence[str]) -> str:
             f"<title>dcgym benchmark</title><style>{STYLE}</style></head><body>",
             f"<h1>{html.escape(str(first['env']))}</h1>",
             f"<p>{len(records)} runs. The metrics leave out the first {config['warmup_s']} s of "
-            "each run. Bars: mean over seeds with its 95 % interval (Student's t). Every policy "
+            "each run. Mean over seeds with its 95 % interval (Student's t). Every policy "
             "meets the same traffic for the same seed.</p>",
-            _warning(records),
+            _warning(records, refused),
             *sections,
             f"<p class='note'>{html.escape(facts)}</p>",
             "</body></html>",
@@ -181,12 +161,14 @@ def _page(records: Records, sections: Sequence[str]) -> str:
     )
 
 
-def _warning(records: Records) -> str:
-    poor = [record for record in records if not is_as_good_as(record, "ok")]
-    if not poor:
-        return ""
-    text = f"The machine did not keep up in {len(poor)} of {len(records)} runs: "
-    return f"<p><strong>{html.escape(text + describe_reasons(poor))}.</strong></p>"
+def _warning(records: Records, refused: Records) -> str:
+    lines = []
+    if refused:
+        lines.append(f"Refused and left out: {run_names(refused)}: {describe_reasons(refused)}.")
+    if poor := [record for record in records if not is_as_good_as(record, "ok")]:
+        text = f"The machine did not keep up in {len(poor)} of {len(records)} runs: "
+        lines.append(f"{text}{describe_reasons(poor)}.")
+    return "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
 
 
 def _table(records: Records, layout: Layout) -> str:
@@ -194,17 +176,15 @@ def _table(records: Records, layout: Layout) -> str:
     header = "".join(
         f"<th>{html.escape(title)}</th>" for title in ["policy", *titles, "fidelity", "training"]
     )
-    rows = [_table_row(records, policy, layout) for policy in _policies(records)]
+    rows = [_table_row(records, policy, layout) for policy in policies_of(records)]
     return f"<table><tr>{header}</tr>{''.join(rows)}</table>"
 
 
 def _table_row(records: Records, policy: str, layout: Layout) -> str:
     cells = [policy]
     for column in layout.columns:
-        mean, half = _spread(records, policy, column)
-        width = "" if math.isnan(half) else f" ± {half:.3g}"
-        cells.append(f"{mean:.4g}{width}")
+        cells.append(cell(*spread(records, policy, column)))
     cells.append(worst_status([record for record in records if record["policy"] == policy]))
     training = next(record for record in records if record["policy"] == policy).get("training")
     cells.append(f"{training['steps']} steps, {training['seconds']:.0f} s" if training else "")
-    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in cells) + "</tr>"

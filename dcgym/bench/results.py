@@ -86,7 +86,9 @@ def write_results(folder: Path, records: Sequence[Mapping[str, Any]]) -> Path:
 
     path = folder / "results.parquet"
     partial = folder / f".results.{os.getpid()}"
-    pl.DataFrame([_row(record) for record in records]).write_parquet(partial)
+    swept = _swept_columns(records)
+    rows = [{**_row(record), **values} for record, values in zip(records, swept, strict=True)]
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(partial)
     partial.replace(path)
     return path
 
@@ -136,6 +138,17 @@ def _git_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
+
+
+def _swept_columns(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the swept values of each run, by path; numbers where all runs have one."""
+    found: list[dict[str, Any]] = [dict(record.get("sweep", {})) for record in records]
+    for path in {name: None for values in found for name in values}:
+        column = [values.get(path) for values in found]
+        numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in column)
+        for values, value in zip(found, column, strict=True):
+            values[path] = float(value) if numeric else str(value)  # type: ignore[arg-type]
+    return found
 
 
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from dcgym.bench.results import (
 from dcgym.bench.worker import Workers
 from dcgym.policies import LEARNERS
 
-__all__ = ["Matrix", "Run", "run_suite"]
+__all__ = ["Matrix", "Run", "finished_records", "run_suite"]
 
 TRAINING_MODULE = "dcgym.bench.training"
 
@@ -64,12 +64,17 @@ def run_suite(config: SuiteConfig) -> list[Record]:
         try:
             bench.run_all()
         finally:
-            complete = bench.complete()
+            complete, refused = bench.complete(), bench.refused()
             if complete:
                 write_results(config.out, complete)
-                write_report(config.out, complete)
-        require(bench.complete("invalid"), config.require_fidelity)
+                write_report(config.out, complete, refused)
+        require([*complete, *refused], config.require_fidelity)
     return complete
+
+
+def finished_records(config: SuiteConfig) -> list[Record]:
+    """Return the records of the runs that are finished, and well enough, without running any."""
+    return Matrix(config, Workers(), _progress()).complete()
 
 
 class Matrix:
@@ -82,8 +87,8 @@ class Matrix:
 
     def run_all(self) -> None:
         """Run the policies that need no training, train the learners, and run those."""
-        self.run_episodes([run for run in self.runs() if run.policy not in LEARNERS])
-        learned = [run for run in self.runs() if run.policy in LEARNERS]
+        self.run_episodes([run for run in self.runs() if not self._is_trained_here(run)])
+        learned = [run for run in self.runs() if self._is_trained_here(run)]
         self.train_for(learned)
         self.run_episodes(learned)
 
@@ -95,6 +100,11 @@ class Matrix:
         """
         records = [self.finished(run, fidelity) for run in self.runs()]
         return [record for record in records if record is not None]
+
+    def refused(self) -> list[Record]:
+        """Return the records of the runs whose fidelity is worse than the suite requires."""
+        required = self._config.require_fidelity
+        return [r for r in self.complete("invalid") if not is_as_good_as(r, required)]
 
     def runs(self) -> list[Run]:
         """List the runs: all policies of a seed before the next seed."""
@@ -166,14 +176,18 @@ class Matrix:
 
     def spec(self, run: Run) -> Record:
         """Return the settings of a run, with its folder and the key of the settings."""
-        is_learned = run.policy in LEARNERS
-        training = self._training(self._training_spec(run)) if is_learned else None
+        is_trained = self._is_trained_here(run)
+        training = self._training(self._training_spec(run)) if is_trained else None
+        given = self._config.checkpoint(run.policy)
         settings = {
             **self._config.episode(run.scenario, run.policy, run.seed),
-            "checkpoint": training["checkpoint"] if training else None,
+            "checkpoint": training["checkpoint"] if training else given,
             "training": training,
         }
         return {**settings, "folder": str(self._folder(run)), "key": _key(settings)}
+
+    def _is_trained_here(self, run: Run) -> bool:
+        return run.policy in LEARNERS and self._config.checkpoint(run.policy) is None
 
     @staticmethod
     def _training(spec: Record) -> Record | None:

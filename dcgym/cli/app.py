@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dcgym._version import __version__
 from dcgym.cli import tables
+from dcgym.cli.bench import bench_app, report
 from dcgym.cli.flows import print_flows
+from dcgym.cli.options import Config, Env, Json, print_json
+from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
 
 __all__ = ["app"]
@@ -22,21 +24,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 app.add_typer(traffic_app, name="traffic")
-
-Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environments'.")]
-Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
-Policies = Annotated[str, typer.Option(help="Names, separated by commas.")]
-Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
-Results = Annotated[Path, typer.Option(help="Folder of the results.")]
-Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))
+app.command()(sweep)
+app.command()(report)
 
 
 def _show_version(wanted: bool) -> None:
@@ -66,7 +57,7 @@ def doctor(as_json: Json = False) -> None:
     ready = examination.can_emulate(checks)
     if as_json:
         records = examination.to_records(checks)
-        _print_json({"emulation": ready, "checks": records})
+        print_json({"emulation": ready, "checks": records})
     else:
         tables.print_doctor(checks, ready)
     raise typer.Exit(0 if ready else 1)
@@ -90,7 +81,7 @@ def list_names(
 
     found = names.collect(kind)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         tables.print_names(found)
 
@@ -131,116 +122,10 @@ def run(
         out=out,
     )
     if as_json:
-        _print_json([record])
+        print_json([record])
     else:
         tables.print_results([record])
         print_flows([record])
-
-
-@bench_app.command("quick")
-def bench_quick(
-    out: Results = Path("bench-quick"),
-    seeds: Seeds = 3,
-    policies: Policies = "cubic,dctcp,fair-share,random,ppo,ddpg",
-    seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
-    train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
-    jobs: Jobs = 2,
-    require_fidelity: Annotated[
-        str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
-    ] = "invalid",
-    as_json: Json = False,
-) -> None:
-    """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
-
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
-    """
-    from dcgym.bench import QuickConfig, run_suite
-
-    settings = QuickConfig(
-        out=out,
-        seeds=seeds,
-        policies=_split(policies),
-        episode_s=seconds,
-        train_s=train_seconds,
-        jobs=jobs,
-        require_fidelity=require_fidelity,
-    )
-    _show(run_suite(settings), out, as_json)
-
-
-@bench_app.command("balancing-classic")
-def bench_balancing_classic(
-    out: Results = Path("bench-balancing"),
-    seeds: Seeds = 3,
-    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random",
-    load: Annotated[float, typer.Option(help="Utilisation of the servers.")] = 0.85,
-    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
-    jobs: Jobs = 2,
-    as_json: Json = False,
-) -> None:
-    """Compare balancing rules on 2 balancers, 4 servers of 1 and 4 of 2 processors, in the twin.
-
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench balancing-classic --load 0.9 --policies sed,lsq[/bold]
-    """
-    from dcgym.bench import BalancingConfig, run_suite
-
-    settings = BalancingConfig(
-        out=out,
-        seeds=seeds,
-        policies=_split(policies),
-        load=load,
-        episode_s=seconds,
-        jobs=jobs,
-    )
-    _show(run_suite(settings), out, as_json)
-
-
-@bench_app.command("balancing-quick")
-def bench_balancing_quick(
-    out: Results = Path("bench-balancing-quick"),
-    seeds: Seeds = 3,
-    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random,ppo,ddpg",
-    load: Annotated[float, typer.Option(help="Utilisation without a capacity step.")] = 0.85,
-    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 1000.0,
-    train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
-    jobs: Jobs = 2,
-    as_json: Json = False,
-) -> None:
-    """Compare rules and learners in the twin: right weights, wrong weights, a capacity step.
-
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench balancing-quick --policies oracle,sed,ppo[/bold]
-    """
-    from dcgym.bench import BalancingQuickConfig, run_suite
-
-    settings = BalancingQuickConfig(
-        out=out,
-        seeds=seeds,
-        policies=_split(policies),
-        load=load,
-        episode_s=seconds,
-        train_s=train_seconds,
-        jobs=jobs,
-    )
-    _show(run_suite(settings), out, as_json)
-
-
-def _split(names: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",") if name.strip())
-
-
-def _show(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
-    if as_json:
-        _print_json(records)
-    else:
-        tables.print_results(records)
-        print_flows(records)
-        tables.print_paths(out)
 
 
 @app.command()
@@ -263,7 +148,7 @@ def train(
         policy, env=env, config=config, out=out, train_s=seconds, seed=seed
     )
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     else:
         tables.print_training(summary)
 
@@ -288,23 +173,6 @@ def draw(
 
 
 @app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
-) -> None:
-    """Print the table of a benchmark again and write its report.html anew.
-
-    Example: [bold]dcgym report bench-quick[/bold]
-    """
-    from dcgym.bench import load_records, write_report
-
-    records = load_records(folder)
-    write_report(folder, records)
-    tables.print_results(records)
-    print_flows(records)
-    tables.print_paths(folder)
-
-
-@app.command()
 def top(
     run: Annotated[str | None, typer.Argument(help="A run, where several are alive.")] = None,
     period: Annotated[float, typer.Option(help="Seconds between two looks.")] = 0.5,
@@ -320,7 +188,7 @@ def top(
     from dcgym.cli import top as view
 
     if as_json:
-        _print_json(next(view.samples(run, period)))
+        print_json(next(view.samples(run, period)))
     elif once:
         view.print_once(run, period)
     else:
@@ -337,7 +205,7 @@ def clean(as_json: Json = False) -> None:
 
     removed = [run.id for run in clean_dead_runs()]
     if as_json:
-        _print_json(removed)
+        print_json(removed)
     else:
         print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
 

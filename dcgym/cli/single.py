@@ -64,13 +64,13 @@ def run_episode(
         ConfigError: An argument is not allowed.
     """
     from dcgym.bench import balancing_episode, episode
-    from dcgym.factory import default_interval, env_id_of, policy_family
+    from dcgym.factory import default_of, env_id_of, policy_family
     from dcgym.policies import policy_names
 
     check_positive("seconds", episode_s)
     arguments = _configure(env, config, arguments)
     env_id = env_id_of(arguments)
-    arguments.setdefault("interval", default_interval(env_id))
+    arguments.setdefault("interval", default_of(env_id, "interval"))
     family = policy_family(env_id)
     if policy is None:
         policy = policy_names(family)[0]

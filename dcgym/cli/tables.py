@@ -12,12 +12,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dcgym.bench.curves import curve_columns, points_of, varied_paths
 from dcgym.bench.fidelity import describe_reasons, is_as_good_as, worst_status
-from dcgym.bench.layout import layout_of, scenarios_of
-from dcgym.bench.statistics import interval_95
+from dcgym.bench.layout import Column, layout_of, scenarios_of
+from dcgym.bench.plots import policies_of, spread
 from dcgym.doctor import Check
 
-__all__ = ["print_doctor", "print_names", "print_paths", "print_results", "print_training"]
+__all__ = [
+    "print_doctor",
+    "print_names",
+    "print_paths",
+    "print_results",
+    "print_sweep",
+    "print_training",
+]
 
 
 def print_doctor(checks: Sequence[Check], ready: bool) -> None:
@@ -56,6 +64,29 @@ def print_results(records: Sequence[Mapping[str, Any]]) -> None:
         _print_scenario(title, runs)
 
 
+def print_sweep(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print one row a cell and policy: the swept values, then means with their intervals."""
+    points, columns = points_of(records), curve_columns(records)
+    paths = varied_paths(points)
+    alike = [f"{path} = {v}" for path, v in points[0].values.items() if path not in paths]
+    title = ", ".join([*alike, "mean ± 95 % interval over seeds"])
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in [*(path.replace(".", "\n", 1) for path in paths), "policy"]:
+        table.add_column(heading, no_wrap=True)
+    table.add_column("runs", justify="right")
+    for column in columns:
+        table.add_column(column.heading, justify="right")
+    table.add_column("fidelity", no_wrap=True)
+    for point in points:
+        values = [str(point.values[path]) for path in paths]
+        for policy in policies_of(point.records):
+            runs = [record for record in point.records if record["policy"] == policy]
+            cells = _cells(runs, columns)
+            table.add_row(*values, policy, str(len(runs)), *cells, _fidelity(runs))
+        table.add_section()
+    _print_with_reasons(table, records)
+
+
 def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
@@ -66,7 +97,12 @@ def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
     table.add_column("training")
     for policy in dict.fromkeys(str(record["policy"]) for record in records):
         runs = [record for record in records if record["policy"] == policy]
-        table.add_row(policy, str(len(runs)), *_cells(runs), _fidelity(runs), _training(runs))
+        cells = _cells(runs, layout_of(runs).columns)
+        table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), _training(runs))
+    _print_with_reasons(table, records)
+
+
+def _print_with_reasons(table: Table, records: Sequence[Mapping[str, Any]]) -> None:
     console = _console()
     console.print(table)
     poor = [record for record in records if not is_as_good_as(record, "ok")]
@@ -96,11 +132,10 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 150))
 
 
-def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _cells(runs: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[str]:
     cells = []
-    for column in layout_of(runs).columns:
-        values = [float(run["metrics"][column.metric]) / column.divisor for run in runs]
-        mean, half = interval_95(values)
+    for column in columns:
+        mean, half = spread(runs, str(runs[0]["policy"]), column)
         text = "-" if math.isnan(mean) else f"{mean:.{column.decimals}f}"
         if not math.isnan(half):
             text += f"\n[dim]±{half:.{column.decimals}f}[/]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
@@ -18,6 +19,7 @@ __all__ = [
     "RewardSpec",
     "TopologySpec",
     "is_backend",
+    "read_backend",
     "read_congestion_control",
     "read_interval",
     "read_topology",
@@ -34,6 +36,25 @@ def is_backend(spec: Any) -> TypeGuard[Backend]:
     """Tell a backend from what makes one."""
     # Not isinstance with the protocol: a class that makes backends has the same attributes.
     return not isinstance(spec, str | type) and hasattr(spec, "apply_rates")
+
+
+def read_backend(spec: BackendSpec) -> BackendSpec:
+    """Return a backend's name, the backend itself, or what makes one.
+
+    A text such as "package.module:Name" is imported, so that files and worker processes can
+    name a backend that is not one of dcgym's.
+
+    Raises:
+        ConfigError: There is nothing of that name.
+    """
+    if not isinstance(spec, str) or ":" not in spec:
+        return spec
+    module, _, name = spec.partition(":")
+    try:
+        found: BackendSpec = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError("backend", spec, f"module:name of what makes one ({error})") from error
+    return found
 
 
 def read_topology(

@@ -54,7 +54,7 @@ class JointEnv(WeightedPathsEnv):
     |---|---|
     | topology | name, mapping, file, or `Topology`; with equal-cost paths |
     | traffic | name, mapping, file, or `Plan`; weights steer flows that begin |
-    | backend | "emulation", a `Backend`, or a function that makes one of a topology |
+    | backend | "emulation", a `Backend`, or what makes one of a topology, "module:name" too |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | features | names of the features |
     | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |

@@ -17,6 +17,7 @@ from dcgym.envs.arguments import (
     BackendSpec,
     RewardSpec,
     is_backend,
+    read_backend,
     read_congestion_control,
     read_interval,
     read_topology,
@@ -54,7 +55,8 @@ class NetworkEnv(gym.Env[Observation, Any]):
     Args:
         topology: Name, mapping, file, or `Topology`.
         traffic: Name, mapping, file, or `Plan`.
-        backend: Name, a `Backend`, or a function that makes one of a topology.
+        backend: Name, a `Backend`, or a function that makes one of a topology, which may be
+            named as "module:name".
         interval: Control interval; "0ms" runs freely.
         features: Names of the features.
         probes: Pairs of hosts whose round trips are measured for the feature ``probe_rtt``.
@@ -93,7 +95,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
         render_mode: str | None,
         max_steps: int | None,
     ) -> None:
-        self._backend_spec = backend
+        self._backend_spec = backend = read_backend(backend)
         self._backend: Backend | None = backend if is_backend(backend) else None
         self.topology, self._marking = read_topology(topology, marking, self._backend)
         self.traffic = traffic

@@ -10,7 +10,7 @@ import pytest
 from dcgym import __version__
 from dcgym.registration import ENV_IDS
 
-COMMANDS = ("doctor", "list", "run", "train", "draw", "report", "clean")
+COMMANDS = ("doctor", "list", "run", "train", "draw", "report", "sweep", "clean")
 
 
 def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -54,6 +54,9 @@ def test_version() -> None:
         (("bench", "balancing-classic", "--policies", "cubic"), "policies"),
         (("bench", "balancing-quick", "--policies", "hbl"), "did you mean 'hlb'"),
         (("bench", "quick", "--policies", "cubic", "--out", "/proc/none"), "can be written"),
+        (("sweep", "--set", "trafic.load=0.2"), "did you mean 'traffic'"),
+        (("sweep", "--require-fidelity", "good"), "require_fidelity"),
+        (("sweep", "no-such-file"), "sweep: value 'no-such-file'"),
         (("list", "policy"), "kind"),
         (("train", "pppo", "--out", "/proc/none"), "out"),
         (("report", "no-such-folder"), "folder"),

@@ -1,0 +1,164 @@
+"""``dcgym bench`` and ``dcgym report``: comparisons, run and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dcgym.cli import tables
+from dcgym.cli.flows import print_flows
+from dcgym.cli.options import Jobs, Json, Policies, Results, Seeds, print_json, split
+from dcgym.errors import BackendError
+
+if TYPE_CHECKING:
+    from dcgym.bench.config import SuiteConfig
+
+__all__ = ["bench_app", "report", "run_and_show"]
+
+bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
+
+
+@bench_app.command("quick")
+def bench_quick(
+    out: Results = Path("bench-quick"),
+    seeds: Seeds = 3,
+    policies: Policies = "cubic,dctcp,fair-share,random,ppo,ddpg",
+    seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
+    train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
+    jobs: Jobs = 2,
+    require_fidelity: Annotated[
+        str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
+    ] = "invalid",
+    as_json: Json = False,
+) -> None:
+    """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
+    """
+    from dcgym.bench import QuickConfig
+
+    settings = QuickConfig(
+        out=out,
+        seeds=seeds,
+        policies=split(policies),
+        episode_s=seconds,
+        train_s=train_seconds,
+        jobs=jobs,
+        require_fidelity=require_fidelity,
+    )
+    run_and_show(settings, as_json)
+
+
+@bench_app.command("balancing-classic")
+def bench_balancing_classic(
+    out: Results = Path("bench-balancing"),
+    seeds: Seeds = 3,
+    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random",
+    load: Annotated[float, typer.Option(help="Utilisation of the servers.")] = 0.85,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
+    jobs: Jobs = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare balancing rules on 2 balancers, 4 servers of 1 and 4 of 2 processors, in the twin.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench balancing-classic --load 0.9 --policies sed,lsq[/bold]
+    """
+    from dcgym.bench import BalancingConfig
+
+    settings = BalancingConfig(
+        out=out,
+        seeds=seeds,
+        policies=split(policies),
+        load=load,
+        episode_s=seconds,
+        jobs=jobs,
+    )
+    run_and_show(settings, as_json)
+
+
+@bench_app.command("balancing-quick")
+def bench_balancing_quick(
+    out: Results = Path("bench-balancing-quick"),
+    seeds: Seeds = 3,
+    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random,ppo,ddpg",
+    load: Annotated[float, typer.Option(help="Utilisation without a capacity step.")] = 0.85,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 1000.0,
+    train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
+    jobs: Jobs = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare rules and learners in the twin: right weights, wrong weights, a capacity step.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench balancing-quick --policies oracle,sed,ppo[/bold]
+    """
+    from dcgym.bench import BalancingQuickConfig
+
+    settings = BalancingQuickConfig(
+        out=out,
+        seeds=seeds,
+        policies=split(policies),
+        load=load,
+        episode_s=seconds,
+        train_s=train_seconds,
+        jobs=jobs,
+    )
+    run_and_show(settings, as_json)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
+) -> None:
+    """Print the table of a benchmark again and write its report.html anew.
+
+    Example: [bold]dcgym report bench-quick[/bold]
+    """
+    from dcgym.bench import load_records, write_report
+
+    records = load_records(folder)
+    write_report(folder, records)
+    _print_tables(records)
+    tables.print_paths(folder)
+
+
+def run_and_show(settings: SuiteConfig, as_json: bool) -> None:
+    """Run what is not finished yet, and show all finished runs, those of a failed suite too.
+
+    Raises:
+        BackendError: A run failed, or its fidelity is worse than required.
+    """
+    from dcgym.bench import finished_records, run_suite
+
+    try:
+        records = run_suite(settings)
+    except BackendError:
+        if records := finished_records(settings):
+            _show(records, settings.out, as_json)
+        raise
+    _show(records, settings.out, as_json)
+
+
+def _show(records: Sequence[Mapping[str, Any]], out: Path, as_json: bool) -> None:
+    if as_json:
+        print_json(records)
+        return
+    _print_tables(records)
+    tables.print_paths(out)
+
+
+def _print_tables(records: Sequence[Mapping[str, Any]]) -> None:
+    from dcgym.bench.curves import is_sweep
+
+    if is_sweep(records):
+        tables.print_sweep(records)
+        return
+    tables.print_results(records)
+    print_flows(records)
