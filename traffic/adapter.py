@@ -1,4 +1,4 @@
-"""Speaks the native generator's protocol and has a traffic tool send the flows.
+"""Speaks the native generator's protocol and has traffic tools or applications send.
 
 Started by `Generator` as ``python -m dcgym.traffic.adapter``. It ends when its parent or its
 control socket does, and every process that it starts ends with it (PR_SET_PDEATHSIG).
@@ -16,10 +16,13 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
+from dcgym.traffic.app_engine import AppEngine
+from dcgym.traffic.apps import APPS
 from dcgym.traffic.records import FLOW_DTYPE, NONE, Records
 from dcgym.traffic.shared_block import SharedBlock
 from dcgym.traffic.tool_routes import CongestionRoutes
@@ -36,22 +39,34 @@ RETRY_NS = 100_000_000
 MOST_FLOWS = 4_096
 FIRST_PORT, LAST_PORT = 5_201, 32_000
 REQUEST_BYTES = 1 << 20
+_SO_SNDBUFFORCE = 32  # socket(7)
 
 
-@dataclass(frozen=True)
-class _Host:
-    namespace: str
-    ip: str
+class _Engine(Protocol):
+    """What sends; times count from a plan's origin, of which nothing is known before its start."""
+
+    def set_hosts(self, namespaces: Sequence[str], addresses: Sequence[str]) -> None: ...
+
+    def load(self, plan_fd: int, n_rows: int, congestion: Sequence[str]) -> int: ...
+
+    def start(self, start_ns: int) -> None: ...
+
+    def stop(self) -> int: ...
+
+    def tick(self) -> None: ...
+
+    def report(self) -> str: ...
 
 
-class _Engine:
-    """Runs a plan; times count from its origin, of which nothing is known before its start."""
+class _ToolEngine:
+    """Runs a plan of flows, each by two processes of a tool."""
 
     def __init__(self, tool: Tool, block_fd: int) -> None:
         self._tool, self._block_fd = tool, block_fd
-        self._hosts: list[_Host] = []
+        self._namespaces: list[str] = []
+        self._addresses: list[str] = []
         self._flows: Records = np.empty(0, FLOW_DTYPE)
-        self._congestion: list[str] = []
+        self._congestion: Sequence[str] = []
         self._origin_ns = 0
         self._ports = itertools.cycle(range(FIRST_PORT, LAST_PORT))
         self._clear()
@@ -61,19 +76,18 @@ class _Engine:
         self._runs: list[ToolRun] = []
         self._n_ended = self._n_exhausted = self._n_started = self._n_late = 0
 
-    def set_hosts(self, hosts: list[_Host]) -> None:
-        self._hosts = hosts
-        self._routes = CongestionRoutes([host.namespace for host in hosts])
-        self._block = SharedBlock(self._block_fd, len(hosts))
-        self._settled = np.zeros(len(hosts), HOST_DTYPE)
+    def set_hosts(self, namespaces: Sequence[str], addresses: Sequence[str]) -> None:
+        self._namespaces, self._addresses = list(namespaces), list(addresses)
+        self._routes = CongestionRoutes(self._namespaces)
+        self._block = SharedBlock(self._block_fd, len(namespaces))
+        self._settled = np.zeros(len(namespaces), HOST_DTYPE)
         self._published = self._settled.copy()
         self._publish()
 
-    def load(self, flows: Records, congestion: list[str]) -> None:
+    def load(self, plan_fd: int, n_rows: int, congestion: Sequence[str]) -> int:
         """Replace the plan, and start the listeners of its first flows."""
         self.stop()
-        if len(congestion) != len(self._hosts):
-            raise ValueError("a plan without a congestion control for each host")
+        flows = np.frombuffer(os.pread(plan_fd, n_rows * FLOW_DTYPE.itemsize, 0), FLOW_DTYPE)
         if len(flows) > MOST_FLOWS:
             raise ValueError(
                 f"a plan of {len(flows)} flows; {self._tool.program} takes {MOST_FLOWS}"
@@ -87,6 +101,11 @@ class _Engine:
         if not self._tool.chooses_congestion_control:
             self._routes.choose(self._congestion)
         self._rewind()
+        return len(flows)
+
+    def report(self) -> str:
+        """Answer as the applications' engine does: none have run."""
+        return "[]"
 
     def _rewind(self) -> None:
         self._clear()
@@ -148,7 +167,7 @@ class _Engine:
             row, order = self._flows[flow], self._order(flow)
             src, dst = int(row["src"]), int(row["dst"])
             place = Place(flow, repetition, src, dst, planned_ns)
-            namespaces = self._hosts[src].namespace, self._hosts[dst].namespace
+            namespaces = self._namespaces[src], self._namespaces[dst]
             run = ToolRun(self._tool, order, place, namespaces, time.monotonic_ns())
             self._runs.append(run)
             self._heartbeat()
@@ -160,8 +179,8 @@ class _Engine:
             return None if row[name] == NONE else int(row[name])
 
         return Order(
-            src_ip=self._hosts[int(row["src"])].ip,
-            dst_ip=self._hosts[int(row["dst"])].ip,
+            src_ip=self._addresses[int(row["src"])],
+            dst_ip=self._addresses[int(row["dst"])],
             port=int(row["port"]) or next(self._ports),
             is_udp=bool(row["transport"]),
             size_bytes=limit("size_bytes"),
@@ -216,7 +235,7 @@ class _Engine:
         self._block.publish({"heartbeat_ns": time.monotonic_ns()}, self._published)
 
     def _publish(self) -> None:
-        if not self._hosts:
+        if not self._namespaces:
             return
         hosts = self._settled.copy()
         active = [run for run in self._runs if run.active]
@@ -244,27 +263,37 @@ class _Engine:
         self._block.publish(fields, hosts)
 
 
-def _answer(engine: _Engine, request: str, fds: list[int]) -> str:
-    command, _, rest = request.partition("\n")
-    command, *values = command.split()
-    if command == "hosts":
-        rows = [line.split() for line in rest.splitlines()]
-        engine.set_hosts([_Host(namespace, ip) for _, namespace, ip in rows])
-        return f"ok {len(rows)}"
-    if command == "plan":
-        size = int(values[0]) * FLOW_DTYPE.itemsize
-        flows = np.frombuffer(os.pread(fds[0], size, 0), FLOW_DTYPE)
-        engine.load(flows, ["" if name == "-" else name for name in rest.split()])
-        return f"ok {len(flows)}"
-    if command == "start":
-        engine.start(int(values[0]))
-        return "ok"
-    if command == "stop":
-        return f"ok {engine.stop()}"
-    raise ValueError(f"{command} is known to the native generator alone")
+class _Protocol:
+    """Answers the requests of the owner."""
+
+    def __init__(self, engine: _Engine) -> None:
+        self._engine, self._n_hosts = engine, 0
+
+    def answer(self, request: str, fds: Sequence[int]) -> str:
+        command, _, rest = request.partition("\n")
+        command, *values = command.split()
+        if command == "hosts":
+            rows = [line.split() for line in rest.splitlines()]
+            self._engine.set_hosts([row[1] for row in rows], [row[2] for row in rows])
+            self._n_hosts = len(rows)
+            return f"ok {len(rows)}"
+        if command == "plan":
+            names = ["" if name == "-" else name for name in rest.split()]
+            if len(names) != self._n_hosts:
+                raise ValueError("a plan without a congestion control for each host")
+            return f"ok {self._engine.load(fds[0], int(values[0]), names)}"
+        if command == "start":
+            self._engine.start(int(values[0]))
+            return "ok"
+        if command == "stop":
+            return f"ok {self._engine.stop()}"
+        if command == "report":
+            return f"ok {self._engine.report()}"
+        raise ValueError(f"{command} is known to the native generator alone")
 
 
 def _serve(control: socket.socket, engine: _Engine) -> None:
+    protocol = _Protocol(engine)
     poll = select.poll()
     poll.register(control, select.POLLIN)
     next_ns = 0
@@ -275,7 +304,7 @@ def _serve(control: socket.socket, engine: _Engine) -> None:
             if not request:
                 return
             try:
-                reply = _answer(engine, request.decode(), fds)
+                reply = protocol.answer(request.decode(), fds)
             except (ValueError, OSError, subprocess.SubprocessError) as error:
                 reply = f"error {error}"
             for fd in fds:
@@ -287,12 +316,18 @@ def _serve(control: socket.socket, engine: _Engine) -> None:
 def main() -> int:
     """Serve the control socket until it closes; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tool", choices=sorted(TOOLS), required=True)
+    parser.add_argument("--tool", choices=[*sorted(TOOLS), APPS], required=True)
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--shm-fd", type=int, required=True)
     arguments = parser.parse_args()
-    engine = _Engine(TOOLS[arguments.tool], arguments.shm_fd)
+    engine: _Engine
+    if arguments.tool == APPS:
+        engine = AppEngine(arguments.shm_fd)
+    else:
+        engine = _ToolEngine(TOOLS[arguments.tool], arguments.shm_fd)
     with socket.socket(fileno=arguments.control_fd) as control:
+        # The report of many applications is one message.
+        control.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, REQUEST_BYTES)
         # The owner ends us by closing the socket, perhaps while we answer.
         with contextlib.suppress(ConnectionError):
             _serve(control, engine)

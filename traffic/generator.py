@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -11,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.traffic.apps import APPS
 from dcgym.traffic.plan import Plan
 from dcgym.traffic.tools import require_generator
 from dcgym.traffic.view import GeneratorView, RecordStream, block_bytes
@@ -25,7 +28,7 @@ PROBE_PERIOD_NS = 10_000_000
 
 _MOST_REQUEST_BYTES = 1 << 20
 _SO_SNDBUFFORCE = 32  # socket(7); beyond net.core.wmem_max, for root
-_REPLY_BYTES = 4096
+_REPLY_BYTES = 1 << 20
 
 
 def generator_path() -> Path:
@@ -70,14 +73,16 @@ class Generator:
             probe_period_ns: Time between two requests of a probe.
             record_capacity: How many flow records are kept.
             deadline_s: Longest time to wait for a reply.
-            kind: One of `dcgym.traffic.tools.GENERATORS`; the tools measure no probes.
+            kind: One of `dcgym.traffic.tools.GENERATORS`, or `dcgym.traffic.apps.APPS` for plans of
+                applications; only "native" measures probes.
 
         Raises:
             BackendError: The process does not start, or refuses the hosts.
             ConfigError: There is no generator of this kind.
             FeatureNotSupported: The executable was not built, or the tool is not installed.
         """
-        require_generator(kind)
+        if kind != APPS:
+            require_generator(kind)
         self._kind = kind
         names = names if names is not None else [f"h{i + 1}" for i in range(len(hosts))]
         self._names = tuple(names)
@@ -104,8 +109,11 @@ class Generator:
         argv = [str(generator_path())]
         if self._kind != "native":
             # Dies with its parent as the native one sees to itself.
-            argv = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable]
-            argv += ["-m", "dcgym.traffic.adapter", "--tool", self._kind]
+            argv = ["setpriv", "--pdeathsig", "KILL", "--"]
+            if self._kind == APPS:
+                # Whatever an application starts ends with the adapter (pid_namespaces(7)).
+                argv += ["unshare", "--pid", "--fork", "--kill-child=KILL", "--"]
+            argv += [sys.executable, "-m", "dcgym.traffic.adapter", "--tool", self._kind]
         argv += ["--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
         # The package may have been imported from a checkout that the child would not find.
         home = str(Path(str(resources.files("dcgym"))).parent)
@@ -161,6 +169,11 @@ class Generator:
     def stop(self) -> int:
         """Cut all flows at once and return how many there were."""
         return int(self._request("stop").split()[1])
+
+    def app_records(self) -> list[dict[str, Any]]:
+        """Return what became of the applications of the plan, in its order."""
+        records: list[dict[str, Any]] = json.loads(self._request("report").removeprefix("ok "))
+        return records
 
     def close(self) -> None:
         """End the process and release its memory; may be called again."""
@@ -225,8 +238,8 @@ def plan_file(plan: Plan, hosts: Sequence[str]) -> int:
     Raises:
         ConfigError: The plan names none of the hosts.
     """
-    records = plan.to_records(hosts)
+    content = plan.to_generator(hosts)
     fd = os.memfd_create("dcgym-plan", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(records.tobytes())
+        file.write(content)
     return fd

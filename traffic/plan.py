@@ -204,6 +204,10 @@ class Plan:
         records["port"] = self._ports
         return records
 
+    def to_generator(self, hosts: Sequence[str]) -> bytes:
+        """Return the content of the memory file that a generator reads; see `to_records`."""
+        return self.to_records(hosts).tobytes()
+
     def to_bytes(self) -> bytes:
         """Return the plan in a form for another process; `from_bytes` reads it back."""
         head = {"name": self.name, "seed": self.seed, "hosts": self.hosts}

@@ -12,6 +12,7 @@ import numpy as np
 from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError, suggest
 from dcgym.traffic import bulk, closed_loop, open_loop, recorded
+from dcgym.traffic.apps import read_apps
 from dcgym.traffic.draws import Draws
 from dcgym.traffic.files import FILE_SUFFIXES, read_plan
 from dcgym.traffic.library import FAMILIES, PLANS, expand, find_pattern
@@ -48,6 +49,7 @@ def make_plan(
             `closed_loop` and `recorded` for "poisson", "incast-bursts", "closed-loop" and
             "recorded");
             a mapping with ``mix``, a list of specs whose flows are put together;
+            a mapping with ``apps``, commands that hosts run instead (`apps.read_apps`);
             a mapping with ``flows``, as `Plan.to_dict` writes it;
             a mapping with ``file`` and any of ``transport``, ``rate``, or just the path of a
             .csv, .json or .parquet file;
@@ -70,6 +72,8 @@ def make_plan(
         spec = {"name": spec}
     if not isinstance(spec, Mapping):
         raise ConfigError("traffic", spec, "a name, a mapping, a Plan or a file")
+    if "apps" in spec:
+        return read_apps(spec, topology, seed)
     if "flows" in spec:
         return Plan.from_dict(spec).check(topology)
     if "file" in spec and spec.get("name") != "recorded":

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from dcgym.config import check_in, check_positive
 from dcgym.emulation.fidelity import STATUSES
 from dcgym.errors import ConfigError, suggest
+from dcgym.topologies import make_topology
+from dcgym.traffic import make_plan
 
 __all__ = ["QUICK_ENV", "QuickConfig", "SuiteConfig"]
 
@@ -117,6 +119,8 @@ class QuickConfig(SuiteConfig):
         super().__post_init__()
         for name in ("episode_s", "train_s", "train_envs"):
             check_positive(name, getattr(self, name))
+        # A plan that does not fit would fail only in the first run.
+        make_plan(self.env["traffic"], make_topology(self.env["topology"]))
         if not 0 <= self.warmup_s < self.episode_s:
             raise ConfigError(
                 "warmup_s", self.warmup_s, f"0 up to below episode_s={self.episode_s}"

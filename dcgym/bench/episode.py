@@ -15,6 +15,7 @@ from dcgym.bench.flows import describe_flows, flow_table
 from dcgym.bench.results import machine, write_run
 from dcgym.bench.statistics import summarise
 from dcgym.bench.worker import run_worker
+from dcgym.traffic.apps import APPS
 
 __all__ = ["run_episode", "with_overrides"]
 
@@ -48,7 +49,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
 
     started = time.monotonic()
     policy = _make_policy(spec)
-    config = with_overrides(spec["env"], policy.env_overrides())
+    config = _with_output(with_overrides(spec["env"], policy.env_overrides()), spec.get("folder"))
     env: Any = make_env({**config, "max_steps": spec["steps"]})
     try:
         policy.bind(env)
@@ -56,7 +57,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         backend, topology = env.unwrapped.backend, env.unwrapped.topology
         fidelity = dict(backend.fidelity())
         backend.stop_traffic()
-        flows = backend.flow_records()
+        flows, apps = backend.flow_records(), _app_records(backend)
         backend_name, events = str(backend.name), _events(env)
         implementations = dict(getattr(backend, "congestion_control", {}))
         of_flows = describe_flows(env, flows, rollout.began_ns, rollout.ended_ns, spec["warmup_s"])
@@ -77,6 +78,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         "fidelity": fidelity,
         "congestion_control": implementations,
         "events": events,
+        **({"apps": apps} if apps else {}),
         "duration_s": round(time.monotonic() - started, 3),
         "config": {**config, "steps": spec["steps"], "warmup_s": spec["warmup_s"]},
         "training": spec.get("training"),
@@ -97,6 +99,18 @@ def with_overrides(env: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict
     if overrides.get("marking") is True and isinstance(env.get("marking"), Mapping):
         config["marking"] = env["marking"]
     return config
+
+
+def _with_output(config: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """Return a configuration whose applications print into the folder of the run."""
+    traffic = config.get("traffic")
+    if folder is None or not isinstance(traffic, Mapping) or APPS not in traffic:
+        return config
+    return {**config, "traffic": {"output": str(Path(folder) / APPS), **traffic}}
+
+
+def _app_records(backend: Any) -> list[dict[str, Any]]:
+    return list(backend.app_records()) if hasattr(backend, "app_records") else []
 
 
 def _events(env: Any) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ import typer
 from dcgym._version import __version__
 from dcgym.cli import tables
 from dcgym.cli.bench import bench_app, report
-from dcgym.cli.flows import print_flows
-from dcgym.cli.options import Config, Env, Json, print_json
+from dcgym.cli.flows import print_apps, print_flows
+from dcgym.cli.options import Config, Env, Json, Traffic, print_json
 from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
 
@@ -94,9 +94,7 @@ def run(
         typer.Option(help="A name of 'dcgym list policies'; the plainest one if not given."),
     ] = None,
     topology: Annotated[str | None, typer.Option(help="A name or a file.")] = None,
-    traffic: Annotated[
-        str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")
-    ] = None,
+    traffic: Traffic = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
@@ -126,6 +124,7 @@ def run(
     else:
         tables.print_results([record])
         print_flows([record])
+        print_apps(record.get("apps", []))
 
 
 @app.command()

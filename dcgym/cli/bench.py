@@ -10,7 +10,17 @@ import typer
 
 from dcgym.cli import tables
 from dcgym.cli.flows import print_flows
-from dcgym.cli.options import Jobs, Json, Policies, Results, Seeds, print_json, split
+from dcgym.cli.options import (
+    Jobs,
+    Json,
+    Policies,
+    Results,
+    Seeds,
+    Traffic,
+    print_json,
+    split,
+)
+from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
 
 if TYPE_CHECKING:
@@ -26,6 +36,7 @@ def bench_quick(
     out: Results = Path("bench-quick"),
     seeds: Seeds = 3,
     policies: Policies = "cubic,dctcp,fair-share,random,ppo,ddpg",
+    traffic: Traffic = None,
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
     train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
     jobs: Jobs = 2,
@@ -41,8 +52,10 @@ def bench_quick(
     Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
     """
     from dcgym.bench import QuickConfig
+    from dcgym.bench.config import QUICK_ENV
 
     settings = QuickConfig(
+        env={**QUICK_ENV, **({} if traffic is None else {"traffic": read_spec(traffic)})},
         out=out,
         seeds=seeds,
         policies=split(policies),

@@ -1,4 +1,4 @@
-"""The terminal's table of completion times and slowdowns."""
+"""The terminal's tables of completion times and slowdowns, and of applications."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dcgym.bench.flow_table import FLOW_COLUMNS, flow_rows
 
-__all__ = ["print_flows"]
+__all__ = ["print_apps", "print_flows"]
 
 
 def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
@@ -33,3 +34,18 @@ def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
     console = Console()
     wide = console if console.is_terminal else Console(width=max(console.width, 132))
     wide.print(table)
+
+
+def print_apps(apps: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row an application: what it was, and where it has run, what became of it."""
+    if not apps:
+        return
+    titles = {"host": "host", "command": "command", "start_s": "start, s"}
+    titles |= {"duration_s": "duration, s", "outcome": "outcome", "exit_code": "exit code"}
+    shown = {name: title for name, title in titles.items() if name in apps[0]}
+    table = Table(title="applications", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for title in shown.values():
+        table.add_column(title)
+    for app in apps:
+        table.add_row(*(Text("" if app[name] is None else str(app[name])) for name in shown))
+    Console().print(table)

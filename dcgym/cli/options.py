@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Config", "Env", "Jobs", "Json", "Policies", "Results", "Seeds", "print_json", "split"]
+__all__ = [
+    "Config",
+    "Env",
+    "Jobs",
+    "Json",
+    "Policies",
+    "Results",
+    "Seeds",
+    "Traffic",
+    "print_json",
+    "split",
+]
 
 Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environments'.")]
 Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
@@ -16,6 +27,7 @@ Policies = Annotated[str, typer.Option(help="Names, separated by commas.")]
 Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
 Results = Annotated[Path, typer.Option(help="Folder of the results.")]
 Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
+Traffic = Annotated[str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -12,6 +12,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from dcgym.cli.flows import print_apps
 from dcgym.config import load_mapping
 from dcgym.errors import ConfigError
 
@@ -58,12 +59,15 @@ def show(
     """
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
+    from dcgym.traffic.apps import AppPlan
     from dcgym.traffic.drawing import draw_plan
     from dcgym.traffic.summary import summarise_plan
 
     network = make_topology(read_spec(topology))
     made = make_plan(read_spec(plan), network, seed)
     summary = summarise_plan(made, network)
+    if isinstance(made, AppPlan):
+        summary["apps"] = made.rows()
     if save is not None:
         made.save(save)
     if plot is not None:
@@ -73,6 +77,7 @@ def show(
     else:
         _print_summary(summary, network)
         _print_pairs(made, summary["load"], network)
+        print_apps(summary.get("apps", []))
 
 
 def read_spec(text: str) -> str | Mapping[str, Any]:

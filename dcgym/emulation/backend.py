@@ -28,6 +28,7 @@ from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
 from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
+from dcgym.traffic.apps import APPS, AppPlan
 from dcgym.traffic.generator import GeneratorView, RecordStream, plan_file
 from dcgym.traffic.tools import GENERATORS, require_generator
 from dcgym.units import parse_duration
@@ -62,7 +63,9 @@ class EmulationBackend:
             flow keeps its path when weights change. 0: every packet follows the weights.
         flowlet_gap: Idle time after which a remembered flow may move; 0: never.
         preflight: Measure a few links before the first episode, which takes about a second.
-        generator: What sends the traffic: ``native`` (default), ``iperf3`` or ``goben``.
+        generator: What sends the flows: ``native`` (default), ``iperf3`` or ``goben``. A plan of
+            applications has a generator of its own, ``apps``, and the network is built anew where
+            plans of both kinds follow each other.
     """
 
     name = "emulation"
@@ -89,12 +92,14 @@ class EmulationBackend:
         self._flowlet_gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
         self._flows: FlowMatrix | None = None
         self._wants_preflight = check_in("preflight", preflight, (True, False))
-        self._generator_name = check_in("generator", generator, GENERATORS)
+        self._generator_name = check_in("generator", generator, (*GENERATORS, APPS))
+        self._flow_generator = "native" if generator == APPS else generator
         if self._probes and generator != "native":
             raise ConfigError("probes", self._probes, f"none with the generator {generator}")
         self._preflight: dict[str, float] | None = None
         self._audit: FidelityAudit | None = None
         self._events = EventLog()
+        self._plan: Plan | None = None
         self.congestion_control: dict[str, str] = {}
 
     def start(self) -> None:
@@ -106,7 +111,8 @@ class EmulationBackend:
         """
         if self._process is not None:
             return
-        require_generator(self._generator_name)
+        if self._generator_name != APPS:
+            require_generator(self._generator_name)
         self._native = require()
         self._process = EmulatorProcess()
         try:
@@ -196,8 +202,10 @@ class EmulationBackend:
         for name in congestion_control.values():
             check_in("congestion_control", name, NAMES)
         plan.check(self.topology)
-        if self._process is not None and self._death():
+        wanted = self._generator_for(plan)
+        if self._process is not None and (self._death() or wanted != self._generator_name):
             self.close()
+        self._generator_name, self._plan = wanted, plan
         self.start()
         # Nothing leaves the hosts any more: ends of flows cost more where packets still move.
         self._limiter.apply(np.ones_like(self._link_rates))
@@ -223,6 +231,14 @@ class EmulationBackend:
         self._events.begin(start_ns)
         self._collector.run_every(BACKGROUND_PERIOD_NS)
         return first
+
+    def _generator_for(self, plan: Plan) -> str:
+        if not isinstance(plan, AppPlan):
+            return self._flow_generator
+        if self._probes:
+            raise ConfigError("probes", self._probes, "none with applications")
+        plan.check_machine()
+        return APPS
 
     def _prepare(
         self,
@@ -361,6 +377,19 @@ class EmulationBackend:
     def flow_records(self) -> npt.NDArray[Any]:
         """Return the records of the flows that ended since the last reset."""
         return self._records.records()
+
+    def app_records(self) -> list[dict[str, Any]]:
+        """Return what became of each application since the last reset; none for a plan of flows.
+
+        Each record has the fields of `AppPlan.rows`, ``outcome`` ("waiting", "running", "finished",
+        "failed", "stopped" by its duration, "cut" by the end of the episode), ``exit_code`` (None
+        while it runs, minus a signal's number), ``began_s``, ``ended_s`` and ``said``, the last
+        line that it printed.
+        """
+        if not isinstance(self._plan, AppPlan):
+            return []
+        became = self._call("app_records")[0]["records"]
+        return [row | record for row, record in zip(self._plan.rows(), became, strict=True)]
 
     def event_records(self) -> list[dict[str, Any]]:
         """Return what has happened to the network, and how long its routes took to recover.

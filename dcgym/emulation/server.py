@@ -18,6 +18,7 @@ from typing import Any
 
 from dcgym.emulation.channel import Channel
 from dcgym.emulation.congestion import CongestionControls
+from dcgym.emulation.hosts_file import name_hosts
 from dcgym.emulation.mininet_path import make_importable
 from dcgym.errors import BackendError, CommandError, ConfigError, DcgymError, FeatureNotSupported
 from dcgym.events import Event
@@ -51,7 +52,9 @@ class Emulator:
         make_importable()
         from dcgym.emulation.network import HOST_QUEUE_BYTES, EmulatedNetwork
 
-        network = EmulatedNetwork(Topology.from_dict(topology), switch, flow_matrix, flow_entries)
+        graph = Topology.from_dict(topology)
+        name_hosts({host.name: graph.ip(host.name) for host in graph.hosts})
+        network = EmulatedNetwork(graph, switch, flow_matrix, flow_entries)
         namespaces = [f"/proc/{os.getpid()}/fd/{fd}" for fd in network.namespace_fds]
         names = [host.name for host in network.topology.hosts]
         addresses = [network.topology.ip(name) for name in names]
@@ -106,6 +109,10 @@ class Emulator:
         if self._network.events is not None:
             self._network.events.start(start_ns)
         return {}, []
+
+    def do_app_records(self) -> Answer:
+        """Tell what became of the plan's applications."""
+        return {"records": self.generator.app_records()}, []
 
     def do_event_records(self) -> Answer:
         """Tell which events have happened, and how long the routes took to recover."""

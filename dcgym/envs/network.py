@@ -31,6 +31,7 @@ from dcgym.features import FeatureSet, Interval, counter_difference
 from dcgym.rewards import Reward, RewardInputs
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan, make_plan
+from dcgym.traffic.apps import APPS, AppPlan
 from dcgym.traffic.tools import GENERATORS
 
 __all__ = ["NetworkEnv", "Observation"]
@@ -122,8 +123,18 @@ class NetworkEnv(gym.Env[Observation, Any]):
         if isinstance(backend, str):
             # Unknown names and options must fail here, not in the first reset.
             self._backend = self._make_backend()
+        self._check_apps()
         if self.events and not hasattr(self._backend or Backend, "event_records"):
             raise ConfigError("events", list(events), "none, with a backend that knows no events")
+
+    def _check_apps(self) -> None:
+        """Refuse applications where nothing can run them, or not with these arguments."""
+        if not isinstance(self.plan, AppPlan):
+            return
+        if self._backend is not None and not hasattr(self._backend, "app_records"):
+            raise ConfigError("traffic", self.plan.name, "flows, with a backend that runs no apps")
+        if self._generator != "native":
+            raise ConfigError("generator", self._generator, "native, beside apps")
 
     @abstractmethod
     def _make_decisions(self) -> tuple[Decision, ...]:
@@ -140,7 +151,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
             "flow_matrix": self.features.has_flow_matrix,
             "probes": self.probes.pairs,
             "preflight": self._preflight,
-            "generator": self._generator,
+            "generator": APPS if isinstance(self.plan, AppPlan) else self._generator,
         }
 
     def _build_spaces(self, features: Sequence[str]) -> None:
@@ -230,6 +241,7 @@ class NetworkEnv(gym.Env[Observation, Any]):
     def _start_episode(self, plan_seed: int) -> Snapshot:
         if self._backend is None:
             self._backend = self._make_backend()
+        self._check_apps()
         self._backend.start()
         self._backend.reset(
             self.plan,
