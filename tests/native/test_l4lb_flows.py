@@ -334,3 +334,28 @@ def test_samples_survive_as_reservoirs_do(rig: Rig) -> None:
     expected = k * (1 - (1 - 1 / k) ** rounds)
     deviation = np.sqrt(k * np.exp(-rounds / k) * (1 - (1 + rounds / k) * np.exp(-rounds / k)))
     assert abs(kept - expected) < 6 * max(deviation, 0.5)
+
+
+def test_a_cleared_balancer_begins_anew_with_its_pool(rig: Rig) -> None:
+    first = established(rig, 1, 2, 3)
+    rig.send(Packet(port=1, flags=FIN | ACK))
+    rig.send(Packet(port=1, to_port=81))
+    rig.wait_for(flows=3, completed=1)
+    rig.native.clear()
+    rig.wait_for(syns=0, flows=0, completed=0, ongoing=0, packets=0)
+    assert rig.counted() == {}
+    assert all(
+        len(rig.region.samples(server, what)) == 0
+        for server in first.values()
+        for what in ("duration", "completion", "handshake")
+    )
+    assert len(rig.region.interarrival()) == 0
+    # A flow that it knew is none of its table's any more; new ones begin the round anew.
+    assert rig.send(Packet(port=2, flags=ACK)) == rendezvous(Packet(port=2).hash(5), [3, 5, 9])
+    assert established(rig, 11, 12, 13) == {11: 3, 12: 5, 13: 9}
+    assert rig.counted() == {"missed": 1}
+
+
+def test_another_process_may_read_the_counters(rig: Rig) -> None:
+    rig.send(Packet(to_port=81))
+    assert require().balancer_counters(rig.native.counter_map_fd)["unknown_port"] == 1

@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -81,6 +82,17 @@ dcgym_lb_vip_key vip_key(const std::string &address, uint16_t port, const std::s
     return key;
 }
 
+// Zeroes an array map in one call.
+void zero_map(const bpf_object *object, const char *name) {
+    const bpf_map *map = bpf_object__find_map_by_name(object, name);
+    uint32_t count = bpf_map__max_entries(map);
+    std::vector<uint32_t> keys(count);
+    std::iota(keys.begin(), keys.end(), 0U);
+    const std::vector<std::byte> values(size_t{count} * bpf_map__value_size(map));
+    check(bpf_map_update_batch(bpf_map__fd(map), keys.data(), values.data(), &count, nullptr),
+          std::string("cannot clear the map ") + name);
+}
+
 } // namespace
 
 Balancer::Balancer(const std::string &object_path, const std::string &mac, const BalancerSize &size)
@@ -145,18 +157,41 @@ void Balancer::set_constants() {
           "cannot set the balancer's constants");
 }
 
-void Balancer::start() {
+void Balancer::begin_states() {
     for (uint32_t vip = 0; vip < size_.vips; vip++) {
         dcgym_lb_state state{};
         state.random = dcgym_mix(size_.seed + vip);
         check(bpf_map_update_elem(map_fd(object(), "states"), &vip, &state, BPF_ANY),
               "cannot set the state of a VIP");
+    }
+}
+
+void Balancer::start() {
+    begin_states();
+    for (uint32_t vip = 0; vip < size_.vips; vip++) {
         pools_->region(vip).header = {DCGYM_LB_MAGIC, DCGYM_LB_VERSION, DCGYM_LB_SERVERS, 0, 0};
         pools_->replace(vip, {});
     }
     const TestRun run =
         run_on_packet(program_fd(object(), "l4lb_start"), std::string(ETH_HLEN, '\0'), 0, 1);
     check(static_cast<int>(run.verdict), "cannot start the balancer's timer");
+}
+
+// The flow table first: the timer, which goes on, would take the flows that it clears off counters
+// that are 0 already.
+void Balancer::clear() {
+    zero_map(object(), "buckets");
+    zero_map(object(), "witnesses");
+    begin_states();
+    for (uint32_t vip = 0; vip < size_.vips; vip++) {
+        dcgym_lb_region &region = pools_->region(vip);
+        std::memset(&region.interarrival, 0, sizeof(region.interarrival));
+        std::memset(region.samples, 0, sizeof(region.samples));
+    }
+    const std::vector<uint64_t> zeros(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
+    for (uint32_t number = 0; number < DCGYM_LB_COUNTERS; number++)
+        check(bpf_map_update_elem(counter_map_fd(), &number, zeros.data(), BPF_ANY),
+              "cannot clear the counters");
 }
 
 void Balancer::add_vip(uint32_t vip, const std::string &address, uint16_t port,
@@ -208,12 +243,11 @@ void Balancer::set_timeouts(const BalancerTimeouts &timeouts) {
     control().closed_timeout_ns = timeouts.closed_ns;
 }
 
-std::map<std::string, uint64_t> Balancer::counters() const {
+std::map<std::string, uint64_t> balancer_counters(int counter_map_fd) {
     std::vector<uint64_t> per_cpu(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
-    const int descriptor = map_fd(object(), "counters");
     std::map<std::string, uint64_t> result;
     for (uint32_t number = DCGYM_LB_DROP_TRUNCATED; number < DCGYM_LB_COUNTERS; number++) {
-        check(bpf_map_lookup_elem(descriptor, &number, per_cpu.data()), "cannot read counters");
+        check(bpf_map_lookup_elem(counter_map_fd, &number, per_cpu.data()), "cannot read counters");
         result[counter_names[number]] =
             std::accumulate(per_cpu.begin(), per_cpu.end(), uint64_t{0});
     }
@@ -272,6 +306,8 @@ void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t
 void bind_balancer(py::module_ &module) {
     using dcgym::default_timeouts;
     module.attr("BALANCER_WAYS") = DCGYM_LB_WAYS;
+    module.def("balancer_counters", &dcgym::balancer_counters, py::arg("counter_map_fd"),
+               "What `Balancer.counters` returns, in whichever process holds the descriptor.");
     py::class_<Balancer>(module, "Balancer", "A layer-4 balancer in eBPF.")
         .def(py::init([](const std::string &object_path, const std::string &mac, uint32_t n_vips,
                          uint32_t flow_entries, uint64_t seed, bool collect,
@@ -298,7 +334,16 @@ void bind_balancer(py::module_ &module) {
         .def_property_readonly("pools", &Balancer::pools, "The `BalancerPools` of this process.")
         .def_property_readonly("region_map_fd", &Balancer::region_map_fd,
                                "Descriptor of the regions, one a VIP, to be mapped.")
-        .def("counters", &Balancer::counters, "Packets dropped by reason, and what else happened.")
+        .def_property_readonly("counter_map_fd", &Balancer::counter_map_fd,
+                               "Descriptor of the counters, for `balancer_counters`.")
+        .def(
+            "counters",
+            [](const Balancer &balancer) {
+                return dcgym::balancer_counters(balancer.counter_map_fd());
+            },
+            "Packets dropped by reason, and what else happened.")
+        .def("clear", &Balancer::clear,
+             "Forget flows, counters and samples, while no packets come; the rest stays.")
         .def("attach", &Balancer::attach, py::arg("ifindex"),
              "Balance what an interface of the caller's network namespace receives.")
         .def("detach", &Balancer::detach, py::arg("ifindex"), "Undo `attach`; idempotent.")

@@ -43,7 +43,11 @@ class Balancer {
     // The writer of this process; outlives the balancer as long as somebody holds it.
     std::shared_ptr<BalancerPools> pools() const;
     int region_map_fd() const { return map_fd(object(), "regions"); }
-    std::map<std::string, uint64_t> counters() const;
+    int counter_map_fd() const { return map_fd(object(), "counters"); }
+
+    // Forgets flows, counters and samples, as a balancer that has just begun; its VIPs, servers,
+    // pools and interfaces stay. No packets may come meanwhile.
+    void clear();
 
     // On what an interface of the caller's network namespace receives. A link holds the program
     // there: it goes with this object or its process, whatever namespace that is in.
@@ -58,6 +62,7 @@ class Balancer {
     bpf_object *object() const;
     void resize_maps();
     void set_constants();
+    void begin_states();
     void start();
     dcgym_lb_control &control() const;
 
@@ -68,5 +73,8 @@ class Balancer {
     std::map<uint32_t, uint16_t> generations_;     // last one of each target
     std::multimap<uint32_t, Descriptor> attached_; // links, by interface
 };
+
+// Packets dropped by reason, and what else happened, from the descriptor of the counters.
+std::map<std::string, uint64_t> balancer_counters(int counter_map_fd);
 
 } // namespace dcgym
