@@ -55,7 +55,7 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
     | 11 N + 5 to 12 N + 4 | the last action | |
 
     The five reductions are the mean, 90th percentile, standard deviation, decayed mean and decayed
-    90th percentile (0.9 per second of a sample's age). `env.unwrapped.core.observation.labels`
+    90th percentile (0.9 per second of a sample's age). `env.unwrapped.observation_labels`
     names each position.
 
     ## Rewards
@@ -147,6 +147,14 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
     def configured_weights(self) -> npt.NDArray[np.float64]:
         """The weight of each server as its operator sees it, once per controlled balancer."""
         return np.tile(self.core.configured_weights, len(self.core.controlled))
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of the observation, with its balancer where there are several."""
+        labels, agents = self.core.observation.labels, self.core.controlled
+        if len(agents) == 1:
+            return labels
+        return [f"balancer{agent}.{label}" for agent in agents for label in labels]
 
     @property
     def backend(self) -> Any:

@@ -181,6 +181,11 @@ class NetworkEnv(gym.Env[Observation, Any]):
         """The backend, or None after `close` or a failure."""
         return self._backend
 
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of the observation, such as `port0.backlog` or `host3.rate`."""
+        return self.features.labels
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:

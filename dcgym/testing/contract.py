@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ __all__ = [
     "check_contract",
     "check_info",
     "check_no_constant_observation",
+    "check_no_dead_feature",
     "check_no_shared_memory",
     "check_reset_starts_anew",
     "check_spaces",
@@ -25,12 +27,14 @@ LOSSES = ("drops", "rejected")
 INFO_TIMES = ("interval_us", "action_latency_us", "observation_age_us", "deadline_overrun_us")
 
 
-def check_contract(make_env: MakeEnv, steps: int = STEPS) -> None:
-    """Run every check, each on an environment of its own; raises AssertionError on the first.
+def check_contract(make_env: MakeEnv, steps: int = STEPS, *, is_shared: bool = False) -> None:
+    """Run every check; raises AssertionError on the first that fails.
 
     Args:
         make_env: Makes the environment, under load, new at each call.
         steps: Steps of each episode.
+        is_shared: Run the checks as episodes of one environment, where starting one takes long;
+            by default each check has an environment of its own.
     """
     checks: tuple[Callable[[gym.Env[Any, Any], int], None], ...] = (
         check_spaces,
@@ -40,10 +44,11 @@ def check_contract(make_env: MakeEnv, steps: int = STEPS) -> None:
         check_no_constant_observation,
         check_reset_starts_anew,
     )
-    for check in checks:
+    for group in (checks,) if is_shared else [(check,) for check in checks]:
         env = make_env()
         try:
-            check(env, steps)
+            for check in group:
+                check(env, steps)
         finally:
             env.close()  # type: ignore[no-untyped-call]
     check_close_twice(make_env())
@@ -122,6 +127,32 @@ def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) ->
         if terminated or truncated:
             break
     assert np.ptp(np.stack(seen), axis=0).max() > 0, "the observation never changes under load"
+
+
+def check_no_dead_feature(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+    """Every kind of position in the observation changes somewhere; finds sensors that are dead.
+
+    No part of `check_contract`: only a scenario that drops, marks and fills queues moves them all.
+    The environment names the positions by `observation_labels`; those that differ in numbers
+    alone (``port3.drops``, ``port4.drops``) are of a kind.
+    """
+    labels: list[str] = env.unwrapped.observation_labels  # type: ignore[attr-defined]
+    observation, _ = env.reset(seed=6)
+    assert len(labels) == len(observation), f"{len(labels)} labels for {observation.shape}"
+    seen = [observation]
+    env.action_space.seed(0)
+    actions = [_largest(env.action_space)] * steps + [env.action_space.sample()]
+    for action in actions:
+        observation, _, terminated, truncated, _ = env.step(action)
+        seen.append(observation)
+        if terminated or truncated:
+            break
+    moved: dict[str, float] = {}
+    for label, change in zip(labels, np.ptp(np.stack(seen), axis=0), strict=True):
+        kind = re.sub(r"[0-9]+", "", label)
+        moved[kind] = max(moved.get(kind, 0.0), float(change))
+    dead = [kind for kind, change in moved.items() if change == 0]
+    assert not dead, f"never changed under load: {dead}"
 
 
 def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:

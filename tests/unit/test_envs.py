@@ -8,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 import dcgym
 from dcgym.envs import CongestionControlEnv
 from dcgym.errors import BackendError, ConfigError
-from dcgym.testing import FakeBackend, check_contract
+from dcgym.testing import FakeBackend, check_contract, check_no_dead_feature
 from dcgym.topologies import make_topology
 
 FEATURES = ("backlog", "d_backlog", "peak", "drops", "overlimits", "marks", "tx_rate", "rx_rate")
@@ -34,6 +34,17 @@ def make(**config):
 )
 def test_contract(config):
     check_contract(lambda: make(**config))
+
+
+def test_contract_on_one_environment():
+    check_contract(make, is_shared=True)
+
+
+def test_dead_feature_is_found():
+    check_no_dead_feature(make(features=("backlog", "d_tx_rate"), traffic="pairs-udp"))
+    env = make(features=("backlog", "marks"), traffic="pairs-udp")
+    with pytest.raises(AssertionError, match=r"never changed under load: \['port.marks'\]"):
+        check_no_dead_feature(env)
 
 
 def test_gymnasium_checker_passes():

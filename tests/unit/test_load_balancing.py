@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 import dcgym
 from dcgym.balancing import Event, make_scenario
 from dcgym.errors import BackendError, ConfigError
-from dcgym.testing import check_contract
+from dcgym.testing import check_contract, check_no_dead_feature
 
 pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
 
@@ -28,6 +28,7 @@ def make(env_id=SINGLE, **config):
 @pytest.mark.parametrize("action", ["continuous", "discrete"])
 def test_contract(env_id, action):
     check_contract(lambda: make(env_id, action=action))
+    check_no_dead_feature(make(env_id, action=action))
 
 
 @pytest.mark.parametrize("env_id", [SINGLE, CENTRAL])
