@@ -217,7 +217,7 @@ uint32_t packet_for(uint64_t link_rate_bps) {
     const uint64_t millisecond = link_rate_bps / 8 / 1000;
     const uint64_t bytes =
         std::max<uint64_t>(millisecond / 16, std::min<uint64_t>(millisecond / 2, 4 * kFrameBytes));
-    return static_cast<uint32_t>(std::clamp<uint64_t>(bytes, 2 * kFrameBytes, UINT32_MAX));
+    return static_cast<uint32_t>(std::clamp<uint64_t>(bytes, kFrameBytes, UINT32_MAX));
 }
 
 TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes,
