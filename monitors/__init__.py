@@ -5,7 +5,8 @@ if __name__ != "dcgym.monitors":
 
 from dcgym.monitors.flows import FlowMatrix
 from dcgym.monitors.layout import HEADER, HOST, PORT
+from dcgym.monitors.queues import MetQueues
 from dcgym.monitors.region import TelemetryRegion
 from dcgym.monitors.snapshot import Snapshot
 
-__all__ = ["HEADER", "HOST", "PORT", "FlowMatrix", "Snapshot", "TelemetryRegion"]
+__all__ = ["HEADER", "HOST", "PORT", "FlowMatrix", "MetQueues", "Snapshot", "TelemetryRegion"]

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_in, check_int
 from dcgym.emulation.congestion import NAMES
-from dcgym.emulation.fidelity import FidelityAudit, highest_rates_bps
+from dcgym.emulation.fidelity import FidelityAudit
+from dcgym.emulation.link_audit import LinkAudit, rate_bounds_bps
 from dcgym.emulation.machine_load import MachineLoad, pid_of
 from dcgym.emulation.paths import PathGroups
 from dcgym.emulation.preflight import Probe, run_preflight
@@ -24,7 +25,7 @@ from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.emulation.registry import record_network
 from dcgym.errors import BackendError, ConfigError
 from dcgym.events import Event, EventLog, check_events
-from dcgym.monitors import FlowMatrix, Snapshot, TelemetryRegion
+from dcgym.monitors import FlowMatrix, MetQueues, Snapshot, TelemetryRegion
 from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
@@ -141,6 +142,7 @@ class EmulationBackend:
         self._region = TelemetryRegion(n_ports, n_hosts)
         if self._has_flow_matrix:
             self._flows = FlowMatrix(flow_map_fd, n_ports, n_hosts)
+        self._met_queues = MetQueues(port_map_fd, n_ports)
         self._generator = GeneratorView(generator_fd)
         self._records = RecordStream(self._generator)
         self._collector = self._native.Collector(
@@ -222,9 +224,7 @@ class EmulationBackend:
         if self._flows is not None:
             self._flows.rebase()
         self._collector.set_rates(self._link_rates)
-        rates_bps = highest_rates_bps(self.topology, events)
-        bursts_bytes = [self._native.burst_for(rate_bps) for rate_bps in rates_bps]
-        self._audit = FidelityAudit(self._machine_load(), rates_bps, bursts_bytes, self._preflight)
+        self._audit = FidelityAudit(self._machine_load(), self._link_audit(events), self._preflight)
         first = self.snapshot()
         start_ns = time.monotonic_ns() + START_DELAY_NS
         self._call("start_traffic", start_ns=start_ns)
@@ -291,6 +291,11 @@ class EmulationBackend:
 
     def _machine_load(self) -> MachineLoad:
         return MachineLoad.read(time.monotonic_ns(), self._generator_pid)
+
+    def _link_audit(self, events: Sequence[Event]) -> LinkAudit:
+        lowest_bps, highest_bps = rate_bounds_bps(self.topology, events)
+        bursts_bytes = [self._native.burst_for(rate_bps) for rate_bps in highest_bps]
+        return LinkAudit(lowest_bps, highest_bps, bursts_bytes, self._met_queues.empty)
 
     def _flush(self) -> None:
         """Empty every queue, and wait until no packet is left under way."""
@@ -362,7 +367,7 @@ class EmulationBackend:
             raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
-            self._audit.links(snapshot, self._region.heartbeats_ns()[0])
+            self._audit.links.look(snapshot, self._region.heartbeats_ns()[0])
         self._records.poll(RECORDS_PER_POLL)
         if self._flows is not None:
             snapshot = replace(snapshot, flow_matrix=self._flows.read())
@@ -500,7 +505,7 @@ class EmulationBackend:
                 del self._collector, self._limiter, self._port_buckets
             if hasattr(self, "_paths"):
                 del self._paths
-            for owner in ("_region", "_generator"):
+            for owner in ("_met_queues", "_region", "_generator"):
                 if hasattr(self, owner):
                     getattr(self, owner).close()
                     delattr(self, owner)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -52,7 +53,9 @@ __all__ = ["main"]
 Execute = Callable[..., str]
 PINGS = 200
 STEPS = 2000
-STRIDE_RATES = ("20Mbit", "50Mbit", "100Mbit")
+# Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
+# round trip of 160 ms at 20 Mbit/s, twice, where data waits behind and acknowledgements ahead.
+STRIDES = (("20Mbit", 15.0), ("50Mbit", 4.0), ("100Mbit", 2.0))
 TIMED_STEPS = 500
 MISS_US = 1000
 SERVER_DEADLINE_S = 5.0
@@ -225,20 +228,23 @@ def measure_deadlines(topology: Any, traffic: str) -> dict[str, Any]:
     return {"topology": topology.name, "late_p50_us": p50, "late_p99_us": p99, "missed_%": share}
 
 
-def measure_stride(topology: Any) -> dict[str, Any]:
+def measure_stride(topology: Any, warmup_s: float) -> dict[str, Any]:
     """One TCP flow from each host to one of another pod, against the max-min share of its path."""
     backend = EmulationBackend(topology, flow_matrix=True)
     try:
         backend.start()
         plan = make_plan("stride-8", topology, 0)
-        measured = measure_fair_share(backend, plan, warmup_s=2.0, seconds=4.0)
+        measured = measure_fair_share(backend, plan, warmup_s, seconds=4.0)
         reached_bps, fair_bps = measured["reached_bps"].sum(), measured["fair_bps"].sum()
+        fidelity = backend.fidelity()
         return {
             "links_bps": topology.links[0].rate_bps,
             "reached_bps": float(reached_bps),
             "fair_bps": float(fair_bps),
             "share_percent": float(100 * reached_bps / fair_bps),
-            "fidelity": str(backend.fidelity()["status"]),
+            "deficit_%": 100 * fidelity["figures"].get("rate_deficit", math.nan),
+            "idle_%": 100 * fidelity["figures"]["cpu_idle_share"],
+            "fidelity": "; ".join([fidelity["status"], *fidelity["reasons"]]),
         }
     finally:
         backend.close()
@@ -312,7 +318,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "plans": [measure_plan(k4)],
         "fabric": [measure_fabric(kind) for kind in ("veth", "ebpf", "bridge", "ovs")],
         "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
-        "stride": [measure_stride(fat_tree(k=4, rate=rate)) for rate in STRIDE_RATES],
+        "stride": [
+            measure_stride(fat_tree(k=4, rate=rate), warmup_s) for rate, warmup_s in STRIDES
+        ],
         "short_flows": [measure_short_flows()],
         "many_flows": [measure_many_flows()],
         "bulk": measure_bulk(lambda execute: measure_tcp(execute)[0]),

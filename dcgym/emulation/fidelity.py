@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.emulation.link_audit import LinkAudit
 from dcgym.emulation.machine_load import MachineLoad
-from dcgym.events import Event
-from dcgym.monitors import Snapshot
-from dcgym.topologies import Topology
 
-__all__ = ["LIMITS", "STATUSES", "FidelityAudit", "Limit", "highest_rates_bps", "judge"]
+__all__ = ["LIMITS", "STATUSES", "FidelityAudit", "Limit", "judge"]
 
 LATE_NS = 5_000_000
-LINK_WINDOW_NS = 50_000_000
-FRAME_BYTES = 1514
+# Five times the period of the generator's sign of life.
+SILENT_NS = 20_000_000
 LEAST_STARTS = 100
 
 
@@ -51,11 +49,17 @@ LIMITS: Mapping[str, Limit] = {
     "late_share": Limit(0.01, 0.10, "{x:.1%} of the intervals ended over 5 ms late"),
     "overrun_ms_p99": Limit(10, 50, "the end of an interval was missed by {x:.1f} ms (p99)"),
     "rate_excess": Limit(0.01, 0.05, "a port sent {x:.1%} more than its rate allows"),
+    "rate_deficit": Limit(
+        0.01, 0.05, "a port with packets waiting sent {x:.1%} less than its rate allows"
+    ),
     "generator_silence_ms": Limit(100, 500, "the traffic generator was silent for {x:.0f} ms"),
+    "generator_silent_share": Limit(
+        0.01, 0.10, "the traffic generator was over 20 ms behind {x:.1%} of the time"
+    ),
     "generator_lag_ms_p99": Limit(20, 100, "flows began {x:.0f} ms after their time (p99)"),
     "late_start_share": Limit(0.01, 0.10, "{x:.1%} of the flows began over 2 ms late"),
-    "generator_wait_share": Limit(
-        0.10, 0.30, "the traffic generator waited {x:.0%} of the time for a processor"
+    "generator_wait_us": Limit(
+        1000, 10_000, "the traffic generator waited {x:.0f} us for a processor each time"
     ),
     "records_lost": Limit(0, 1000, "{x:.0f} flow records were overwritten before they were read"),
     "cpu_idle_share": Limit(
@@ -92,40 +96,26 @@ def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
     return max(states.values(), key=STATUSES.index, default="ok"), reasons
 
 
-def highest_rates_bps(topology: Topology, events: Sequence[Event]) -> list[int]:
-    """Return the highest rate that each switch port has in an episode with these events."""
-    changed = [(set(event.nodes), event.rate_bps) for event in events if event.rate_bps is not None]
-    return [
-        max([port.rate_bps, *(rate for nodes, rate in changed if nodes == {port.node, port.peer})])
-        for port in topology.switch_ports
-    ]
-
-
 class FidelityAudit:
     """Watches one episode.
 
     Args:
         began: The machine when it began.
-        port_rates_bps: Rates of the switch ports.
-        port_bursts_bytes: What their token buckets may send at once.
+        links: Watches what the switch ports send.
         preflight: Figures of the emulator's preflight.
     """
 
     def __init__(
         self,
         began: MachineLoad,
-        port_rates_bps: Sequence[int],
-        port_bursts_bytes: Sequence[int],
+        links: LinkAudit,
         preflight: Mapping[str, float] | None = None,
     ) -> None:
         self._began = began
-        self._rates_bps = np.array(port_rates_bps, np.float64)
-        self._bursts_bytes = np.array(port_bursts_bytes, np.float64)
+        self.links = links
         self._preflight = dict(preflight or {})
         self._overruns_ns: list[int] = []
-        self._silence_ns = 0
-        self._excess = 0.0
-        self._window: tuple[int, npt.NDArray[Any]] | None = None
+        self._silence_ns = self._looks = self._silent_looks = 0
         self._late_start_share = math.nan
         self._records_lost = 0
 
@@ -136,6 +126,8 @@ class FidelityAudit:
     def generator_silence(self, silence_ns: int) -> None:
         """Note the age of the generator's last sign of life."""
         self._silence_ns = max(self._silence_ns, silence_ns)
+        self._looks += 1
+        self._silent_looks += silence_ns > SILENT_NS
 
     def starts(self, started: int, late: int) -> None:
         """Note how many runs were started, and how many over 2 ms after their planned time.
@@ -150,25 +142,6 @@ class FidelityAudit:
         """Note how many flow records of the episode nobody has read."""
         self._records_lost = lost
 
-    def links(self, snapshot: Snapshot, collected_ns: int) -> None:
-        """Compare what the ports sent with what their rates allow, in windows of 50 ms and more.
-
-        Args:
-            snapshot: The state now.
-            collected_ns: When its collection was over; a counter was read between the two times.
-        """
-        sent = snapshot.ports["tx_bytes"]
-        if self._window is None or (sent < self._window[1]).any():
-            self._window = snapshot.time_ns, sent
-            return
-        began_ns, before = self._window
-        if snapshot.time_ns - began_ns < LINK_WINDOW_NS:
-            return
-        self._window = snapshot.time_ns, sent
-        allowed = self._rates_bps * (collected_ns - began_ns) / 8e9 + self._bursts_bytes
-        excess = (sent - before).astype(np.float64) - allowed - FRAME_BYTES
-        self._excess = max(self._excess, float((excess / allowed).max(initial=0.0)))
-
     def verdict(self, now: MachineLoad, flow_records: npt.NDArray[Any]) -> dict[str, Any]:
         """Return status (ok, degraded, invalid), reasons and the figures behind them.
 
@@ -180,8 +153,10 @@ class FidelityAudit:
         figures = {
             "late_share": _share(overruns_ms > LATE_NS / 1e6),
             "overrun_ms_p99": _p99(overruns_ms),
-            "rate_excess": self._excess,
+            "rate_excess": self.links.excess,
+            "rate_deficit": self.links.deficit,
             "generator_silence_ms": self._silence_ns / 1e6,
+            "generator_silent_share": self._silent_looks / max(self._looks, 1),
             "generator_lag_ms_p99": _p99(_lags_ms(flow_records)),
             "late_start_share": self._late_start_share,
             "records_lost": self._records_lost,

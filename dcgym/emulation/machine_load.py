@@ -33,6 +33,7 @@ class MachineLoad:
         dropped: Packets they lost because a processor's backlog was full.
         squeezed: Times they stopped with work left.
         waited_us: Time that the watched process was ready to run and did not; NaN if not counted.
+        turns: Times that it was given a processor; NaN if not counted.
     """
 
     time_us: float
@@ -43,6 +44,7 @@ class MachineLoad:
     dropped: int
     squeezed: int
     waited_us: float
+    turns: float
 
     @classmethod
     def read(cls, time_ns: int, pid: int = 0) -> MachineLoad:
@@ -55,6 +57,7 @@ class MachineLoad:
         fields = [int(field) for field in _STAT.read_text().split("\n", 1)[0].split()[1:]]
         rows = [line.split() for line in _SOFTNET.read_text().splitlines()]
         packets, dropped, squeezed = (sum(int(row[i], 16) for row in rows) for i in range(3))
+        waited_us, turns = _waits(pid)
         return cls(
             time_us=time_ns / 1e3,
             cpu_ticks=float(sum(fields[:_WORK_FIELDS])),
@@ -63,17 +66,19 @@ class MachineLoad:
             packets=packets,
             dropped=dropped,
             squeezed=squeezed,
-            waited_us=_waited_us(pid),
+            waited_us=waited_us,
+            turns=turns,
         )
 
     def since(self, earlier: MachineLoad) -> dict[str, float]:
-        """Return what happened since an earlier reading, as shares of the time and counts."""
+        """Return what happened since an earlier reading: shares of the time, means, counts."""
         passed_us = max(self.time_us - earlier.time_us, 1.0)
         ticks = self.cpu_ticks - earlier.cpu_ticks
         return {
             "cpu_idle_share": (self.idle_ticks - earlier.idle_ticks) / ticks if ticks else math.nan,
             "cpu_pressure_share": (self.pressure_us - earlier.pressure_us) / passed_us,
-            "generator_wait_share": (self.waited_us - earlier.waited_us) / passed_us,
+            "generator_wait_us": (self.waited_us - earlier.waited_us)
+            / max(self.turns - earlier.turns, 1.0),
             "softirq_dropped": float((self.dropped - earlier.dropped) % 2**32),
             "softirq_squeezed": float((self.squeezed - earlier.squeezed) % 2**32),
         }
@@ -96,14 +101,15 @@ def _pressure_us() -> float:
     return float(some.rpartition("total=")[2])
 
 
-def _waited_us(pid: int) -> float:
-    """Sum over the threads: a process's own file counts only its first one."""
+def _waits(pid: int) -> tuple[float, float]:
+    """Sum time waited (us) and turns over the threads: a process's file counts only its first."""
     if not pid:
-        return math.nan
-    total_ns = 0
+        return math.nan, math.nan
+    waited_ns = turns = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            total_ns += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[1])
+            words = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
+            waited_ns, turns = waited_ns + int(words[1]), turns + int(words[2])
     except (OSError, IndexError):
-        return math.nan
-    return total_ns / 1e3
+        return math.nan, math.nan
+    return waited_ns / 1e3, float(turns)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -50,13 +52,45 @@ def test_an_overloaded_machine_is_invalid(make: Any, overload: None) -> None:
     assert any("processor" in reason for reason in verdict["reasons"])
 
 
+def test_a_generator_that_gets_half_of_its_time_is_not_ok(make: Any) -> None:
+    backend = make("dumbbell")
+    backend.start()
+    is_over = threading.Event()
+
+    def starve() -> None:
+        while not is_over.is_set():
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                signal.pidfd_send_signal(backend.generator_pidfd, number)
+                time.sleep(0.04)
+
+    thread = threading.Thread(target=starve)
+    thread.start()
+    try:
+        verdict = run_episode(backend, 1.0)
+    finally:
+        is_over.set()
+        thread.join()
+    # Every look in the second half of a pause finds the generator over 20 ms behind.
+    assert verdict["figures"]["generator_silent_share"] > 0.1
+    assert verdict["status"] == "invalid"
+
+
+def test_a_port_that_is_slower_than_its_link_is_not_ok(make: Any) -> None:
+    backend = make("dumbbell")
+    backend.topology = make_topology({"name": "dumbbell", "rate": "12.5Mbit"})
+    verdict = run_episode(backend, 2.5)
+    # It sends at 10 Mbit/s: a fifth less, and CUBIC keeps its queue full from the first second on.
+    assert verdict["figures"]["rate_deficit"] == pytest.approx(0.2, abs=0.02)
+    assert verdict["status"] == "invalid"
+
+
 def test_ports_send_no_more_than_their_rate_and_all_is_measured(make: Any) -> None:
     verdict = run_episode(make("dumbbell"), 1.0)
     figures = verdict["figures"]
     assert figures["rate_excess"] == 0
     assert 0 <= figures["cpu_idle_share"] <= 1
     assert {"late_share", "overrun_ms_p99", "generator_silence_ms"} <= set(figures)
-    assert figures["generator_wait_share"] >= 0
+    assert figures["generator_wait_us"] >= 0
     assert not any(name.startswith("preflight") for name in figures)
 
 

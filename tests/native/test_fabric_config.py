@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dcgym.errors import BackendError, ConfigError, FeatureNotSupported
+from dcgym.monitors.queues import PORT_COUNTERS
 from dcgym.native import bpf_object, require
 
 pytestmark = pytest.mark.native
-
-COUNTERS = np.dtype(
-    [
-        ("peak_bytes", np.uint64),
-        ("marks", np.uint64),
-        ("tx_packets", np.uint64),
-        ("tx_bytes", np.uint64),
-        ("histogram", np.uint64, (16,)),
-    ]
-)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +23,9 @@ def fabric() -> Iterator[Any]:
 
 def test_layout_agrees_with_the_c_header() -> None:
     layout = require().fabric_layout()
-    assert COUNTERS.fields is not None
-    assert layout["size"] == COUNTERS.itemsize
-    assert layout["offsets"] == {name: field[1] for name, field in COUNTERS.fields.items()}
+    assert PORT_COUNTERS.fields is not None
+    assert layout["size"] == PORT_COUNTERS.itemsize
+    assert layout["offsets"] == {name: field[1] for name, field in PORT_COUNTERS.fields.items()}
 
 
 @pytest.mark.parametrize(

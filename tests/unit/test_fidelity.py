@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.emulation.fidelity import LIMITS, FidelityAudit, highest_rates_bps, judge
+from dcgym.emulation.fidelity import LIMITS, FidelityAudit, judge
+from dcgym.emulation.link_audit import LinkAudit, rate_bounds_bps
 from dcgym.emulation.machine_load import MachineLoad
 from dcgym.emulation.preflight import Trace, evaluate
 from dcgym.events import make_events
@@ -18,7 +19,7 @@ from dcgym.monitors import PORT, Snapshot
 from dcgym.topologies import dumbbell
 
 ROOT = Path(__file__).resolve().parents[2]
-IDLE = MachineLoad(0.0, 1000.0, 900.0, 0.0, 10_000, 0, 0, 0.0)
+IDLE = MachineLoad(0.0, 1000.0, 900.0, 0.0, 10_000, 0, 0, 0.0, 0.0)
 NO_FLOWS = np.empty(0, [("start_ns", "<u8"), ("planned_start_ns", "<u8")])
 RATE_BPS, BURST_BYTES = 10_000_000, 3_028
 
@@ -34,17 +35,19 @@ def later(seconds: float, **changes: float) -> MachineLoad:
         "dropped": 0,
         "squeezed": 0,
         "waited_us": 0.0,
+        "turns": 100.0,
     }
     return MachineLoad(**(values | changes))
 
 
-def audit(**options: Any) -> FidelityAudit:
-    return FidelityAudit(IDLE, [RATE_BPS], [BURST_BYTES], **options)
+def audit(met_empty: Any = lambda: np.zeros(1, np.uint64), **options: Any) -> FidelityAudit:
+    links = LinkAudit([RATE_BPS], [RATE_BPS], [BURST_BYTES], met_empty)
+    return FidelityAudit(IDLE, links, **options)
 
 
-def snapshot(time_ns: int, tx_bytes: int) -> Snapshot:
+def snapshot(time_ns: int, tx_bytes: int, backlog_bytes: int = 0) -> Snapshot:
     ports = np.zeros(1, PORT)
-    ports["tx_bytes"] = tx_bytes
+    ports["tx_bytes"], ports["backlog_bytes"] = tx_bytes, backlog_bytes
     return Snapshot(time_ns, 2, ports, np.zeros(0))
 
 
@@ -95,7 +98,7 @@ def test_a_quiet_episode_is_ok() -> None:
     [
         ({"idle_ticks": 901.0}, "idle 0.1% of the time"),
         ({"pressure_us": 4.6e6}, "waited for a processor 92%"),
-        ({"waited_us": 2e6}, "generator waited 40%"),
+        ({"waited_us": 2e6}, "generator waited 20000 us"),
         ({"dropped": 5000}, "lost 5000 packets"),
     ],
 )
@@ -112,11 +115,50 @@ def test_a_port_that_sends_more_than_its_rate_is_seen(excess: float, status: str
     watch = audit()
     began_ns, passed_ns = 1_000_000_000, 400_000_000
     allowed = RATE_BPS * passed_ns / 8e9 + BURST_BYTES
-    watch.links(snapshot(began_ns, 5000), began_ns + 10_000)
-    watch.links(snapshot(began_ns + 1_000_000, 400_000), began_ns + 1_010_000)  # too soon to tell
+    watch.links.look(snapshot(began_ns, 5000), began_ns + 10_000)
+    watch.links.look(snapshot(began_ns + 1_000_000, 400_000), began_ns + 1_010_000)  # too soon
     ended_ns = began_ns + passed_ns - 10_000
     sent = 5000 + round(allowed * (1 + excess)) + 1514
-    watch.links(snapshot(ended_ns, sent), began_ns + passed_ns)
+    watch.links.look(snapshot(ended_ns, sent), began_ns + passed_ns)
+    assert watch.verdict(later(1.0), NO_FLOWS)["status"] == status
+
+
+def watch_port(
+    share: float, backlog_bytes: int = 3028, met_empty: Any = lambda: np.zeros(1, np.uint64)
+) -> dict[str, Any]:
+    """Verdict on a port that sends this share of its rate for a second, a look every 50 ms."""
+    watch = audit(met_empty)
+    for number in range(21):
+        time_ns = 10**9 + number * 50_000_000
+        sent = round(number * 0.05 * RATE_BPS / 8 * share)
+        watch.links.look(snapshot(time_ns, sent, backlog_bytes), time_ns)
+    return watch.verdict(later(1.0), NO_FLOWS)
+
+
+@pytest.mark.parametrize(("share", "status"), [(1.0, "ok"), (0.97, "degraded"), (0.9, "invalid")])
+def test_a_port_that_falls_behind_its_rate_with_packets_waiting_is_seen(
+    share: float, status: str
+) -> None:
+    verdict = watch_port(share)
+    assert verdict["figures"]["rate_deficit"] == pytest.approx(1 - share, abs=1e-4)
+    assert verdict["status"] == status
+
+
+def test_a_port_whose_queue_was_empty_now_and_then_may_send_less() -> None:
+    arrivals = iter(range(100))
+    for verdict in (
+        watch_port(0.5, backlog_bytes=0),
+        watch_port(0.5, met_empty=lambda: np.array([next(arrivals)], np.uint64)),
+    ):
+        assert verdict["status"] == "ok"
+        assert "rate_deficit" not in verdict["figures"]
+
+
+@pytest.mark.parametrize(("late", "status"), [(0, "ok"), (5, "degraded"), (20, "invalid")])
+def test_a_generator_that_is_often_behind_is_seen(late: int, status: str) -> None:
+    watch = audit()
+    for look in range(100):
+        watch.generator_silence(30_000_000 if look < late else 4_000_000)
     assert watch.verdict(later(1.0), NO_FLOWS)["status"] == status
 
 
@@ -197,12 +239,13 @@ def test_what_was_not_loaded_is_not_judged() -> None:
     assert all(math.isnan(value) for value in evaluate(dumbbell().ports("s1")[0], still).values())
 
 
-def test_a_rate_that_an_event_raises_is_no_excess() -> None:
+def test_a_rate_that_an_event_changes_is_neither_excess_nor_deficit() -> None:
     topology = dumbbell()
     spec = [{"at": 1, "link": ["s1", "s2"], "action": "rate", "rate": "20Mbit"}]
-    rates = highest_rates_bps(topology, make_events(spec, topology))
-    assert sorted(rates) == [10_000_000] * 4 + [20_000_000] * 2
-    assert highest_rates_bps(topology, ()) == [10_000_000] * 6
+    lowest, highest = rate_bounds_bps(topology, make_events(spec, topology))
+    assert lowest == [10_000_000] * 6
+    assert sorted(highest) == [10_000_000] * 4 + [20_000_000] * 2
+    assert rate_bounds_bps(topology, ()) == ([10_000_000] * 6, [10_000_000] * 6)
 
 
 @pytest.mark.parametrize(
