@@ -120,7 +120,7 @@ def _kernel() -> list[Check]:
         ("red", False, "nothing: marking is done in BPF", "a kernel with CONFIG_NET_SCH_RED"),
         ("fq", False, "nothing: BBR paces in TCP itself", "a kernel with CONFIG_NET_SCH_FQ"),
         ("prio", False, "nothing today", "a kernel with CONFIG_NET_SCH_PRIO"),
-        ("netem", False, "no link delays", "a kernel with CONFIG_NET_SCH_NETEM"),
+        ("netem", False, "nothing: links delay nothing", "a kernel with CONFIG_NET_SCH_NETEM"),
     ]
     checks = [_release()]
     for name, required, cost, remedy in rows:

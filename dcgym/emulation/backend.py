@@ -67,6 +67,9 @@ class EmulationBackend:
         generator: What sends the flows: ``native`` (default), ``iperf3`` or ``goben``. A plan of
             applications has a generator of its own, ``apps``, and the network is built anew where
             plans of both kinds follow each other.
+
+    Raises:
+        ConfigError: An argument is none of the above, or a link has a delay.
     """
 
     name = "emulation"
@@ -85,7 +88,7 @@ class EmulationBackend:
         self._process: EmulatorProcess | None = None
         self._lives: select.poll | None = None
         self._fds: list[int] = []
-        self.topology = topology
+        self.topology = _check_delays(topology)
         self._switch = check_in("switch", switch, SWITCHES)
         self._probes = [list(pair) for pair in probes]
         self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
@@ -517,6 +520,15 @@ class EmulationBackend:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _check_delays(topology: Topology) -> Topology:
+    """Refuse links with a delay: the token buckets and BPF programs of a port hold nothing back."""
+    for link in topology.links:
+        if link.delay_ns:
+            field = f"delay_ns of link {link.a}-{link.b}"
+            raise ConfigError(field, link.delay_ns, "0 in the emulation, whose links delay nothing")
+    return topology
 
 
 def _raise_fd_limit(hosts: int) -> None:

@@ -221,7 +221,7 @@ def _one_way_ms(topology: Topology, source: str, target: str) -> float:
     """Time that the links take for a ping, along the first of the equal-cost paths."""
     port, total_ns = topology.ports(source)[0], 0.0
     while True:
-        total_ns += port.link.delay_ns + PING_BYTES * 8e9 / port.rate_bps
+        total_ns += PING_BYTES * 8e9 / port.rate_bps
         if port.peer == target:
             return total_ns / 1e6
         number = topology.next_hops(port.peer, target)[0]

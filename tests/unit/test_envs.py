@@ -217,6 +217,11 @@ def test_wrong_field_is_one_clear_line(field, value):
     assert field in str(caught.value) or field in ("topology", "traffic")
 
 
+def test_the_emulation_refuses_links_that_delay():
+    with pytest.raises(ConfigError, match=r"^delay_ns of link h1-s1: value 1000000 .* allowed: 0 "):
+        dcgym.make_env({"topology": {"name": "dumbbell", "delay": "1ms"}, "backend": "emulation"})
+
+
 @pytest.mark.parametrize("action", [[1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4])
 def test_wrong_action_is_refused(action):
     env = CongestionControlEnv(backend=FakeBackend())
