@@ -1,4 +1,4 @@
-"""One run of a balancing policy: every balancer of a simulated pool runs it on its own."""
+"""One run of a balancing policy on a simulated pool: on each balancer, or one over all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dcgym.bench.worker import run_worker
 
 __all__ = ["run_episode"]
 
-ENV_ID = "dcgym/LoadBalancing-v0"
+CENTRAL = "dcgym/CentralLoadBalancing-v0"
 RECORD_LIMIT = 5_000_000
 STEPS_PER_REPORT = 200
 
@@ -37,6 +37,8 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
         ConfigError: Something in the specification is not allowed.
         FeatureNotSupported: The compiled simulation was not built.
     """
+    from dcgym.factory import env_id_of
+
     started = time.monotonic()
     env, policies = _make(spec)
     try:
@@ -45,7 +47,7 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     finally:
         env.close()
     record = {
-        "env": ENV_ID,
+        "env": env_id_of(spec["env"]),
         "scenario": spec.get("scenario", ""),
         "sweep": dict(spec.get("sweep", {})),
         "backend": "simulation",
@@ -64,8 +66,41 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     return record
 
 
+class _OneAgent:
+    """A central environment behind the methods of a parallel one that a run needs."""
+
+    agents = ("all balancers",)
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def reset(self, seed: int) -> tuple[dict[str, Any], ...]:
+        return self._by_agent(self._env.reset(seed=seed))
+
+    def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        return self._by_agent(self._env.step(actions[self.agents[0]]))
+
+    def _by_agent(self, values: tuple[Any, ...]) -> tuple[dict[str, Any], ...]:
+        return tuple({self.agents[0]: value} for value in values)
+
+
 def _make(spec: Mapping[str, Any]) -> tuple[Any, list[Any]]:
-    """Return the environment, and a policy for each balancer."""
+    """Return the environment, and a policy for each agent."""
+    from dcgym.factory import env_id_of, make_env
+
+    if env_id_of(spec["env"]) != CENTRAL:
+        return _make_parallel(spec)
+    policy = _make_policy(spec, 0)
+    options = {"record_limit": RECORD_LIMIT, "warm_up": spec["warmup_s"]}
+    made = make_env({**spec["env"], **policy.env_overrides(), **options, "max_steps": None})
+    env = _OneAgent(made.unwrapped)
+    return env, [policy.bind(made.unwrapped)]
+
+
+def _make_parallel(spec: Mapping[str, Any]) -> tuple[Any, list[Any]]:
     from dcgym.factory import parallel_env
 
     arguments = {name: value for name, value in spec["env"].items() if name != "env"}
@@ -114,10 +149,12 @@ def _roll_out(
 def _row(env: Any, rewards: Mapping[str, float], infos: Mapping[str, Any]) -> dict[str, float]:
     """Flatten a step: means over the balancers, and the part of the weights of each group."""
     first = next(iter(infos.values()))
-    weights = np.mean([info["weights"] / info["weights"].sum() for info in infos.values()], axis=0)
+    groups = np.array([group.name for group in env.scenario.server_groups])
+    of_balancers = np.concatenate([info["weights"] for info in infos.values()])
+    of_balancers = of_balancers.reshape(-1, len(groups))
+    weights = np.mean(of_balancers / of_balancers.sum(axis=1, keepdims=True), axis=0)
     row = {"time_s": first["time_s"], "reward": float(np.mean(list(rewards.values())))}
     row |= first["metrics"]
-    groups = np.array([group.name for group in env.scenario.server_groups])
     for name in dict.fromkeys(groups):
         row[f"weight_{name}"] = float(weights[groups == name].sum())
     return row

@@ -113,6 +113,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "dcgym/PathBalancing-v0": PATHS,
     "dcgym/Joint-v0": PATHS,
     "dcgym/LoadBalancing-v0": BALANCING,
+    "dcgym/CentralLoadBalancing-v0": BALANCING,
 }
 
 

@@ -70,7 +70,7 @@ def sweep(
     require_fidelity: Annotated[
         str | None, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results (sweep).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the results (runs/sweep).")] = None,
     as_json: Json = False,
 ) -> None:
     """Run policies and seeds over every combination of some arguments' values.
@@ -122,7 +122,7 @@ def read_sweep(file: Path | None, given: Mapping[str, Any]) -> Any:
     arguments = read_config(content["config"]) if "config" in content else {}
     arguments |= {name: content[name] for name in ("env", *ARGUMENTS) if name in content}
     settings = {SETTINGS[key]: value for key, value in content.items() if key in SETTINGS}
-    settings["out"] = Path(str(settings.get("out", "sweep")))
+    settings["out"] = Path(str(settings.get("out", "runs/sweep")))
     chosen = settings.get("policies", policy_names(policy_family(env_id_of(arguments)))[:1])
     if not isinstance(chosen, str | list | tuple):
         raise ConfigError("policies", chosen, "a list of names")

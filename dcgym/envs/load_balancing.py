@@ -246,7 +246,8 @@ class CentralLoadBalancingEnv(LoadBalancingEnv):
     As `dcgym/LoadBalancing-v0`; ``servers`` and ``weights`` hold a row per balancer and server.
 
     ## Arguments
-    Those of `dcgym/LoadBalancing-v0` without ``others`` and ``balancer``.
+    Those of `dcgym/LoadBalancing-v0` without ``others`` and ``balancer``; flows that start within
+    ``warm_up`` are left out of `flow_records`.
 
     ## Version History
     - v0: first version
@@ -261,12 +262,13 @@ class CentralLoadBalancingEnv(LoadBalancingEnv):
         action: str = "continuous",
         rule: str = "weighted",
         record_limit: int = 0,
+        warm_up: str | int | float = 0,
         render_mode: str | None = None,
         max_steps: int | None = None,
     ) -> None:
         """Check the arguments and build the spaces; nothing is started before `reset`."""
         settings = BalancingSettings(
-            scenario, backend, interval, reward, action, rule, record_limit
+            scenario, backend, interval, reward, action, rule, record_limit, warm_up
         )
         self._set_up(BalancingCore(settings, 1), render_mode, max_steps)
 

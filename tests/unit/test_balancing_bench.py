@@ -86,6 +86,21 @@ def test_run_writes_steps_flows_and_summary(tmp_path):
 
 
 @needs_twin
+@pytest.mark.parametrize("policy", ["sed", "hlb"])
+def test_one_agent_over_all_balancers_is_recorded_as_such(policy, tmp_path):
+    config = BalancingConfig(out=tmp_path, episode_s=60.0, warmup_s=10.0)
+    spec = config.episode("right-weights", policy, 1)
+    central = {**spec, "env": {**spec["env"], "env": "CentralLoadBalancing-v0"}}
+    one, each = run_episode(central), run_episode(spec)
+    assert one["env"] == "dcgym/CentralLoadBalancing-v0"
+    assert each["env"] == "dcgym/LoadBalancing-v0"
+    # These policies look at one balancer at a time: the same flows meet the same servers.
+    assert one["metrics"].keys() == each["metrics"].keys()
+    if policy == "sed":
+        assert one["metrics"] == each["metrics"]
+
+
+@needs_twin
 def test_the_oracle_has_no_regret_and_equal_seeds_equal_arrivals(tmp_path):
     oracle, ecmp = (record_of(name, tmp_path) for name in ("oracle", "ecmp"))
     assert oracle["metrics"]["regret"] == 0
