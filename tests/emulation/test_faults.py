@@ -49,7 +49,7 @@ from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 
 require().die_with_parent()
-backend = EmulationBackend(make_topology("dumbbell"))
+backend = EmulationBackend(make_topology("dumbbell"), preflight=False)
 plan = make_plan("pairs", backend.topology, 0)
 error = ""
 while True:
