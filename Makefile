@@ -8,8 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= bench-quick
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
-	libasio-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
-	ethtool iproute2 iputils-ping
+	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
+	ethtool iproute2 iputils-ping curl wrk
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
 .PHONY: help setup apt native bench test lint format type docs benchmarks clean

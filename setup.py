@@ -90,7 +90,9 @@ class BuildNative(build_ext):
         """Build everything; a part that fails is reported, not fatal."""
         self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
-        self._attempt("the traffic generator", "g++ libasio-dev", self._build_generator)
+        self._attempt(
+            "the traffic generator", "g++ libasio-dev libboost-dev", self._build_generator
+        )
 
     def _attempt(self, what: str, packages: str, build: Callable[[], None]) -> None:
         try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from dcgym.errors import BackendError, FeatureNotSupported
 from dcgym.traffic.apps import APPS
+from dcgym.traffic.http_control import HttpControl
 from dcgym.traffic.plan import Plan
 from dcgym.traffic.tools import require_generator
 from dcgym.traffic.view import GeneratorView, RecordStream, block_bytes
@@ -40,12 +41,13 @@ def generator_path() -> Path:
     path = Path(str(resources.files("dcgym"))) / "native" / "bin" / "dcgym-generator"
     if not path.exists():
         raise FeatureNotSupported(
-            "the traffic generator", "apt-get install g++ libasio-dev, then 'make setup'"
+            "the traffic generator",
+            "apt-get install g++ libasio-dev libboost-dev, then 'make setup'",
         )
     return path
 
 
-class Generator:
+class Generator(HttpControl):
     """One process that sends and receives for all hosts.
 
     The process dies with the thread that made this object (PR_SET_PDEATHSIG), and when the
@@ -83,7 +85,7 @@ class Generator:
         """
         if kind != APPS:
             require_generator(kind)
-        self._kind = kind
+        super().__init__(kind)
         names = names if names is not None else [f"h{i + 1}" for i in range(len(hosts))]
         self._names = tuple(names)
         self._deadline_s = deadline_s
@@ -163,11 +165,11 @@ class Generator:
         self._request(f"plan {n_flows}\n{names}", fd)
 
     def start(self, start_ns: int) -> None:
-        """Run the loaded plan from its beginning; its time 0 is start_ns (CLOCK_MONOTONIC)."""
+        """Run the loaded plans from their beginning; time 0 is start_ns (CLOCK_MONOTONIC)."""
         self._request(f"start {start_ns}")
 
     def stop(self) -> int:
-        """Cut all flows at once and return how many there were."""
+        """Cut all flows and requests at once and return how many there were."""
         return int(self._request("stop").split()[1])
 
     def app_records(self) -> list[dict[str, Any]]:
@@ -177,6 +179,7 @@ class Generator:
 
     def close(self) -> None:
         """End the process and release its memory; may be called again."""
+        self._close_rows()
         self._socket.close()
         if self._process is not None:
             self._end_process(self._process)

@@ -24,7 +24,7 @@ __all__ = [
     "simulation_available",
 ]
 
-APT_PACKAGES = "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev g++"
+APT_PACKAGES = "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev libboost-dev g++"
 HINT = f"apt-get install {APT_PACKAGES}, then 'make setup' (or: python setup.py build_ext -i)"
 SIMULATION_HINT = (
     "install a C++20 compiler (apt-get install g++), then 'make setup' "

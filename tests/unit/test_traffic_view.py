@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.traffic import http_results
 from dcgym.traffic.generator import generator_path
+from dcgym.traffic.http_server import SERVER_DTYPE
 from dcgym.traffic.records import FLOW_DTYPE
 from dcgym.traffic.view import (
     HEADER_DTYPE,
@@ -65,6 +67,11 @@ def test_layout_equals_the_c_header() -> None:
         "probe": PROBE_DTYPE,
         "record": RECORD_DTYPE,
         "flow": FLOW_DTYPE,
+        "http_server": SERVER_DTYPE,
+        "http_header": http_results.HEADER_DTYPE,
+        "http_stage": http_results.STAGE_DTYPE,
+        "http_request": http_results.WIRE_DTYPE,
+        "http_result": http_results.RESULT_DTYPE,
     }
     for name, dtype in dtypes.items():
         assert layout[name]["size"] == dtype.itemsize

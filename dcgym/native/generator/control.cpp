@@ -35,8 +35,9 @@ Fd take_file(msghdr &message) {
 
 } // namespace
 
-Control::Control(World &world, Engine &engine, int control_fd)
-    : world_{world}, engine_{engine}, socket_{world.io, control_fd}, buffer_(kRequestBytes) {
+Control::Control(World &world, Engine &engine, HttpControl &http, int control_fd)
+    : world_{world}, engine_{engine}, http_{http}, socket_{world.io, control_fd},
+      buffer_(kRequestBytes) {
     wait();
 }
 
@@ -99,12 +100,15 @@ std::string Control::dispatch(const std::string &command, std::istream &rest,
     if (command == "plan")
         return load_plan(rest, request.file.get());
     if (command == "stop")
-        return "ok " + std::to_string(engine_.stop());
+        return "ok " + std::to_string(engine_.stop() + http_.stop());
+    if (HttpControl::knows(command))
+        return http_.answer(command, rest, request.file.get());
     if (command == "start") {
         const auto start_ns = read_number<std::int64_t>(rest, "start time");
         if (start_ns == 0)
             throw std::invalid_argument("wrong start time");
         engine_.start(start_ns);
+        http_.start(start_ns);
         return "ok";
     }
     throw std::invalid_argument("unknown command: " + command);
@@ -113,6 +117,7 @@ std::string Control::dispatch(const std::string &command, std::istream &rest,
 std::string Control::set_hosts(std::istream &rest) {
     engine_.load({});
     engine_.set_probes({}, 0);
+    http_.clear();
     world_.hosts.clear();
     std::size_t index = 0;
     std::string namespace_path, ip;

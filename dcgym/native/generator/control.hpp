@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "engine.hpp"
+#include "http_control.hpp"
 
 namespace dcgym {
 
 /// Serves the control socket: one request, one reply ("ok ..." or "error ...") at a time.
 class Control {
   public:
-    Control(World &world, Engine &engine, int control_fd);
+    Control(World &world, Engine &engine, HttpControl &http, int control_fd);
 
   private:
     struct Request {
@@ -31,6 +32,7 @@ class Control {
 
     World &world_;
     Engine &engine_;
+    HttpControl &http_;
     asio::posix::stream_descriptor socket_;
     std::vector<char> buffer_;
 };

@@ -21,6 +21,10 @@ constexpr std::uint64_t kSourcePorts = 44'000;
 /* Odd and large: the next run of a flow does not meet the port of its neighbours. */
 constexpr std::uint64_t kRepetitionStride = 7919;
 
+std::uint16_t source_port(std::uint64_t number) {
+    return static_cast<std::uint16_t>(kFirstSourcePort + number % kSourcePorts);
+}
+
 } // namespace
 
 Fd &Fd::operator=(Fd &&other) noexcept {
@@ -56,13 +60,24 @@ sockaddr_in address(in_addr_t ip, std::uint16_t port) {
 }
 
 void bind_source(int fd, in_addr_t ip, std::uint64_t flow_id, std::uint64_t repetition) {
-    const std::uint64_t wanted = (flow_id + repetition * kRepetitionStride) % kSourcePorts;
-    sockaddr_in source = address(ip, static_cast<std::uint16_t>(kFirstSourcePort + wanted));
+    sockaddr_in source = address(ip, source_port(flow_id + repetition * kRepetitionStride));
     const auto *raw = reinterpret_cast<const sockaddr *>(&source);
     if (bind(fd, raw, sizeof(source)) == 0)
         return;
     source.sin_port = 0;
     check(bind(fd, raw, sizeof(source)), "bind of a sender");
+}
+
+void bind_client(int fd, int family, std::uint64_t request_id) {
+    if (family == AF_INET) {
+        const sockaddr_in source = address(INADDR_ANY, source_port(request_id));
+        bind(fd, reinterpret_cast<const sockaddr *>(&source), sizeof(source));
+    } else {
+        sockaddr_in6 source{};
+        source.sin6_family = AF_INET6;
+        source.sin6_port = htons(source_port(request_id));
+        bind(fd, reinterpret_cast<const sockaddr *>(&source), sizeof(source));
+    }
 }
 
 void Hosts::add(std::size_t index, const std::string &namespace_path, const std::string &ip) {
@@ -83,14 +98,14 @@ void Hosts::clear() {
     entered_ = kNone;
 }
 
-Fd Hosts::open_socket(std::size_t index, int type, int protocol) {
+Fd Hosts::open_socket(std::size_t index, int type, int protocol, int family) {
     // A socket belongs for ever to the namespace its thread was in when it was made, so the
     // process may stay in whichever namespace it entered last.
     if (entered_ != index) {
         check(setns(hosts_.at(index).netns.get(), CLONE_NEWNET), "setns");
         entered_ = index;
     }
-    return Fd{check(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), "socket")};
+    return Fd{check(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), "socket")};
 }
 
 } // namespace dcgym

@@ -38,6 +38,9 @@ sockaddr_in address(in_addr_t ip, std::uint16_t port);
 /// Equal plans then send with equal ports, and a fabric that hashes them takes equal paths.
 void bind_source(int fd, in_addr_t ip, std::uint64_t flow_id, std::uint64_t repetition);
 
+/// The same for a client that leaves its address to the kernel, of either family.
+void bind_client(int fd, int family, std::uint64_t request_id);
+
 /// The emulated hosts: their network namespaces and addresses.
 class Hosts {
   public:
@@ -47,8 +50,8 @@ class Hosts {
     std::size_t size() const { return hosts_.size(); }
     in_addr_t ip(std::size_t index) const { return hosts_.at(index).ip; }
 
-    /// Opens a non-blocking IPv4 socket inside the namespace of a host.
-    Fd open_socket(std::size_t index, int type, int protocol = 0);
+    /// Opens a non-blocking socket inside the namespace of a host.
+    Fd open_socket(std::size_t index, int type, int protocol = 0, int family = AF_INET);
 
   private:
     struct Host {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cstddef>
 
+#include "http.h"
 #include "telemetry.hpp"
 
 namespace dcgym {
@@ -31,13 +32,44 @@ std::string struct_json(const char *name, std::size_t size, const std::vector<Fi
 #name, offsetof(type, name), sizeof(type::name)                                            \
     }
 
+std::vector<std::string> http_layout() {
+    using Server = dcgym_http_server;
+    using Header = dcgym_http_header;
+    using Stage = dcgym_http_stage;
+    using Request = dcgym_http_request;
+    using Result = dcgym_http_result;
+    return {
+        struct_json("http_server", sizeof(Server),
+                    {FIELD(Server, busy), FIELD(Server, waiting), FIELD(Server, io),
+                     FIELD(Server, workers_busy), FIELD(Server, sequence), FIELD(Server, accepted),
+                     FIELD(Server, completed), FIELD(Server, rejected), FIELD(Server, heartbeat_ns),
+                     FIELD(Server, mean_service_ns)}),
+        struct_json("http_header", sizeof(Header),
+                    {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, n_requests),
+                     FIELD(Header, n_stages), FIELD(Header, heartbeat_ns), FIELD(Header, start_ns),
+                     FIELD(Header, started), FIELD(Header, late_starts), FIELD(Header, active),
+                     FIELD(Header, ended)}),
+        struct_json("http_stage", sizeof(Stage),
+                    {FIELD(Stage, duration_ns), FIELD(Stage, resource), FIELD(Stage, reserved)}),
+        struct_json("http_request", sizeof(Request),
+                    {FIELD(Request, start_ns), FIELD(Request, client), FIELD(Request, target),
+                     FIELD(Request, application), FIELD(Request, n_stages),
+                     FIELD(Request, first_stage), FIELD(Request, bytes)}),
+        struct_json("http_result", sizeof(Result),
+                    {FIELD(Result, start_ns), FIELD(Result, established_ns),
+                     FIELD(Result, first_byte_ns), FIELD(Result, end_ns), FIELD(Result, bytes),
+                     FIELD(Result, server), FIELD(Result, outcome), FIELD(Result, status),
+                     FIELD(Result, reserved)}),
+    };
+}
+
 std::string layout_json() {
     using Header = dcgym_generator_header;
     using Host = dcgym_generator_host;
     using Probe = dcgym_generator_probe;
     using Record = dcgym_generator_record;
     using Flow = dcgym_generator_flow;
-    const std::vector<std::string> structs{
+    std::vector<std::string> structs{
         struct_json("header", sizeof(Header),
                     {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, n_hosts),
                      FIELD(Header, n_probes), FIELD(Header, record_capacity),
@@ -68,6 +100,8 @@ std::string layout_json() {
                      FIELD(Flow, rate_bps), FIELD(Flow, repetitions), FIELD(Flow, gap_ns),
                      FIELD(Flow, after), FIELD(Flow, group)}),
     };
+    for (const std::string &one : http_layout())
+        structs.push_back(one);
     std::string out = "{\"magic\": " + std::to_string(DCGYM_GENERATOR_MAGIC) +
                       ", \"version\": " + std::to_string(DCGYM_GENERATOR_VERSION);
     for (const std::string &one : structs)

@@ -76,7 +76,8 @@ void serve(const Options &options) {
     dcgym::UdpPacing pacing;
     dcgym::World world{io, hosts, telemetry, timetable, pacing};
     dcgym::Engine engine{world};
-    dcgym::Control control{world, engine, options.control_fd};
+    dcgym::HttpControl http{world};
+    dcgym::Control control{world, engine, http, options.control_fd};
     io.run();
 }
 

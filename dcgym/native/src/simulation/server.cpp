@@ -2,58 +2,13 @@
 #include "server.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace dcgym::simulation {
 namespace {
 
-constexpr double longest_ns = 0x1p61;
 constexpr double service_memory = 0.1; // weight of a new service time in the mean
 
 } // namespace
-
-void SharedResource::set_rate(int64_t now_ns, double rate) {
-    if (rate == rate_ && !jobs_.empty())
-        return;
-    virtual_ = jobs_.empty() ? 0 : virtual_at(now_ns);
-    if (jobs_.empty())
-        finish_sum_ = 0;
-    since_ns_ = now_ns;
-    rate_ = jobs_.empty() ? 0 : rate;
-}
-
-double SharedResource::add(int64_t now_ns, int64_t demand_ns, uint64_t number, FlowId flow) {
-    const double finish = virtual_at(now_ns) + static_cast<double>(demand_ns);
-    jobs_.push_back({finish, number, flow});
-    std::push_heap(jobs_.begin(), jobs_.end());
-    finish_sum_ += finish;
-    return finish;
-}
-
-FlowId SharedResource::finish_first(int64_t now_ns) {
-    std::pop_heap(jobs_.begin(), jobs_.end());
-    const Job job = jobs_.back();
-    jobs_.pop_back();
-    // The event's time was rounded up to whole nanoseconds; rounding may still fall short.
-    virtual_ = std::max(virtual_at(now_ns), job.finish);
-    since_ns_ = now_ns;
-    finish_sum_ -= job.finish;
-    return job.flow;
-}
-
-int64_t SharedResource::first_end_ns() const {
-    const double wait_ns = std::ceil((jobs_.front().finish - virtual_) / rate_);
-    return since_ns_ + static_cast<int64_t>(std::clamp(wait_ns, 0.0, longest_ns));
-}
-
-double SharedResource::left(int64_t now_ns, double finish) const {
-    return std::max(0.0, finish - virtual_at(now_ns));
-}
-
-double SharedResource::all_left(int64_t now_ns) const {
-    const auto n = static_cast<double>(jobs_.size());
-    return jobs_.empty() ? 0 : std::max(0.0, finish_sum_ - n * virtual_at(now_ns));
-}
 
 void Server::clear(int64_t now_ns) {
     integrate(now_ns);

@@ -4,52 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "flow.hpp"
+#include "shared_resource.hpp"
 
 namespace dcgym::simulation {
-
-// Jobs that are served together, all at one rate. In virtual time, which runs at that rate, a job
-// ends its demand after its beginning, whatever joins or leaves meanwhile.
-class SharedResource {
-  public:
-    void clear() { *this = SharedResource(); }
-    size_t size() const { return jobs_.size(); }
-    const auto &jobs() const { return jobs_; }
-
-    void set_rate(int64_t now_ns, double rate);
-    // Returns the job's end in virtual time.
-    double add(int64_t now_ns, int64_t demand_ns, uint64_t number, FlowId flow);
-    // Removes the job that ends first; its end is now.
-    FlowId finish_first(int64_t now_ns);
-    // When the first job ends, if nothing changes; there must be one.
-    int64_t first_end_ns() const;
-    // Demand left of a job that ends at this virtual time, and of all jobs.
-    double left(int64_t now_ns, double finish) const;
-    double all_left(int64_t now_ns) const;
-
-  private:
-    struct Job {
-        double finish;
-        uint64_t number; // decides between equal ends
-        FlowId flow;
-
-        bool operator<(const Job &other) const { // the heap's top is the first to end
-            return finish > other.finish || (finish == other.finish && number > other.number);
-        }
-    };
-
-    double virtual_at(int64_t now_ns) const {
-        return virtual_ + rate_ * static_cast<double>(now_ns - since_ns_);
-    }
-
-    std::vector<Job> jobs_;
-    double virtual_ = 0; // as of since_ns_
-    double rate_ = 0;    // of virtual time; 0 without jobs
-    double finish_sum_ = 0;
-    int64_t since_ns_ = 0;
-};
 
 struct Server {
     const ServerConfig *config = nullptr;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service_station.hpp"
+
+namespace dcgym {
+
+/// What a request asks a server to do.
+struct Work {
+    std::vector<ServiceStage> stages;
+    std::uint64_t bytes = 0; /* of the response's body */
+};
+
+/// Parses a query such as "cpu_us=100&io_us=20.5&cpu_us=3&bytes=4096"; stages are in its order.
+///
+/// Times are decimal numbers of microseconds, at most an hour, with nanosecond resolution.
+std::optional<Work> parse_work(std::string_view query);
+
+/// Writes the query that parse_work() reads.
+std::string work_query(const std::vector<ServiceStage> &stages, std::uint64_t bytes);
+
+} // namespace dcgym

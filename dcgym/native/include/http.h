@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared-memory layouts of the HTTP servers and clients in the traffic generator.
+ *
+ * Servers: an array of rows, one a server. The memory may be that of a BPF array map
+ * (BPF_F_MMAPABLE, values of 64 bytes), so that a program of the kernel reads it too. "busy" by
+ * itself is always whole; a row is whole if its sequence was even and the same before and after.
+ *
+ * Requests: one memory file with, in this order, a header, n_stages stages, n_requests requests,
+ * n_requests results and n_requests 64-bit numbers: the requests in the order in which they ended.
+ * The first three are the owner's, the others and the counters of the header the generator's. The
+ * k-th number and the result that it names are whole once "ended" is above k.
+ */
+#ifndef DCGYM_HTTP_H
+#define DCGYM_HTTP_H
+
+#include <stdint.h>
+
+#define DCGYM_HTTP_MAGIC UINT64_C(0x4447485454503031)
+#define DCGYM_HTTP_VERSION 1
+
+enum dcgym_http_resource {
+    DCGYM_HTTP_CPU = 0,
+    DCGYM_HTTP_IO = 1,
+};
+
+enum dcgym_http_outcome {
+    DCGYM_HTTP_PENDING = 0,
+    DCGYM_HTTP_FINISHED = 1,  /* a whole response with status 200 */
+    DCGYM_HTTP_CUT = 2,       /* still running when the generator was stopped */
+    DCGYM_HTTP_REFUSED = 3,   /* no connection came about */
+    DCGYM_HTTP_RESET = 4,     /* the connection broke before the end of the response */
+    DCGYM_HTTP_TIMED_OUT = 5, /* longer than the plan allows */
+    DCGYM_HTTP_REJECTED = 6,  /* reset by a server whose backlog was full */
+    DCGYM_HTTP_FAILED = 7,    /* a whole response with another status, or no HTTP */
+};
+
+struct dcgym_http_server {
+    uint32_t busy;         /* flows at the server: before their request, waiting, on CPU, in I/O */
+    uint32_t waiting;      /* of these, for the CPU */
+    uint32_t io;           /* of these, in I/O */
+    uint32_t workers_busy; /* processors in use by flows */
+    uint64_t sequence;     /* odd while being written */
+    uint64_t accepted;     /* connections, cumulative like the next two */
+    uint64_t completed;    /* requests answered with status 200 */
+    uint64_t rejected;     /* connections or requests reset because the backlog was full */
+    uint64_t heartbeat_ns; /* CLOCK_MONOTONIC of the last write; 0: the server is down */
+    uint64_t mean_service_ns; /* from the begin of service to its end, exponentially weighted */
+};
+
+struct dcgym_http_header {
+    uint64_t magic;
+    uint64_t version;
+    uint64_t n_requests;
+    uint64_t n_stages;
+    uint64_t heartbeat_ns; /* CLOCK_MONOTONIC of the last timer tick */
+    uint64_t start_ns;     /* origin of the running plan, 0 when stopped */
+    uint64_t started;
+    uint64_t late_starts; /* of these, over 2 ms after their planned time */
+    uint64_t active;
+    uint64_t ended;
+};
+
+struct dcgym_http_stage {
+    int64_t duration_ns; /* on a processor or device of speed 1 that is not shared */
+    uint32_t resource;
+    uint32_t reserved;
+};
+
+struct dcgym_http_request {
+    int64_t start_ns; /* from the origin of the plan */
+    uint32_t client;  /* the host */
+    uint32_t target;
+    uint32_t application;
+    uint32_t n_stages;
+    uint64_t first_stage;
+    int64_t bytes; /* of the response's body */
+};
+
+struct dcgym_http_result {
+    int64_t start_ns; /* CLOCK_MONOTONIC, as are the next three; 0: not reached */
+    int64_t established_ns;
+    int64_t first_byte_ns;
+    int64_t end_ns;
+    uint64_t bytes; /* of the body, that have come */
+    int32_t server; /* that accepted the connection; -1: unknown */
+    uint32_t outcome;
+    uint32_t status; /* of the response, 0 without one */
+    uint32_t reserved;
+};
+
+#endif

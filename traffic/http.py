@@ -1,0 +1,17 @@
+"""HTTP servers, requests and what became of them; see the guide "HTTP servers and clients"."""
+
+from dcgym.traffic.http_plan import REQUEST_DTYPE, RequestKind, RequestPlan
+from dcgym.traffic.http_results import REQUEST_OUTCOMES, RESULT_DTYPE, RequestResults
+from dcgym.traffic.http_server import SERVER_DTYPE, HttpServer, ServerRows
+
+__all__ = [
+    "REQUEST_DTYPE",
+    "REQUEST_OUTCOMES",
+    "RESULT_DTYPE",
+    "SERVER_DTYPE",
+    "HttpServer",
+    "RequestKind",
+    "RequestPlan",
+    "RequestResults",
+    "ServerRows",
+]
