@@ -152,6 +152,11 @@ class BalancerRegion:
         """Return a copy of the gaps between new flows, empty slots left out."""
         return _filled(self._region["interarrival"])
 
+    def all_interarrivals(self) -> npt.NDArray[Any]:
+        """Return a copy of the gaps between new flows, empty slots (time 0) included."""
+        samples: npt.NDArray[Any] = self._region["interarrival"]["samples"].copy()
+        return samples
+
     @staticmethod
     def _newest(buffers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         deadline = time.monotonic() + _READ_DEADLINE_S

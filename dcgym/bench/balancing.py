@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from dcgym.balancing import Event, Scenario, make_scenario
+from dcgym.balancing import PRESETS, Event, Scenario, make_scenario
 from dcgym.bench.config import Settings, SuiteConfig
 from dcgym.config import check_in, check_positive, check_range
 from dcgym.errors import ConfigError
@@ -24,38 +24,58 @@ ENV_ID = "dcgym/LoadBalancing-v0"
 INTERVAL_S = 0.25
 # Learners act in episodes of a minute, as in the multi-agent studies.
 TRAINING_EPISODE_S = 60.0
-# The strong group falls to half of its speed: 60 % of 12 processors become 90 % of 8.
+# The strong group falls to half of its speed, which makes the groups equal.
 CAPACITY_STEP = 0.5
-CAPACITY_STEP_LOAD = 0.6
+LOAD_AFTER_STEP = 0.9
 
 CLASSIC_POLICIES = (
     *("oracle", "gsq", "sed", "sed2", "hlb"),
     *("lsq", "lsq2", "wcmp", "awcmp", "ecmp", "random"),
 )
 QUICK_POLICIES = (*CLASSIC_POLICIES, "ppo", "ddpg")
+TRUTH_POLICIES = ("oracle", "oracle2", "gsq", "gsq2")
+"""Policies that know what in real servers nobody knows."""
+
+BACKEND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "simulation": {},
+    "emulation": {
+        "policies": tuple(name for name in QUICK_POLICIES if name not in TRUTH_POLICIES),
+        "preset": "testbed-7",
+        "episode_s": 60.0,
+        "warmup_s": 5.0,
+        # Two emulations at once would take the processors from each other.
+        "jobs": 1,
+    },
+}
+"""What the quick suite does by default on each backend."""
 SCENARIOS = ("right-weights", "wrong-weights", "capacity-step")
 
 
-def make_pool(name: str, load: float, episode_s: float) -> Scenario:
-    """Return the pool of a scenario: `yao-sim-8`, as it is or with a difficulty.
+def make_pool(name: str, load: float, episode_s: float, preset: str = "yao-sim-8") -> Scenario:
+    """Return the pool of a scenario: a preset, as it is or with a difficulty.
 
     Args:
         name: "right-weights"; "wrong-weights": the configured weights of the two groups are
             swapped; "capacity-step": half-way through the strong servers slow down to half, which
-            makes the groups equal, at a load of 60 % before and 90 % after.
+            makes the groups equal, at a load of 90 % afterwards.
         load: Utilisation of the first two.
         episode_s: Length of an episode.
+        preset: A scenario with two groups, weak and strong.
     """
     check_in("scenario", name, SCENARIOS)
+    pool = make_scenario(preset, load=load)
+    weak, strong = pool.groups
     if name == "capacity-step":
-        step = Event(round(episode_s / 2 * 1e9), "capacity", "strong", CAPACITY_STEP)
-        return replace(make_scenario("yao-sim-8", load=CAPACITY_STEP_LOAD), events=(step,))
-    pool = make_scenario("yao-sim-8", load=load)
+        step = Event(round(episode_s / 2 * 1e9), "capacity", strong.name, CAPACITY_STEP)
+        before, lost = (g.count * g.workers for g in (weak, strong))
+        share = (before + lost * CAPACITY_STEP) / (before + lost)
+        return replace(make_scenario(preset, load=LOAD_AFTER_STEP * share), events=(step,))
     if name == "right-weights":
         return pool
-    weak, strong = pool.groups
-    swapped = (replace(weak, weight=2.0), replace(strong, weight=1.0))
-    return replace(pool, groups=swapped)
+    weights = strong.configured_weight, weak.configured_weight
+    return replace(
+        pool, groups=tuple(replace(g, weight=w) for g, w in zip(pool.groups, weights, strict=True))
+    )
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,9 @@ class BalancingConfig(SuiteConfig):
         warmup_s: Seconds at the start of a run whose flows the metrics leave out.
         train_s: Wall-clock seconds that each learner trains.
         train_envs: Pools that a learner uses side by side.
+        backend: "simulation"; "emulation" scores the same policies on real servers, the learners
+            still trained in the simulation.
+        preset: Scenario with two groups of servers.
     """
 
     # Simulated pools do not wait for real time: two learners use two cores.
@@ -79,10 +102,16 @@ class BalancingConfig(SuiteConfig):
     warmup_s: float = 100.0
     train_s: float = 80.0
     train_envs: int = 32
+    backend: str = "simulation"
+    preset: str = "yao-sim-8"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is started."""
         super().__post_init__()
+        check_in("backend", self.backend, BACKEND_DEFAULTS)
+        check_in("preset", self.preset, PRESETS)
+        if self.backend == "emulation":
+            self._check_emulation()
         for name in ("episode_s", "train_s", "train_envs"):
             check_positive(name, getattr(self, name))
         check_range("load", self.load, 0.01, 0.99)
@@ -105,10 +134,18 @@ class BalancingConfig(SuiteConfig):
         """Names of the pools."""
         return SCENARIOS[:1]
 
+    def _check_emulation(self) -> None:
+        for name in self.policies:
+            if name in TRUTH_POLICIES:
+                known = list(BACKEND_DEFAULTS["emulation"]["policies"])
+                raise ConfigError("policies", name, f"with the emulation one of {known}")
+        if self.jobs != 1:
+            raise ConfigError("jobs", self.jobs, "1 with the emulation, which needs the machine")
+
     def episode(self, scenario: str, policy: str, seed: int) -> Settings:
         """Return the settings of a run that the episode module reads."""
         return {
-            "env": self._env(scenario, self.episode_s),
+            "env": self._env(scenario, self.episode_s) | {"backend": self.backend},
             "scenario": scenario,
             "policy": policy,
             "seed": seed,
@@ -132,8 +169,8 @@ class BalancingConfig(SuiteConfig):
             "envs": self.train_envs,
         }
 
-    def _env(self, scenario: str, episode_s: float) -> Mapping[str, Any]:
-        pool = make_pool(scenario, self.load, episode_s)
+    def _env(self, scenario: str, episode_s: float) -> Settings:
+        pool = make_pool(scenario, self.load, episode_s, self.preset)
         return {"env": ENV_ID, "scenario": pool.to_dict(), "interval": f"{INTERVAL_S}s"}
 
 

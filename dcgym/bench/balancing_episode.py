@@ -1,4 +1,4 @@
-"""One run of a balancing policy on a simulated pool: on each balancer, or one over all of them."""
+"""One run of a balancing policy on a pool: on each balancer, or one over all of them."""
 
 from __future__ import annotations
 
@@ -44,17 +44,18 @@ def run_episode(spec: Mapping[str, Any], progress: Progress = lambda *_: None) -
     try:
         columns = _roll_out(env, policies, spec, progress)
         metrics, flows = _measure(env, columns, spec)
+        fidelity = env.core.fidelity()
     finally:
         env.close()
     record = {
         "env": env_id_of(spec["env"]),
         "scenario": spec.get("scenario", ""),
         "sweep": dict(spec.get("sweep", {})),
-        "backend": "simulation",
+        "backend": spec["env"].get("backend", "simulation"),
         "policy": spec["policy"],
         "seed": spec["seed"],
         "metrics": metrics,
-        "fidelity": {"status": "ok", "reasons": []},
+        "fidelity": fidelity,
         "duration_s": round(time.monotonic() - started, 3),
         "config": {**spec["env"], "steps": spec["steps"], "warmup_s": spec["warmup_s"]},
         "training": spec.get("training"),
@@ -176,7 +177,7 @@ def _measure(
 
 
 def _oracle_flows(env: Any, warmup_s: float) -> npt.NDArray[Any]:
-    """Run the Oracle on the same arrivals for the same time, and return its flows."""
+    """Run the Oracle in the twin on the same arrivals for the same time; return its flows."""
     from dcgym.simulation import BalancingTwin
 
     twin = BalancingTwin(env.scenario, record_limit=RECORD_LIMIT, warm_up_ns=round(warmup_s * 1e9))

@@ -14,6 +14,7 @@ from dcgym.cli.flows import print_apps, print_flows
 from dcgym.cli.options import Config, Env, Json, Traffic, print_json
 from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
+from dcgym.cli.twin_error import twin_error_app
 
 __all__ = ["app"]
 
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_app, name="bench")
 app.add_typer(traffic_app, name="traffic")
+app.add_typer(twin_error_app, name="twin-error")
 app.command()(sweep)
 app.command()(report)
 

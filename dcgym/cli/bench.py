@@ -14,6 +14,7 @@ from dcgym.cli.options import (
     Jobs,
     Json,
     Policies,
+    RequireFidelity,
     Results,
     Seeds,
     Traffic,
@@ -40,9 +41,7 @@ def bench_quick(
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
     train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
     jobs: Jobs = 2,
-    require_fidelity: Annotated[
-        str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
-    ] = "invalid",
+    require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
 ) -> None:
     """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
@@ -100,29 +99,47 @@ def bench_balancing_classic(
 def bench_balancing_quick(
     out: Results = Path("bench-balancing-quick"),
     seeds: Seeds = 3,
-    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random,ppo,ddpg",
+    backend: Annotated[
+        str, typer.Option(help="simulation, or emulation: real servers in real time.")
+    ] = "simulation",
+    policies: Annotated[
+        str | None,
+        typer.Option(help="Names, separated by commas; all that the backend can run if not given."),
+    ] = None,
     load: Annotated[float, typer.Option(help="Utilisation without a capacity step.")] = 0.85,
-    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 1000.0,
+    seconds: Annotated[
+        float | None, typer.Option(help="Length of a run; 1000, and 60 with the emulation.")
+    ] = None,
     train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
-    jobs: Jobs = 2,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
+    require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
 ) -> None:
-    """Compare rules and learners in the twin: right weights, wrong weights, a capacity step.
+    """Compare rules and learners: right weights, wrong weights, a capacity step.
 
+    The learners train in the twin. The emulation scores them and the rules on the preset testbed-7.
     Finished runs in the folder are kept and skipped, so that the same command resumes.
 
-    Example: [bold]dcgym bench balancing-quick --policies oracle,sed,ppo[/bold]
+    Example: [bold]dcgym bench balancing-quick --backend emulation --policies sed,hlb,ppo[/bold]
     """
     from dcgym.bench import BalancingQuickConfig
+    from dcgym.bench.balancing import BACKEND_DEFAULTS
+    from dcgym.config import check_in
 
+    defaults = BACKEND_DEFAULTS[check_in("backend", backend, BACKEND_DEFAULTS)]
+    given: dict[str, Any] = {"jobs": jobs} if backend == "simulation" else {}
+    if policies is not None:
+        given["policies"] = split(policies)
+    if seconds is not None:
+        given["episode_s"] = seconds
     settings = BalancingQuickConfig(
         out=out,
         seeds=seeds,
-        policies=split(policies),
+        backend=backend,
         load=load,
-        episode_s=seconds,
         train_s=train_seconds,
-        jobs=jobs,
+        require_fidelity=require_fidelity,
+        **{**defaults, **given},
     )
     run_and_show(settings, as_json)
 

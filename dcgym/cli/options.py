@@ -14,6 +14,7 @@ __all__ = [
     "Jobs",
     "Json",
     "Policies",
+    "RequireFidelity",
     "Results",
     "Seeds",
     "Traffic",
@@ -25,6 +26,9 @@ Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environment
 Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
 Policies = Annotated[str, typer.Option(help="Names, separated by commas.")]
 Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
+RequireFidelity = Annotated[
+    str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
+]
 Results = Annotated[Path, typer.Option(help="Folder of the results.")]
 Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
 Traffic = Annotated[str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")]

@@ -25,6 +25,7 @@ __all__ = [
     "print_results",
     "print_sweep",
     "print_training",
+    "print_with_reasons",
 ]
 
 
@@ -84,7 +85,7 @@ def print_sweep(records: Sequence[Mapping[str, Any]]) -> None:
             cells = _cells(runs, columns)
             table.add_row(*values, policy, str(len(runs)), *cells, _fidelity(runs))
         table.add_section()
-    _print_with_reasons(table, records)
+    print_with_reasons(table, records)
 
 
 def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
@@ -99,10 +100,11 @@ def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
         runs = [record for record in records if record["policy"] == policy]
         cells = _cells(runs, layout_of(runs).columns)
         table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), _training(runs))
-    _print_with_reasons(table, records)
+    print_with_reasons(table, records)
 
 
-def _print_with_reasons(table: Table, records: Sequence[Mapping[str, Any]]) -> None:
+def print_with_reasons(table: Table, records: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table of runs, and why the fidelity of some was not ok."""
     console = _console()
     console.print(table)
     poor = [record for record in records if not is_as_good_as(record, "ok")]

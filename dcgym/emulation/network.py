@@ -54,10 +54,17 @@ class EmulatedNetwork:
         switch: ``ebpf`` or ``ovs``.
         flow_matrix: Count bytes by switch port and source host.
         flow_entries: Size of the table that keeps flows on their path; 0 for none.
+        n_spare_numbers: Host numbers beyond the hosts', whose routes the caller sets; as many
+            next-hop groups are left for them, from `first_spare_group` on.
     """
 
     def __init__(
-        self, topology: Topology, switch: str, flow_matrix: bool, flow_entries: int = 0
+        self,
+        topology: Topology,
+        switch: str,
+        flow_matrix: bool,
+        flow_entries: int = 0,
+        n_spare_numbers: int = 0,
     ) -> None:
         self._native = require()
         self.topology = topology
@@ -69,12 +76,13 @@ class EmulatedNetwork:
             start_ovs()
         self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
+        self.first_spare_group = len(self._groups) + count_spare_groups(topology)
         self.fabric = self._native.Fabric(
             str(bpf_object("fabric")),
             n_switches=len(topology.switches),
-            n_hosts=len(topology.hosts),
+            n_hosts=len(topology.hosts) + n_spare_numbers,
             n_ports=len(topology.switch_ports),
-            n_groups=len(self._groups) + count_spare_groups(topology),
+            n_groups=self.first_spare_group + n_spare_numbers,
             n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
             flow_matrix=flow_matrix,
             flow_entries=flow_entries,

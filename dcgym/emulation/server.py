@@ -20,6 +20,7 @@ from dcgym.emulation.channel import Channel
 from dcgym.emulation.congestion import CongestionControls
 from dcgym.emulation.hosts_file import name_hosts
 from dcgym.emulation.mininet_path import make_importable
+from dcgym.emulation.pod_commands import PodCommands
 from dcgym.errors import BackendError, CommandError, ConfigError, DcgymError, FeatureNotSupported
 from dcgym.events import Event
 from dcgym.native import require
@@ -31,7 +32,7 @@ __all__ = ["main"]
 Answer = tuple[dict[str, Any], list[int]]
 
 
-class Emulator:
+class Emulator(PodCommands):
     """Commands of one emulated network, each a method named ``do_<command>``."""
 
     def __init__(self, run_id: str) -> None:

@@ -13,7 +13,7 @@ from dcgym.emulation.commands import run
 from dcgym.emulation.nodes import LazyShell
 from dcgym.topologies import NextHopGroup, Topology
 
-__all__ = ["EbpfSwitch", "OVSSwitch"]
+__all__ = ["EbpfSwitch", "OVSSwitch", "dpid", "port_ids"]
 
 # The selection method of a group came to OpenFlow with 1.5.
 OPENFLOW = "OpenFlow15"
@@ -22,6 +22,11 @@ OPENFLOW = "OpenFlow15"
 def port_ids(topology: Topology) -> dict[str, int]:
     """Telemetry index of every switch interface."""
     return {port.name: index for index, port in enumerate(topology.switch_ports)}
+
+
+def dpid(topology: Topology, name: str) -> str:
+    """Datapath number, which Mininet would otherwise look for in the name."""
+    return f"{topology.node(name).index + 1:016x}"
 
 
 class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
@@ -43,7 +48,7 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
         groups: dict[int, NextHopGroup],
         **params: Any,
     ) -> None:
-        super().__init__(name, **params)
+        super().__init__(name, dpid=dpid(topology, name), **params)
         self._fabric, self._topology, self._groups = fabric, topology, groups
 
     def start(self, controllers: object) -> None:
@@ -89,7 +94,7 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
         # One at a time: Mininet's batch would create the bridges only after every start().
         params |= {"datapath": "user", "failMode": "secure", "protocols": OPENFLOW}
         params["batch"] = False
-        params["dpid"] = f"{topology.node(name).index + 1:016x}"
+        params["dpid"] = dpid(topology, name)
         super().__init__(name, **params)
         self._fabric, self._topology, self._groups = fabric, topology, groups
 

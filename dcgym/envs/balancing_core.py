@@ -19,13 +19,13 @@ from dcgym.balancing.observation import BalancerObservation, Measurements
 from dcgym.balancing.rewards import BalancingReward, LoadInputs, jain_index
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
-from dcgym.simulation.balancing import REDUCERS, RULES, BalancingTwin
+from dcgym.monitors.balancing import SERVERS
+from dcgym.simulation.balancing import KERNEL_RULES, REDUCERS, RULES, BalancingTwin
 from dcgym.units import parse_duration
 
 __all__ = ["BACKENDS", "BalancingCore", "BalancingSettings", "ScenarioSpec"]
 
-BACKENDS = ("simulation",)
-"""Emulated servers are not offered yet."""
+BACKENDS = ("simulation", "emulation")
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 ScenarioSpec: TypeAlias = str | Path | Mapping[str, Any] | Scenario
@@ -35,6 +35,10 @@ DECAYED_MEAN = REDUCERS.index("decayed_mean")
 COUNTERS = ("flows", "completed")
 US_PER_S = 1e6
 NS_PER_S = 1e9
+# Of an emulated episode; the slack is for agents that come late.
+LONGEST_NS = 600 * 10**9
+LONGEST_FLOWS = 500_000
+SLACK_NS = 30 * 10**9
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,16 @@ class BalancingSettings:
 
     Attributes:
         scenario: Name, mapping, file or `Scenario`.
-        backend: "simulation", or a function of scenario and number of pools that makes a twin.
+        backend: "simulation"; "emulation", one pool in real time; or a function of scenario and
+            number of pools that makes a twin.
         interval: Control interval.
         reward: A term, a list of terms, or a mapping term to weight.
         action: "continuous" or "discrete".
         rule: Rule of the controlled balancers.
         record_limit: Finished flows that each pool keeps for `flow_records`.
         warm_up: Time whose flows the twin's records and averages leave out.
+        max_steps: Steps of the longest episode, for which the emulation plans its traffic; None
+            for ten minutes of it, or half a million flows.
     """
 
     scenario: ScenarioSpec = "yao-sim-8"
@@ -60,6 +67,7 @@ class BalancingSettings:
     rule: str = "weighted"
     record_limit: int = 0
     warm_up: str | int | float = 0
+    max_steps: int | None = None
     pool: Scenario = field(init=False)
     interval_ns: int = field(init=False)
     warm_up_ns: int = field(init=False)
@@ -68,7 +76,9 @@ class BalancingSettings:
         """Check the arguments; nothing is built."""
         if not callable(self.backend):
             check_in("backend", self.backend, BACKENDS)
-        check_in("rule", self.rule, RULES)
+        if self.max_steps is not None:
+            check_int("max_steps", self.max_steps, 1)
+        check_in("rule", self.rule, self.rules)
         check_int("record_limit", self.record_limit, 0)
         interval_ns = parse_duration(self.interval, "interval")
         if interval_ns <= 0:
@@ -76,6 +86,26 @@ class BalancingSettings:
         object.__setattr__(self, "interval_ns", interval_ns)
         object.__setattr__(self, "warm_up_ns", parse_duration(self.warm_up, "warm_up"))
         object.__setattr__(self, "pool", make_scenario(self.scenario))
+        if self.is_real_time:
+            check_int("scenario.groups", self.pool.n_servers, 1, SERVERS)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that the backend offers."""
+        return KERNEL_RULES if self.is_real_time else RULES
+
+    @property
+    def is_real_time(self) -> bool:
+        """Whether time passes by itself, so that the same seed does not give the same bits."""
+        return self.backend == "emulation"
+
+    @property
+    def horizon_ns(self) -> int:
+        """How much traffic an episode of the emulation has."""
+        if self.max_steps is not None:
+            return (self.max_steps + 1) * self.interval_ns + SLACK_NS
+        longest_ns = LONGEST_FLOWS / sum(self.pool.rates_per_s) * NS_PER_S
+        return min(LONGEST_NS, round(longest_ns))
 
 
 class BalancingCore:
@@ -110,6 +140,8 @@ class BalancingCore:
             controlled: Numbers of the controlled balancers; None for all.
             others: Rule of the balancers that are not controlled.
         """
+        if settings.is_real_time and n_pools > 1:
+            raise ConfigError("num_envs", n_pools, "one pool with the backend emulation")
         self.settings = settings
         self.scenario = settings.pool
         self.n_pools = n_pools
@@ -117,7 +149,7 @@ class BalancingCore:
         self.controlled = tuple(controlled or range(self.scenario.balancers))
         for balancer in self.controlled:
             check_int("balancer", balancer, 0, self.scenario.balancers - 1)
-        self._others = check_in("others", others, RULES)
+        self._others = check_in("others", others, settings.rules)
         groups = self.scenario.server_groups
         self.configured_weights = np.array([group.configured_weight for group in groups])
         self._workers = np.array([group.workers for group in groups], np.float64)
@@ -265,20 +297,36 @@ class BalancingCore:
         """Return each server's flows and its processors, for pictures."""
         return self.truth["queue"][pool], self._workers
 
+    def timing(self) -> dict[str, float]:
+        """Return action_latency_us, observation_age_us and deadline_overrun_us of the interval."""
+        found: dict[str, float] = self.twin.timing()
+        return found
+
+    def fidelity(self) -> dict[str, Any]:
+        """Say how far the episode can be believed: status, reasons, figures."""
+        found: dict[str, Any] = self.twin.fidelity()
+        return found
+
     def close(self) -> None:
-        """Forget the twin; `begin` makes a new one."""
-        self._twin = None
+        """End the twin; `begin` makes a new one."""
+        twin, self._twin = self._twin, None
+        if twin is not None:
+            twin.close()
 
     def _make_twin(self) -> Any:
         backend = self.settings.backend
         if callable(backend):
             return backend(self.scenario, self.n_pools)
-        return BalancingTwin(
-            self.scenario,
-            self.n_pools,
-            record_limit=self.settings.record_limit,
-            warm_up_ns=self.settings.warm_up_ns,
-        )
+        options = {
+            "record_limit": self.settings.record_limit,
+            "warm_up_ns": self.settings.warm_up_ns,
+        }
+        if backend == "simulation":
+            return BalancingTwin(self.scenario, self.n_pools, **options)
+        from dcgym.emulation.balancing import EmulatedPool
+
+        horizon_ns = self.settings.horizon_ns
+        return EmulatedPool(self.scenario, self.n_pools, **options, horizon_ns=horizon_ns)
 
     def _measure(self) -> None:
         self.seen, self.truth = self.twin.observe(), self.twin.truth()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
+from gymnasium.envs.registration import EnvSpec
 
 from dcgym.balancing import Scenario
 from dcgym.balancing.actions import make_weight_map
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_in, check_keys
 from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
 
 __all__ = ["CentralLoadBalancingEnv", "LoadBalancingEnv", "pool_info"]
@@ -82,13 +84,16 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
     | weights | the weights in force |
     | time_s | simulated time since the first observation |
     | interval_us | length of the interval |
-    | action_latency_us, observation_age_us, deadline_overrun_us | 0: simulated time waits |
+    | action_latency_us | from an observation to the weights that answer it |
+    | observation_age_us | age of the balancers' counters in it, up to 10 ms |
+    | deadline_overrun_us | how late the interval ended; all three are 0 in the simulation |
 
     ## Arguments
     | name | meaning |
     |---|---|
     | scenario | name, mapping (``{"preset": "yao-sim-8", "load": 0.9}``), file, or `Scenario` |
-    | backend | "simulation", or a function that makes a twin of a scenario and a number of pools |
+    | backend | "simulation"; "emulation": BPF balancers and HTTP servers in real time; a function |
+    | | that makes a twin of a scenario and a number of pools |
     | interval | control interval, such as "250ms" |
     | reward | a term, a list of terms, or a mapping term to weight |
     | action | "continuous" or "discrete" |
@@ -123,12 +128,13 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
     ) -> None:
         """Check the arguments and build the spaces; nothing is started before `reset`."""
         settings = BalancingSettings(
-            scenario, backend, interval, reward, action, rule, record_limit
+            *(scenario, backend, interval, reward, action, rule, record_limit),
+            max_steps=max_steps,
         )
         core = BalancingCore(settings, 1, (balancer,), others)
-        self._set_up(core, render_mode, max_steps)
+        self._set_up(core, render_mode)
 
-    def _set_up(self, core: BalancingCore, render_mode: str | None, max_steps: int | None) -> None:
+    def _set_up(self, core: BalancingCore, render_mode: str | None) -> None:
         self.core = core
         self.scenario = core.scenario
         n_agents = len(core.controlled)
@@ -140,8 +146,20 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
         )
         check_in("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.render_mode = render_mode
-        self._max_steps = None if max_steps is None else check_int("max_steps", max_steps, 1)
+        self._max_steps = core.settings.max_steps
         self._steps = 0
+        self._spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The registered specification; the emulation is not deterministic, whatever it says."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None and self.core.settings.is_real_time:
+            spec = replace(spec, nondeterministic=True)
+        self._spec = spec
 
     @property
     def configured_weights(self) -> npt.NDArray[np.float64]:
@@ -209,7 +227,7 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
         return draw_servers(*self.core.queues(0), np.stack(weights))
 
     def close(self) -> None:
-        """Forget the twin; a second call does nothing."""
+        """End the twin or the emulator; a second call does nothing."""
         self.core.close()
 
     def _observation(self) -> Observation:
@@ -268,9 +286,10 @@ class CentralLoadBalancingEnv(LoadBalancingEnv):
     ) -> None:
         """Check the arguments and build the spaces; nothing is started before `reset`."""
         settings = BalancingSettings(
-            scenario, backend, interval, reward, action, rule, record_limit, warm_up
+            *(scenario, backend, interval, reward, action, rule, record_limit, warm_up),
+            max_steps=max_steps,
         )
-        self._set_up(BalancingCore(settings, 1), render_mode, max_steps)
+        self._set_up(BalancingCore(settings, 1), render_mode)
 
 
 def pool_info(core: BalancingCore, agents: Sequence[int]) -> dict[str, Any]:
@@ -288,7 +307,5 @@ def pool_info(core: BalancingCore, agents: Sequence[int]) -> dict[str, Any]:
         "weights": np.concatenate([core.weights(0, agent) for agent in agents]),
         "time_s": core.time_s(0),
         "interval_us": core.settings.interval_ns / 1e3,
-        "action_latency_us": 0.0,
-        "observation_age_us": 0.0,
-        "deadline_overrun_us": 0.0,
+        **core.timing(),
     }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import seeding
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_in
 from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
 from dcgym.envs.load_balancing import ALL_POOLS, BackendSpec, RewardSpec, pool_info
 from dcgym.errors import BackendError, ConfigError, MissingDependency
@@ -58,7 +58,8 @@ class ParallelLoadBalancingEnv(ParallelEnv):  # type: ignore[misc]
     ) -> None:
         """Check the arguments and build the spaces; nothing is started before `reset`."""
         settings = BalancingSettings(
-            scenario, backend, interval, reward, action, rule, record_limit, warm_up
+            *(scenario, backend, interval, reward, action, rule, record_limit, warm_up),
+            max_steps=max_steps,
         )
         self.core = BalancingCore(settings, 1)
         self.scenario = self.core.scenario
@@ -74,7 +75,7 @@ class ParallelLoadBalancingEnv(ParallelEnv):  # type: ignore[misc]
         self.action_spaces: dict[str, gym.Space[Any]] = {
             agent: copy.deepcopy(self.core.weight_map.space) for agent in self.possible_agents
         }
-        self._max_steps = None if max_steps is None else check_int("max_steps", max_steps, 1)
+        self._max_steps = settings.max_steps
         self._steps = 0
         self._generator: np.random.Generator | None = None
 
@@ -153,7 +154,7 @@ class ParallelLoadBalancingEnv(ParallelEnv):  # type: ignore[misc]
         return draw_servers(*self.core.queues(0), np.stack(weights))
 
     def close(self) -> None:
-        """Forget the twin; a second call does nothing."""
+        """End the twin or the emulator; a second call does nothing."""
         self.core.close()
         self.agents = []
 

@@ -16,7 +16,7 @@ from dcgym.monitors.reducers import REDUCERS
 from dcgym.native import require_simulation
 from dcgym.simulation.plain import plain_config
 
-__all__ = ["OUTCOMES", "REDUCERS", "RULES", "BalancingTwin"]
+__all__ = ["KERNEL_RULES", "OUTCOMES", "REDUCERS", "RULES", "TIMES", "BalancingTwin"]
 
 RULES = (
     "ecmp",
@@ -43,6 +43,12 @@ RULES = (
 (weighted sampling), ``weighted`` and ``weighted2`` (least (q + 1) / w, over all servers or over two
 candidates) those of `BalancingTwin.set_weights`. ``gsq`` and ``oracle`` know the truth.
 """
+
+KERNEL_RULES = RULES[: RULES.index("sapp")]
+"""Rules that the kernel's data plane has, too: they need nothing but what a balancer sees."""
+
+TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
+"""What `BalancingTwin.timing` tells of an interval."""
 
 OUTCOMES = ("completed", "rejected", "broken", "lost")
 """How a flow ended: served; refused by a full backlog; broken because its packets reached another
@@ -250,6 +256,17 @@ class BalancingTwin:
         check_int("balancer", balancer, 0, self.n_balancers - 1)
         found: bytes = self._twin.region(self._env(env), balancer)
         return found
+
+    def timing(self) -> dict[str, float]:
+        """Return action_latency_us, observation_age_us, deadline_overrun_us: 0, as time waits."""
+        return dict.fromkeys(TIMES, 0.0)
+
+    def fidelity(self) -> dict[str, Any]:
+        """Return status and reasons: nothing disturbs a simulation."""
+        return {"status": "ok", "reasons": []}
+
+    def close(self) -> None:
+        """Do nothing: the memory goes with the object."""
 
     def _env(self, env: int) -> int:
         return check_int("env", env, 0, self.n_envs - 1)

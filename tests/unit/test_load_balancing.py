@@ -272,7 +272,10 @@ def test_render_shows_servers():
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"backend": "emulation"}, "backend"),
+        ({"backend": "emulated"}, "backend"),
+        ({"backend": "emulation", "rule": "oracle"}, "rule"),
+        ({"backend": "emulation", "others": "gsq"}, "others"),
+        ({"backend": "emulation", "scenario": "hlb-128"}, "scenario.groups"),
         ({"scenario": "yao-sim-9"}, "did you mean 'yao-sim-8'"),
         ({"scenario": {"preset": "yao-sim-8", "load": -1}}, "load"),
         ({"rule": "sedd"}, "did you mean 'sed'"),

@@ -1,0 +1,88 @@
+"""``dcgym twin-error``: the twin beside real servers, on the same flows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from dcgym.cli import tables
+from dcgym.cli.options import Json, Policies, RequireFidelity, Results, Seeds, print_json, split
+from dcgym.cli.traffic import read_spec
+
+__all__ = ["twin_error_app"]
+
+twin_error_app = typer.Typer(
+    help="Compare a twin with the emulation on the same traffic.", no_args_is_help=True
+)
+
+TITLES = {
+    "fct_us_mean": ("completion time, mean", 1e3, "ms"),
+    "fct_us_p50": ("p50", 1e3, "ms"),
+    "fct_us_p90": ("p90", 1e3, "ms"),
+    "fct_us_p95": ("p95", 1e3, "ms"),
+    "fct_us_p99": ("p99", 1e3, "ms"),
+    "utilisation": ("utilisation", 1.0, ""),
+    "share_strong": ("flows on the strong servers", 1.0, ""),
+}
+
+
+@twin_error_app.callback()
+def twin_error() -> None:
+    """Compare a twin with the emulation on the same traffic."""
+
+
+@twin_error_app.command("balancing")
+def balancing(
+    out: Results = Path("twin-error-balancing"),
+    seeds: Seeds = 5,
+    policies: Policies = "sed,lsq,hlb,wcmp,ecmp",
+    scenario: Annotated[
+        str, typer.Option(help="A preset's name, a file, or a mapping in braces.")
+    ] = "testbed-7",
+    seconds: Annotated[float, typer.Option(help="Length of each run.")] = 60.0,
+    require_fidelity: RequireFidelity = "invalid",
+    as_json: Json = False,
+) -> None:
+    """Run policies in the balancing twin and on real servers, and print the differences.
+
+    Each policy and seed meets the same flows in both. Finished runs in the folder are kept and
+    skipped, so that the same command resumes.
+
+    Example: [bold]dcgym twin-error balancing --seeds 3 --policies sed,lsq --seconds 30[/bold]
+    """
+    from dcgym.bench import run_suite
+    from dcgym.bench.twin_error import TwinErrorConfig, twin_errors
+
+    settings = TwinErrorConfig(
+        out=out,
+        seeds=seeds,
+        policies=split(policies),
+        scenario=read_spec(scenario),
+        episode_s=seconds,
+        require_fidelity=require_fidelity,
+    )
+    records = run_suite(settings)
+    errors = twin_errors(records)
+    if as_json:
+        print_json([asdict(error) for error in errors])
+        return
+    table = Table(title="twin / real servers - 1", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("policy", "metric", "unit"):
+        table.add_column(heading)
+    for heading in ("twin", "real", "error", "95 % interval"):
+        table.add_column(heading, justify="right")
+    previous = ""
+    for error in errors:
+        title, divisor, unit = TITLES[error.metric]
+        values = [f"{value / divisor:.4g}" for value in (error.simulation, error.emulation)]
+        interval = f"± {100 * error.half_width:.1f} %"
+        first = error.policy if error.policy != previous else ""
+        previous = error.policy
+        table.add_row(first, title, unit, *values, f"{100 * error.error:+.1f} %", interval)
+    tables.print_with_reasons(table, records)
+    tables.print_paths(out)
