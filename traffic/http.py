@@ -1,10 +1,12 @@
 """HTTP servers, requests and what became of them; see the guide "HTTP servers and clients"."""
 
+from dcgym.traffic.http_applications import APPLICATIONS, make_requests
 from dcgym.traffic.http_plan import REQUEST_DTYPE, RequestKind, RequestPlan
 from dcgym.traffic.http_results import REQUEST_OUTCOMES, RESULT_DTYPE, RequestResults
 from dcgym.traffic.http_server import SERVER_DTYPE, HttpServer, ServerRows
 
 __all__ = [
+    "APPLICATIONS",
     "REQUEST_DTYPE",
     "REQUEST_OUTCOMES",
     "RESULT_DTYPE",
@@ -14,4 +16,5 @@ __all__ = [
     "RequestPlan",
     "RequestResults",
     "ServerRows",
+    "make_requests",
 ]

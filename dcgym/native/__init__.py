@@ -30,7 +30,7 @@ SIMULATION_HINT = (
     "install a C++20 compiler (apt-get install g++), then 'make setup' "
     "(or: pip install pybind11; python setup.py build_ext -i)"
 )
-BPF_OBJECTS = ("fabric", "queues", "l4lb", "dctcp", "new_vegas")
+BPF_OBJECTS = ("fabric", "queues", "l4lb", "l4lb_server", "dctcp", "new_vegas")
 
 
 def _root() -> Path:

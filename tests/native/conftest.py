@@ -21,7 +21,8 @@ def needs_native() -> None:
     """Skip where the kernel cannot be asked; the parts under test must then exist."""
     if os.geteuid() != 0:
         pytest.skip("needs root for BPF and network namespaces")
-    missing = {"_native", "fabric", "l4lb", "dctcp", "new_vegas"} & set(missing_parts())
+    needed = {"_native", "fabric", "l4lb", "l4lb_server", "dctcp", "new_vegas"}
+    missing = needed & set(missing_parts())
     if missing:
         pytest.skip(f"not built: {', '.join(sorted(missing))}; run 'make setup'")
 

@@ -15,9 +15,10 @@ from dcgym.native import bpf_object, require
 from dcgym.simulation.balancing import RULES
 
 OWN_MAC = "02:dc:00:00:00:63"
-CLIENT_MAC = bytes.fromhex("02dc00000001")
+CLIENT_MAC = "02:dc:00:00:00:01"
 VIP4, VIP6, PORT = "10.0.0.100", "fd00::100", 80
 OK, SHOT, REDIRECT = 0, 2, 7  # linux/pkt_cls.h
+XDP_DROP, XDP_PASS, XDP_TX = 1, 2, 3  # linux/bpf.h
 TCP, UDP = 6, 17
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 WORD = 2**64 - 1
@@ -42,6 +43,18 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
+def tcp_checksum(source: str | bytes, to: str | bytes, segment: bytes) -> int:
+    """Return the checksum of a segment (RFC 9293, section 3.1); 0 if it has the right one."""
+    addresses = b"".join(ipaddress.ip_address(address).packed for address in (source, to))
+    pseudo = addresses + struct.pack("!II", len(segment), TCP)
+    return checksum(pseudo + segment + bytes(len(segment) % 2))
+
+
+def timestamps(value: int, echo: int = 0) -> bytes:
+    """Return TCP options as Linux sends them on all but SYNs (RFC 7323, appendix A)."""
+    return b"\x01\x01\x08\x0a" + struct.pack("!II", value, echo)
+
+
 @dataclass(frozen=True)
 class Packet:
     """A packet of a client to the VIP; `port` and `client` make it one flow's."""
@@ -54,10 +67,12 @@ class Packet:
     client: str = ""
     body: bytes = b""
     options: bytes = b""  # of IPv4
+    tcp_options: bytes = b""
     fragment: int = 0
     extensions: bytes = b""  # of IPv6, that of the next header in front
     next_header: int | None = None
     mac: str = OWN_MAC
+    from_mac: str = CLIENT_MAC
 
     @property
     def source(self) -> str:
@@ -69,13 +84,15 @@ class Packet:
         return replace(self, flags=flags)
 
     def segment(self) -> bytes:
-        """Return the transport header and the body."""
+        """Return the transport header and the body, with TCP's checksum."""
         ports = struct.pack("!HH", self.port, self.to_port)
-        if self.protocol == TCP:
-            rest = struct.pack("!IIBBHHH", 1, 2, 5 << 4, self.flags, 512, 0, 0)
-        else:
-            rest = struct.pack("!HH", 8 + len(self.body), 0)
-        return ports + rest + self.body
+        if self.protocol == UDP:
+            return ports + struct.pack("!HH", 8 + len(self.body), 0) + self.body
+        words = 5 + len(self.tcp_options) // 4
+        rest = struct.pack("!IIBBHHH", 1, 2, words << 4, self.flags, 512, 0, 0)
+        segment = ports + rest + self.tcp_options + self.body
+        sum_of = tcp_checksum(self.source, self.to, segment)
+        return segment[:16] + struct.pack("!H", sum_of) + segment[18:]
 
     def frame(self) -> bytes:
         """Return the frame."""
@@ -95,7 +112,13 @@ class Packet:
             first = self.protocol if self.next_header is None else self.next_header
             header = struct.pack("!IHBB", 6 << 28, len(payload), first, 64) + addresses
             kind = 0x86DD
-        return mac_bytes(self.mac) + CLIENT_MAC + struct.pack("!H", kind) + header + payload
+        return (
+            mac_bytes(self.mac)
+            + mac_bytes(self.from_mac)
+            + struct.pack("!H", kind)
+            + header
+            + payload
+        )
 
     def hash(self, seed: int) -> int:
         """Return the 64 bits that choose a server for the flow."""
@@ -133,6 +156,8 @@ class Rig:
 
     def __init__(self, flow_entries: int = 65536, seed: int = 5, **options: Any) -> None:
         self.seed = seed
+        tc = options.get("hook", "tc") == "tc"
+        self.sent, self.dropped = (REDIRECT, SHOT) if tc else (XDP_TX, XDP_DROP)
         self.native = require().Balancer(
             str(bpf_object("l4lb")),
             OWN_MAC,
@@ -157,8 +182,8 @@ class Rig:
         """Return the server that the packet is sent to, after a look at its every byte."""
         sent = packet.frame()
         verdict, left = self.native.test_balance(sent)
-        if verdict != REDIRECT:
-            assert (verdict, left) == (SHOT, sent)
+        if verdict != self.sent:
+            assert (verdict, left) == (self.dropped, sent)
             return None
         assert left[6:] == mac_bytes(OWN_MAC) + sent[12:]
         assert left[:5] == mac_bytes(mac(0))[:5]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from dcgym.native import bpf_object, require, require_simulation, simulation_ava
 from dcgym.simulation.balancing import RULES
 
 pytestmark = pytest.mark.native
-CHOOSING = [rule for rule in RULES if not rule.startswith(("sapp", "wsapp", "gsq", "oracle"))]
+CHOOSING = [rule for rule in RULES if not rule.startswith(("gsq", "oracle"))]
 # Upper 0.1 % points of chi-square by degrees of freedom: a fixed seed makes the test repeatable.
 CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27}
 UNIFORM = (1, 1, 1, 1)
@@ -152,24 +153,53 @@ def test_any_bytes_are_survived(rig: Rig) -> None:
 @pytest.mark.parametrize("rule", CHOOSING)
 @pytest.mark.parametrize("n", [1, 3, 64])
 def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> None:
+    """From the same seed and state; Charon's registers lie still, since nobody reports a speed."""
     native, rng = require_simulation(), np.random.default_rng(n)
     servers = [int(s) for s in np.sort(rng.permutation(SERVERS)[:n])]
     weights = [2**24 >> int(shift) for shift in rng.integers(0, 3, n)]
     weights[0] = 2**24  # the largest is what weights are scaled to
     rig.pool(rule, servers, weights)
-    ongoing, random, turn = [0] * SERVERS, mix(rig.seed), 0
+    ongoing, random, turn, scores = [0] * SERVERS, mix(rig.seed), 0, [(0, 0, 0)] * SERVERS
     for port in range(1024, 1324):
         packet = Packet(port=port)
         expected = native.choose(
-            *(RULES.index(rule), servers, weights, ongoing, [(0, 0, 0)] * SERVERS),
+            *(RULES.index(rule), servers, weights, ongoing, scores),
             *(random, turn, [packet.hash(rig.seed)], 0),
         )
-        random, turn = expected["random"], expected["turn"]
+        random, turn, scores = expected["random"], expected["turn"], expected["scores"]
         assert rig.send(packet) == expected["choices"][0]
         if rng.random() < 0.7:
             rig.send(packet.then(ACK))
             ongoing[expected["choices"][0]] += 1
     assert list(rig.snapshot()["servers"]["ongoing"]) == ongoing
+
+
+@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
+@pytest.mark.parametrize("rule", CHOOSING)
+def test_a_missed_flow_goes_where_the_twin_sends_it(rig: Rig, rule: str) -> None:
+    native, servers, weights = require_simulation(), [3, 5, 9, 11], [2**24, 2**23, 2**22, 2**24]
+    rig.pool(rule, servers, weights)
+    flows = [Packet(port=port, flags=ACK) for port in range(1024, 1224)]
+    digests = [flow.hash(rig.seed) for flow in flows]
+    found = [rig.send(flow) for flow in flows]
+    assert found == native.fallback(RULES.index(rule), servers, weights, digests)
+    if rule == "ecmp":
+        assert found == [servers[(digest >> 32) * 4 >> 32] for digest in digests]
+    elif rule != "wcmp":
+        assert found == [rendezvous(digest, servers) for digest in digests]
+
+
+@pytest.mark.parametrize(("rule", "kept"), [("ecmp", True), ("wcmp", True), ("sed", False)])
+def test_rules_of_the_hash_alone_need_no_table(rule: str, kept: bool) -> None:
+    """What a balancer placed another one finds, if it only looks at the hash."""
+    first, other = Rig(), Rig()
+    for rig in (first, other):
+        rig.pool(rule, [3, 5, 9, 11], BY_WEIGHT)
+    flows = [Packet(port=port) for port in range(1024, 1124)]
+    placed = [first.send(flow) for flow in flows]
+    assert (placed == [other.send(flow.then(ACK)) for flow in flows]) == kept
+    first.close()
+    other.close()
 
 
 @pytest.mark.parametrize(
@@ -243,6 +273,8 @@ def test_balancers_of_one_seed_agree_on_missed_flows(rig: Rig) -> None:
 BAD = {
     "mac": lambda native: native.set_servers(0, {1: "02:dc:00"}),
     "mac ": lambda native: native.set_servers(0, {1: "01:00:5e:00:00:01"}),
+    "addresses": lambda native: native.set_servers(0, {1: mac(1)}, {1: ["10.0.0"]}),
+    "addresses ": lambda native: native.set_servers(0, {1: mac(1)}, {2: ["10.0.0.2"]}),
     "mac  ": lambda native: native.set_servers(0, {1: OWN_MAC}),
     "server": lambda native: native.set_servers(0, {64: mac(1)}),
     "vip": lambda native: native.set_servers(1, {}),
@@ -251,7 +283,7 @@ BAD = {
     "address ": lambda native: native.add_vip(0, VIP4, 80, "tcp"),
     "port": lambda native: native.add_vip(0, VIP4, 0),
     "protocol": lambda native: native.add_vip(0, VIP4, 80, "sctp"),
-    "rule": lambda native: native.pools.set_rule(0, RULES.index("sapp")),
+    "rule": lambda native: native.pools.set_rule(0, RULES.index("gsq")),
     "rule ": lambda native: native.pools.set_rule(0, RULES.index("oracle")),
     "servers": lambda native: native.pools.replace(0, 0, [64], [1.0]),
     "servers ": lambda native: native.pools.replace(0, 0, [1, 1], [1.0, 1.0]),
@@ -272,9 +304,15 @@ def test_bad_input_is_named(rig: Rig, field: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "options"),
-    [("n_vips", {"n_vips": 0}), ("n_vips", {"n_vips": 65}), ("flow_entries", {"flow_entries": 3})],
+    [
+        *(("n_vips", {"n_vips": 0}), ("n_vips", {"n_vips": 65})),
+        *(("flow_entries", {"flow_entries": entries}) for entries in (0, 3)),
+        *((field, {field: "best"}) for field in ("consistency", "delivery", "hook")),
+        *((field, {field: "02:dc"}) for field in ("source_mac", "gateway_mac")),
+        ("tunnel_from", {"tunnel_from": ["10.0.0"]}),
+    ],
 )
-def test_bad_sizes_are_named(field: str, options: dict[str, int]) -> None:
+def test_bad_options_are_named(field: str, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=field):
         require().Balancer(str(bpf_object("l4lb")), OWN_MAC, **options)
 

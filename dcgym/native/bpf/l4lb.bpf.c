@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layer-4 balancer: a VIP's packets go to a server's MAC, and the server answers the client. */
+/* Layer-4 balancer: a VIP's packets go to a server, and the server answers the client. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -16,226 +16,237 @@
 
 #include "barrier.h"
 #include "l4lb.h"
-#include "l4lb_maps.h"
 #include "l4lb_packet.h"
+#include "l4lb_maps.h"
 #include "l4lb_table.h"
 #include "l4lb_pool.h"
 #include "l4lb_snapshot.h"
+#include "l4lb_route.h"
+#include "l4lb_report.h"
+#include "l4lb_skb.h"
+#include "l4lb_xdp.h"
 
-/* Where a packet goes: a target's word, 0 if nowhere, and then the reason. */
-struct decision {
-    __u64 target;
-    __u32 server;
-    __u32 reason;
-};
+/* A finding beside the parser's: a SYN-ACK on its way back. */
+#define FOR_CLIENT 3
 
-static __always_inline __u64 target_of(__u32 vip, __u32 server) {
-    __u32 index = vip * DCGYM_LB_SERVERS + (server & (DCGYM_LB_SERVERS - 1));
-    volatile __u64 *target = bpf_map_lookup_elem(&targets, &index);
+/* What a bridge floods is not for us; forwarded too, it would come twice. */
+static __always_inline bool is_addressed(const struct frame *frame) {
+    const struct ethhdr *eth = frame->data;
+    __u64 mac = 0;
 
-    return target && server < DCGYM_LB_SERVERS ? *target : 0; /* in one load: it may change */
-}
-
-static __always_inline __u16 generation_of(__u64 target) {
-    struct dcgym_lb_target parts;
-
-    __builtin_memcpy(&parts, &target, sizeof(parts));
-    return parts.generation;
-}
-
-static __always_inline struct decision decide(__u32 vip, __u32 server) {
-    __u64 target = target_of(vip, server);
-
-    if (!generation_of(target))
-        return (struct decision){.reason = DCGYM_LB_DROP_NO_SERVER};
-    return (struct decision){.target = target, .server = server};
-}
-
-/* Remembers where a flow is sent; tells whether it was last sent to somebody else. */
-static __always_inline bool moves(__u64 digest, const struct decision *decision) {
-    __u32 index = (digest >> 16) & constants.witness_mask;
-    struct witness *record = bpf_map_lookup_elem(&witnesses, &index);
-    __u16 generation = generation_of(decision->target);
-    bool moved;
-
-    if (!record)
+    if ((const void *)(eth + 1) > frame->end)
         return false;
-    moved = record->generation && record->flow == (__u32)(digest >> 32) &&
-            (record->server != decision->server || record->generation != generation);
-    *record = (struct witness){digest >> 32, decision->server, generation};
-    return moved;
+    __builtin_memcpy(&mac, eth->h_dest, sizeof(eth->h_dest));
+    return mac == control.mac || mac == control.source_mac;
 }
 
-static __always_inline void count_opening(struct dcgym_lb_state *state,
-                                          struct dcgym_lb_region *region, __u64 now_ns) {
-    __u64 last_ns = state->last_open_ns;
+static __always_inline void read_cookie(const struct frame *frame, struct arrival *arrival) {
+    struct timestamp stamp;
 
-    __sync_fetch_and_add(&state->syns, 1);
-    state->last_open_ns = now_ns;
-    if (constants.collects && last_ns && now_ns > last_ns)
-        dcgym_reservoir_add(&region->interarrival, bpf_get_prandom_u32(), now_ns, now_ns - last_ns);
+    arrival->cookie = DCGYM_LB_NO_COOKIE;
+    if (constants.consistency != DCGYM_LB_BY_COOKIE || !arrival->tcp_bytes)
+        return;
+    stamp = read_timestamp(frame, arrival->l4, arrival->tcp_bytes);
+    arrival->stamped = stamp.at;
+    if (stamp.at && !arrival->syn)
+        arrival->cookie = cookie_of(stamp.echo);
 }
 
-/* A flow that finds no entry follows the hash, as its later packets will. */
-static __always_inline struct decision enter(struct bucket *bucket, const struct arrival *arrival,
-                                             const struct dcgym_pool_view *pool,
-                                             struct dcgym_lb_state *state, struct decision chosen) {
-    struct flow flow = {
-        .digest = arrival->digest,
-        .start_ns = arrival->now_ns,
-        .seen_ns = arrival->now_ns,
-        .server = chosen.server,
-        .generation = generation_of(chosen.target),
-        .vip = arrival->vip,
-        .phase = DCGYM_LB_SYN,
-        .protocol = arrival->to.protocol,
-    };
-    struct flow evicted = {};
-
-    if (!insert(bucket, &flow, &evicted)) {
-        __sync_fetch_and_add(&state->untracked, 1);
-        return decide(arrival->vip, dcgym_lb_rendezvous(pool, arrival->digest));
-    }
-    if (evicted.phase != DCGYM_LB_NULL) {
-        count(DCGYM_LB_EVICTED);
-        count_departure(&evicted, arrival->now_ns);
-    }
-    return flow.server == chosen.server ? chosen : decide(arrival->vip, flow.server);
-}
-
-/* A new flow: the rule in force chooses. */
-static __always_inline struct decision place(struct bucket *bucket, const struct arrival *arrival) {
-    struct dcgym_lb_region *region = region_of(arrival->vip);
-    struct dcgym_lb_state *state = state_of(arrival->vip);
-    struct dcgym_lb_pool *in_force = adopt_pool(arrival->vip);
-    struct dcgym_state_view rule_state;
-    struct dcgym_pool_view pool;
-    struct decision decision;
-
-    if (!region || !state || !in_force)
-        return (struct decision){.reason = DCGYM_LB_DROP_BUSY};
-    count_opening(state, region, arrival->now_ns);
-    pool = view(in_force);
-    rule_state =
-        (struct dcgym_state_view){&state->random, &state->turn, state->ongoing, state->score};
-    decision = decide(arrival->vip, dcgym_choose(in_force->rule, &pool, &rule_state,
-                                                 arrival->digest, arrival->now_ns));
-    if (decision.target)
-        decision = enter(bucket, arrival, &pool, state, decision);
-    if (decision.target)
-        moves(arrival->digest, &decision);
-    return decision;
-}
-
-/* A packet of a flow that is not in the table: never entered, evicted, or of another balancer's. */
-static __always_inline struct decision follow_hash(const struct arrival *arrival) {
-    struct dcgym_lb_pool *in_force = adopt_pool(arrival->vip);
-    struct dcgym_pool_view pool;
-    struct decision decision;
-
-    if (!in_force)
-        return (struct decision){.reason = DCGYM_LB_DROP_BUSY};
-    pool = view(in_force);
-    decision = decide(arrival->vip, dcgym_lb_rendezvous(&pool, arrival->digest));
-    count(DCGYM_LB_MISSED);
-    if (decision.target && moves(arrival->digest, &decision))
-        count(DCGYM_LB_BROKEN);
-    return decision;
-}
-
-/* The server of a flow in the table, none if there is no such flow or another took its number. */
-static __always_inline struct decision follow_table(struct bucket *bucket,
-                                                    const struct arrival *arrival) {
-    struct decision none = {};
-    struct flow flow = {};
-    __u64 target;
-
-    if (!move_on(bucket, arrival, &flow)) {
-        count_departure(&flow, arrival->now_ns);
-        return none;
-    }
-    count_packet(&flow, arrival);
-    target = target_of(flow.vip, flow.server);
-    if (generation_of(target) == flow.generation)
-        return (struct decision){.target = target, .server = flow.server};
-    forget(bucket, arrival->digest, &flow);
-    count_departure(&flow, arrival->now_ns);
-    /* A flow of TCP is noticed where its next packet goes; one of UDP is placed anew. */
-    if (arrival->opens && !arrival->syn)
-        count(DCGYM_LB_BROKEN);
-    return none;
-}
-
-static __always_inline struct decision route(struct arrival *arrival) {
-    __u32 index = arrival->digest & constants.bucket_mask;
-    struct bucket *bucket = bpf_map_lookup_elem(&buckets, &index);
-    struct decision decision;
-
-    if (!bucket)
-        return (struct decision){.reason = DCGYM_LB_DROP_BUSY};
-    decision = follow_table(bucket, arrival);
-    if (decision.target)
-        return decision;
-    return arrival->opens ? place(bucket, arrival) : follow_hash(arrival);
-}
-
-static __always_inline int send(struct __sk_buff *skb, __u64 target) {
-    struct ethhdr *eth = (void *)(long)skb->data;
-    __u64 mac = control.mac;
-
-    if ((void *)(eth + 1) > (void *)(long)skb->data_end)
-        return TC_ACT_SHOT;
-    __builtin_memcpy(eth->h_dest, &target, sizeof(eth->h_dest));
-    __builtin_memcpy(eth->h_source, &mac, sizeof(eth->h_source));
-    return bpf_redirect(skb->ifindex, 0);
-}
-
-/* FOR_BALANCER with a decision, FOR_STACK, or minus the counter of a dropped packet. */
-static __always_inline int balance(struct __sk_buff *skb, struct decision *decision) {
-    struct arrival arrival = {};
+/* FOR_BALANCER with a decision, FOR_CLIENT with a reply, FOR_STACK, or minus a drop's counter. */
+static __always_inline int balance(const struct frame *frame, struct arrival *arrival,
+                                   struct decision *decision, struct reply *reply) {
     struct dcgym_lb_state *state;
-    int found = parse(skb, &arrival);
+    int found;
     __u32 *vip;
 
+    if (!is_addressed(frame))
+        return FOR_STACK;
+    found = parse(frame, arrival);
     if (found != FOR_BALANCER)
         return found;
-    vip = bpf_map_lookup_elem(&vips, &arrival.to);
+    if (arrival->returns)
+        return take_report(frame, arrival, reply) ? FOR_CLIENT
+                                                  : refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
+    vip = bpf_map_lookup_elem(&vips, &arrival->to);
     if (!vip)
-        return refuse_ours(&arrival, DCGYM_LB_DROP_PORT);
-    arrival.vip = *vip;
-    arrival.digest = digest(&arrival);
-    arrival.now_ns = bpf_ktime_get_ns();
-    *decision = route(&arrival);
+        return refuse_ours(arrival, DCGYM_LB_DROP_PORT);
+    arrival->vip = *vip;
+    read_cookie(frame, arrival);
+    arrival->digest = digest(arrival, constants.seed);
+    arrival->now_ns = bpf_ktime_get_ns();
+    *decision = route(arrival);
     if (!decision->target)
         return -(int)decision->reason;
-    state = state_of(arrival.vip);
+    state = state_of(arrival->vip);
     if (state)
         __sync_fetch_and_add(&state->packets[decision->server & (DCGYM_LB_SERVERS - 1)], 1);
     return FOR_BALANCER;
 }
 
+/* The tunnel to a server, in the packet's own family. */
+static __always_inline bool tunnel_to(const struct arrival *arrival, __u32 server,
+                                      struct tunnel *tunnel) {
+    __u32 index = arrival->vip * DCGYM_LB_SERVERS + (server & (DCGYM_LB_SERVERS - 1));
+    const struct dcgym_lb_endpoint *to = bpf_map_lookup_elem(&tunnels, &index);
+
+    if (!to)
+        return false;
+    tunnel->version = arrival->to.version;
+    tunnel->from.ipv4 = control.tunnel_from.ipv4;
+    for (int i = 0; i < DCGYM_LB_ADDRESS_WORDS; i++)
+        tunnel->from.ipv6[i] = control.tunnel_from.ipv6[i];
+    tunnel->to = *to;
+    return has_ends(tunnel);
+}
+
+static __always_inline bool address(void *data, const void *end, __u64 to) {
+    struct ethhdr *eth = data;
+    __u64 from = control.source_mac;
+
+    if ((const void *)(eth + 1) > end)
+        return false;
+    __builtin_memcpy(eth->h_dest, &to, sizeof(eth->h_dest));
+    __builtin_memcpy(eth->h_source, &from, sizeof(eth->h_source));
+    return true;
+}
+
+static __always_inline int skb_send(struct __sk_buff *skb, __u64 to) {
+    if (!address((void *)(long)skb->data, (void *)(long)skb->data_end, to))
+        return TC_ACT_SHOT;
+    return bpf_redirect(skb->ifindex, 0);
+}
+
+static __always_inline int skb_reply(struct __sk_buff *skb, const struct reply *reply) {
+    bpf_l4_csum_replace(skb, reply->check_at, 0, reply->difference, 0);
+    return reply->next_hop ? skb_send(skb, reply->next_hop) : TC_ACT_OK;
+}
+
+static __always_inline int skb_deliver(struct __sk_buff *skb, const struct arrival *arrival,
+                                       const struct decision *decision) {
+    struct tunnel tunnel = {};
+    int err;
+
+    if (constants.delivery == DCGYM_LB_IPIP) {
+        err = tunnel_to(arrival, decision->server, &tunnel) ? skb_encapsulate(skb, &tunnel)
+                                                            : DCGYM_LB_DROP_NO_TUNNEL;
+        if (err) {
+            count(err);
+            return TC_ACT_SHOT;
+        }
+    }
+    return skb_send(skb, decision->target);
+}
+
+/* SYN-ACKs of routed servers come by tunnel. */
+static __always_inline struct frame arrived(struct __sk_buff *skb) {
+    struct frame frame = skb_frame(skb);
+    struct tunnel tunnel;
+
+    if (constants.delivery != DCGYM_LB_IPIP || !is_addressed(&frame))
+        return frame;
+    tunnel = read_outer(&frame);
+    if (!ends_at(&tunnel, &control.tunnel_from))
+        return frame;
+    skb_decapsulate(skb, &tunnel); /* if it fails, the packet is still none of ours */
+    return skb_frame(skb);
+}
+
 SEC("tc")
 int l4lb_balance(struct __sk_buff *skb) {
+    struct frame frame = arrived(skb);
     struct decision decision = {};
-    int found = balance(skb, &decision);
+    struct arrival arrival = {};
+    struct reply reply = {};
+    int found = balance(&frame, &arrival, &decision, &reply);
 
     if (found == FOR_BALANCER)
-        return send(skb, decision.target);
+        return skb_deliver(skb, &arrival, &decision);
+    if (found == FOR_CLIENT)
+        return skb_reply(skb, &reply);
     if (found == FOR_STACK)
         return TC_ACT_OK;
     count(-found);
     return TC_ACT_SHOT;
 }
 
+static __always_inline int xdp_send(struct xdp_md *xdp, __u64 to) {
+    struct frame frame = xdp_frame(xdp);
+
+    return address(frame.data, frame.end, to) ? XDP_TX : XDP_DROP;
+}
+
+static __always_inline int xdp_deliver(struct xdp_md *xdp, const struct arrival *arrival,
+                                       const struct decision *decision) {
+    struct tunnel tunnel = {};
+    int err;
+
+    if (constants.delivery == DCGYM_LB_IPIP) {
+        err = tunnel_to(arrival, decision->server, &tunnel) ? xdp_encapsulate(xdp, &tunnel)
+                                                            : DCGYM_LB_DROP_NO_TUNNEL;
+        if (err) {
+            count(err);
+            return XDP_DROP;
+        }
+    }
+    return xdp_send(xdp, decision->target);
+}
+
+static __always_inline struct frame xdp_arrived(struct xdp_md *xdp) {
+    struct frame frame = xdp_frame(xdp);
+    struct tunnel tunnel;
+
+    if (constants.delivery != DCGYM_LB_IPIP || !is_addressed(&frame))
+        return frame;
+    tunnel = read_outer(&frame);
+    if (!ends_at(&tunnel, &control.tunnel_from))
+        return frame;
+    move_head(xdp, tunnel_bytes(&tunnel));
+    return xdp_frame(xdp);
+}
+
+SEC("xdp")
+int l4lb_xdp(struct xdp_md *xdp) {
+    struct frame frame = xdp_arrived(xdp);
+    struct decision decision = {};
+    struct arrival arrival = {};
+    struct reply reply = {};
+    int found;
+
+    if (is_probe(&frame))
+        return return_probe(&frame);
+    found = balance(&frame, &arrival, &decision, &reply);
+    if (found == FOR_BALANCER)
+        return xdp_deliver(xdp, &arrival, &decision);
+    if (found == FOR_STACK)
+        return XDP_PASS;
+    if (found == FOR_CLIENT) {
+        xdp_fix_checksum(xdp, reply.check_at, reply.difference);
+        return reply.next_hop ? xdp_send(xdp, reply.next_hop) : XDP_PASS;
+    }
+    count(-found);
+    return XDP_DROP;
+}
+
+/* For the other end of a veth pair, which takes frames only while it has a program itself. */
+SEC("xdp")
+int l4lb_pass(struct xdp_md *xdp) {
+    return XDP_PASS;
+}
+
 /*
- * The same for measurements: the packet is neither changed nor sent, but its flow is entered and
- * counted. Returns the server's number or DCGYM_NO_SERVER.
+ * The decision alone, for measurements: the packet is neither changed nor sent, but its flow is
+ * entered and counted. Returns the server's number or DCGYM_NO_SERVER.
  */
 SEC("tc")
 int l4lb_select(struct __sk_buff *skb) {
+    struct frame frame = skb_frame(skb);
     struct decision decision = {};
+    struct arrival arrival = {};
+    struct reply reply = {};
 
-    return balance(skb, &decision) == FOR_BALANCER ? decision.server : DCGYM_NO_SERVER;
+    if (balance(&frame, &arrival, &decision, &reply) != FOR_BALANCER)
+        return DCGYM_NO_SERVER;
+    return decision.server;
 }
 
 /* Run once by the loader. The timer ends when no process holds the maps any more. */

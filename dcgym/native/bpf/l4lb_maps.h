@@ -8,18 +8,19 @@ volatile struct dcgym_lb_control control SEC(".bss.control");
 
 /* The loader sets every max_entries before it loads the object. */
 struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 1);
-    __type(key, struct dcgym_lb_vip_key);
-    __type(value, __u32);
-} vips SEC(".maps");
-
-struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct dcgym_lb_target);
 } targets SEC(".maps");
+
+/* Where tunnels to the servers end, by the same index. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct dcgym_lb_endpoint);
+} tunnels SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);

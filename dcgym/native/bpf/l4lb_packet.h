@@ -3,6 +3,9 @@
 #ifndef DCGYM_BPF_L4LB_PACKET_H
 #define DCGYM_BPF_L4LB_PACKET_H
 
+#include "l4lb_options.h"
+#include "l4lb_vips.h"
+
 #define IP_FRAGMENT_MASK 0x3fff /* more-fragments flag and offset, RFC 791 */
 #define TCP_FLAGS_OFFSET 13     /* RFC 9293, section 3.1 */
 #define TCP_FIN 0x01
@@ -21,9 +24,14 @@ struct arrival {
     __u32 vip;
     __u64 digest;
     __u64 now_ns;
+    void *l4;
+    __u32 tcp_bytes; /* of the header; 0: not TCP */
+    __u32 cookie;    /* the server's number that the packet bears */
     bool syn;
     bool opens; /* may begin a flow */
     bool ends;
+    bool returns; /* a server's SYN-ACK */
+    bool stamped; /* has the timestamps option */
 };
 
 /* A refused packet is dropped only if it is for one of our addresses. */
@@ -36,18 +44,19 @@ static __always_inline int refuse_ours(const struct arrival *arrival, __u32 reas
 }
 
 static __always_inline int parse_tcp(void *l4, void *end, struct arrival *arrival) {
-    __u8 flags, words;
+    __u8 flags;
 
     if (l4 + sizeof(struct tcphdr) > end)
         return refuse_ours(arrival, DCGYM_LB_DROP_TRUNCATED);
-    words = *(__u8 *)(l4 + TCP_FLAGS_OFFSET - 1) >> 4;
+    arrival->tcp_bytes = *(__u8 *)(l4 + TCP_FLAGS_OFFSET - 1) >> 4 << 2;
     flags = *(__u8 *)(l4 + TCP_FLAGS_OFFSET);
-    /* Clients open with a SYN alone, and every other packet of a connection has RST or ACK. */
-    if (words < 5 || ((flags & TCP_SYN) && (flags & (TCP_FIN | TCP_RST | TCP_ACK))) ||
-        !(flags & (TCP_SYN | TCP_RST | TCP_ACK)))
-        return refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
     arrival->syn = arrival->opens = flags & TCP_SYN;
     arrival->ends = flags & (TCP_FIN | TCP_RST);
+    arrival->returns = arrival->syn && (flags & TCP_ACK);
+    /* Clients open with a SYN alone, and every other packet of a connection has RST or ACK. */
+    if (arrival->tcp_bytes < sizeof(struct tcphdr) || (arrival->syn && arrival->ends) ||
+        !(flags & (TCP_SYN | TCP_RST | TCP_ACK)))
+        return refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
     return FOR_BALANCER;
 }
 
@@ -65,12 +74,14 @@ static __always_inline int parse_udp(void *l4, void *end, struct arrival *arriva
 static __always_inline int parse_ports(void *l4, void *end, struct arrival *arrival) {
     int result;
 
+    barrier_var(l4); /* else it is computed twice, and the verifier takes that for two pointers */
     if (arrival->to.protocol == IPPROTO_TCP)
         result = parse_tcp(l4, end, arrival);
     else
         result = parse_udp(l4, end, arrival);
     if (result != FOR_BALANCER)
         return result;
+    arrival->l4 = l4;
     arrival->from_port = *(__u16 *)l4;
     arrival->to.port = *(__u16 *)(l4 + sizeof(__u16));
     return FOR_BALANCER;
@@ -122,35 +133,30 @@ static __always_inline int parse_ipv6(struct ipv6hdr *ip, void *end, __u32 bytes
     return parse_ports(ip + 1, end, arrival);
 }
 
-/* Headers of offloaded or spliced packets may lie outside the linear part. */
-static __always_inline void make_linear(struct __sk_buff *skb) {
-    const __u32 most = ETH_HLEN + 60 + sizeof(struct tcphdr);
-    __u32 wanted = skb->len < most ? skb->len : most;
+/*
+ * FOR_BALANCER, FOR_STACK, or minus the counter of a dropped packet. Whose packet it is, is not
+ * looked at, but for those that are refused.
+ */
+static __always_inline int parse(const struct frame *frame, struct arrival *arrival) {
+    struct ethhdr *eth = frame->data;
 
-    if ((void *)(long)skb->data + wanted > (void *)(long)skb->data_end)
-        bpf_skb_pull_data(skb, wanted);
-}
-
-/* FOR_BALANCER, FOR_STACK, or minus the counter of a dropped packet. */
-static __always_inline int parse(struct __sk_buff *skb, struct arrival *arrival) {
-    struct ethhdr *eth;
-    __u64 mac = 0;
-    void *end;
-
-    make_linear(skb);
-    eth = (void *)(long)skb->data;
-    end = (void *)(long)skb->data_end;
-    if ((void *)(eth + 1) > end)
-        return FOR_STACK;
-    __builtin_memcpy(&mac, eth->h_dest, sizeof(eth->h_dest));
-    /* What a bridge floods is not for us; forwarded too, it would come twice. */
-    if (mac != control.mac)
+    if ((void *)(eth + 1) > frame->end)
         return FOR_STACK;
     if (eth->h_proto == bpf_htons(ETH_P_IP))
-        return parse_ipv4((void *)(eth + 1), end, skb->len - ETH_HLEN, arrival);
+        return parse_ipv4((void *)(eth + 1), frame->end, frame->bytes - ETH_HLEN, arrival);
     if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-        return parse_ipv6((void *)(eth + 1), end, skb->len - ETH_HLEN, arrival);
+        return parse_ipv6((void *)(eth + 1), frame->end, frame->bytes - ETH_HLEN, arrival);
     return FOR_STACK;
+}
+
+/* What to look up a server's packet by: it comes from the VIP. */
+static __always_inline struct dcgym_lb_vip_key sender(const struct arrival *arrival) {
+    struct dcgym_lb_vip_key key = {.port = arrival->from_port,
+                                   .protocol = arrival->to.protocol,
+                                   .version = arrival->to.version};
+
+    __builtin_memcpy(key.address, arrival->from, sizeof(key.address));
+    return key;
 }
 
 static __always_inline __u64 word_pair(const __u32 *words) {
@@ -158,18 +164,17 @@ static __always_inline __u64 word_pair(const __u32 *words) {
 }
 
 /* 64 bits of the five-tuple; the bytes of addresses and ports as they lie in memory. */
-static __always_inline __u64 digest(const struct arrival *arrival) {
+static __always_inline __u64 digest(const struct arrival *arrival, __u64 seed) {
     const struct dcgym_lb_vip_key *to = &arrival->to;
-    __u64 hash = constants.seed;
+    __u64 hash = seed;
 
-    hash = dcgym_lb_hash(hash, (__u64)arrival->from[0] << 32 | to->address[0]);
+    hash = dcgym_hash(hash, (__u64)arrival->from[0] << 32 | to->address[0]);
     if (to->version == 6) {
-        hash = dcgym_lb_hash(hash, (__u64)arrival->from[1] << 32 | to->address[1]);
-        hash = dcgym_lb_hash(hash, word_pair(arrival->from + 2));
-        hash = dcgym_lb_hash(hash, word_pair(to->address + 2));
+        hash = dcgym_hash(hash, (__u64)arrival->from[1] << 32 | to->address[1]);
+        hash = dcgym_hash(hash, word_pair(arrival->from + 2));
+        hash = dcgym_hash(hash, word_pair(to->address + 2));
     }
-    return dcgym_lb_hash(hash,
-                         (__u64)arrival->from_port << 32 | (__u32)to->port << 16 | to->protocol);
+    return dcgym_hash(hash, (__u64)arrival->from_port << 32 | (__u32)to->port << 16 | to->protocol);
 }
 
 #endif

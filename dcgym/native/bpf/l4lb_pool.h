@@ -16,33 +16,65 @@ static __always_inline __u64 newest_pool(const struct dcgym_lb_region *region) {
     return newest;
 }
 
-/* The pool in force. A change is copied first and looked at again; NULL if none stood still. */
-static __always_inline struct dcgym_lb_pool *adopt_pool(__u32 vip) {
+/*
+ * Brings the CPU's copy up to date: 1, or 0 if no pool stood still. A change is copied first and
+ * looked at again. Not inlined, as what has loops is not: the verifier then walks it once.
+ */
+__noinline int refresh_pool(__u32 vip) {
     struct dcgym_lb_region *region = region_of(vip);
     struct dcgym_lb_pool *pool = bpf_map_lookup_elem(&pools, &vip);
 
     if (!region || !pool)
-        return NULL;
+        return 0;
     for (int i = 0; i < POOL_READ_RETRIES; i++) {
         __u64 sequence = newest_pool(region);
         struct dcgym_lb_pool *newest = &region->pools[sequence % DCGYM_LB_BUFFERS];
 
         if (sequence == pool->sequence)
-            return pool;
+            return 1;
         read_barrier();
         bpf_probe_read_kernel(pool, sizeof(*pool), newest);
         read_barrier();
         if (*(volatile __u64 *)&newest->sequence == sequence && pool->sequence == sequence)
-            return pool;
+            return 1;
         pool->sequence = ~0ull; /* may hold parts of two, and is no pool until replaced */
     }
-    return NULL;
+    return 0;
+}
+
+/* The pool in force, NULL if it is being replaced all the time. */
+static __always_inline struct dcgym_lb_pool *adopt_pool(__u32 vip) {
+    return refresh_pool(vip) ? bpf_map_lookup_elem(&pools, &vip) : NULL;
 }
 
 static __always_inline struct dcgym_pool_view view(const struct dcgym_lb_pool *pool) {
     __u32 n = pool->n <= DCGYM_LB_SERVERS ? pool->n : 0;
 
     return (struct dcgym_pool_view){n, pool->server, pool->weight, pool->alias};
+}
+
+/* The rule's choice for a new flow. */
+__noinline __u32 choose_server(const struct dcgym_lb_pool *in_force, struct dcgym_lb_state *state,
+                               __u64 digest, __u64 now_ns) {
+    struct dcgym_state_view rule_state;
+    struct dcgym_pool_view pool;
+
+    if (!in_force || !state)
+        return DCGYM_NO_SERVER;
+    pool = view(in_force);
+    rule_state =
+        (struct dcgym_state_view){&state->random, &state->turn, state->ongoing, state->score};
+    return dcgym_choose(in_force->rule, &pool, &rule_state, digest, now_ns);
+}
+
+/* Where the hash leads, whatever the flow is. */
+__noinline __u32 hashed_server(const struct dcgym_lb_pool *in_force, __u64 digest) {
+    struct dcgym_pool_view pool;
+
+    if (!in_force)
+        return DCGYM_NO_SERVER;
+    pool = view(in_force);
+    return dcgym_fallback(in_force->rule, &pool, digest);
 }
 
 #endif

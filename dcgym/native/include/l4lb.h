@@ -10,6 +10,19 @@
 #define DCGYM_LB_NO_PORT 0xffffffffU /* value of an address whose port is none of ours */
 #define DCGYM_LB_ADDRESS_WORDS 4
 
+/* What keeps a connection's packets on one server. */
+enum dcgym_lb_consistency {
+    DCGYM_LB_BY_TABLE,
+    DCGYM_LB_BY_COOKIE, /* the server's number in the timestamps that its clients echo */
+    DCGYM_LB_BY_HASH,   /* nothing: every packet alike, as the pool is at that time */
+};
+
+/* How a packet reaches its server. */
+enum dcgym_lb_delivery {
+    DCGYM_LB_L2,   /* the frame gets the server's MAC */
+    DCGYM_LB_IPIP, /* RFC 2003, RFC 2473: in a packet of the balancer to the server */
+};
+
 /* What the programs know before they are loaded. */
 struct dcgym_lb_constants {
     __u64 seed; /* of the flow hash: balancers with the same one agree where untracked flows go */
@@ -17,6 +30,15 @@ struct dcgym_lb_constants {
     __u32 bucket_mask;  /* buckets of the flow table - 1, a power of two - 1 */
     __u32 witness_mask; /* the same of the record of placements */
     __u32 collects;     /* whether samples are taken; counters always are */
+    __u32 tracks;       /* whether there is a flow table */
+    __u32 consistency;  /* enum dcgym_lb_consistency */
+    __u32 delivery;     /* enum dcgym_lb_delivery */
+};
+
+/* An end of tunnels in both families, in network order; 0: none. */
+struct dcgym_lb_endpoint {
+    __u32 ipv4;
+    __u32 ipv6[DCGYM_LB_ADDRESS_WORDS];
 };
 
 /* Run-time settings, in a memory-mapped section. A timeout counts from a flow's last packet. */
@@ -26,7 +48,10 @@ struct dcgym_lb_control {
     __u64 udp_timeout_ns;
     __u64 closed_timeout_ns;
     __u64 snapshot_interval_ns;
-    __u64 mac; /* of the balancer, in the low bytes as they lie in memory */
+    __u64 mac;         /* of the balancer, in the low bytes as they lie in memory */
+    __u64 source_mac;  /* of what it sends; taken as its own too */
+    __u64 gateway_mac; /* next hop of what comes back to it by tunnel; 0: its stack knows */
+    struct dcgym_lb_endpoint tunnel_from;
 };
 
 /* Addresses in network order, IPv4 in the first word; port in network order. */
@@ -74,37 +99,58 @@ enum dcgym_lb_counter {
     DCGYM_LB_DROP_PORT,          /* to the address of a VIP, but no port of it */
     DCGYM_LB_DROP_NO_SERVER,     /* the pool is empty, or names a number without a server */
     DCGYM_LB_DROP_BUSY,          /* the pool was replaced during every attempt to read it */
-    DCGYM_LB_MISSED,             /* packets of flows that are not in the table, sent by hash */
+    DCGYM_LB_DROP_TOO_BIG,       /* does not fit the interface once it is in a tunnel */
+    DCGYM_LB_DROP_NO_TUNNEL,     /* its server, or the balancer, has no address of that family */
+    DCGYM_LB_MISSED,             /* packets of flows that nothing remembers, sent by hash */
     DCGYM_LB_EVICTED,            /* ended or timed-out entries that gave way to new flows */
-    DCGYM_LB_BROKEN, /* times that a flow's packets went to another server than before */
+    DCGYM_LB_BROKEN,  /* times that a flow's packets went to another server than before */
+    DCGYM_LB_REPORTS, /* loads of servers that came with their SYN-ACKs */
     DCGYM_LB_COUNTERS,
 };
 
-/* The flow hash takes this for each word in turn, from the seed on. */
-DCGYM_INLINE __u64 dcgym_lb_hash(__u64 hash, __u64 word) {
-    return dcgym_mix((hash ^ word) + 0x9e3779b97f4a7c15ULL);
-}
+/*
+ * Timestamps with the server's number (Yao 2023, chapter 4): its top bits, above the server's
+ * clock of milliseconds since `epoch_ms`. They come round after 2^26 ms, 18.6 hours: connections
+ * that live then stall, since their clients take what follows for old (PAWS, RFC 7323).
+ */
+#define DCGYM_LB_CLOCK_BITS 26
+#define DCGYM_LB_CLOCK_MASK ((1U << DCGYM_LB_CLOCK_BITS) - 1)
+#define DCGYM_LB_CLOCK_SLACK_MS 1024 /* clocks of two CPUs may differ */
+#define DCGYM_LB_NO_COOKIE 0xffffffffU
 
 /*
- * Rendezvous hashing (Thaler, Ravishankar 1998) over the pool: the server with the highest hash of
- * flow and server. When a server leaves, only its flows move; when one comes, only its share does.
+ * A server's load in the SYN-ACK that returns through the balancer: an experimental TCP option
+ * (RFC 6994) that the balancer blanks out. Numbers in network order.
  */
-DCGYM_INLINE __u32 dcgym_lb_rendezvous(const struct dcgym_pool_view *pool, __u64 hash) {
-    __u64 best = 0, found = DCGYM_NO_SERVER;
+#define DCGYM_LB_REPORT_KIND 254
+#define DCGYM_LB_REPORT_ID 0xdc47
+#define DCGYM_LB_SPEED_SHIFT 4 /* of the speed, to fit 32 bits */
 
-    for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-        if (start >= pool->n)
-            break;
-        for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
-            const __u64 server = pool->server[i];
-            const __u64 score = (dcgym_lb_hash(hash, server) >> 2) + 1;
-            const __u64 more = dcgym_less(best, score) & dcgym_less(i, pool->n);
+struct dcgym_lb_report {
+    __u8 kind;
+    __u8 bytes;
+    __u16 id;
+    __u8 next_hop[6]; /* where the SYN-ACK was going; 0: through a tunnel, to be routed */
+    __u16 flows;
+    __u32 speed; /* score per tick, shifted */
+};
 
-            best = dcgym_pick(more, score, best);
-            found = dcgym_pick(more, server, found);
-        }
-    }
-    return (__u32)found;
-}
+/* What l4lb_server.bpf.c knows before it is loaded. */
+struct dcgym_lb_server_constants {
+    __u32 server;
+    __u32 epoch_ms;
+    __u32 cookies;                      /* whether its timestamps bear its number */
+    __u32 reports;                      /* whether its SYN-ACKs return through the balancer */
+    struct dcgym_lb_endpoint tunnel_to; /* the server's own; 0: packets stay in tunnels */
+};
+
+/* A row of the map of loads: written by whoever serves, by server number. */
+struct dcgym_lb_load {
+    __u32 busy; /* flows at the server, in service and waiting */
+    __u8 others[60];
+};
+
+/* EtherType of the loader's probes: local experiments (IEEE 802, clause 9.2.3). */
+#define DCGYM_LB_PROBE_TYPE 0x88b5
 
 #endif

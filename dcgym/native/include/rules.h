@@ -268,6 +268,47 @@ DCGYM_INLINE __u32 dcgym_rule_round_robin(const struct dcgym_pool_view *pool, __
     return pool->server[dcgym_rule_bound(position)];
 }
 
+/* A hash takes this for each word in turn, from its seed on. */
+DCGYM_INLINE __u64 dcgym_hash(__u64 hash, __u64 word) {
+    return dcgym_mix((hash ^ word) + 0x9e3779b97f4a7c15ULL);
+}
+
+/*
+ * Rendezvous hashing (Thaler, Ravishankar 1998) over the pool: the server with the highest hash of
+ * flow and server. When a server leaves, only its flows move; when one comes, only its share does.
+ */
+DCGYM_INLINE __u32 dcgym_rule_rendezvous(const struct dcgym_pool_view *pool, __u64 hash) {
+    __u64 best = 0, found = DCGYM_NO_SERVER;
+
+    for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
+        if (start >= pool->n)
+            break;
+        for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
+            const __u64 server = pool->server[i];
+            const __u64 score = (dcgym_hash(hash, server) >> 2) + 1;
+            const __u64 more = dcgym_less(best, score) & dcgym_less(i, pool->n);
+
+            best = dcgym_pick(more, score, best);
+            found = dcgym_pick(more, server, found);
+        }
+    }
+    return (__u32)found;
+}
+
+/*
+ * Where a flow goes that nothing remembers, its every packet alike. ECMP and WCMP look at nothing
+ * but the hash, so they place it where they placed it before; what the other rules chose is lost.
+ */
+DCGYM_INLINE __u32 dcgym_fallback(__u32 rule, const struct dcgym_pool_view *pool, __u64 hash) {
+    if (pool->n == 0 || pool->n > DCGYM_RULE_SERVERS)
+        return DCGYM_NO_SERVER;
+    if (rule == DCGYM_RULE_ECMP)
+        return dcgym_rule_ecmp(pool, hash);
+    if (rule == DCGYM_RULE_WCMP)
+        return pool->server[dcgym_rule_bound(dcgym_alias_draw(pool, hash))];
+    return dcgym_rule_rendezvous(pool, hash);
+}
+
 /*
  * Number of the server for a new flow, or DCGYM_NO_SERVER if the pool is empty or the rule needs
  * the truth. The hash is 64 well mixed bits of the flow's five-tuple.

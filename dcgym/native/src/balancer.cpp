@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "balancer.hpp"
 
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
-#include <netinet/ether.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+#include <linux/if_ether.h>
+#include <linux/if_link.h>
 
 #include <algorithm>
 #include <array>
@@ -17,42 +15,24 @@
 #include <utility>
 #include <vector>
 
-namespace py = pybind11;
+#include "balancer_fields.hpp"
+#include "netlink.hpp"
 
 namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
-    "",          "truncated", "malformed", "fragment", "extension", "unknown_port",
-    "no_server", "pool_busy", "missed",    "evicted",  "broken",
+    "",          "truncated", "malformed", "fragment", "extension", "unknown_port", "no_server",
+    "pool_busy", "too_big",   "no_tunnel", "missed",   "evicted",   "broken",       "reports",
 };
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
-static_assert(sizeof(dcgym_lb_vip_key) == 20);
 
-// BPF_TCX_INGRESS, which the headers of older systems lack.
-constexpr auto tcx_ingress = static_cast<bpf_attach_type>(46);
 constexpr uint32_t most_flow_entries = 1U << 24;
 constexpr uint32_t addresses_a_vip = 16; // pairs of address and port
+// Numbers of hooks by their names' order.
+constexpr uint32_t at_tc = 0, xdp_in_driver = 1;
 constexpr uint32_t witnesses_an_entry = 4;
-constexpr BalancerTimeouts default_timeouts = {5'000'000'000, 300'000'000'000, 30'000'000'000,
-                                               2'000'000'000};
-
-void check_range(const char *field, uint64_t value, uint64_t least, uint64_t most) {
-    if (value < least || value > most)
-        throw_config_error(field, std::to_string(value),
-                           std::to_string(least) + " to " + std::to_string(most));
-}
-
-dcgym_lb_target parse_mac(const char *field, const std::string &text) {
-    dcgym_lb_target target{};
-    ether_addr address{};
-    if (ether_aton_r(text.c_str(), &address) == nullptr)
-        throw_config_error(field, text, "a MAC address such as 02:dc:00:00:00:05");
-    if (address.ether_addr_octet[0] & 1)
-        throw_config_error(field, text, "the MAC address of one interface, no group's");
-    std::memcpy(target.mac, address.ether_addr_octet, sizeof(target.mac));
-    return target;
-}
+constexpr uint32_t least_witnessed = 1U << 12; // flows
 
 // 0 stands for nobody.
 uint16_t next_generation(uint16_t &generation) {
@@ -64,22 +44,6 @@ uint64_t word(const dcgym_lb_target &target) {
     uint64_t result = 0;
     std::memcpy(&result, target.mac, sizeof(target.mac));
     return result;
-}
-
-dcgym_lb_vip_key vip_key(const std::string &address, uint16_t port, const std::string &protocol) {
-    dcgym_lb_vip_key key{};
-    if (inet_pton(AF_INET, address.c_str(), key.address) == 1)
-        key.version = 4;
-    else if (inet_pton(AF_INET6, address.c_str(), key.address) == 1)
-        key.version = 6;
-    else
-        throw_config_error("address", address, "an IPv4 or IPv6 address");
-    if (protocol != "tcp" && protocol != "udp")
-        throw_config_error("protocol", protocol, "tcp or udp");
-    check_range("port", port, 1, UINT16_MAX);
-    key.port = htons(port);
-    key.protocol = protocol == "tcp" ? IPPROTO_TCP : IPPROTO_UDP;
-    return key;
 }
 
 // Zeroes an array map in one call.
@@ -95,22 +59,24 @@ void zero_map(const bpf_object *object, const char *name) {
 
 } // namespace
 
-Balancer::Balancer(const std::string &object_path, const std::string &mac, const BalancerSize &size)
-    : size_(size) {
+Balancer::Balancer(const std::string &object_path, const BalancerIdentity &identity,
+                   const BalancerSize &size, const BalancerMode &mode)
+    : size_(size), tracks_(size.flow_entries > 0) {
     check_range("n_vips", size.vips, 1, DCGYM_LB_MAX_VIPS);
-    check_range("flow_entries", size.flow_entries, DCGYM_LB_WAYS, most_flow_entries);
     check_range("snapshot_interval_ns", size.snapshot_interval_ns, 1'000'000, UINT64_MAX);
-    size_.flow_entries = std::bit_ceil(size.flow_entries);
-    const dcgym_lb_target own = parse_mac("mac", mac);
+    if (size.flow_entries > 0 || mode.consistency == "table")
+        check_range("flow_entries", size.flow_entries, DCGYM_LB_WAYS, most_flow_entries);
+    size_.flow_entries = std::bit_ceil(std::max<uint32_t>(size.flow_entries, DCGYM_LB_WAYS));
     const std::string bytes = read_object(object_path);
     object_ = open_object(bytes, object_path);
     resize_maps();
-    set_constants();
+    set_constants(mode);
+    set_hook(mode);
     check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
     control_ =
         std::make_unique<Mapping>(map_fd(object(), ".bss.control"), sizeof(dcgym_lb_control), true);
     pools_ = std::make_shared<BalancerPools>(region_map_fd(), size_.vips);
-    control().mac = word(own);
+    set_identity(identity);
     control().snapshot_interval_ns = size_.snapshot_interval_ns;
     set_timeouts(default_timeouts);
     start();
@@ -133,14 +99,15 @@ std::shared_ptr<BalancerPools> Balancer::pools() const {
 }
 
 void Balancer::resize_maps() {
-    const std::array<std::pair<const char *, uint32_t>, 7> sizes = {{
+    const std::array<std::pair<const char *, uint32_t>, 8> sizes = {{
         {"vips", size_.vips * 2 * addresses_a_vip},
         {"targets", size_.vips * DCGYM_LB_SERVERS},
+        {"tunnels", size_.vips * DCGYM_LB_SERVERS},
         {"states", size_.vips},
         {"regions", size_.vips},
         {"pools", size_.vips},
         {"buckets", size_.flow_entries / DCGYM_LB_WAYS},
-        {"witnesses", size_.flow_entries * witnesses_an_entry},
+        {"witnesses", witnesses()},
     }};
     for (const auto &[name, entries] : sizes) {
         bpf_map *map = bpf_object__find_map_by_name(object(), name);
@@ -148,13 +115,41 @@ void Balancer::resize_maps() {
     }
 }
 
-void Balancer::set_constants() {
-    const dcgym_lb_constants constants{size_.seed, size_.vips,
-                                       size_.flow_entries / DCGYM_LB_WAYS - 1,
-                                       size_.flow_entries * witnesses_an_entry - 1, size_.collects};
+// A record of placements is kept of untracked flows too: it is how breaks are noticed.
+uint32_t Balancer::witnesses() const {
+    return std::max(size_.flow_entries, least_witnessed) * witnesses_an_entry;
+}
+
+void Balancer::set_constants(const BalancerMode &mode) {
+    dcgym_lb_constants constants{};
+    constants.seed = size_.seed;
+    constants.n_vips = size_.vips;
+    constants.bucket_mask = size_.flow_entries / DCGYM_LB_WAYS - 1;
+    constants.witness_mask = witnesses() - 1;
+    constants.collects = size_.collects;
+    constants.consistency =
+        parse_choice("consistency", mode.consistency, {"table", "cookie", "none"});
+    constants.delivery = parse_choice("delivery", mode.delivery, {"l2", "ipip"});
+    constants.tracks = tracks_ && constants.consistency != DCGYM_LB_BY_HASH;
     bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
     check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
           "cannot set the balancer's constants");
+}
+
+// Programs that nobody asked for are not worth the verifier's time.
+void Balancer::set_hook(const BalancerMode &mode) {
+    hook_ = parse_choice("hook", mode.hook, {"tc", "xdp", "xdp-generic"});
+    for (const char *name : {"l4lb_xdp", "l4lb_pass"})
+        bpf_program__set_autoload(bpf_object__find_program_by_name(object(), name), hook_ != at_tc);
+}
+
+void Balancer::set_identity(const BalancerIdentity &identity) {
+    const std::string &source = identity.source_mac.empty() ? identity.mac : identity.source_mac;
+    control().mac = word(parse_mac("mac", identity.mac));
+    control().source_mac = word(parse_mac("source_mac", source));
+    if (!identity.gateway_mac.empty())
+        control().gateway_mac = word(parse_mac("gateway_mac", identity.gateway_mac));
+    control().tunnel_from = parse_endpoint("tunnel_from", identity.tunnel_from);
 }
 
 void Balancer::begin_states() {
@@ -197,7 +192,7 @@ void Balancer::clear() {
 void Balancer::add_vip(uint32_t vip, const std::string &address, uint16_t port,
                        const std::string &protocol) {
     check_range("vip", vip, 0, size_.vips - 1);
-    dcgym_lb_vip_key key = vip_key(address, port, protocol);
+    dcgym_lb_vip_key key = parse_vip(address, port, protocol);
     const int descriptor = map_fd(object(), "vips");
     const int added = bpf_map_update_elem(descriptor, &key, &vip, BPF_NOEXIST);
     if (added == -EEXIST)
@@ -213,27 +208,40 @@ void Balancer::add_vip(uint32_t vip, const std::string &address, uint16_t port,
     check(bpf_map_update_elem(descriptor, &key, &no_port, BPF_ANY), "cannot add the VIP");
 }
 
-void Balancer::set_servers(uint32_t vip, const std::map<uint32_t, std::string> &macs) {
+void Balancer::set_servers(uint32_t vip, const std::map<uint32_t, std::string> &macs,
+                           const std::map<uint32_t, std::vector<std::string>> &addresses) {
     check_range("vip", vip, 0, size_.vips - 1);
     std::array<dcgym_lb_target, DCGYM_LB_SERVERS> wanted{};
+    std::array<dcgym_lb_endpoint, DCGYM_LB_SERVERS> ends{};
     for (const auto &[server, mac] : macs) {
         check_range("server", server, 0, DCGYM_LB_SERVERS - 1);
         wanted[server] = parse_mac("mac", mac);
-        if (word(wanted[server]) == control().mac)
+        if (word(wanted[server]) == control().mac || word(wanted[server]) == control().source_mac)
             throw_config_error("mac", mac, "another MAC than the balancer's");
+        wanted[server].generation = 1;
     }
-    const int descriptor = map_fd(object(), "targets");
-    for (uint32_t server = 0; server < DCGYM_LB_SERVERS; server++) {
-        const uint32_t index = vip * DCGYM_LB_SERVERS + server;
-        dcgym_lb_target had{};
-        check(bpf_map_lookup_elem(descriptor, &index, &had), "cannot read a server");
-        if (word(had) == word(wanted[server]))
-            continue;
-        if (macs.contains(server))
-            wanted[server].generation = next_generation(generations_[index]);
-        check(bpf_map_update_elem(descriptor, &index, &wanted[server], BPF_ANY),
-              "cannot set a server");
+    for (const auto &[server, ends_of] : addresses) {
+        if (!macs.contains(server))
+            throw_config_error("addresses", std::to_string(server), "servers that have a MAC");
+        ends[server] = parse_endpoint("addresses", ends_of);
     }
+    for (uint32_t server = 0; server < DCGYM_LB_SERVERS; server++)
+        set_server(vip * DCGYM_LB_SERVERS + server, wanted[server], ends[server]);
+}
+
+// The end of the tunnel is in place before the generation that makes it valid.
+void Balancer::set_server(uint32_t index, dcgym_lb_target wanted, const dcgym_lb_endpoint &end) {
+    const int targets = map_fd(object(), "targets"), tunnels = map_fd(object(), "tunnels");
+    dcgym_lb_target had{};
+    dcgym_lb_endpoint had_end{};
+    check(bpf_map_lookup_elem(targets, &index, &had), "cannot read a server");
+    check(bpf_map_lookup_elem(tunnels, &index, &had_end), "cannot read a server");
+    if (word(had) == word(wanted) && std::memcmp(&had_end, &end, sizeof(end)) == 0)
+        return;
+    if (wanted.generation)
+        wanted.generation = next_generation(generations_[index]);
+    check(bpf_map_update_elem(tunnels, &index, &end, BPF_ANY), "cannot set a server");
+    check(bpf_map_update_elem(targets, &index, &wanted, BPF_ANY), "cannot set a server");
 }
 
 void Balancer::set_timeouts(const BalancerTimeouts &timeouts) {
@@ -254,12 +262,41 @@ std::map<std::string, uint64_t> balancer_counters(int counter_map_fd) {
     return result;
 }
 
-void Balancer::attach(uint32_t ifindex) {
-    const int program = program_fd(object(), "l4lb_balance");
-    const int link = bpf_link_create(program, static_cast<int>(ifindex), tcx_ingress, nullptr);
-    check(link, "cannot attach the balancer to interface " + std::to_string(ifindex) +
-                    " (a tcx link needs Linux 6.6)");
-    attached_.emplace(ifindex, link);
+// The interface's index names what is to be detached together.
+void Balancer::link(uint32_t ifindex, const char *program, int where, uint32_t owner,
+                    int namespace_fd) {
+    const int descriptor = program_fd(object(), program);
+    LIBBPF_OPTS(bpf_link_create_opts, options);
+    if (where == BPF_XDP)
+        options.flags = hook_ == xdp_in_driver ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE;
+    int made = -1;
+    in_namespace(namespace_fd, [&] {
+        made = bpf_link_create(descriptor, static_cast<int>(ifindex),
+                               static_cast<bpf_attach_type>(where), &options);
+    });
+    check(made, std::string("cannot attach ") + program + " to interface " +
+                    std::to_string(ifindex) + " (a tcx link needs Linux 6.6)");
+    attached_.emplace(owner, made);
+}
+
+void Balancer::attach(uint32_t ifindex, const Peer &peer) {
+    if (hook_ == at_tc)
+        return link(ifindex, "l4lb_balance", tcx_ingress, ifindex, -1);
+    check_range("peer", peer.ifindex, 1, INT32_MAX);
+    link(ifindex, "l4lb_xdp", BPF_XDP, ifindex, -1);
+    try {
+        if (hook_ == xdp_in_driver)
+            link(peer.ifindex, "l4lb_pass", BPF_XDP, ifindex, peer.namespace_fd);
+        check_path(peer);
+    } catch (...) {
+        detach(ifindex);
+        throw;
+    }
+}
+
+void Balancer::check_path(const Peer &peer) const {
+    check(probe_from(peer),
+          "no frame that the balancer sends arrives at interface " + std::to_string(peer.ifindex));
 }
 
 void Balancer::detach(uint32_t ifindex) {
@@ -278,79 +315,3 @@ void Balancer::close() {
 }
 
 } // namespace dcgym
-
-namespace {
-
-using dcgym::Balancer;
-
-py::tuple test_balance(const Balancer &balancer, const py::bytes &packet) {
-    const auto run = balancer.test_run("l4lb_balance", packet, 1);
-    return py::make_tuple(static_cast<int32_t>(run.verdict), py::bytes(run.packet));
-}
-
-uint32_t time_select(const Balancer &balancer, const py::bytes &packet, uint32_t repeat) {
-    const auto run = balancer.test_run("l4lb_select", packet, repeat);
-    if (run.verdict == DCGYM_NO_SERVER)
-        dcgym::throw_config_error("packet", std::to_string(py::len(packet)) + " bytes",
-                                  "one that a server gets");
-    return run.mean_ns;
-}
-
-void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t udp_ns,
-                  uint64_t closed_ns) {
-    balancer.set_timeouts({syn_ns, tcp_ns, udp_ns, closed_ns});
-}
-
-} // namespace
-
-void bind_balancer(py::module_ &module) {
-    using dcgym::default_timeouts;
-    module.attr("BALANCER_WAYS") = DCGYM_LB_WAYS;
-    module.def("balancer_counters", &dcgym::balancer_counters, py::arg("counter_map_fd"),
-               "What `Balancer.counters` returns, in whichever process holds the descriptor.");
-    py::class_<Balancer>(module, "Balancer", "A layer-4 balancer in eBPF.")
-        .def(py::init([](const std::string &object_path, const std::string &mac, uint32_t n_vips,
-                         uint32_t flow_entries, uint64_t seed, bool collect,
-                         uint64_t snapshot_interval_ns) {
-                 return std::make_unique<Balancer>(object_path, mac,
-                                                   dcgym::BalancerSize{n_vips, flow_entries, seed,
-                                                                       collect,
-                                                                       snapshot_interval_ns});
-             }),
-             py::arg("object_path"), py::arg("mac"), py::arg("n_vips") = 1,
-             py::arg("flow_entries") = 65536, py::arg("seed") = 0, py::arg("collect") = true,
-             py::arg("snapshot_interval_ns") = 10'000'000)
-        .def("add_vip", &Balancer::add_vip, py::arg("vip"), py::arg("address"), py::arg("port"),
-             py::arg("protocol") = "tcp",
-             "Take packets to an address and port; a VIP may have several.")
-        .def("set_servers", &Balancer::set_servers, py::arg("vip"), py::arg("macs"),
-             "Say which MAC each server number has. A number that is left out or gets another "
-             "MAC loses its flows; only pools decide who takes new ones.")
-        .def("set_timeouts", &set_timeouts, py::arg("syn_ns") = default_timeouts.syn_ns,
-             py::arg("tcp_ns") = default_timeouts.tcp_ns,
-             py::arg("udp_ns") = default_timeouts.udp_ns,
-             py::arg("closed_ns") = default_timeouts.closed_ns,
-             "Set how long after its last packet a flow is forgotten.")
-        .def_property_readonly("pools", &Balancer::pools, "The `BalancerPools` of this process.")
-        .def_property_readonly("region_map_fd", &Balancer::region_map_fd,
-                               "Descriptor of the regions, one a VIP, to be mapped.")
-        .def_property_readonly("counter_map_fd", &Balancer::counter_map_fd,
-                               "Descriptor of the counters, for `balancer_counters`.")
-        .def(
-            "counters",
-            [](const Balancer &balancer) {
-                return dcgym::balancer_counters(balancer.counter_map_fd());
-            },
-            "Packets dropped by reason, and what else happened.")
-        .def("clear", &Balancer::clear,
-             "Forget flows, counters and samples, while no packets come; the rest stays.")
-        .def("attach", &Balancer::attach, py::arg("ifindex"),
-             "Balance what an interface of the caller's network namespace receives.")
-        .def("detach", &Balancer::detach, py::arg("ifindex"), "Undo `attach`; idempotent.")
-        .def("test_balance", &test_balance, py::arg("packet"),
-             "Run the program on a packet: (verdict, packet left).")
-        .def("time_select", &time_select, py::arg("packet"), py::arg("repeat"),
-             "Mean time of the decision over many runs on a packet of a VIP, in ns; its flow is "
-             "entered and counted.")
-        .def("close", &Balancer::close, "Detach, and release programs and maps; idempotent.");
-}

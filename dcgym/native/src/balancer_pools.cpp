@@ -24,10 +24,10 @@ static_assert(sizeof(dcgym_lb_region) % 8 == 0);
 static_assert(DCGYM_RULE_SERVERS == DCGYM_LB_SERVERS);
 
 uint32_t known(uint32_t rule) {
-    if (rule >= DCGYM_RULE_SAPP)
+    if (rule >= DCGYM_RULE_GSQ)
         throw_config_error("rule", std::to_string(rule),
-                           "0 (ecmp) to " + std::to_string(DCGYM_RULE_SAPP - 1) +
-                               " (weighted2): the others need what servers alone know");
+                           "0 (ecmp) to " + std::to_string(DCGYM_RULE_GSQ - 1) +
+                               " (wsapp): the others need what servers alone know");
     return rule;
 }
 

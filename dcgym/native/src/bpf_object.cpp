@@ -104,8 +104,10 @@ TestRun run_on_packet(int program_fd, const std::string &packet, uint32_t ifinde
     options.data_size_in = static_cast<uint32_t>(packet.size());
     options.data_out = output.data();
     options.data_size_out = static_cast<uint32_t>(output.size());
-    options.ctx_in = &context;
-    options.ctx_size_in = sizeof(context);
+    if (ifindex != 0) { // programs of other kinds take another context
+        options.ctx_in = &context;
+        options.ctx_size_in = sizeof(context);
+    }
     options.repeat = static_cast<int>(repeat);
     check(bpf_prog_test_run_opts(program_fd, &options), "cannot run the program");
     output.resize(options.data_size_out);

@@ -22,6 +22,7 @@ using Rates = py::array_t<uint64_t, py::array::c_style | py::array::forcecast>;
 
 void bind_balancer(py::module_ &module);
 void bind_balancer_pools(py::module_ &module);
+void bind_load_reporter(py::module_ &module);
 void bind_fabric(py::module_ &module);
 void bind_groups(py::module_ &module);
 void bind_congestion(py::module_ &module);
@@ -222,6 +223,7 @@ PYBIND11_MODULE(_native, module) {
     bind_fabric(module);
     bind_balancer_pools(module);
     bind_balancer(module);
+    bind_load_reporter(module);
     bind_congestion(module);
     bind_builder(module);
     bind_links(module);

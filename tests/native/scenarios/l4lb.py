@@ -8,96 +8,16 @@ import os
 import signal
 import socket
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from network import new_namespace, quiet, run, within
+from balanced import PORT, VIP, ask, asked, client, join, serve, wait_for
+from network import quiet, run, within
 
 from dcgym.monitors.balancing import REGION, BalancerRegion
 from dcgym.native import bpf_object, require
 
-VIP, PORT, DEADLINE_S = "10.0.0.100", 80, 5.0
 ROUND_ROBIN = 2
-
-
-def join(number: int, vip: bool = False) -> int:
-    """Put a namespace of address 10.0.0.<number> on the bridge; return its descriptor."""
-    namespace, name = new_namespace(), f"p{number}"
-    run(f"ip link add {name} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{namespace}")
-    run(f"ip link set dev {name} master br0 up")
-
-    def configure() -> None:
-        run(f"ip link set dev eth0 address 02:dc:00:00:00:{number:02x}")
-        run(f"ip address add 10.0.0.{number}/24 dev eth0")
-        run("ip link set dev eth0 up")
-        run("ip link set dev lo up")
-        # Who owns the VIP must not answer for it: RFC 826 knows no balancer.
-        Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
-        if vip:
-            run(f"ip address add {VIP}/32 dev lo")
-
-    within(namespace, configure)
-    return namespace
-
-
-def bound(kind: int) -> socket.socket:
-    """Return a socket of a server on the VIP."""
-    server = socket.socket(socket.AF_INET, kind)
-    server.bind((VIP, PORT))
-    return server
-
-
-def serve(namespace: int, number: int) -> None:
-    """Answer every request with the server's number."""
-    listener = within(namespace, lambda: bound(socket.SOCK_STREAM))
-    datagrams = within(namespace, lambda: bound(socket.SOCK_DGRAM))
-    listener.listen(64)
-
-    def answer(connection: socket.socket) -> None:
-        with connection:
-            while connection.recv(100):
-                connection.sendall(bytes([number]))
-
-    def accept() -> None:
-        while True:
-            threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
-
-    def echo() -> None:
-        while True:
-            datagrams.sendto(bytes([number]), datagrams.recvfrom(100)[1])
-
-    for body in (accept, echo):
-        threading.Thread(target=body, daemon=True).start()
-
-
-def client(namespace: int, kind: int) -> socket.socket:
-    """Return a socket of the client, connected to the VIP."""
-
-    def connect() -> socket.socket:
-        made = socket.socket(socket.AF_INET, kind)
-        made.settimeout(DEADLINE_S)
-        made.connect((VIP, PORT))
-        return made
-
-    return within(namespace, connect)
-
-
-def ask(connection: socket.socket) -> int:
-    """Return the number of the server at the other end."""
-    connection.send(b"who")
-    return connection.recv(1)[0]
-
-
-def asked(namespace: int, kind: int, times: int) -> list[int]:
-    """Return who answered over so many connections or sockets."""
-    answers = []
-    for _ in range(times):
-        with client(namespace, kind) as connection:
-            answers.append(ask(connection))
-    return answers
 
 
 def balancer_on(namespace: int) -> Any:
@@ -111,13 +31,6 @@ def balancer_on(namespace: int) -> Any:
     balancer.pools.replace(0, ROUND_ROBIN, [1, 2], [1.0, 1.0])
     within(namespace, lambda: balancer.attach(socket.if_nametoindex("eth0")))
     return balancer
-
-
-def wait_for(what: str, condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds, or fail."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
 
 
 def refused(namespace: int) -> int:

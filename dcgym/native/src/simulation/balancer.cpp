@@ -96,9 +96,9 @@ uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
         dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
 }
 
-uint16_t Balancer::ecmp(uint64_t hash) const {
+uint16_t Balancer::fallback(uint64_t hash) const {
     const dcgym_pool_view view = pool_view();
-    return static_cast<uint16_t>(dcgym_rule_ecmp(&view, hash));
+    return static_cast<uint16_t>(dcgym_fallback(rule_, &view, hash));
 }
 
 uint32_t Balancer::bucket(const Flow &flow) const {

@@ -47,7 +47,7 @@ class Balancer {
     const std::vector<uint16_t> &pool() const { return pool_; }
     dcgym_pool_view pool_view() const;
     uint16_t choose(uint64_t hash, int64_t now_ns);
-    uint16_t ecmp(uint64_t hash) const;
+    uint16_t fallback(uint64_t hash) const; // of a flow that nothing remembers
     __u64 *random() { return &random_; }
 
     // Flow table and features, in the order of a flow's life.

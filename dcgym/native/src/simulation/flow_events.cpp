@@ -59,7 +59,7 @@ void Simulation::syn_at_balancer(FlowId id) {
 // A flow that finds no entry follows the hash, as its later packets will.
 uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
     if (!flow.tracked && !flow.covert)
-        return balancer.ecmp(flow.hash);
+        return balancer.fallback(flow.hash);
     const dcgym_pool_view pool = balancer.pool_view();
     if (pool.n == 0)
         return no_server;
@@ -143,7 +143,7 @@ uint16_t Simulation::route(Flow &flow) {
     }
     if (flow.tracked || flow.covert)
         return flow.server;
-    return balancers_[flow.balancer].ecmp(flow.hash);
+    return balancers_[flow.balancer].fallback(flow.hash);
 }
 
 // Whether the client's packet reaches the flow's server. If not, that other server resets the

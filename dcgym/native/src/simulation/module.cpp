@@ -10,6 +10,7 @@ namespace py = pybind11;
 
 void bind_twin(py::module_ &module);
 void bind_rules(py::module_ &module);
+void bind_station(py::module_ &module);
 
 namespace {
 
@@ -70,4 +71,5 @@ PYBIND11_MODULE(_simulation, module) {
     module.def("hammer", &hammer, "Publish snapshots into a region, for tests of readers.");
     bind_twin(module);
     bind_rules(module);
+    bind_station(module);
 }

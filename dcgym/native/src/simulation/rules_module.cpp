@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alias.h"
@@ -34,6 +35,23 @@ py::list alias_columns(const std::vector<uint32_t> &weights) {
     return columns;
 }
 
+// The pool's columns, readable as far as the rules may look.
+struct Columns {
+    Columns(std::vector<uint16_t> servers, std::vector<uint32_t> weights)
+        : n(static_cast<uint32_t>(servers.size())),
+          alias(servers.empty() ? std::vector<dcgym_alias>() : alias_table(weights)),
+          server(std::move(servers)), weight(std::move(weights)) {
+        server.resize(n + DCGYM_RULE_STRIDE);
+        weight.resize(n + DCGYM_RULE_STRIDE);
+    }
+    dcgym_pool_view view() const { return {n, server.data(), weight.data(), alias.data()}; }
+
+    uint32_t n;
+    std::vector<dcgym_alias> alias;
+    std::vector<uint16_t> server;
+    std::vector<uint32_t> weight;
+};
+
 // One choice per hash; the state carries over from one to the next.
 py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32_t> weights,
                 const std::vector<uint32_t> &ongoing, const Scores &scores, uint64_t random,
@@ -41,15 +59,11 @@ py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32
     for (const uint16_t server : servers)
         if (server >= ongoing.size() || server >= scores.size())
             throw py::value_error("servers: each needs a queue and a score");
-    const std::vector<dcgym_alias> alias =
-        servers.empty() ? std::vector<dcgym_alias>() : alias_table(weights);
-    const auto n = static_cast<uint32_t>(servers.size());
-    servers.resize(n + DCGYM_RULE_STRIDE);
-    weights.resize(n + DCGYM_RULE_STRIDE);
+    const Columns columns(std::move(servers), std::move(weights));
     std::vector<dcgym_score> score;
     for (const auto &[value, speed, time_ns] : scores)
         score.push_back({value, speed, time_ns});
-    const dcgym_pool_view pool{n, servers.data(), weights.data(), alias.data()};
+    const dcgym_pool_view pool = columns.view();
     __u64 generator = random;
     dcgym_state_view state{&generator, &turn, ongoing.data(), score.data()};
     std::vector<uint32_t> choices;
@@ -61,6 +75,16 @@ py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32
     using namespace py::literals;
     return py::dict("choices"_a = choices, "scores"_a = after, "random"_a = uint64_t{generator},
                     "turn"_a = turn);
+}
+
+std::vector<uint32_t> fallback(uint32_t rule, std::vector<uint16_t> servers,
+                               std::vector<uint32_t> weights, const std::vector<uint64_t> &hashes) {
+    const Columns columns(std::move(servers), std::move(weights));
+    const dcgym_pool_view pool = columns.view();
+    std::vector<uint32_t> found;
+    for (const uint64_t hash : hashes)
+        found.push_back(dcgym_fallback(rule, &pool, hash));
+    return found;
 }
 
 py::array_t<double> reduce_samples(const py::array_t<uint32_t, py::array::c_style> &samples,
@@ -109,6 +133,8 @@ void bind_rules(py::module_ &module) {
     module.def("alias_table", &alias_columns, "weights"_a, "Columns (threshold, other).");
     module.def("choose", &choose, "rule"_a, "servers"_a, "weights"_a, "ongoing"_a, "scores"_a,
                "random"_a, "turn"_a, "hashes"_a, "now_ns"_a, "Let a rule choose once per hash.");
+    module.def("fallback", &fallback, "rule"_a, "servers"_a, "weights"_a, "hashes"_a,
+               "Where flows go that nothing remembers.");
     module.def("reduce", &reduce_samples, "samples"_a, "now_ms"_a, "The five scalars.");
     module.def("reservoir_survivors", &survivors, "seed"_a, "events"_a);
     module.def("sample", &sample, "kind"_a, "mean_ns"_a, "shape"_a, "seed"_a, "n"_a);

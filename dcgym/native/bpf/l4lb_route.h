@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which server a packet goes to: by table, by the number that it bears, by rule, by hash. */
+#ifndef DCGYM_BPF_L4LB_ROUTE_H
+#define DCGYM_BPF_L4LB_ROUTE_H
+
+/* Where a packet goes: a target's word, 0 if nowhere, and then the reason. */
+struct decision {
+    __u64 target;
+    __u32 server;
+    __u32 reason;
+};
+
+static __always_inline struct decision nowhere(__u32 reason) {
+    return (struct decision){.reason = reason};
+}
+
+/* The bucket of a flow, NULL if flows are not tracked. */
+static __always_inline struct bucket *bucket_of(const struct arrival *arrival) {
+    __u32 index = arrival->digest & constants.bucket_mask;
+
+    return constants.tracks ? bpf_map_lookup_elem(&buckets, &index) : NULL;
+}
+
+static __always_inline __u64 target_of(__u32 vip, __u32 server) {
+    __u32 index = vip * DCGYM_LB_SERVERS + (server & (DCGYM_LB_SERVERS - 1));
+    volatile __u64 *target = bpf_map_lookup_elem(&targets, &index);
+
+    return target && server < DCGYM_LB_SERVERS ? *target : 0; /* in one load: it may change */
+}
+
+static __always_inline __u16 generation_of(__u64 target) {
+    struct dcgym_lb_target parts;
+
+    __builtin_memcpy(&parts, &target, sizeof(parts));
+    return parts.generation;
+}
+
+static __always_inline struct decision decide(__u32 vip, __u32 server) {
+    __u64 target = target_of(vip, server);
+
+    if (!generation_of(target))
+        return nowhere(DCGYM_LB_DROP_NO_SERVER);
+    return (struct decision){.target = target, .server = server};
+}
+
+/* Remembers where a flow is sent; tells whether it was last sent to somebody else. */
+static __always_inline bool moves(__u64 digest, const struct decision *decision) {
+    __u32 index = (digest >> 16) & constants.witness_mask;
+    struct witness *record = bpf_map_lookup_elem(&witnesses, &index);
+    __u16 generation = generation_of(decision->target);
+    bool moved;
+
+    if (!record)
+        return false;
+    moved = record->generation && record->flow == (__u32)(digest >> 32) &&
+            (record->server != decision->server || record->generation != generation);
+    if (moved || record->flow != (__u32)(digest >> 32) || !record->generation)
+        *record = (struct witness){digest >> 32, decision->server, generation};
+    return moved;
+}
+
+static __always_inline void count_opening(struct dcgym_lb_state *state,
+                                          struct dcgym_lb_region *region, __u64 now_ns) {
+    __u64 last_ns = state->last_open_ns;
+
+    __sync_fetch_and_add(&state->syns, 1);
+    state->last_open_ns = now_ns;
+    if (constants.collects && last_ns && now_ns > last_ns)
+        dcgym_reservoir_add(&region->interarrival, bpf_get_prandom_u32(), now_ns, now_ns - last_ns);
+}
+
+static __always_inline void count_syn(const struct arrival *arrival) {
+    struct dcgym_lb_region *region = region_of(arrival->vip);
+    struct dcgym_lb_state *state = state_of(arrival->vip);
+
+    if (arrival->syn && region && state)
+        count_opening(state, region, arrival->now_ns);
+}
+
+/*
+ * A flow that finds no entry follows the hash, as its later packets will; unless they bear the
+ * server's number.
+ */
+static __always_inline struct decision enter(struct bucket *bucket, const struct arrival *arrival,
+                                             const struct dcgym_lb_pool *in_force,
+                                             struct dcgym_lb_state *state, struct decision chosen) {
+    struct flow flow = {
+        .digest = arrival->digest,
+        .start_ns = arrival->now_ns,
+        .seen_ns = arrival->now_ns,
+        .server = chosen.server,
+        .generation = generation_of(chosen.target),
+        .vip = arrival->vip,
+        .phase = DCGYM_LB_SYN,
+        .protocol = arrival->to.protocol,
+    };
+    struct flow evicted = {};
+
+    if (!insert(bucket, &flow, &evicted)) {
+        __sync_fetch_and_add(&state->untracked, 1);
+        return arrival->stamped ? chosen
+                                : decide(arrival->vip, hashed_server(in_force, arrival->digest));
+    }
+    if (evicted.phase != DCGYM_LB_NULL) {
+        count(DCGYM_LB_EVICTED);
+        count_departure(&evicted, arrival->now_ns);
+    }
+    return flow.server == chosen.server ? chosen : decide(arrival->vip, flow.server);
+}
+
+static __always_inline struct decision place(struct bucket *bucket, const struct arrival *arrival) {
+    struct dcgym_lb_region *region = region_of(arrival->vip);
+    struct dcgym_lb_state *state = state_of(arrival->vip);
+    struct dcgym_lb_pool *in_force = adopt_pool(arrival->vip);
+    struct decision decision;
+    __u32 server;
+
+    if (!region || !state || !in_force)
+        return nowhere(DCGYM_LB_DROP_BUSY);
+    count_opening(state, region, arrival->now_ns);
+    /* A rule chooses only where later packets will find their way by its choice. */
+    if (bucket || arrival->stamped)
+        server = choose_server(in_force, state, arrival->digest, arrival->now_ns);
+    else
+        server = hashed_server(in_force, arrival->digest);
+    decision = decide(arrival->vip, server);
+    if (decision.target && bucket)
+        decision = enter(bucket, arrival, in_force, state, decision);
+    if (decision.target)
+        moves(arrival->digest, &decision);
+    return decision;
+}
+
+/* A packet whose server is found anew for each packet. */
+static __always_inline struct decision follow_hash(const struct arrival *arrival) {
+    struct dcgym_lb_pool *in_force = adopt_pool(arrival->vip);
+    struct decision decision;
+
+    if (!in_force)
+        return nowhere(DCGYM_LB_DROP_BUSY);
+    decision = decide(arrival->vip, hashed_server(in_force, arrival->digest));
+    if (decision.target && moves(arrival->digest, &decision))
+        count(DCGYM_LB_BROKEN);
+    return decision;
+}
+
+/*
+ * The server that the packet names, `known` if it names none or that is gone. What the table says
+ * is as a rule the same; a server's own word counts for more.
+ */
+static __always_inline struct decision follow_cookie(const struct arrival *arrival,
+                                                     struct decision known) {
+    struct decision named;
+
+    if (arrival->cookie == DCGYM_LB_NO_COOKIE)
+        return known;
+    named = decide(arrival->vip, arrival->cookie);
+    if (!named.target || (known.target && known.server == named.server))
+        return known;
+    if (moves(arrival->digest, &named))
+        count(DCGYM_LB_BROKEN);
+    return named;
+}
+
+/* The server of a flow in the table, none if there is no such flow or another took its number. */
+static __always_inline struct decision follow_table(struct bucket *bucket,
+                                                    const struct arrival *arrival) {
+    struct decision none = {};
+    struct flow flow = {};
+    __u64 target;
+
+    if (!move_on(bucket, arrival, &flow)) {
+        count_departure(&flow, arrival->now_ns);
+        return none;
+    }
+    count_packet(&flow, arrival);
+    target = target_of(flow.vip, flow.server);
+    if (generation_of(target) == flow.generation)
+        return (struct decision){.target = target, .server = flow.server};
+    forget(bucket, arrival->digest, &flow);
+    count_departure(&flow, arrival->now_ns);
+    /* A flow of TCP is noticed where its next packet goes; one of UDP is placed anew. */
+    if (arrival->opens && !arrival->syn)
+        count(DCGYM_LB_BROKEN);
+    return none;
+}
+
+static __always_inline struct decision route(struct arrival *arrival) {
+    struct bucket *bucket = bucket_of(arrival);
+    struct decision decision = {};
+
+    if (constants.consistency == DCGYM_LB_BY_HASH) {
+        count_syn(arrival);
+        return follow_hash(arrival);
+    }
+    if (bucket)
+        decision = follow_table(bucket, arrival);
+    if (constants.consistency == DCGYM_LB_BY_COOKIE)
+        decision = follow_cookie(arrival, decision);
+    if (decision.target)
+        return decision;
+    if (arrival->opens)
+        return place(bucket, arrival);
+    count(DCGYM_LB_MISSED);
+    return follow_hash(arrival);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How fast a server gets through its flows, from when they end: the mean time between two ends
+ * while there is work, as Charon's forecast needs it (Yao 2023, section 4.2).
+ */
+#ifndef DCGYM_BPF_L4LB_SPEED_H
+#define DCGYM_BPF_L4LB_SPEED_H
+
+#define GAP_MEMORY_SHIFT 4 /* the mean goes 1/16 of the way to each new gap */
+
+struct departures {
+    __u64 since_ns;    /* last end, or since when there is work again */
+    __u64 mean_gap_ns; /* 0: none was seen */
+};
+
+/* The time that a server stands idle is no gap. CPUs may race: a gap more or less is no matter. */
+static __always_inline void note_arrival(struct departures *departures, __u32 busy, __u64 now_ns) {
+    if (departures && !busy)
+        departures->since_ns = now_ns;
+}
+
+static __always_inline void note_departure(struct departures *departures, __u64 now_ns) {
+    __u64 gap_ns, mean_ns;
+
+    if (!departures)
+        return;
+    gap_ns = now_ns - departures->since_ns;
+    mean_ns = departures->mean_gap_ns;
+    departures->since_ns = now_ns;
+    if (!mean_ns)
+        mean_ns = gap_ns;
+    departures->mean_gap_ns =
+        mean_ns - (mean_ns >> GAP_MEMORY_SHIFT) + (gap_ns >> GAP_MEMORY_SHIFT);
+}
+
+/* In a report's unit; 0 while nothing is known. */
+static __always_inline __u32 speed_of(const struct departures *departures) {
+    __u64 speed;
+
+    if (!departures || !departures->mean_gap_ns)
+        return 0;
+    speed = (DCGYM_SCORE_ONE << DCGYM_TICK_SHIFT >> DCGYM_LB_SPEED_SHIFT) / departures->mean_gap_ns;
+    return speed < 0xffffffff ? speed : 0xffffffff;
+}
+
+#endif
