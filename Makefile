@@ -12,7 +12,7 @@ APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1
 	ethtool iproute2 iputils-ping curl wrk
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench test lint format type docs benchmarks clean
+.PHONY: help setup apt native bench test soak lint format type docs benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 
 test: setup ## all tests; those that need root are skipped without it
 	$(BIN)/python -m pytest
+
+soak: setup ## a billion decisions by pools that are replaced meanwhile (minutes)
+	DCGYM_SOAK_READS=1000000000 $(BIN)/python -m pytest tests/native/test_l4lb_soak.py
 
 lint: setup ## ruff, and clang-format where it is installed
 	$(BIN)/ruff check .

@@ -16,11 +16,18 @@ import numpy as np
 from dcgym.monitors.balancing import REGION, SERVERS, BalancerRegion
 from dcgym.native import bpf_object, require
 
-__all__ = ["RULES", "measure_feature_reads", "measure_new_flows", "measure_packets"]
+__all__ = [
+    "RULES",
+    "benchmark_frame",
+    "make_balancer",
+    "measure_feature_reads",
+    "measure_new_flows",
+    "measure_packets",
+]
 
 RULES = {
     **{"ecmp": 0, "random": 1, "round-robin": 2, "wcmp": 3, "awcmp": 4, "lsq": 5},
-    **{"lsq2": 6, "sed": 7, "sed2": 8, "weighted": 9, "weighted2": 10},
+    **{"lsq2": 6, "sed": 7, "sed2": 8, "weighted": 9, "weighted2": 10, "sapp": 11, "wsapp": 12},
 }
 POOLS = (8, 20, 64)
 FLOWS_PER_SERVER = 4  # ongoing while new flows are placed
@@ -49,7 +56,7 @@ def measure_new_flows() -> list[dict[str, Any]]:
 
 
 def measure_packets() -> list[dict[str, Any]]:
-    """Time a packet of a flow in the table, and one that is not: counters alone, and samples too.
+    """Time packets of flows by what routes them: counters alone, and samples too.
 
     Returns:
         Rows of packet, ns without samples, ns with them, and the difference.
@@ -68,7 +75,7 @@ def measure_packets() -> list[dict[str, Any]]:
 
 def measure_feature_reads() -> dict[str, Any]:
     """Time a reader's copy of the counters and of all samples of 64 servers, in us."""
-    balancer = _balancer(SERVERS, collect=True)
+    balancer = make_balancer(SERVERS, collect=True)
     region = BalancerRegion(mmap.mmap(balancer.region_map_fd, REGION.itemsize))
     figures = {
         "counters (us)": _least(lambda: _mean_us(region.snapshot)),
@@ -79,13 +86,13 @@ def measure_feature_reads() -> dict[str, Any]:
 
 
 def _new_flow_ns(n_servers: int, flows: int) -> dict[str, int]:
-    balancer = _balancer(n_servers, collect=True)
+    balancer = make_balancer(n_servers, collect=True)
     balancer.pools.set_rule(0, RULES["random"])
     for port in range(flows):
         for flags in (SYN, ACK):
-            balancer.test_balance(_frame(2048 + port, flags))
+            balancer.test_balance(benchmark_frame(2048 + port, flags))
     balancer.set_timeouts(0, HOUR_NS, HOUR_NS, HOUR_NS)
-    frame, figures = _frame(1024, SYN), dict.fromkeys(RULES, 0)
+    frame, figures = benchmark_frame(1024, SYN), dict.fromkeys(RULES, 0)
     for rule, number in RULES.items():
         balancer.pools.set_rule(0, number)
         figures[rule] = int(_least(lambda: balancer.time_select(frame, RUNS)))
@@ -94,10 +101,21 @@ def _new_flow_ns(n_servers: int, flows: int) -> dict[str, int]:
 
 
 def _packet_ns(collect: bool) -> dict[str, int]:
-    balancer = _balancer(SERVERS, collect)
-    balancer.test_balance(_frame(1024, SYN))
-    balancer.test_balance(_frame(1024, ACK))
-    frames = {"in the table": _frame(1024, ACK), "missed": _frame(1025, ACK)}
+    """Time one packet of each kind; the cookie names server 0."""
+    stamped = benchmark_frame(1024, ACK, b"\x01\x01\x08\x0a" + bytes(8))
+    table = {"in the table": benchmark_frame(1024, ACK), "missed": benchmark_frame(1025, ACK)}
+    return {
+        **_kinds_ns(table, collect),
+        **_kinds_ns({"by cookie": stamped}, collect, consistency="cookie", flow_entries=0),
+        **_kinds_ns({"by cookie, in a table": stamped}, collect, consistency="cookie"),
+    }
+
+
+def _kinds_ns(frames: dict[str, bytes], collect: bool, **options: Any) -> dict[str, int]:
+    balancer = make_balancer(SERVERS, collect, **options)
+    balancer.pools.replace(0, RULES["ecmp"], [0], [1.0])
+    for flags in (SYN, ACK):
+        balancer.test_balance(benchmark_frame(1024, flags))
     figures = {
         what: int(_least(lambda: balancer.time_select(frame, RUNS)))  # noqa: B023
         for what, frame in frames.items()
@@ -106,8 +124,9 @@ def _packet_ns(collect: bool) -> dict[str, int]:
     return figures
 
 
-def _balancer(n_servers: int, collect: bool) -> Any:
-    balancer = require().Balancer(str(bpf_object("l4lb")), MAC, collect=collect)
+def make_balancer(n_servers: int, collect: bool, **options: Any) -> Any:
+    """Return a balancer of 10.0.0.100:80 whose servers have weights from 1 to 2 at random."""
+    balancer = require().Balancer(str(bpf_object("l4lb")), MAC, collect=collect, **options)
     balancer.add_vip(0, "10.0.0.100", 80)
     balancer.set_servers(0, {n: f"02:dc:00:00:01:{n:02x}" for n in range(n_servers)})
     weights = np.random.default_rng(1).uniform(1.0, 2.0, n_servers)
@@ -116,10 +135,13 @@ def _balancer(n_servers: int, collect: bool) -> Any:
     return balancer
 
 
-def _frame(port: int, flags: int) -> bytes:
+def benchmark_frame(port: int, flags: int, options: bytes = b"") -> bytes:
+    """Return a client's frame of TCP to that address, of this port, flags and TCP options."""
     macs = bytes.fromhex(MAC.replace(":", "")) + bytes([2, 0, 0, 0, 0, 1])
-    ip = bytes.fromhex("08004500002800000000400600000a0000010a000064")
-    return macs + ip + port.to_bytes(2) + bytes([0, 80, *bytes(8), 0x50, flags, *bytes(6)])
+    tcp_bytes = 20 + len(options)
+    ip = bytes.fromhex("08004500") + (20 + tcp_bytes).to_bytes(2)
+    ip += bytes.fromhex("00000000400600000a0000010a000064") + port.to_bytes(2)
+    return macs + ip + bytes([0, 80, *bytes(8), tcp_bytes << 2, flags, *bytes(6)]) + options
 
 
 def _least(measure: Callable[[], float]) -> float:

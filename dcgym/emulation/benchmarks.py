@@ -4,7 +4,8 @@ Fabrics: the round trip of ping, one TCP flow and 64-byte datagrams by iperf3 an
 processor time, over two switches in a row, for the BPF fabric, Open vSwitch in user space, two
 Linux bridges, and a bare veth pair. Environment: the time of a free-running ``env.step`` with every
 action enforced. Stride: what 16 TCP flows on a fat-tree reach of their max-min fair share.
-Emulator: build, reset in place, close. Balancer: new flows and packets by rule.
+Emulator: build, reset in place, close. Balancer: new flows and packets by rule, run in
+place and really forwarded.
 Plans: a large one, drawn and handed over.
 """
 
@@ -35,6 +36,7 @@ from dcgym.emulation.balancer_benchmarks import (
     measure_new_flows,
     measure_packets,
 )
+from dcgym.emulation.balancer_forwarding import measure_forwarding
 from dcgym.emulation.commands import run
 from dcgym.emulation.fabric_benchmarks import measure_small_packets_pps, measure_tcp
 from dcgym.emulation.traffic_benchmarks import (
@@ -329,6 +331,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "life": [measure_life(spec) for spec in ("dumbbell", k4, fat_tree(k=8), LARGE)],
         "new_flows": measure_new_flows(),
         "balanced_packets": measure_packets(),
+        "forwarding": measure_forwarding(),
         "feature_reads": [measure_feature_reads()],
     }
     if as_json:
@@ -350,6 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print(console, "Traffic: rate of one UDP flow", results["udp"])
     _print(console, "Balancer: a new flow (ns)", results["new_flows"])
     _print(console, "Balancer: a packet of a flow (ns)", results["balanced_packets"])
+    _print(console, "Balancer: packets really forwarded", results["forwarding"])
     _print(console, "Balancer: reading all features", results["feature_reads"])
     return 0
 

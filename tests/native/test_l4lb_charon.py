@@ -35,6 +35,7 @@ from l4lb_rig import (
 from dcgym.errors import BackendError, ConfigError
 from dcgym.native import bpf_object, require, require_simulation, simulation_available
 from dcgym.simulation.balancing import RULES
+from dcgym.traffic.http import SERVER_DTYPE
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -264,6 +265,18 @@ def test_the_speed_is_that_of_ends_while_there_is_work(server: Server) -> None:
     flows, speed = struct.unpack("!HI", sent[-6:])
     gap_s = 1024e-9 * 2**32 / (speed * 16)
     assert flows == 2 and least * 0.999 < gap_s < most * 1.001
+
+
+def test_a_server_that_tells_its_service_time_is_believed(server: Server) -> None:
+    """Flows in service by their mean time in it: 3 by 2 ms (the row is the HTTP servers')."""
+    row = SERVER_DTYPE.itemsize * SERVER
+    written = np.zeros(1, SERVER_DTYPE)
+    written["busy"], written["workers_busy"], written["mean_service_ns"] = 8, 3, 2_000_000
+    server.rows[row : row + SERVER_DTYPE.itemsize] = written.tobytes()
+    server.receive(Packet(tcp_options=syn_options(77)))
+    sent = server.native.test_egress(answer(SYN | ACK, syn_options(now_ms(), 77)).frame())
+    flows, speed = struct.unpack("!HI", sent[-6:])
+    assert flows == 9 and speed == 3 * 2**32 * 1024 // 16 // 2_000_000
 
 
 def test_packets_go_where_their_timestamps_say(rig: Rig) -> None:

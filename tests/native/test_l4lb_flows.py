@@ -13,7 +13,6 @@ from l4lb_rig import ACK, FIN, HOUR_NS, RST, SYN, UDP, VIP4, VIP6, Packet, Rig, 
 
 from dcgym.monitors.balancing import SERVERS
 from dcgym.native import require
-from dcgym.simulation.balancing import RULES
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -148,21 +147,6 @@ def test_the_timed_out_give_way_and_are_counted(small: Rig) -> None:
     rig.close()
 
 
-def test_a_flood_of_syns_moves_nobody() -> None:
-    rig = Rig(flow_entries=4096)
-    rig.pool("round-robin", [3, 5, 9])
-    servers = established(rig, *range(1, 201))
-    for number in range(20_000):
-        flood = Packet(port=1024 + number % 60_000, client=f"10.1.{number >> 8}.{number & 255}")
-        rig.native.test_balance(flood.frame())
-    assert {port: rig.send(Packet(port=port, flags=ACK)) for port in servers} == servers
-    snapshot = rig.snapshot()
-    assert snapshot["servers"]["ongoing"].sum() == 200, "half-open flows count for no rule"
-    assert snapshot["syns"] == 20_200 and snapshot["untracked"] >= 20_200 - 4096
-    assert rig.counted() == {}
-    rig.close()
-
-
 def test_draining_and_removed_servers_keep_their_flows(rig: Rig) -> None:
     servers = established(rig, *range(1, 31))
     rig.pool("round-robin", [5, 9])
@@ -246,46 +230,6 @@ def test_snapshots_stay_fresh_without_packets(rig: Rig) -> None:
     assert first["sequence"] < second["sequence"] and first["time_ns"] < second["time_ns"]
     assert rig.region.header["heartbeat_ns"] >= second["time_ns"]
     assert rig.region.header["n_servers"] == SERVERS
-
-
-def replace_for_ever(region_map_fd: int, pools: list[Any]) -> None:
-    writer = require().BalancerPools(region_map_fd, 1)
-    while True:
-        for pool in pools:
-            writer.replace(0, *pool)
-
-
-def test_no_decision_sees_parts_of_two_pools(rig: Rig) -> None:
-    """Two pools take turns as fast as another process can write them.
-
-    The heaviest server is 31 of one, 32 of the other; of a mixture it is 0 or 63.
-    """
-    pools = [
-        (RULES.index("weighted"), list(range(0, 32)), [1.0] * 31 + [1000.0]),
-        (RULES.index("sed"), list(range(32, 64)), [1000.0] + [1.0] * 31),
-    ]
-    rig.native.set_timeouts(0, HOUR_NS, HOUR_NS, HOUR_NS)  # room for every flow
-    context = multiprocessing.get_context("fork")
-    fd = rig.native.region_map_fd
-    writer = context.Process(target=replace_for_ever, args=(fd, pools), daemon=True)
-    first = int(rig.region.pool()["sequence"])
-    writer.start()
-    try:
-        while int(rig.region.pool()["sequence"]) == first:
-            assert writer.is_alive()
-        seen, port = set(), 0
-        deadline = time.monotonic() + 1
-        while time.monotonic() < deadline:
-            seen.add(rig.send(Packet(port=1024 + port % 60_000, client=f"10.2.0.{port % 251}")))
-            pool = rig.region.pool()
-            weights = pool["weight"][:32].argmax()
-            assert (int(pool["server"][0]), int(weights)) in ((0, 31), (32, 0))
-            port += 1
-    finally:
-        writer.terminate()
-        writer.join()
-    assert seen <= {31, 32}, "a server that only a mixture chooses"
-    assert int(rig.region.pool()["sequence"]) - first > 1000
 
 
 def live_and_end(rig: Rig, client: str) -> None:

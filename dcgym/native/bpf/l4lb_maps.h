@@ -22,6 +22,14 @@ struct {
     __type(value, struct dcgym_lb_endpoint);
 } tunnels SEC(".maps");
 
+/* The loader's: the last generation of each target, also of those that nobody has. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u32);
+} generations SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);

@@ -63,10 +63,13 @@ struct {
     __type(value, struct departures);
 } departures SEC(".maps");
 
-static __always_inline __u32 busy(void) {
+static __always_inline const struct dcgym_lb_load *own_load(void) {
     __u32 server = constants.server;
-    const struct dcgym_lb_load *load = bpf_map_lookup_elem(&loads, &server);
 
+    return bpf_map_lookup_elem(&loads, &server);
+}
+
+static __always_inline __u32 busy(const struct dcgym_lb_load *load) {
     return load ? *(const volatile __u32 *)&load->busy : 0;
 }
 
@@ -144,7 +147,7 @@ int server_ingress(struct __sk_buff *skb) {
     if (parse(&frame, &arrival) != FOR_BALANCER || !arrival.tcp_bytes || !is_balanced(&arrival.to))
         return TC_ACT_OK;
     if (arrival.syn) {
-        note_arrival(departed(), busy(), bpf_ktime_get_ns());
+        note_arrival(departed(), busy(own_load()), bpf_ktime_get_ns());
         remember_origin(&frame, &arrival, &tunnel);
     } else if (constants.cookies) {
         restore_echo(skb, &frame, &arrival);
@@ -206,13 +209,14 @@ static __always_inline void clamp_mss(struct __sk_buff *skb, const struct frame 
 /* Sends a SYN-ACK to the balancer that its SYN came from. Its next hop there is where that came. */
 static __always_inline void send_back(struct __sk_buff *skb, const struct arrival *arrival,
                                       __u32 tcp_at, const struct origin *origin) {
-    const __u32 flows = busy() + 1; /* the new one, which nobody counts yet */
+    const struct dcgym_lb_load *load = own_load();
+    const __u32 flows = busy(load) + 1; /* the new one, which nobody counts yet */
     struct dcgym_lb_report report = {
         .kind = DCGYM_LB_REPORT_KIND,
         .bytes = sizeof(report),
         .id = bpf_htons(DCGYM_LB_REPORT_ID),
         .flows = bpf_htons(flows < 0xffff ? flows : 0xffff),
-        .speed = bpf_htonl(speed_of(departed())),
+        .speed = bpf_htonl(speed_of(load, departed())),
     };
     struct tunnel tunnel = {.to = origin->balancer, .version = origin->version};
 

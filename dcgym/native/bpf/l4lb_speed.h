@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How fast a server gets through its flows, from when they end: the mean time between two ends
- * while there is work, as Charon's forecast needs it (Yao 2023, section 4.2).
+ * How fast a server gets through its flows, as Charon's forecast needs it (Yao 2023, section 4.2):
+ * where the server does not tell, from the mean time between two flows' ends while it has work.
  */
 #ifndef DCGYM_BPF_L4LB_SPEED_H
 #define DCGYM_BPF_L4LB_SPEED_H
@@ -33,13 +33,19 @@ static __always_inline void note_departure(struct departures *departures, __u64 
         mean_ns - (mean_ns >> GAP_MEMORY_SHIFT) + (gap_ns >> GAP_MEMORY_SHIFT);
 }
 
-/* In a report's unit; 0 while nothing is known. */
-static __always_inline __u32 speed_of(const struct departures *departures) {
-    __u64 speed;
+/*
+ * In a report's unit; 0 while nothing is known. Flows in service by their mean time in it, as the
+ * twin has it, where the server tells; else one flow per mean time between two ends.
+ */
+static __always_inline __u32 speed_of(const struct dcgym_lb_load *load,
+                                      const struct departures *departures) {
+    const __u64 one = DCGYM_SCORE_ONE << DCGYM_TICK_SHIFT >> DCGYM_LB_SPEED_SHIFT;
+    __u64 speed = 0;
 
-    if (!departures || !departures->mean_gap_ns)
-        return 0;
-    speed = (DCGYM_SCORE_ONE << DCGYM_TICK_SHIFT >> DCGYM_LB_SPEED_SHIFT) / departures->mean_gap_ns;
+    if (load && load->mean_service_ns)
+        speed = load->workers_busy * one / load->mean_service_ns;
+    else if (departures && departures->mean_gap_ns)
+        speed = one / departures->mean_gap_ns;
     return speed < 0xffffffff ? speed : 0xffffffff;
 }
 

@@ -144,10 +144,13 @@ struct dcgym_lb_server_constants {
     struct dcgym_lb_endpoint tunnel_to; /* the server's own; 0: packets stay in tunnels */
 };
 
-/* A row of the map of loads: written by whoever serves, by server number. */
+/* A row of the map of loads, by server number: struct dcgym_http_server of http.h. */
 struct dcgym_lb_load {
-    __u32 busy; /* flows at the server, in service and waiting */
-    __u8 others[60];
+    __u32 busy; /* flows at the server, whatever it does with them */
+    __u32 others[2];
+    __u32 workers_busy;
+    __u64 counters[5];
+    __u64 mean_service_ns; /* 0: unknown */
 };
 
 /* EtherType of the loader's probes: local experiments (IEEE 802, clause 9.2.3). */

@@ -28,23 +28,10 @@ constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 
 constexpr uint32_t most_flow_entries = 1U << 24;
-constexpr uint32_t addresses_a_vip = 16; // pairs of address and port
 // Numbers of hooks by their names' order.
 constexpr uint32_t at_tc = 0, xdp_in_driver = 1;
 constexpr uint32_t witnesses_an_entry = 4;
-constexpr uint32_t least_witnessed = 1U << 12; // flows
-
-// 0 stands for nobody.
-uint16_t next_generation(uint16_t &generation) {
-    generation = generation == UINT16_MAX ? 1 : generation + 1;
-    return generation;
-}
-
-uint64_t word(const dcgym_lb_target &target) {
-    uint64_t result = 0;
-    std::memcpy(&result, target.mac, sizeof(target.mac));
-    return result;
-}
+constexpr uint32_t least_witnessed = 1U << 16; // flows
 
 // Zeroes an array map in one call.
 void zero_map(const bpf_object *object, const char *name) {
@@ -72,6 +59,8 @@ Balancer::Balancer(const std::string &object_path, const BalancerIdentity &ident
     resize_maps();
     set_constants(mode);
     set_hook(mode);
+    if (!mode.pin_path.empty())
+        pin_maps(mode.pin_path);
     check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
     control_ =
         std::make_unique<Mapping>(map_fd(object(), ".bss.control"), sizeof(dcgym_lb_control), true);
@@ -99,10 +88,11 @@ std::shared_ptr<BalancerPools> Balancer::pools() const {
 }
 
 void Balancer::resize_maps() {
-    const std::array<std::pair<const char *, uint32_t>, 8> sizes = {{
+    const std::array<std::pair<const char *, uint32_t>, 9> sizes = {{
         {"vips", size_.vips * 2 * addresses_a_vip},
         {"targets", size_.vips * DCGYM_LB_SERVERS},
         {"tunnels", size_.vips * DCGYM_LB_SERVERS},
+        {"generations", size_.vips * DCGYM_LB_SERVERS},
         {"states", size_.vips},
         {"regions", size_.vips},
         {"pools", size_.vips},
@@ -112,6 +102,16 @@ void Balancer::resize_maps() {
     for (const auto &[name, entries] : sizes) {
         bpf_map *map = bpf_object__find_map_by_name(object(), name);
         check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
+    }
+}
+
+// Maps that are there already, of a balancer of the same sizes, are taken over.
+void Balancer::pin_maps(const std::string &directory) {
+    for (const char *name :
+         {"targets", "tunnels", "generations", "states", "regions", "buckets", "witnesses"}) {
+        bpf_map *map = bpf_object__find_map_by_name(object(), name);
+        const std::string path = directory + "/" + name;
+        check(bpf_map__set_pin_path(map, path.c_str()), "cannot pin the map " + path);
     }
 }
 
@@ -152,19 +152,20 @@ void Balancer::set_identity(const BalancerIdentity &identity) {
     control().tunnel_from = parse_endpoint("tunnel_from", identity.tunnel_from);
 }
 
-void Balancer::begin_states() {
-    for (uint32_t vip = 0; vip < size_.vips; vip++) {
-        dcgym_lb_state state{};
-        state.random = dcgym_mix(size_.seed + vip);
-        check(bpf_map_update_elem(map_fd(object(), "states"), &vip, &state, BPF_ANY),
-              "cannot set the state of a VIP");
-    }
+void Balancer::begin_state(uint32_t vip) {
+    dcgym_lb_state state{};
+    state.random = dcgym_mix(size_.seed + vip);
+    check(bpf_map_update_elem(map_fd(object(), "states"), &vip, &state, BPF_ANY),
+          "cannot set the state of a VIP");
 }
 
 void Balancer::start() {
-    begin_states();
     for (uint32_t vip = 0; vip < size_.vips; vip++) {
-        pools_->region(vip).header = {DCGYM_LB_MAGIC, DCGYM_LB_VERSION, DCGYM_LB_SERVERS, 0, 0};
+        dcgym_lb_region &region = pools_->region(vip);
+        if (region.header.magic == DCGYM_LB_MAGIC) // taken over
+            continue;
+        begin_state(vip);
+        region.header = {DCGYM_LB_MAGIC, DCGYM_LB_VERSION, DCGYM_LB_SERVERS, 0, 0};
         pools_->replace(vip, {});
     }
     const TestRun run =
@@ -177,8 +178,8 @@ void Balancer::start() {
 void Balancer::clear() {
     zero_map(object(), "buckets");
     zero_map(object(), "witnesses");
-    begin_states();
     for (uint32_t vip = 0; vip < size_.vips; vip++) {
+        begin_state(vip);
         dcgym_lb_region &region = pools_->region(vip);
         std::memset(&region.interarrival, 0, sizeof(region.interarrival));
         std::memset(region.samples, 0, sizeof(region.samples));
@@ -187,61 +188,6 @@ void Balancer::clear() {
     for (uint32_t number = 0; number < DCGYM_LB_COUNTERS; number++)
         check(bpf_map_update_elem(counter_map_fd(), &number, zeros.data(), BPF_ANY),
               "cannot clear the counters");
-}
-
-void Balancer::add_vip(uint32_t vip, const std::string &address, uint16_t port,
-                       const std::string &protocol) {
-    check_range("vip", vip, 0, size_.vips - 1);
-    dcgym_lb_vip_key key = parse_vip(address, port, protocol);
-    const int descriptor = map_fd(object(), "vips");
-    const int added = bpf_map_update_elem(descriptor, &key, &vip, BPF_NOEXIST);
-    if (added == -EEXIST)
-        throw_config_error("address", address + " " + protocol + " " + std::to_string(port),
-                           "an address and port that no VIP has");
-    if (added == -E2BIG)
-        throw_config_error("address", address,
-                           std::to_string(addresses_a_vip) + " ports a VIP at most");
-    check(added, "cannot add the VIP");
-    const uint32_t no_port = DCGYM_LB_NO_PORT;
-    key.port = 0;
-    key.protocol = 0;
-    check(bpf_map_update_elem(descriptor, &key, &no_port, BPF_ANY), "cannot add the VIP");
-}
-
-void Balancer::set_servers(uint32_t vip, const std::map<uint32_t, std::string> &macs,
-                           const std::map<uint32_t, std::vector<std::string>> &addresses) {
-    check_range("vip", vip, 0, size_.vips - 1);
-    std::array<dcgym_lb_target, DCGYM_LB_SERVERS> wanted{};
-    std::array<dcgym_lb_endpoint, DCGYM_LB_SERVERS> ends{};
-    for (const auto &[server, mac] : macs) {
-        check_range("server", server, 0, DCGYM_LB_SERVERS - 1);
-        wanted[server] = parse_mac("mac", mac);
-        if (word(wanted[server]) == control().mac || word(wanted[server]) == control().source_mac)
-            throw_config_error("mac", mac, "another MAC than the balancer's");
-        wanted[server].generation = 1;
-    }
-    for (const auto &[server, ends_of] : addresses) {
-        if (!macs.contains(server))
-            throw_config_error("addresses", std::to_string(server), "servers that have a MAC");
-        ends[server] = parse_endpoint("addresses", ends_of);
-    }
-    for (uint32_t server = 0; server < DCGYM_LB_SERVERS; server++)
-        set_server(vip * DCGYM_LB_SERVERS + server, wanted[server], ends[server]);
-}
-
-// The end of the tunnel is in place before the generation that makes it valid.
-void Balancer::set_server(uint32_t index, dcgym_lb_target wanted, const dcgym_lb_endpoint &end) {
-    const int targets = map_fd(object(), "targets"), tunnels = map_fd(object(), "tunnels");
-    dcgym_lb_target had{};
-    dcgym_lb_endpoint had_end{};
-    check(bpf_map_lookup_elem(targets, &index, &had), "cannot read a server");
-    check(bpf_map_lookup_elem(tunnels, &index, &had_end), "cannot read a server");
-    if (word(had) == word(wanted) && std::memcmp(&had_end, &end, sizeof(end)) == 0)
-        return;
-    if (wanted.generation)
-        wanted.generation = next_generation(generations_[index]);
-    check(bpf_map_update_elem(tunnels, &index, &end, BPF_ANY), "cannot set a server");
-    check(bpf_map_update_elem(targets, &index, &wanted, BPF_ANY), "cannot set a server");
 }
 
 void Balancer::set_timeouts(const BalancerTimeouts &timeouts) {

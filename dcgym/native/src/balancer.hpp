@@ -27,6 +27,7 @@ struct BalancerMode {
     std::string consistency; // "table", "cookie" or "none"
     std::string delivery;    // "l2" or "ipip"
     std::string hook;        // "tc", "xdp" (in the driver) or "xdp-generic"
+    std::string pin_path;    // a directory on a bpffs that keeps flows beyond this object, or ""
 };
 
 // Whom the balancer is to its neighbours. Empty texts stand for the defaults.
@@ -85,12 +86,14 @@ class Balancer {
   private:
     bpf_object *object() const;
     void resize_maps();
+    void pin_maps(const std::string &directory);
     uint32_t witnesses() const;
     void set_constants(const BalancerMode &mode);
     void set_hook(const BalancerMode &mode);
     void set_identity(const BalancerIdentity &identity);
     void set_server(uint32_t index, dcgym_lb_target wanted, const dcgym_lb_endpoint &end);
-    void begin_states();
+    void begin_state(uint32_t vip);
+    uint16_t next_generation(uint32_t index);
     void start();
     dcgym_lb_control &control() const;
 
@@ -102,7 +105,6 @@ class Balancer {
     ObjectPtr object_;
     std::unique_ptr<Mapping> control_;
     std::shared_ptr<BalancerPools> pools_;
-    std::map<uint32_t, uint16_t> generations_;     // last one of each target
     std::multimap<uint32_t, Descriptor> attached_; // links, by interface
 };
 

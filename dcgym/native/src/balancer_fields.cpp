@@ -12,6 +12,12 @@ namespace dcgym {
 
 static_assert(sizeof(dcgym_lb_vip_key) == 20);
 
+uint64_t word(const dcgym_lb_target &target) {
+    uint64_t result = 0;
+    std::memcpy(&result, target.mac, sizeof(target.mac));
+    return result;
+}
+
 void check_range(const char *field, uint64_t value, uint64_t least, uint64_t most) {
     if (value < least || value > most)
         throw_config_error(field, std::to_string(value),

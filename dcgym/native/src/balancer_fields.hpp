@@ -17,6 +17,11 @@ namespace dcgym {
 constexpr auto tcx_ingress = static_cast<bpf_attach_type>(46);
 constexpr auto tcx_egress = static_cast<bpf_attach_type>(47);
 
+constexpr uint32_t addresses_a_vip = 16; // pairs of address and port
+
+// The MAC of a target as the programs compare it, in the low bytes.
+uint64_t word(const dcgym_lb_target &target);
+
 // Each raises ConfigError with the field's name.
 void check_range(const char *field, uint64_t value, uint64_t least, uint64_t most);
 uint32_t parse_choice(const char *field, const std::string &text,

@@ -57,7 +57,21 @@ void check_weights(const std::vector<double> &weights, size_t n_servers) {
 BalancerPools::BalancerPools(int region_map_fd, uint32_t n_vips)
     : n_vips_(n_vips),
       mapping_(std::make_unique<Mapping>(region_map_fd, n_vips * sizeof(dcgym_lb_region), true)),
-      pools_(n_vips) {}
+      pools_(n_vips) {
+    for (uint32_t vip = 0; vip < n_vips; vip++)
+        pools_[vip] = in_force(vip);
+}
+
+// What the writer before left; nobody else writes now, so the newest pool stands still.
+Pool BalancerPools::in_force(uint32_t vip) const {
+    const dcgym_lb_pool *newest = region(vip).pools;
+    for (const dcgym_lb_pool &pool : region(vip).pools)
+        if (pool.sequence > newest->sequence)
+            newest = &pool;
+    return {newest->rule,
+            {newest->server, newest->server + newest->n},
+            {newest->weight, newest->weight + newest->n}};
+}
 
 dcgym_lb_region &BalancerPools::region(uint32_t vip) const {
     if (vip >= n_vips_)

@@ -32,6 +32,7 @@ class BalancerPools {
     dcgym_lb_region &region(uint32_t vip) const;
 
   private:
+    Pool in_force(uint32_t vip) const;
     Pool &pool(uint32_t vip);
     void publish(uint32_t vip);
 

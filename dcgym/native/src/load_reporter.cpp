@@ -7,11 +7,13 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <fstream>
 #include <memory>
 #include <utility>
 
 #include "balancer_fields.hpp"
+#include "http.h"
 #include "netlink.hpp"
 
 namespace py = pybind11;
@@ -20,7 +22,10 @@ namespace dcgym {
 namespace {
 
 static_assert(sizeof(dcgym_lb_report) == 16);
-static_assert(sizeof(dcgym_lb_load) == 64);
+static_assert(sizeof(dcgym_lb_load) == sizeof(dcgym_http_server));
+static_assert(offsetof(dcgym_lb_load, workers_busy) == offsetof(dcgym_http_server, workers_busy));
+static_assert(offsetof(dcgym_lb_load, mean_service_ns) ==
+              offsetof(dcgym_http_server, mean_service_ns));
 
 constexpr uint32_t most_ports = 64;
 constexpr uint32_t epoch_margin_ms = 1U << 16; // SYN cookies set timestamps back a little
