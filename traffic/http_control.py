@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from dcgym.config import check_in, check_positive, check_range
+from dcgym.config import check_in, check_int, check_positive, check_range
 from dcgym.errors import ConfigError, FeatureNotSupported
 from dcgym.traffic.http_plan import RequestPlan
 from dcgym.traffic.http_results import RequestResults
@@ -17,6 +17,7 @@ __all__ = ["HttpControl"]
 _CHANGES = ("drain", "kill", "restart", "reset")
 _MOST_SPEED = 1e6
 _MOST_COLOCATED = 1024
+_LARGEST_TIME_NS = 2**60
 
 
 class HttpControl(ABC):
@@ -62,37 +63,45 @@ class HttpControl(ABC):
             os.close(fd)
         return self._server_rows
 
-    def change_server(self, number: int, change: str) -> None:
+    def change_server(self, number: int, change: str, at_ns: int = 0) -> None:
         """Change the state of a server.
 
         Args:
             number: The server.
             change: "drain" takes no more connections and finishes the requests there are; "kill"
                 resets all connections; "restart" resets them and begins anew; "reset" begins anew
-                without a packet, at the first speed, without co-located load and with zero counts.
+                without a packet, at the first speed, without co-located load and with zero counts,
+                and forgets changes that were to come.
+            at_ns: When (CLOCK_MONOTONIC); 0 for now.
         """
-        self._check_server(number)
         check_in("change", change, _CHANGES)
-        self._request(f"server {number} {change}")
+        if change == "reset":
+            check_int("at_ns", at_ns, 0, 0)
+        self._change(number, change, at_ns)
 
     def set_server(
-        self, number: int, *, speed: float | None = None, colocated: float | None = None
+        self,
+        number: int,
+        *,
+        speed: float | None = None,
+        colocated: float | None = None,
+        at_ns: int = 0,
     ) -> None:
-        """Change the capacity of a server for what it serves from now on.
+        """Change the capacity of a server for what it serves from then on.
 
         Args:
             number: The server.
             speed: Its processors run at this times their first speed.
             colocated: So many CPU-bound processes share its processors with the requests; a server
                 with burnt CPU takes whole numbers, others are rounded.
+            at_ns: When (CLOCK_MONOTONIC); 0 for now.
         """
-        self._check_server(number)
         if speed is not None:
             check_range("speed", check_positive("speed", speed), 0, _MOST_SPEED)
-            self._request(f"server {number} speed {float(speed)}")
+            self._change(number, f"speed {float(speed)}", at_ns)
         if colocated is not None:
             check_range("colocated", colocated, 0, _MOST_COLOCATED)
-            self._request(f"server {number} colocated {float(colocated)}")
+            self._change(number, f"colocated {float(colocated)}", at_ns)
 
     def load_requests(self, plan: RequestPlan) -> RequestResults:
         """Replace the plan of HTTP requests; what still ran is cut.
@@ -122,9 +131,11 @@ class HttpControl(ABC):
         if self._kind != "native":
             raise FeatureNotSupported(f"HTTP with {self._kind}", "use the native generator")
 
-    def _check_server(self, number: int) -> None:
+    def _change(self, number: int, change: str, at_ns: int) -> None:
         if number not in range(self._n_servers):
             raise ConfigError("server", number, f"0 to {self._n_servers - 1}")
+        check_int("at_ns", at_ns, 0, _LARGEST_TIME_NS)
+        self._request(f"server {number} {at_ns} {change}")
 
     def _close_rows(self) -> None:
         self._n_servers = 0

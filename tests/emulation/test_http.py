@@ -5,18 +5,23 @@ from __future__ import annotations
 import ctypes
 import http.client
 import itertools
+import os
+import shutil
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 import pytest
 from pairs import ADDRESSES, LEAD_NS, Pair, wait_for
 
 from dcgym.errors import BackendError, ConfigError
+from dcgym.testing.star import Star
 from dcgym.traffic.generator import Generator
 from dcgym.traffic.http import (
     REQUEST_DTYPE,
@@ -25,6 +30,7 @@ from dcgym.traffic.http import (
     RequestPlan,
     RequestResults,
     ServerRows,
+    make_requests,
 )
 
 pytestmark = pytest.mark.emulation
@@ -92,6 +98,12 @@ def run_requests(generator: Generator, plan: RequestPlan) -> RequestResults:
     results = generator.load_requests(plan)
     generator.start(time.monotonic_ns() + LEAD_NS)
     return results
+
+
+def cpu_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def completed(generator: Generator, plan: RequestPlan) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -329,3 +341,127 @@ def test_clients_that_vanish_leave_nothing_behind(pair: Pair, rows: ServerRows) 
 
     assert inside(pair, vanish) == 60
     wait_for(lambda: rows.read()["busy"].item() == 0)
+
+
+def test_speed_and_colocated_load_change_the_service(
+    generator: Generator, rows: ServerRows
+) -> None:
+    def service_ns(**change: float) -> int:
+        generator.change_server(0, "reset")
+        generator.set_server(0, **change)  # type: ignore[arg-type]
+        completed(generator, plan_of([10 * MS]))
+        return int(rows.read()["mean_service_ns"].item())
+
+    # The station's own time is exact, whenever this machine looks at it.
+    assert service_ns(speed=1.0) == 10 * MS
+    assert service_ns(speed=0.5) == 20 * MS
+    assert service_ns(colocated=1.0) == 20 * MS
+    assert service_ns(speed=2.0, colocated=3.0) == 20 * MS
+
+
+def test_colocated_load_comes_at_its_time(generator: Generator, rows: ServerRows) -> None:
+    results = generator.load_requests(plan_of([400 * MS]))
+    start_ns = time.monotonic_ns() + LEAD_NS
+    generator.start(start_ns)
+    generator.set_server(0, colocated=1, at_ns=start_ns + 100 * MS)
+    wait_for(lambda: results.finished)
+    results.close()
+    # Alone at first, then with half of the processor: between 400 and 800 ms.
+    assert 400 * MS < rows.read()["mean_service_ns"].item() < 800 * MS
+
+
+def test_sharing_serves_all_at_once(generator: Generator) -> None:
+    made = generator.serve([HttpServer("h2", scheduling="processor-sharing", slots=3)])
+    assert made is not None
+    results = run_requests(generator, plan_of([10_000 * MS] * 5))
+    wait_for(lambda: made.read()["busy"].item() == 5)
+    assert made.read()[["waiting", "workers_busy", "io"]].tolist() == [(2, 1, 0)]
+    generator.stop()
+    results.close()
+
+
+def test_burnt_time_is_used_up(generator: Generator) -> None:
+    made = generator.serve(
+        [HttpServer("h2", workers=2, cpu="burnt", scheduling="processor-sharing", slots=8)]
+    )
+    assert made is not None
+    plan = plan_of(
+        [[100 * MS, 5 * MS, 20 * MS]] * 2, kinds=[RequestKind("a", ("cpu", "io", "cpu"))]
+    )
+    before_s = cpu_seconds(generator.pid)
+    records = completed(generator, plan)
+    assert records["outcome"].tolist() == [FINISHED] * 2
+    assert cpu_seconds(generator.pid) - before_s >= 0.23  # of 0.24; read in steps of 10 ms
+    assert made.read()["mean_service_ns"].item() >= 125 * MS
+
+
+def test_burnt_time_is_shared_in_turns(generator: Generator) -> None:
+    server = HttpServer("h2", cpu="burnt", scheduling="processor-sharing", backlog=0, slots=2)
+    made = generator.serve([server])
+    assert made is not None
+    records = completed(generator, plan_of([200 * MS] * 2))
+    # One after the other, the first would have ended after 200 ms.
+    assert (records["end_ns"] - records["start_ns"]).min() >= 300 * MS
+    generator.change_server(0, "kill")
+    assert made.read()["heartbeat_ns"].item() == 0
+
+
+def test_requests_travel_over_ipv6(pair: Pair, generator: Generator, rows: ServerRows) -> None:
+    for side in range(2):
+        pair.run(side, f"ip addr add fd00::{side + 1}/64 dev eth0 nodad")
+    requests = np.zeros(3, REQUEST_DTYPE)
+    plan = RequestPlan(
+        "six", 0, ("h1",), (("fd00::2", 8000),), (RequestKind("a"),), requests, [MS] * 3
+    )
+    records = completed(generator, plan)
+    assert records["outcome"].tolist() == [FINISHED] * 3
+    assert records["server"].tolist() == [0] * 3
+
+
+def test_many_requests_at_a_time_all_end(generator: Generator) -> None:
+    made = generator.serve([HttpServer("h2", workers=8, backlog=4096)])
+    assert made is not None
+    records = completed(generator, plan_of(np.full(3000, MS // 10)))
+    assert (records["outcome"] == FINISHED).all()
+    wait_for(lambda: made.read()["busy"].item() == 0)
+    assert made.read()[["accepted", "completed", "rejected"]].tolist() == [(3000, 3000, 0)]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl_is_served(pair: Pair, rows: ServerRows) -> None:
+    shown = pair.run(0, f"curl -si http://{SERVER}:8000/work?cpu_us=2000&bytes=5")
+    header, body = shown.split("\n\n")
+    assert header.startswith("HTTP/1.1 200 OK")
+    assert "Server-Id: 0" in header
+    assert len(body) == 5
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
+def test_wrk_is_served(pair: Pair, generator: Generator) -> None:
+    made = generator.serve([HttpServer("h2", workers=2)])
+    assert made is not None
+    shown = pair.run(0, f"wrk -t1 -c8 -d1s http://{SERVER}:8000/work?cpu_us=500&bytes=100")
+    assert "Non-2xx" not in shown
+    assert "Socket errors" not in shown
+    counted = int(shown.split(" requests in ")[0].split()[-1])
+    assert 0 < counted <= made.read()["completed"].item()
+
+
+def test_applications_run_in_a_star(tmp_path: Path) -> None:
+    with Star(3) as star, Generator(star.hosts(), star.names) as generator:
+        generator.serve([HttpServer("h2", workers=4), HttpServer("h3", workers=4)])
+        spec = {"name": "wiki", "requests_per_s": 300, "duration": "1s", "cpu": "1ms"}
+        targets = [(address, 8000) for address in star.addresses[1:]]
+        plan = make_requests(spec, ["h1"], targets, seed=4)
+        results = run_requests(generator, plan)
+        wait_for(lambda: results.finished, PATIENCE_S)
+        records = results.records()
+        results.write(tmp_path / "requests.parquet")
+        written = pl.read_parquet(tmp_path / "requests.parquet")
+        results.close()
+    assert (records["outcome"] == FINISHED).all()
+    assert records["bytes"].tolist() == plan.requests["bytes"].tolist()
+    # Each target is the server of that number, whom the results name without asking.
+    assert records["server"].tolist() == plan.requests["target"].tolist()
+    assert set(written["application"]) == {"wiki-page", "wiki-static"}
+    assert written["bytes"].to_list() == plan.requests["bytes"].tolist()

@@ -2,6 +2,7 @@
 #include "http_control.hpp"
 
 #include <cmath>
+#include <iostream>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -101,22 +102,40 @@ std::string HttpControl::set_servers(std::istream &rest, int file) {
 
 std::string HttpControl::change_server(std::istream &rest) {
     HttpServer &server = http_.server(read_number(rest, "number of a server", 0, kMostServers - 1));
+    const auto time_ns =
+        static_cast<std::int64_t>(read_number(rest, "time of a change", 0, std::uint64_t{1} << 60));
+    const auto change = read_change(server, rest);
+    if (time_ns == 0)
+        change();
+    else
+        server.agenda().add(time_ns, [change] {
+            // Such as a restart on a port that is taken by now: the server stays down.
+            try {
+                change();
+            } catch (const std::exception &error) {
+                std::cerr << "dcgym-generator: " << error.what() << '\n';
+            }
+        });
+    return "ok";
+}
+
+std::function<void()> HttpControl::read_change(HttpServer &server, std::istream &rest) {
     const auto change = read<std::string>(rest, "change of a server");
     if (change == "drain")
-        server.drain();
-    else if (change == "kill")
-        server.kill(HttpConnection::Close::abortive);
-    else if (change == "restart")
-        server.restart();
-    else if (change == "reset")
-        server.reset();
-    else if (change == "speed")
-        server.set_speed(read_factor(rest, "speed", false));
-    else if (change == "colocated")
-        server.set_colocated(read_factor(rest, "co-located load", true));
-    else
-        throw std::invalid_argument("unknown change of a server: " + change);
-    return "ok";
+        return [&server] { server.drain(); };
+    if (change == "kill")
+        return [&server] { server.kill(HttpConnection::Close::abortive); };
+    if (change == "restart")
+        return [&server] { server.restart(); };
+    if (change == "reset")
+        return [&server] { server.reset(); };
+    if (change == "speed")
+        return [&server, to = read_factor(rest, "speed", false)] { server.set_speed(to); };
+    if (change == "colocated")
+        return [&server, to = read_factor(rest, "co-located load", true)] {
+            server.set_colocated(to);
+        };
+    throw std::invalid_argument("unknown change of a server: " + change);
 }
 
 std::string HttpControl::load_requests(std::istream &rest, int file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <functional>
 #include <istream>
 #include <string>
 
@@ -25,6 +26,7 @@ class HttpControl {
   private:
     std::string set_servers(std::istream &rest, int file);
     std::string change_server(std::istream &rest);
+    std::function<void()> read_change(HttpServer &server, std::istream &rest);
     std::string load_requests(std::istream &rest, int file);
 
     World &world_;

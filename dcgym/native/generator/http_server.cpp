@@ -61,7 +61,7 @@ Fd open_listener(World &world, const HttpServerSpec &spec) {
 HttpServer::HttpServer(World &world, ConnectionRegistry &registry, std::size_t number,
                        HttpServerSpec spec, dcgym_http_server &row)
     : Entry{world.timetable}, world_{world}, registry_{registry}, number_{number},
-      spec_{std::move(spec)}, row_{row}, listener_{world.io} {
+      spec_{std::move(spec)}, row_{row}, listener_{world.io}, agenda_{world.timetable} {
     open();
 }
 
@@ -214,6 +214,7 @@ void HttpServer::restart() {
 
 void HttpServer::reset() {
     kill(HttpConnection::Close::silent);
+    agenda_.clear();
     factor_ = 1;
     colocated_ = 0;
     accepted_ = completed_ = rejected_ = 0;

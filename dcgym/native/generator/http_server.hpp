@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "agenda.hpp"
 #include "http.h"
 #include "http_connection.hpp"
 #include "http_registry.hpp"
@@ -42,6 +43,8 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     void reset();
     void set_speed(double factor);
     void set_colocated(double processes);
+    /// What is to be done with this server later; reset() forgets it.
+    Agenda &agenda() { return agenda_; }
     /// Shows the state; to be called every few milliseconds.
     void publish();
 
@@ -68,6 +71,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     const HttpServerSpec spec_;
     dcgym_http_server &row_;
     asio::posix::stream_descriptor listener_;
+    Agenda agenda_;
     std::unique_ptr<Service> service_;
     std::unordered_map<std::uint64_t, std::shared_ptr<HttpConnection>> connections_;
     std::uint64_t next_ticket_ = 0;
