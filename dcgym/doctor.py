@@ -274,6 +274,8 @@ def _tools() -> list[Check]:
         ("g++", ["g++", "--version"], False, "native parts cannot be built", "g++"),
         ("bpftool", ["bpftool", "version"], False, "no look into BPF objects", "bpftool"),
         ("ping", None, False, "no ping matrix in tests", "iputils-ping"),
+        ("curl", ["curl", "--version"], False, "no curl test of the HTTP servers", "curl"),
+        ("wrk", None, False, "no wrk test of the HTTP servers", "wrk"),
         (
             "iperf3",
             ["iperf3", "--version"],

@@ -4,9 +4,8 @@ Fabrics: the round trip of ping, one TCP flow and 64-byte datagrams by iperf3 an
 processor time, over two switches in a row, for the BPF fabric, Open vSwitch in user space, two
 Linux bridges, and a bare veth pair. Environment: the time of a free-running ``env.step`` with every
 action enforced. Stride: what 16 TCP flows on a fat-tree reach of their max-min fair share.
-Emulator: build, reset in place, close. Balancer: new flows and packets by rule, run in
-place and really forwarded.
-Plans: a large one, drawn and handed over.
+Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new flows and packets by
+rule, run in place and really forwarded. Plans: a large one, drawn and handed over.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from dcgym.emulation.balancer_benchmarks import (
 from dcgym.emulation.balancer_forwarding import measure_forwarding
 from dcgym.emulation.commands import run
 from dcgym.emulation.fabric_benchmarks import measure_small_packets_pps, measure_tcp
+from dcgym.emulation.http_benchmarks import measure_idle_server, measure_twenty_servers
 from dcgym.emulation.traffic_benchmarks import (
     measure_bulk,
     measure_many_flows,
@@ -329,6 +329,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "udp": measure_udp(),
         "deadlines": [measure_deadlines(k4, "stride-8")],
         "life": [measure_life(spec) for spec in ("dumbbell", k4, fat_tree(k=8), LARGE)],
+        "idle_server": [measure_idle_server()],
+        "twenty_servers": [measure_twenty_servers()],
         "new_flows": measure_new_flows(),
         "balanced_packets": measure_packets(),
         "forwarding": measure_forwarding(),
@@ -351,6 +353,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print(console, "Traffic: 5,000 TCP flows at a time", results["many_flows"])
     _print(console, "Traffic: one bulk TCP flow (bit/s) beside iperf3", results["bulk"])
     _print(console, "Traffic: rate of one UDP flow", results["udp"])
+    _print(console, "HTTP: requests of 1 ms to an idle server", results["idle_server"])
+    _print(console, "HTTP: 2,000 requests a second, 20 servers", results["twenty_servers"])
     _print(console, "Balancer: a new flow (ns)", results["new_flows"])
     _print(console, "Balancer: a packet of a flow (ns)", results["balanced_packets"])
     _print(console, "Balancer: packets really forwarded", results["forwarding"])
