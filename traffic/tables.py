@@ -124,7 +124,7 @@ def _read_csv(text: str, path: Path) -> Table:
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip() and not line.startswith("#")
     ]
-    cells = [_split(line) for _, line in lines]
+    cells = [_split(line, f"{path.name}, line {number}") for number, line in lines]
     header = cells[0] if cells else []
     if len(set(header)) != len(header) or not all(header):
         raise ConfigError(f"{path.name}, header", ",".join(header), "different, non-empty names")
@@ -137,9 +137,12 @@ def _read_csv(text: str, path: Path) -> Table:
     return Table(path.name, named, [number for number, _ in lines[1:]], "line")
 
 
-def _split(line: str) -> list[str]:
+def _split(line: str, where: str) -> list[str]:
     # A line of its own: an open quote must not swallow the lines that follow.
-    cells = next(csv.reader([line])) if '"' in line else line.split(",")
+    try:
+        cells = next(csv.reader([line])) if '"' in line else line.split(",")
+    except csv.Error as error:
+        raise ConfigError(where, line, f"cells of CSV ({error})") from None
     return [cell.strip() for cell in cells]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
+from dcgym.traffic.records import LARGEST
 
 __all__ = ["GENERATORS", "TOOLS", "Commands", "Order", "Result", "Tool", "require_generator"]
 
@@ -113,29 +114,44 @@ def iperf3_commands(order: Order) -> Commands:
 
 
 def iperf3_result(order: Order, sender: str, receiver: str) -> Result | None:
-    """Read the ``--json`` outputs of both sides."""
-    sent, received = _end(sender), _end(receiver)
-    if not received.get("sum_received"):
-        return None
-    streams = sent.get("streams") or [{}]
-    tcp = streams[0].get("sender", {})
-    total = sent.get("sum_sent", {})
-    return Result(
-        received_bytes=int(received["sum_received"]["bytes"]),
-        sent_bytes=int(total.get("bytes", 0)),
-        seconds=float(received["sum_received"]["seconds"]),
-        retransmits=max(int(total.get("retransmits", 0)), 0),
-        srtt_ns=int(tcp.get("mean_rtt", 0)) * 1000,
-        min_rtt_ns=int(tcp.get("min_rtt", 0)) * 1000,
-    )
-
-
-def _end(text: str) -> dict[str, Any]:
+    """Read the ``--json`` outputs of both sides; None where they hold no such report."""
+    sent, received = _json(sender), _json(receiver)
+    total, arrived = _part(sent, "end", "sum_sent"), _part(received, "end", "sum_received")
+    streams = _part(sent, "end").get("streams")
+    tcp = _part(streams[0], "sender") if isinstance(streams, list) and streams else {}
     try:
-        report = json.loads(text)
-    except ValueError:
-        return {}
-    return report.get("end") or {}
+        return Result(
+            received_bytes=int(_amount(arrived["bytes"])),
+            sent_bytes=int(_amount(total.get("bytes", 0))),
+            seconds=_amount(arrived["seconds"]),
+            # -1 where the kernel did not say.
+            retransmits=int(_amount(max(total.get("retransmits", 0), 0))),
+            srtt_ns=int(_amount(tcp.get("mean_rtt", 0))) * 1000,
+            min_rtt_ns=int(_amount(tcp.get("min_rtt", 0))) * 1000,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _part(report: Any, *names: str) -> Mapping[str, Any]:
+    """Return a mapping inside of mappings; an empty one where there is none."""
+    for name in names:
+        report = report.get(name) if isinstance(report, Mapping) else None
+    return report if isinstance(report, Mapping) else {}
+
+
+def _amount(value: float) -> float:
+    """Return a number that a flow's record can hold, also in thousands of its unit."""
+    if isinstance(value, bool) or not 0 <= value < LARGEST / 1000:
+        raise ValueError(f"{value} is no amount")
+    return value
 
 
 def goben_commands(order: Order) -> Commands:
@@ -150,15 +166,15 @@ def goben_commands(order: Order) -> Commands:
             raise ValueError("goben needs a rate to send a size")
         duration_s = min(duration_s, order.size_bytes * 8 / order.rate_bps)
     address = f"{order.dst_ip}:{order.port}"
-    common = ["--tls=false", "-i", "100ms"]
-    common += ["-u"] if order.is_udp else []
-    client = ["goben", "-H", address, "--passiveServer", *common]
-    client += ["-d", f"{max(round(duration_s * 1000), 1)}ms"]
+    common = ["--tls=false", "--reportInterval", "100ms"]
+    common += ["--udp"] if order.is_udp else []
+    client = ["goben", "--hosts", address, "--passiveServer", *common]
+    client += ["--totalDuration", f"{max(round(duration_s * 1000), 1)}ms"]
     if order.rate_bps is not None:
-        client += ["-m", f"{order.rate_bps / 1e6:.6f}"]
+        client += ["--maxSpeed", f"{order.rate_bps / 1e6:.6f}"]
     if order.is_udp:
         client += ["--udpWriteSize", str(UDP_BLOCK_BYTES)]
-    return Commands(["goben", "-l", address, *common], client, receiver_connects=False)
+    return Commands(["goben", "--listeners", address, *common], client, receiver_connects=False)
 
 
 _AGGREGATE = re.compile(r"aggregate writing: ([0-9.]+) Mbps")
@@ -175,8 +191,11 @@ def goben_result(order: Order, sender: str, receiver: str) -> Result | None:
     rate, timer = _AGGREGATE.search(sender), _TIMER.search(sender)
     if rate is None or timer is None:
         return None
-    seconds = sum(float(value) * _SECONDS[unit] for value, unit in _PART.findall(timer[1]))
-    sent_bytes = round(float(rate[1]) * 1e6 / 8 * seconds)
+    try:
+        seconds = _amount(sum(float(n) * _SECONDS[unit] for n, unit in _PART.findall(timer[1])))
+        sent_bytes = round(_amount(float(rate[1]) * 1e6 / 8 * seconds))
+    except ValueError:
+        return None
     return Result(sent_bytes, sent_bytes, seconds)
 
 

@@ -247,6 +247,8 @@ class NetworkEnv(gym.Env[Observation, Any]):
         if self._backend is None:
             self._backend = self._make_backend()
         self._check_apps()
+        if isinstance(self.plan, AppPlan):
+            self.plan.check_machine()
         self._backend.start()
         self._backend.reset(
             self.plan,

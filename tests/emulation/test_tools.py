@@ -26,15 +26,15 @@ MSS, MTU = 1448, 1514
 GOBEN_STAND_IN = """
 import socket, sys, time
 args = sys.argv[1:]
-if "-l" in args:
-    ip, port = args[args.index("-l") + 1].split(":")
+if "--listeners" in args:
+    ip, port = args[args.index("--listeners") + 1].split(":")
     server = socket.create_server((ip, int(port)))
     connection = server.accept()[0]
     while connection.recv(65536):
         pass
     time.sleep(60)  # until it is ended
-ip, port = args[args.index("-H") + 1].split(":")
-duration = args[args.index("-d") + 1]
+ip, port = args[args.index("--hosts") + 1].split(":")
+duration = args[args.index("--totalDuration") + 1]
 end = time.monotonic() + float(duration.removesuffix("ms")) / 1000
 with socket.create_connection((ip, int(port))) as connection:
     # Chosen for it, as it has no option for that.

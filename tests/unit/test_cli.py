@@ -63,6 +63,8 @@ def test_a_process_of_its_own_says_the_same() -> None:
         (("run", "--seconds", "-1"), "seconds"),
         (("bench", "quick", "--policies", "dctpc"), "did you mean 'dctcp'"),
         (("bench", "quick", "--seeds", "0"), "seeds"),
+        (("bench", "quick", "--traffic", "web-serch-0.5"), "did you mean 'web-search"),
+        (("run", "--traffic", "{apps: {h1: no-such-program}}"), "traffic.apps.h1"),
         (("bench", "balancing-classic", "--load", "1.2"), "load"),
         (("bench", "balancing-classic", "--policies", "cubic"), "policies"),
         (("bench", "balancing-quick", "--policies", "hbl"), "did you mean 'hlb'"),

@@ -215,6 +215,14 @@ CELL = st.one_of(
 )
 
 
+def make_or_refuse(spec: Any, topology: Topology) -> None:
+    """Anything but a plan or one clear line is an error of the parser."""
+    try:
+        make_plan(spec, topology)
+    except ConfigError as error:
+        assert "\n" not in str(error)
+
+
 def load_or_refuse(path: Path, topology: Topology) -> None:
     """Anything but a plan or one clear line is an error of the parser."""
     try:
@@ -246,6 +254,67 @@ def test_garbled_tables(
     body = "\n".join(",".join((row * 2)[:width]) for row in rows)
     path.write_bytes((header + body).encode("utf-8", "surrogatepass"))
     load_or_refuse(path, topology)
+
+
+@FUZZ
+@given(
+    points=st.lists(st.lists(CELL | st.floats(0, 1).map(str), min_size=1, max_size=3), max_size=4)
+)
+def test_garbled_distribution_files(
+    points: list[list[str]], topology: Topology, tmp_path: Path
+) -> None:
+    path = tmp_path / "sizes.txt"
+    path.write_bytes("\n".join(map(" ".join, points)).encode("utf-8", "surrogatepass"))
+    spec = {"name": "poisson", "sizes": {"name": "cdf", "file": str(path)}, "flows_per_s": 1}
+    make_or_refuse({**spec, "duration": "1s"}, topology)
+
+
+@FUZZ
+@given(
+    header=st.sampled_from(["time_s,size_bytes", "time_ns,size_bytes,src,dst", "time_s,src", ""]),
+    rows=st.lists(st.lists(CELL, min_size=4, max_size=4), max_size=4),
+)
+def test_garbled_recordings(
+    header: str, rows: list[list[str]], topology: Topology, tmp_path: Path
+) -> None:
+    path = tmp_path / "arrivals.csv"
+    width = header.count(",") + 1
+    lines = [header, *(",".join(row[:width]) for row in rows)]
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    make_or_refuse({"name": "recorded", "file": str(path)}, topology)
+
+
+COLUMN = st.one_of(
+    st.lists(cell | st.none(), min_size=2, max_size=2)
+    for cell in (st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=3), st.booleans())
+)
+
+
+@FUZZ
+@given(
+    columns=st.dictionaries(
+        st.sampled_from(["time_s", "time_ns", "size_bytes", "src", "dst", "port", "plan"]), COLUMN
+    )
+)
+def test_parquet_of_other_types(
+    columns: dict[str, list[Any]], topology: Topology, tmp_path: Path
+) -> None:
+    import polars as pl
+
+    path = tmp_path / "p.parquet"
+    pl.DataFrame(columns).write_parquet(path)
+    load_or_refuse(path, topology)
+    make_or_refuse({"name": "recorded", "file": str(path)}, topology)
+
+
+def test_a_cell_that_is_no_csv_is_named(topology: Topology, tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text(f'src,dst\n"{"x" * 200_000}",h2\n', "utf-8")
+    with pytest.raises(
+        ConfigError, match=r"p\.csv, line 2: .*cells of CSV \(field larger"
+    ) as caught:
+        make_plan(path, topology)
+    assert len(str(caught.value)) < 500
 
 
 JSON = st.recursive(
@@ -289,13 +358,22 @@ def test_damaged_parquet(
     load_or_refuse(path, topology)
 
 
+SPEC_FIELDS = ["name", "sizes", "load", "mix", "file", "apps", "output"]
+
+
 @FUZZ
-@given(spec=JSON | st.dictionaries(st.sampled_from(["name", "sizes", "load", "mix", "file"]), JSON))
+@given(spec=JSON | st.dictionaries(st.sampled_from(SPEC_FIELDS), JSON))
 def test_garbled_specs(spec: Any, topology: Topology) -> None:
-    try:
-        make_plan(spec, topology)
-    except ConfigError as error:
-        assert "\n" not in str(error)
+    make_or_refuse(spec, topology)
+
+
+@FUZZ
+@given(
+    app=JSON | st.dictionaries(st.sampled_from(["command", "start", "duration", "env"]), JSON),
+    host=st.sampled_from(["h1", "h2", "h9"]),
+)
+def test_garbled_applications(app: Any, host: str, topology: Topology) -> None:
+    make_or_refuse({"apps": {host: app}}, topology)
 
 
 @FUZZ

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dcgym
 from dcgym.errors import ConfigError, FeatureNotSupported
 from dcgym.traffic.shared_block import SharedBlock
-from dcgym.traffic.tools import TOOLS, Order, blocks, require_generator
+from dcgym.traffic.tools import TOOLS, Order, Result, blocks, require_generator
 from dcgym.traffic.view import HOST_DTYPE, GeneratorView, block_bytes
 
 ORDER = Order("10.0.0.1", "10.0.0.2", 5201)
@@ -76,18 +79,74 @@ def test_a_tool_that_reports_nothing_has_no_result(tool: str, text: str) -> None
     assert TOOLS[tool].result(ORDER, text, text) is None
 
 
+FUZZ = settings(max_examples=80, deadline=None, database=None, derandomize=True)
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["end", "sum_sent", "sum_received", "streams", "sender", "bytes"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+def check_amounts(result: Result | None) -> None:
+    """A flow's record has 64 bits for each."""
+    if result is not None:
+        assert all(0 <= amount < 2**63 for amount in asdict(result).values())
+
+
+@FUZZ
+@given(report=VALUE, total=VALUE, seconds=VALUE, size=VALUE, rtt=VALUE)
+def test_garbled_iperf3_reports(report: Any, total: Any, seconds: Any, size: Any, rtt: Any) -> None:
+    nearly = {
+        "end": {
+            "sum_received": {"bytes": size, "seconds": seconds},
+            "sum_sent": total,
+            "streams": [{"sender": {"mean_rtt": rtt}}],
+        }
+    }
+    for sender, receiver in ((report, nearly), (nearly, report), (nearly, nearly)):
+        texts = json.dumps(sender), json.dumps(receiver)
+        check_amounts(TOOLS["iperf3"].result(ORDER, *texts))
+    cut = json.dumps(nearly)[: len(json.dumps(nearly)) // 2]
+    assert TOOLS["iperf3"].result(ORDER, cut, cut) is None
+
+
+@FUZZ
+@given(rate=st.text("0123456789.", min_size=1), timer=st.text("0123456789.hmsuµ ", min_size=1))
+def test_garbled_goben_logs(rate: str, timer: str) -> None:
+    log = GOBEN_LOG.replace("21170.406833", rate).replace(" 2s timer", f" {timer} timer")
+    check_amounts(TOOLS["goben"].result(ORDER, log, ""))
+
+
+@FUZZ
+@given(cut=st.integers(0, len(GOBEN_LOG)), noise=st.binary(max_size=30))
+def test_damaged_goben_logs(cut: int, noise: bytes) -> None:
+    log = GOBEN_LOG[:cut] + noise.decode(errors="replace") + GOBEN_LOG[cut:]
+    check_amounts(TOOLS["goben"].result(ORDER, log, noise.decode(errors="replace")))
+
+
+def test_deep_reports_are_no_results() -> None:
+    assert TOOLS["iperf3"].result(ORDER, "[" * 100_000, "[" * 100_000) is None
+
+
 def test_goben_sends_a_size_by_its_rate_and_its_time() -> None:
     order = replace(ORDER, size_bytes=1_000_000, rate_bps=8_000_000, port=8080)
     commands = TOOLS["goben"].commands(order)
-    assert commands.listener[:3] == ["goben", "-l", "10.0.0.2:8080"]
-    assert option(commands.connector, "-H") == "10.0.0.2:8080"
-    assert option(commands.connector, "-d") == "1000ms"
-    assert float(option(commands.connector, "-m")) == 8.0
+    assert commands.listener[:3] == ["goben", "--listeners", "10.0.0.2:8080"]
+    assert option(commands.connector, "--hosts") == "10.0.0.2:8080"
+    assert option(commands.connector, "--totalDuration") == "1000ms"
+    assert float(option(commands.connector, "--maxSpeed")) == 8.0
     assert {"--tls=false", "--passiveServer"} <= set(commands.connector)
-    assert "-u" not in commands.connector
+    assert "--udp" not in commands.connector
     udp = TOOLS["goben"].commands(replace(order, is_udp=True, duration_ns=500_000_000))
-    assert "-u" in udp.listener and "-u" in udp.connector
-    assert option(udp.connector, "-d") == "500ms"
+    assert "--udp" in udp.listener and "--udp" in udp.connector
+    assert option(udp.connector, "--totalDuration") == "500ms"
 
 
 def test_goben_refuses_a_size_without_a_rate() -> None:
