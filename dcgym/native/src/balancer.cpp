@@ -177,7 +177,8 @@ void Balancer::start() {
 // that are 0 already.
 void Balancer::clear() {
     zero_map(object(), "buckets");
-    zero_map(object(), "witnesses");
+    const Mapping record(map_fd(object(), "witnesses"), witnesses() * sizeof(uint64_t), true);
+    std::memset(record.data(), 0, record.size());
     for (uint32_t vip = 0; vip < size_.vips; vip++) {
         begin_state(vip);
         dcgym_lb_region &region = pools_->region(vip);
