@@ -13,6 +13,8 @@ namespace dcgym {
 namespace {
 
 constexpr std::size_t kRequestBytes = 1 << 20;
+/* 36 years of CLOCK_MONOTONIC; the times of a plan, as large, are added to it. */
+constexpr std::int64_t kLatestStartNs = std::int64_t{1} << 60;
 
 template <typename Number> Number read_number(std::istream &in, const char *what) {
     std::int64_t value = 0;
@@ -105,7 +107,7 @@ std::string Control::dispatch(const std::string &command, std::istream &rest,
         return http_.answer(command, rest, request.file.get());
     if (command == "start") {
         const auto start_ns = read_number<std::int64_t>(rest, "start time");
-        if (start_ns == 0)
+        if (start_ns == 0 || start_ns > kLatestStartNs)
             throw std::invalid_argument("wrong start time");
         engine_.start(start_ns);
         http_.start(start_ns);

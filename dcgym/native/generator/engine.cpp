@@ -71,6 +71,7 @@ std::size_t Engine::stop() {
     const auto runs = std::exchange(runs_, {});
     for (const auto &run : runs)
         run->end(DCGYM_GENERATOR_CUT);
+    closer_.finish();
     listeners_.close();
     for (const auto &probe : probes_)
         probe->restart();
@@ -118,7 +119,7 @@ std::shared_ptr<Run> Engine::make_run(RunSpec spec) {
     const auto done = [this](Run &run, dcgym_generator_outcome outcome) { ended(run, outcome); };
     if (spec.udp)
         return std::make_shared<UdpRun>(world_, std::move(spec), done);
-    return std::make_shared<TcpRun>(world_, listeners_, std::move(spec), done);
+    return std::make_shared<TcpRun>(world_, listeners_, closer_, std::move(spec), done);
 }
 
 void Engine::count_start(const Run &run) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "closer.hpp"
 #include "flow.hpp"
 #include "listeners.hpp"
 #include "probes.hpp"
@@ -55,6 +56,7 @@ class Engine {
 
     World &world_;
     Listeners listeners_;
+    SocketCloser closer_;
     Plan plan_;
     std::vector<std::shared_ptr<Run>> runs_;
     std::vector<std::unique_ptr<Probe>> probes_;

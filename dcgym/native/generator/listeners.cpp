@@ -11,6 +11,8 @@ namespace dcgym {
 namespace {
 
 constexpr int kBacklog = 4096;
+/* A short flow that is repeated for ever has its next connection ready each time. */
+constexpr int kAcceptsAtOnce = 64;
 
 } // namespace
 
@@ -71,13 +73,13 @@ void Listeners::wait(std::uint64_t key) {
                                              const auto found = listeners_.find(key);
                                              if (error || found == listeners_.end())
                                                  return;
-                                             accept_all(found->second);
+                                             accept_some(found->second);
                                              wait(key);
                                          });
 }
 
-void Listeners::accept_all(Listener &listener) {
-    for (;;) {
+void Listeners::accept_some(Listener &listener) {
+    for (int count = 0; count < kAcceptsAtOnce; ++count) {
         world_.timetable.serve();
         sockaddr_in peer{};
         socklen_t length = sizeof(peer);

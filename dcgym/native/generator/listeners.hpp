@@ -54,7 +54,7 @@ class Listeners {
     };
 
     void wait(std::uint64_t key);
-    void accept_all(Listener &listener);
+    void accept_some(Listener &listener);
     void hand_over(const Listener &listener, Fd socket, const sockaddr_in &peer);
 
     World &world_;

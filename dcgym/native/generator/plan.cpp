@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "plan.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +20,12 @@ constexpr std::int64_t kWaitsForNone = -1;
 std::vector<dcgym_generator_flow> read_flows(int fd, std::size_t n_flows) {
     if (n_flows > kMostFlows)
         throw std::invalid_argument("a plan of more than 2^24 flows");
-    std::vector<dcgym_generator_flow> flows(n_flows);
     const std::size_t size_bytes = n_flows * sizeof(dcgym_generator_flow);
+    struct stat status {};
+    // Before the memory is taken: a wrong number asks for a gigabyte of it.
+    if (fstat(fd, &status) != 0 || static_cast<std::size_t>(status.st_size) < size_bytes)
+        throw std::invalid_argument("the plan is shorter than it says");
+    std::vector<dcgym_generator_flow> flows(n_flows);
     auto *out = reinterpret_cast<char *>(flows.data());
     for (std::size_t done = 0; done < size_bytes;) {
         const ssize_t got = pread(fd, out + done, size_bytes - done, static_cast<off_t>(done));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tcp_flow.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
@@ -21,7 +23,10 @@ constexpr std::uint64_t kLeastPagesBytes = 64 * 1024;
 /* One event moves at most this many chunks, so that other flows stay on time. */
 constexpr int kChunksPerEvent = 4;
 /* Enough for the next millisecond at 2 Gbit/s; more would only wait in the socket. */
-constexpr int kNotSentLowBytes = 256 * 1024;
+constexpr std::uint64_t kMostUnsentBytes = 256 * 1024;
+constexpr std::uint64_t kLeastUnsentBytes = 16 * 1024;
+/* Of all flows: what waits in thousands of sockets takes the kernel long to throw away. */
+constexpr std::uint64_t kUnsentBytes = 64 << 20;
 /* Fewer wake-ups; the counters come from TCP_INFO and the end of the data wakes at once. */
 constexpr int kReceiveLowBytes = 16 * 1024;
 
@@ -31,9 +36,9 @@ bool would_block() {
 
 } // namespace
 
-TcpRun::TcpRun(World &world, Listeners &listeners, RunSpec spec, Ended ended)
+TcpRun::TcpRun(World &world, Listeners &listeners, SocketCloser &closer, RunSpec spec, Ended ended)
     : Run{world, std::move(spec), std::move(ended)},
-      listeners_{listeners}, sender_{world.io}, receiver_{world.io} {}
+      listeners_{listeners}, closer_{closer}, sender_{world.io}, receiver_{world.io} {}
 
 std::shared_ptr<TcpRun> TcpRun::self() {
     return std::static_pointer_cast<TcpRun>(shared_from_this());
@@ -64,15 +69,21 @@ void TcpRun::set_sender_options(int fd) const {
     const int on = 1;
     check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), "SO_REUSEADDR");
     set_congestion_control(fd, spec_.congestion_control);
-    if (spec_.size_bytes == kUnlimited || spec_.size_bytes > kNotSentLowBytes)
-        check(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentLowBytes,
-                         sizeof(kNotSentLowBytes)),
+    const int unsent_bytes = most_unsent_bytes();
+    if (spec_.size_bytes == kUnlimited || spec_.size_bytes > unsent_bytes)
+        check(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes)),
               "TCP_NOTSENT_LOWAT");
     if (spec_.rate_bps == kUnlimited)
         return;
     const std::uint64_t bytes_per_s = static_cast<std::uint64_t>(spec_.rate_bps) / 8;
     check(setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s)),
           "SO_MAX_PACING_RATE");
+}
+
+int TcpRun::most_unsent_bytes() const {
+    // Its place in the list of runs tells how many there are.
+    return static_cast<int>(
+        std::clamp(kUnsentBytes / (place + 1), kLeastUnsentBytes, kMostUnsentBytes));
 }
 
 void TcpRun::connect(int fd) {
@@ -193,7 +204,11 @@ bool TcpRun::is_complete() const {
 }
 
 std::uint64_t TcpRun::delivered_bytes() {
-    while (receiver_.is_open() && !is_complete() && read_chunk() > 0) {
+    // Not read: the kernel would tell the sender of each, thousands of times when a plan is cut.
+    int waiting_bytes = 0;
+    if (receiver_.is_open() && ioctl(receiver_.native_handle(), SIOCINQ, &waiting_bytes) == 0) {
+        read_bytes_ += static_cast<std::uint64_t>(waiting_bytes);
+        count_rx(read_bytes_);
     }
     return read_bytes_;
 }
@@ -231,10 +246,9 @@ void TcpRun::sample() {
 
 void TcpRun::close(dcgym_generator_outcome outcome) {
     listeners_.forget(connection_);
-    asio::error_code ignored;
     if (receiver_.is_open()) {
         set_silent_close(receiver_.native_handle());
-        receiver_.close(ignored);
+        close_socket(receiver_, outcome);
     }
     if (!sender_.is_open())
         return;
@@ -243,7 +257,13 @@ void TcpRun::close(dcgym_generator_outcome outcome) {
         set_silent_close(sender_.native_handle());
     else
         set_abortive_close(sender_.native_handle());
-    sender_.close(ignored);
+    close_socket(sender_, outcome);
+}
+
+void TcpRun::close_socket(Descriptor &descriptor, dcgym_generator_outcome outcome) {
+    Fd socket{descriptor.release()};
+    if (outcome == DCGYM_GENERATOR_CUT)
+        closer_.add(std::move(socket));
 }
 
 } // namespace dcgym

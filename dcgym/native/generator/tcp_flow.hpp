@@ -3,6 +3,7 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "closer.hpp"
 #include "listeners.hpp"
 #include "tcp_info.hpp"
 
@@ -11,7 +12,7 @@ namespace dcgym {
 /// A TCP transfer: both ends of one connection. It ends when the receiver has read all bytes.
 class TcpRun final : public Run, public Accepts {
   public:
-    TcpRun(World &world, Listeners &listeners, RunSpec spec, Ended ended);
+    TcpRun(World &world, Listeners &listeners, SocketCloser &closer, RunSpec spec, Ended ended);
 
     void begin() override;
     void sample() override;
@@ -22,11 +23,13 @@ class TcpRun final : public Run, public Accepts {
 
     void due() override;
     void close(dcgym_generator_outcome outcome) override;
+    void close_socket(Descriptor &descriptor, dcgym_generator_outcome outcome);
     std::uint64_t delivered_bytes() override;
 
     std::shared_ptr<TcpRun> self();
     void wait(Descriptor &descriptor, Descriptor::wait_type what, void (TcpRun::*then)());
     void set_sender_options(int fd) const;
+    int most_unsent_bytes() const;
     void connect(int fd);
     void write_some();
     ssize_t write_chunk(std::uint64_t want_bytes);
@@ -40,6 +43,7 @@ class TcpRun final : public Run, public Accepts {
     void count_rx(std::uint64_t total_bytes);
 
     Listeners &listeners_;
+    SocketCloser &closer_;
     Descriptor sender_;
     Descriptor receiver_;
     Connection connection_;

@@ -33,7 +33,10 @@ void Timetable::serve() {
     if (serving_)
         return;
     serving_ = true;
-    while (!heap_.empty() && heap_.front()->time_ns_ <= now_ns()) {
+    // What becomes due meanwhile waits for the next turn, or one that never ends would take them
+    // all.
+    const std::int64_t time_ns = now_ns();
+    while (!heap_.empty() && heap_.front()->time_ns_ <= time_ns) {
         Entry &first = *heap_.front();
         cancel(first);
         first.due();

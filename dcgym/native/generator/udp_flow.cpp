@@ -22,11 +22,12 @@
 namespace dcgym {
 namespace {
 
-constexpr int kHeaderBytes = 28;                /* IPv4 and UDP */
-constexpr int kReceiveBufferBytes = 32 << 20;   /* 40 ms at 1 Gbit/s of 1500-byte packets */
-constexpr int kSendBufferBytes = 4 << 20;       /* the qdisc shall drop, not the socket */
-constexpr std::int64_t kBitsNs = 8'000'000'000; /* bits in a byte, nanoseconds in a second */
-constexpr std::int64_t kMaxDebtNs = 50'000'000; /* what a late timer may catch up on */
+constexpr int kHeaderBytes = 28;                 /* IPv4 and UDP */
+constexpr int kReceiveBufferBytes = 32 << 20;    /* 40 ms at 1 Gbit/s of 1500-byte packets */
+constexpr int kSendBufferBytes = 4 << 20;        /* the qdisc shall drop, not the socket */
+constexpr std::int64_t kBitsNs = 8'000'000'000;  /* bits in a byte, nanoseconds in a second */
+constexpr std::int64_t kMaxDebtNs = 50'000'000;  /* what a late timer may catch up on ... */
+constexpr std::int64_t kMaxDebtBytes = 64 << 20; /* ... and no more than some milliseconds' work */
 constexpr std::int64_t kStragglerNs = 100'000'000;
 constexpr std::size_t kSegmentsPerSend = 40;
 constexpr std::size_t kReceiveBatch = 64;
@@ -120,8 +121,9 @@ std::int64_t UdpRun::next_send_ns() const {
 
 void UdpRun::send_due(std::int64_t time_ns) {
     std::uint64_t due = due_bytes(time_ns);
-    const __int128 debt_bits_ns = static_cast<__int128>(spec_.rate_bps) * kMaxDebtNs;
-    const auto debt_limit = static_cast<std::uint64_t>(debt_bits_ns / kBitsNs) + datagram_bytes_;
+    const __int128 debt_bytes = static_cast<__int128>(spec_.rate_bps) * kMaxDebtNs / kBitsNs;
+    const auto debt_limit =
+        static_cast<std::uint64_t>(std::min<__int128>(debt_bytes, kMaxDebtBytes)) + datagram_bytes_;
     if (due > scheduled_bytes_ + debt_limit) {
         origin_ns_ = time_ns;
         base_bytes_ = scheduled_bytes_ + debt_limit;
