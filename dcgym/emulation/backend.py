@@ -212,9 +212,7 @@ class EmulationBackend:
             self.close()
         self._generator_name, self._plan = wanted, plan
         self.start()
-        # Nothing leaves the hosts any more: ends of flows cost more where packets still move.
-        self._limiter.apply(np.ones_like(self._link_rates))
-        self.stop_traffic()
+        self._cut_flows()
         if self._wants_preflight and self._preflight is None:
             self._flush()
             self._measure_links()
@@ -267,6 +265,13 @@ class EmulationBackend:
 
     def stop_traffic(self) -> None:
         """Cut every flow that still runs; `flow_records` then holds these too."""
+        self._cut_flows()
+        self._limiter.apply(self._link_rates)
+
+    def _cut_flows(self) -> None:
+        """Cut every flow and hold up what the hosts still have to send."""
+        # Ends of flows cost more where packets still move.
+        self._limiter.apply(np.ones_like(self._link_rates))
         self._call("stop_traffic")
 
     def _measure_links(self) -> None:

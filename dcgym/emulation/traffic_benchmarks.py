@@ -92,31 +92,43 @@ def measure_short_flows(seconds: float = 60.0) -> dict[str, Any]:
 
 
 def measure_many_flows() -> dict[str, Any]:
-    """5,000 endless TCP flows at a time on a k=4 fat-tree: memory, time to cut them."""
+    """5,000 endless TCP flows at a time on a k=4 fat-tree: memory, time to cut them, a reset."""
     topology = fat_tree(k=4, rate="1Gbit")
     hosts = [host.name for host in topology.hosts]
     flows = [
         Flow(hosts[i % 16], hosts[(i % 16 + 1 + i // 16 % 15) % 16], rate_bps=MANY_FLOWS_BPS)
         for i in range(MANY_FLOWS)
     ]
-    with running(topology, Plan("many flows", 0, flows)) as backend:
+    plan = Plan("many flows", 0, flows)
+    with running(topology, plan) as backend:
         engine = Engine(backend)
-        deadline = time.monotonic() + DEADLINE_S
-        while backend.snapshot().hosts["active_flows"].sum() < MANY_FLOWS:
-            if time.monotonic() > deadline:
-                raise BackendError(f"not all of {MANY_FLOWS} flows began")
-            time.sleep(0.01)
-        time.sleep(3.0)
+        _await_flows(backend)
         memory_bytes, began = engine.memory_bytes(), time.perf_counter()
         backend.stop_traffic()
         cut_ms = (time.perf_counter() - began) * 1e3
         records = backend.flow_records()
+        backend.reset(plan, congestion_control={}, marking=False)
+        _await_flows(backend)
+        began = time.perf_counter()
+        backend.reset(Plan("idle", 0), congestion_control={}, marking=False)
+        reset_ms = (time.perf_counter() - began) * 1e3
     return {
         "flows": MANY_FLOWS,
         "sending": int((records["bytes"] > 0).sum()),
         "memory_MB": memory_bytes / 1e6,
         "cut_all_ms": cut_ms,
+        "reset_ms": reset_ms,
     }
+
+
+def _await_flows(backend: EmulationBackend) -> None:
+    """Wait until all of the many flows run, and some seconds more."""
+    deadline = time.monotonic() + DEADLINE_S
+    while backend.snapshot().hosts["active_flows"].sum() < MANY_FLOWS:
+        if time.monotonic() > deadline:
+            raise BackendError(f"not all of {MANY_FLOWS} flows began")
+        time.sleep(0.01)
+    time.sleep(3.0)
 
 
 def measure_bulk(measure_iperf3_bps: Callable[..., float]) -> list[dict[str, Any]]:
