@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from dcgym.traffic.app_run import AppRun
 from dcgym.traffic.interfaces import InterfaceCounters
 from dcgym.traffic.shared_block import SharedBlock
 from dcgym.traffic.tool_routes import CongestionRoutes
+from dcgym.traffic.tool_run import in_namespace
 from dcgym.traffic.view import HOST_DTYPE
 
 __all__ = ["AppEngine"]
@@ -90,6 +92,7 @@ class AppEngine:
             self._heartbeat()
             time.sleep(PAUSE_S)
         self._kill_all(active)
+        self._close_sockets()
         self._origin_ns = 0
         self._publish()
         return len(active)
@@ -131,6 +134,26 @@ class AppEngine:
             except ChildProcessError:
                 return
             time.sleep(PAUSE_S)
+
+    def _close_sockets(self) -> None:
+        """End the connections that outlive their processes, in TIME_WAIT or with data to send.
+
+        The next episode would find their ports taken (sock_diag(7), CONFIG_INET_DIAG_DESTROY).
+        """
+        hosts = {run.host for run in self._runs if run.start_ns}
+        argv = ["ss", "--kill", "--tcp", "--all", "--numeric"]
+        killers = [
+            subprocess.Popen(
+                in_namespace(self._namespaces[host], argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for host in hosts
+        ]
+        for killer in killers:
+            killer.wait(END_NS / 1e9)
+            self._heartbeat()
 
     def _reap_orphans(self) -> None:
         """Take the exit codes that nobody else asks for, as the first process must."""

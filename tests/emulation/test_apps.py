@@ -149,6 +149,30 @@ def test_nothing_of_an_application_is_left(pair: Pair, way: str) -> None:
         wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
 
 
+def test_no_socket_of_an_episode_blocks_the_next(pair: Pair, generator: Generator) -> None:
+    # Without SO_REUSEADDR a port in TIME_WAIT, where the side is that closes first, is taken.
+    serve = "s = socket.socket(); s.bind(('10.0.0.1', 9000)); s.listen(); s.accept()[0].close()"
+    fetch = (
+        "for _ in range(200):\n"
+        "    try: s = socket.create_connection(('10.0.0.1', 9000)); break\n"
+        "    except OSError: time.sleep(0.01)\n"
+        "s.recv(1)"
+    )
+    apps = [
+        App(host, (sys.executable, "-c", f"import socket, time\n{code}"))
+        for host, code in (("h1", serve), ("h2", fetch))
+    ]
+    view = GeneratorView(generator.shm_fd)
+    for _ in range(2):
+        run_apps(generator, *apps)
+        wait_for(lambda: view.finished)
+        assert [row["exit_code"] for row in generator.app_records()] == [0, 0]
+        assert "TIME-WAIT" in pair.run(0, "ss -Htan")
+        generator.stop()
+        assert pair.run(0, "ss -Htan") == pair.run(1, "ss -Htan") == ""
+    view.close()
+
+
 def test_an_output_that_cannot_be_written_is_refused(generator: Generator, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="No such file"):
         run_apps(generator, App("h1", ("true",)), output=tmp_path / "missing")
