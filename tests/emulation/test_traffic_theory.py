@@ -75,15 +75,18 @@ def test_equal_flows_share_the_processor(
     assert times_s.mean() > 0.8 * times_s.max()
 
 
-def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(make: Any) -> None:
+@pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
+def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(
+    make: Any, load: float
+) -> None:
     # Host links twice as fast as the one between the switches, so that flows meet there only.
     backend = make({"name": "dumbbell", "hosts": 8, "rate": "200Mbit", "core_rate": "100Mbit"})
     spec = {
         "name": "poisson",
         # Far above one bandwidth-delay product: 30 KB, where the queue marks, at 100 Mbit/s.
         "sizes": {"name": "lognormal", "mean": "500KB", "sigma": 0.5},
-        "load": 0.5 * GOODPUT_BPS / RATE_BPS,
-        **{"link": "s1-s2", "pairs": "pairs", "duration": "10s"},
+        "load": load * GOODPUT_BPS / RATE_BPS,
+        **{"link": "s1-s2", "pairs": "pairs", "duration": "6s"},
     }
     plan = make_plan(spec, backend.topology, 1)
     names = dict.fromkeys((host.name for host in backend.topology.hosts), "dctcp")
@@ -93,8 +96,8 @@ def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(make: A
     # which favour the short ones: a few per cent each.
     assert seen["fct_ms"] == pytest.approx(seen["model_fct_ms"], rel=0.10)
     assert seen["slowdown"] == pytest.approx(seen["model_slowdown"], rel=0.10)
-    # Without any sharing there would be none to compare.
-    assert seen["model_slowdown"] > 1.7
+    # M/G/1-PS in the long run; the drawn arrivals differ from it, those of 0.5 the most.
+    assert seen["model_slowdown"] == pytest.approx(1 / (1 - load), rel=0.15)
 
 
 def test_a_closed_loop_thinks_between_its_flows(generator: Generator, view: GeneratorView) -> None:
