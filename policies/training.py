@@ -123,12 +123,15 @@ def is_simulated(config: Mapping[str, Any]) -> bool:
 
 
 def build_shared_env(config: Mapping[str, Any], n_pools: int) -> Any:
-    """Build many simulated pools whose balancers are all driven by one network.
+    """Build many simulated pools, or one emulated pool, all balancers driven by one network.
 
     Returns:
         A vector environment with a slot for each balancer of each pool.
     """
-    n_balancers = build_env(config).unwrapped.scenario.balancers
+    core = build_env(config).unwrapped.core
+    n_balancers = core.scenario.balancers
+    # Emulated pools would take the processors from each other.
+    n_pools = 1 if core.settings.is_real_time else n_pools
     factory = importlib.import_module("dcgym.factory")
     return factory.make_vec_env(
         dict(config), n_pools * n_balancers, is_shared=True, has_infos=False

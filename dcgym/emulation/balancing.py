@@ -22,7 +22,7 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancing import SERVERS
 from dcgym.native import require
 from dcgym.simulation import draw_arrivals
-from dcgym.simulation.balancing import KERNEL_RULES, TIMES
+from dcgym.simulation.balancing import KERNEL_RULES, TIMES, check_weights
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
 
@@ -110,6 +110,7 @@ class EmulatedPool:
         self._drop_results()
         self._results = self._guarded(lambda: self.pod.load(drawn, seed))
         self._drawn = drawn
+        self._flows.begin(drawn, self._results, 0)
         self._servers.begin()
         self._polls.begin(seed)
         self._events.begin()
@@ -118,6 +119,7 @@ class EmulatedPool:
         self._start_ns = self._deadline_ns = self._target_ns = 0
         self._acted_ns = self._observed_ns = time.monotonic_ns()
         self._timing = dict.fromkeys(TIMES, 0.0)
+        self._is_restarted = False
 
     def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
         """Let a balancer place new flows by this rule from now on.
@@ -147,8 +149,12 @@ class EmulatedPool:
         self._check_alive()
         if mask is not None and not np.all(mask):
             return
-        values = np.asarray(weights, np.float64).reshape(-1, self.n_servers)
-        chosen = range(self.n_balancers) if balancer is None else [balancer]
+        if balancer is None:
+            chosen = list(range(self.n_balancers))
+            values = check_weights(weights, (1, self.n_balancers, self.n_servers))[0]
+        else:
+            chosen = [check_int("balancer", balancer, 0, self.n_balancers - 1)]
+            values = check_weights(weights, (1, self.n_servers))
         for number, row in zip(chosen, values, strict=True):
             self.pod.writers[number].set_learned(row)
         self._acted_ns = time.monotonic_ns()
@@ -169,7 +175,8 @@ class EmulatedPool:
         now_ns, interval_ns = time.monotonic_ns(), target_ns - self._target_ns
         late_ns = now_ns - self._deadline_ns
         self._timing["action_latency_us"] = (self._acted_ns - self._observed_ns) / 1e3
-        if late_ns > LATE_FRACTION * interval_ns:
+        self._is_restarted = late_ns > LATE_FRACTION * interval_ns
+        if self._is_restarted:
             self._deadline_ns = now_ns
         self._target_ns = target_ns
         self._deadline_ns += interval_ns
@@ -230,7 +237,7 @@ class EmulatedPool:
         self._observed_ns = now_ns
         self._timing["observation_age_us"] = (now_ns - counted_ns) / 1e3
         self._ongoing = found["ongoing"][0]
-        elapsed_ns = now_ns - self._start_ns
+        elapsed_ns = self._elapsed_ns(now_ns)
         return found | {
             "time_ns": np.array([elapsed_ns]),
             "eligible": self._servers.eligible[None].copy(),
@@ -256,7 +263,7 @@ class EmulatedPool:
     def summary(self, env: int = 0) -> dict[str, Any]:
         """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``."""
         check_int("env", env, 0, 0)
-        elapsed_ns = time.monotonic_ns() - self._start_ns
+        elapsed_ns = self._elapsed_ns(time.monotonic_ns())
         _, seen = self.pod.features.read()
         return {
             "duration_s": max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
@@ -269,8 +276,8 @@ class EmulatedPool:
         }
 
     def timing(self) -> dict[str, float]:
-        """Return action_latency_us, observation_age_us and deadline_overrun_us of the interval."""
-        return dict(self._timing)
+        """Return `TIMES` of the last interval, and whether it is_restarted: the action was late."""
+        return self._timing | {"is_restarted": self._is_restarted}
 
     def event_records(self) -> list[dict[str, Any]]:
         """Return the events that have happened, with late_us and applied_us."""
@@ -315,6 +322,9 @@ class EmulatedPool:
             raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
+
+    def _elapsed_ns(self, now_ns: int) -> int:
+        return now_ns - self._start_ns if self._start_ns else 0
 
     def _guarded(self, call: Callable[[], _Result]) -> _Result:
         try:

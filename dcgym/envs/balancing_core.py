@@ -298,7 +298,7 @@ class BalancingCore:
         return self.truth["queue"][pool], self._workers
 
     def timing(self) -> dict[str, float]:
-        """Return action_latency_us, observation_age_us and deadline_overrun_us of the interval."""
+        """Return action_latency_us, observation_age_us, deadline_overrun_us and is_restarted."""
         found: dict[str, float] = self.twin.timing()
         return found
 

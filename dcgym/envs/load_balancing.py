@@ -87,6 +87,7 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
     | action_latency_us | from an observation to the weights that answer it |
     | observation_age_us | age of the balancers' counters in it, up to 10 ms |
     | deadline_overrun_us | how late the interval ended; all three are 0 in the simulation |
+    | is_restarted | whether the action came so late that an interval of its own began |
 
     ## Arguments
     | name | meaning |

@@ -16,7 +16,15 @@ from dcgym.monitors.reducers import REDUCERS
 from dcgym.native import require_simulation
 from dcgym.simulation.plain import plain_config
 
-__all__ = ["KERNEL_RULES", "OUTCOMES", "REDUCERS", "RULES", "TIMES", "BalancingTwin"]
+__all__ = [
+    "KERNEL_RULES",
+    "OUTCOMES",
+    "REDUCERS",
+    "RULES",
+    "TIMES",
+    "BalancingTwin",
+    "check_weights",
+]
 
 RULES = (
     "ecmp",
@@ -55,6 +63,21 @@ OUTCOMES = ("completed", "rejected", "broken", "lost")
 server; lost with a removed server, or because no balancer or server was left."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
+
+
+def check_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Return weights as an array of this shape.
+
+    Raises:
+        ConfigError: The shape is wrong, or a weight is not finite or not above 0.
+    """
+    values = np.ascontiguousarray(weights, dtype=np.float64)
+    if values.shape != shape:
+        raise ConfigError("weights", f"shape {values.shape}", f"shape {shape}")
+    is_allowed = np.isfinite(values) & (values > 0)
+    if not is_allowed.all():
+        raise ConfigError("weights", float(values[~is_allowed][0]), "finite numbers above 0")
+    return values
 
 
 class BalancingTwin:
@@ -141,16 +164,11 @@ class BalancingTwin:
         Raises:
             ConfigError: The shape is wrong, or a weight is not finite or not above 0.
         """
-        values = np.ascontiguousarray(weights, dtype=np.float64)
         shape: tuple[int, ...] = (self.n_envs, self.n_balancers, self.n_servers)
         if balancer is not None:
             check_int("balancer", balancer, 0, self.n_balancers - 1)
             shape = (self.n_envs, self.n_servers)
-        if values.shape != shape:
-            raise ConfigError("weights", f"shape {values.shape}", f"shape {shape}")
-        if not (np.isfinite(values).all() and (values > 0).all()):
-            wrong = values[~(np.isfinite(values) & (values > 0))][0]
-            raise ConfigError("weights", float(wrong), "finite numbers above 0")
+        values = check_weights(weights, shape)
         self._twin.set_weights(values, -1 if balancer is None else balancer, self._mask(mask))
 
     def advance(self, until_ns: int | npt.ArrayLike) -> None:
@@ -258,8 +276,8 @@ class BalancingTwin:
         return found
 
     def timing(self) -> dict[str, float]:
-        """Return action_latency_us, observation_age_us, deadline_overrun_us: 0, as time waits."""
-        return dict.fromkeys(TIMES, 0.0)
+        """Return `TIMES` and is_restarted of the last interval: all 0, as time waits."""
+        return dict.fromkeys(TIMES, 0.0) | {"is_restarted": False}
 
     def fidelity(self) -> dict[str, Any]:
         """Return status and reasons: nothing disturbs a simulation."""

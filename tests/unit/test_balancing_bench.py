@@ -8,7 +8,7 @@ import pytest
 
 from dcgym.balancing import make_scenario
 from dcgym.bench import BalancingConfig, BalancingQuickConfig, run_suite, write_report
-from dcgym.bench.balancing import make_pool
+from dcgym.bench.balancing import BACKEND_DEFAULTS, make_pool
 from dcgym.bench.balancing_episode import run_episode
 from dcgym.bench.runner import Matrix, Run, _progress
 from dcgym.bench.worker import Workers
@@ -145,3 +145,49 @@ def test_suite_resumes_and_reports_every_scenario(tmp_path):
     assert "wrong-weights" in page and "FCT mean" in page and 'src="http' not in page
     frame = pl.read_parquet(tmp_path / "results.parquet")
     assert frame["regret"].is_finite().all() and set(frame["scenario"]) == set(Small.scenarios)
+
+
+def test_the_emulation_scores_what_the_twin_trained(tmp_path):
+    config = BalancingQuickConfig(tmp_path, backend="emulation", **BACKEND_DEFAULTS["emulation"])
+    episode, training = config.episode("wrong-weights", "ppo", 1), config.training("", "ppo")
+    assert episode["env"]["backend"] == "emulation" and "backend" not in training["env"]
+    # The same servers in both; what a learner sees has the same size.
+    of_both = [settings["env"]["scenario"]["groups"] for settings in (episode, training)]
+    counts = [[(g["count"], g["workers"]) for g in groups] for groups in of_both]
+    assert counts == [[(3, 2), (4, 4)]] * 2
+    assert [group["weight"] for group in of_both[0]] == [4, 2]
+    assert config.policies == (
+        "sed",
+        "sed2",
+        "hlb",
+        "lsq",
+        "lsq2",
+        "wcmp",
+        "awcmp",
+        "ecmp",
+        "random",
+        "ppo",
+        "ddpg",
+    )
+
+
+def test_a_step_of_any_preset_ends_at_ninety_per_cent():
+    step = make_pool("capacity-step", 0.85, 60, "testbed-7")
+    # 22 processors become 3 * 2 + 4 * 4 / 2 = 14.
+    assert step.offered_load * 22 / 14 == pytest.approx(0.9)
+    assert step.events[0].target == "strong" and step.events[0].at_ns == 30 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"policies": ("gsq",)}, "policies: value 'gsq'"),
+        ({"jobs": 2}, "jobs: value 2"),
+        ({"backend": "mininet"}, "backend: value 'mininet'"),
+        ({"preset": "testbed-8"}, "did you mean 'testbed-7'"),
+    ],
+)
+def test_what_the_emulation_cannot_do_is_refused(tmp_path, settings, words):
+    given = {"backend": "emulation", **BACKEND_DEFAULTS["emulation"], **settings}
+    with pytest.raises(ConfigError, match=words):
+        BalancingQuickConfig(tmp_path, **given)

@@ -17,6 +17,8 @@ SMALLER = {
     "capacity_ratio": {"RATIOS": (1, 4)},
     "capacity_step": {},
     "charon_jain": {},
+    # Real servers take real time: the twin alone here.
+    "emulated_rules": {"BACKENDS": ("simulation",)},
     "distributions": {"MOMENTS_S": ((1.0, 1.0),)},
     "flow_table": {"BUCKETS": (1024, 4096)},
     "large_simulation": {},
