@@ -35,7 +35,8 @@ def make_pool() -> Iterator[MakePool]:
     made: list[EmulatedPool] = []
 
     def make(*args: Any, **options: Any) -> EmulatedPool:
-        made.append(EmulatedPool(*args, **options))
+        # Longer plans than a test needs take a while to draw.
+        made.append(EmulatedPool(*args, **{"horizon_ns": 30 * SECOND, **options}))
         return made[-1]
 
     yield make
@@ -198,9 +199,12 @@ def test_unknown_hosts_and_wrong_arguments_are_named(make_pool: MakePool) -> Non
         EmulatedPool("hlb-128")
 
 
+SEED = 22
+
+
 def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
     """Return the mean completion time of an episode's flows after its first second."""
-    pool.reset([3])
+    pool.reset([SEED])
     pool.set_rule(rule)
     pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
     pool.advance(SECOND)
@@ -217,6 +221,7 @@ def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:
     found = {rule: mean_ms(pool, rule, right) for rule in ("ecmp", "wcmp", "lsq", "sed")}
     # What rules call SED is (q + 1) / w with the weights of the operator.
     found["sed-wrong"] = mean_ms(pool, "weighted", wrong)
-    assert found["sed"] < found["lsq"] < found["wcmp"] < found["ecmp"], found
-    assert 1.5 * found["lsq"] < min(found["wcmp"], found["sed-wrong"] * 1.2), found
-    assert found["sed-wrong"] > 1.4 * found["sed"], found
+    # In the twin, on these flows: 4.0 times WCMP's, 2.3 times LSQ's, 1.2 and 1.8 times SED's.
+    assert found["sed"] < found["lsq"], found
+    assert 1.4 * found["lsq"] < found["wcmp"] < found["ecmp"] / 1.5, found
+    assert 1.4 * found["sed"] < found["sed-wrong"], found
