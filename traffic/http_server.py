@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import mmap
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from ipaddress import ip_address
@@ -14,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError
+from dcgym.traffic.sequence_lock import read_whole
 
 __all__ = [
     "CPUS",
@@ -50,9 +49,6 @@ accepted, requests completed, connections rejected; when it was written (CLOCK_M
 the server is down), and the exponentially weighted time from the begin of service to its end."""
 
 _MOST_SPEED = 1e6
-_DEADLINE_S = 1.0
-_READS_WITHOUT_PAUSE = 100
-_PAUSE_S = 50e-6
 
 
 @dataclass(frozen=True)
@@ -189,20 +185,16 @@ class ServerRows:
         Raises:
             BackendError: The generator died while it was writing.
         """
-        deadline = time.monotonic() + _DEADLINE_S
         copy = np.empty(len(self._rows), SERVER_DTYPE)
         torn = np.ones(len(copy), bool)
-        for attempt in itertools.count():
+
+        def copy_torn() -> npt.NDArray[np.void] | None:
             before = self._rows["sequence"].copy()
             copy[torn] = self._rows[torn]
-            torn &= (before % 2 == 1) | (self._rows["sequence"] != before)
-            if not torn.any():
-                return copy
-            if attempt > _READS_WITHOUT_PAUSE:
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(_PAUSE_S)
-        raise BackendError("the traffic generator died while it was writing a server's state")
+            torn[:] &= (before % 2 == 1) | (self._rows["sequence"] != before)
+            return None if torn.any() else copy
+
+        return read_whole(copy_torn, "a server's state")
 
     def close(self) -> None:
         """Release the mapping; copies stay valid."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import mmap
-import time
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import BackendError
+from dcgym.traffic.sequence_lock import read_whole
 
 __all__ = [
     "HEADER_DTYPE",
@@ -50,10 +49,7 @@ RECORD_DTYPE = _words(
     " srtt_ns min_rtt_ns retransmits"
 )
 
-# A writer that lost its processor inside a write on a busy machine gets it back long before.
-_WRITE_DEADLINE_S = 1.0
-_READS_WITHOUT_PAUSE = 100
-_PAUSE_S = 50e-6
+_Entries: TypeAlias = tuple[np.void, npt.NDArray[np.void], npt.NDArray[np.void]]
 
 
 def block_bytes(n_hosts: int, record_capacity: int, n_probes: int = 0) -> int:
@@ -109,19 +105,16 @@ class GeneratorView:
         rtts_ns: npt.NDArray[np.float64] = np.maximum(probes["rtt_ns"], probes["waiting_ns"])
         return rtts_ns.astype(np.float64)
 
-    def _read_all(self) -> tuple[np.void, npt.NDArray[np.void], npt.NDArray[np.void]]:
-        deadline = time.monotonic() + _WRITE_DEADLINE_S
-        for attempt in itertools.count():
-            if attempt > _READS_WITHOUT_PAUSE:
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(_PAUSE_S)
-            before = int(self._header["sequence"][0])
-            if before % 2 == 0:
-                copies = self._header.copy(), self._hosts.copy(), self._probes.copy()
-                if int(self._header["sequence"][0]) == before == int(copies[0]["sequence"][0]):
-                    return copies[0][0], copies[1], copies[2]
-        raise BackendError("the traffic generator died while it was writing its counters")
+    def _read_all(self) -> _Entries:
+        return read_whole(self._copy_all, "its counters")
+
+    def _copy_all(self) -> _Entries | None:
+        before = int(self._header["sequence"][0])
+        copies = self._header.copy(), self._hosts.copy(), self._probes.copy()
+        after = int(self._header["sequence"][0])
+        if before % 2 or not before == after == int(copies[0]["sequence"][0]):
+            return None
+        return copies[0][0], copies[1], copies[2]
 
     @property
     def heartbeat_ns(self) -> int:

@@ -122,16 +122,17 @@ def test_no_block_is_torn_by_a_writer_at_full_speed(region: TelemetryRegion) -> 
     assert unprotected_torn > 0
 
 
-def test_a_writer_that_died_inside_a_write_is_an_error_within_its_deadline(
+def test_a_writer_that_died_inside_a_write_is_an_error_at_the_deadline(
     region: TelemetryRegion,
 ) -> None:
     writer = start_writer(region, stop_inside=1000)
     assert writer.stdout is not None and writer.stdout.readline() == "inside\n"
     end(writer)
     began = time.monotonic()
-    with pytest.raises(BackendError, match="100 ms"):
+    with pytest.raises(BackendError, match="for 1 s: its writer stopped"):
         region.read()
-    assert 0.1 <= time.monotonic() - began < 0.2
+    # No sooner: a living writer may have lost its processor for as long.
+    assert time.monotonic() - began >= 1.0
 
 
 @pytest.mark.parametrize("wrong", [{"magic": 1}, {"version": VERSION + 1}])

@@ -39,8 +39,8 @@ class Mapping {
 
 size_t telemetry_bytes(size_t n_ports, size_t n_hosts);
 
-// Copies one consistent region; returns its sequence. Throws after 100 ms in which the writer did
-// not move (1 s in all): a writer that died inside a write leaves the sequence odd for ever.
+// Copies one consistent region; returns its sequence. Throws after 1 s: a writer that died inside a
+// write leaves the sequence odd for ever.
 uint64_t read_consistent(const char *region, size_t bytes, char *destination);
 
 // Where the kernel's figures come from (queues.hpp): the queues of all switch ports, then one of
