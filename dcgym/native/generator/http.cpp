@@ -2,6 +2,7 @@
 #include "http.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +20,11 @@ constexpr std::int64_t kTickNs = 4'000'000;
 
 ServerRows::ServerRows(int fd, std::size_t n_servers)
     : size_bytes_{n_servers * sizeof(dcgym_http_server)} {
-    // The size of a BPF map is not the size of its descriptor's file: mmap(2) checks it.
+    struct stat status {};
+    check(fstat(fd, &status), "fstat of the servers' rows");
+    // mmap(2) itself refuses a BPF map that is too small, which is no regular file.
+    if (S_ISREG(status.st_mode) && static_cast<std::size_t>(status.st_size) < size_bytes_)
+        throw std::invalid_argument("the memory of the servers' rows is too small");
     void *mapped = mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
         check(-1, "mmap of the servers' rows");

@@ -159,8 +159,11 @@ void HttpConnection::written() {
                 self->take({});
         });
     }
-    if (!must_drain_)
+    if (!must_drain_) {
+        // Closing on what is not read would send a reset after the response.
+        recv(socket_.native_handle(), nullptr, kMostDrainedBytes, MSG_TRUNC);
         return close(Close::orderly);
+    }
     shutdown(socket_.native_handle(), SHUT_WR);
     state_ = State::draining;
     world_.timetable.set(*this, now_ns() + kDrainNs);

@@ -73,6 +73,7 @@ void HttpServer::open() {
     listener_.assign(open_listener(world_, spec_).release());
     make_service();
     is_up_ = true;
+    ++openings_;
     wait();
     publish();
 }
@@ -97,12 +98,16 @@ void HttpServer::wait() {
 }
 
 void HttpServer::due() {
+    const std::uint64_t opening = openings_;
+    // A restart that falls due meanwhile waits for its own connections.
+    const auto is_ours = [&] { return listener_.is_open() && openings_ == opening; };
     int error = 0;
-    while (listener_.is_open() && error == 0) {
+    while (is_ours() && error == 0) {
         world_.timetable.serve();
-        error = accept_one();
+        if (is_ours())
+            error = accept_one();
     }
-    if (!listener_.is_open())
+    if (!is_ours())
         return;
     if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS)
         return world_.timetable.set(*this, now_ns() + kRetryNs);

@@ -83,6 +83,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     std::uint64_t rejected_ = 0;
     double mean_service_ns_ = 0;
     bool is_up_ = false;
+    std::uint64_t openings_ = 0; /* how often it began to listen */
     /* What the event loop still holds for this server may outlive it. */
     const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
