@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import http.client
 import itertools
+import json
 import os
 import shutil
 import socket
@@ -32,8 +33,11 @@ from dcgym.traffic.http import (
     ServerRows,
     make_requests,
 )
+from experiments import real_servers
 
 pytestmark = pytest.mark.emulation
+
+TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED = range(1, 8)
 CLIENT, SERVER = ADDRESSES
@@ -299,6 +303,10 @@ def test_wrong_commands_leave_the_servers_alone(generator: Generator, rows: Serv
         generator.set_server(0, speed=0)
     with pytest.raises(BackendError, match=r"bind of the server on 10\.9\.9\.9:1"):
         generator.serve([HttpServer("h2", address="10.9.9.9", port=1)])
+    fd = os.memfd_create("too-small")
+    with pytest.raises(BackendError, match="rows is too small"):
+        generator.serve([HttpServer("h2")], fd)
+    os.close(fd)
     assert generator.serve([HttpServer("h2")]) is not None
     assert completed(generator, plan_of([MS]))["outcome"].tolist() == [FINISHED]
 
@@ -465,3 +473,22 @@ def test_applications_run_in_a_star(tmp_path: Path) -> None:
     assert records["server"].tolist() == plan.requests["target"].tolist()
     assert set(written["application"]) == {"wiki-page", "wiki-static"}
     assert written["bytes"].to_list() == plan.requests["bytes"].tolist()
+
+
+@pytest.mark.skipif(
+    not all(shutil.which(tool, path=TOOL_PATH) for tool in ("nginx", "wrk", "curl")),
+    reason="needs nginx, wrk and curl",
+)
+def test_nginx_takes_the_place_of_a_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real_servers.main(real_servers.Args(out=tmp_path, seconds=1.0, requests_per_s=200.0))
+    rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["server"] for row in rows[:2]] == ["dcgym", "nginx"]
+    for row in rows[:2]:
+        assert row["finished"] == row["planned"] == 200
+        assert row["page_bytes"] == 12_288
+    # Round robin over seven servers of two balancers: about a seventh of 70 answers.
+    assert rows[2]["dcgym"] + rows[2]["nginx"] == 70
+    assert 0 < rows[2]["nginx"] < 35
+    assert "nginx" in capsys.readouterr().out
