@@ -7,17 +7,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= bench-quick
+FUZZ_SECONDS ?= 30
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
+FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench test soak lint format type docs benchmarks clean
+.PHONY: help setup apt native bench test soak sanitize fuzz lint format type docs benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: apt $(VENV)/.stamp-install $(VENV)/.stamp-native ## apt packages, virtual environment, native build
+setup: apt $(VENV)/.stamp-venv ## apt packages, virtual environment, native build
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.stamp-install $(VENV)/.stamp-native
 
 apt:
 	@missing=""; \
@@ -39,10 +42,11 @@ $(VENV)/.stamp-venv:
 	@touch $@
 
 $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
-	$(BIN)/pip install -q --no-build-isolation -e '.[rllib,sb3,marl,dev,docs]'
+	DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e \
+		'.[rllib,sb3,marl,dev,docs]'
 	@touch $@
 
-$(VENV)/.stamp-native: $(VENV)/.stamp-install $(NATIVE)
+$(VENV)/.stamp-native: $(VENV)/.stamp-venv setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
 	@touch $@
 
@@ -58,15 +62,22 @@ test: setup ## all tests; those that need root are skipped without it
 soak: setup ## a billion decisions by pools that are replaced meanwhile (minutes)
 	DCGYM_SOAK_READS=1000000000 $(BIN)/python -m pytest tests/native/test_l4lb_soak.py
 
+sanitize: setup ## tests of the C++ parts under ASan and UBSan, in build/sanitize
+	tests/native/sanitize.sh $(BIN)/python
+
+fuzz: ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz
+	@$(MAKE) --no-print-directory apt APT='clang libclang-rt-dev libasio-dev libboost-dev g++'
+	tests/native/fuzz/run.sh $(FUZZ_SECONDS)
+
 lint: setup ## ruff, and clang-format where it is installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror $(NATIVE); fi
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror $(NATIVE) $(FUZZ); fi
 
 format: setup ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix-only --select I .
 	$(BIN)/ruff format .
-	@if command -v clang-format >/dev/null; then clang-format -i $(NATIVE); fi
+	@if command -v clang-format >/dev/null; then clang-format -i $(NATIVE) $(FUZZ); fi
 
 type: setup ## strict type check
 	$(BIN)/mypy -p dcgym
@@ -80,4 +91,5 @@ benchmarks: setup ## speed ratios, side by side in one run
 	$(BIN)/python -m dcgym.simulation.benchmarks
 
 clean: ## remove what builds made, not the environment
-	rm -rf build dist site dcgym/native/bin dcgym/native/obj dcgym/native/*.so $(VENV)/.stamp-native
+	rm -rf build dist site dcgym/native/bin dcgym/native/obj dcgym/native/*.so \
+		dcgym/native/*.digest $(VENV)/.stamp-native

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import runpy
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -21,6 +22,13 @@ ROOT = Path(__file__).parent
 NATIVE = Path("dcgym/native")
 HEADERS = [str(p) for p in sorted((ROOT / NATIVE).rglob("*.h*")) if p.suffix in {".h", ".hpp"}]
 SYSTEM_INCLUDE = f"/usr/include/{platform.machine()}-linux-gnu"
+# For `make sanitize`: what of the compiler's sanitizers the C++ parts carry.
+SANITIZERS = os.environ.get("DCGYM_SANITIZE", "")
+SANITIZE = (
+    [f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1"]
+    if SANITIZERS
+    else []
+)
 BPF_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
 
 
@@ -57,8 +65,8 @@ def extension(
         f"dcgym.native.{name}",
         sources(f"{folder}/*.cpp"),
         include_dirs=[str(NATIVE / "include"), str(NATIVE / folder), pybind],
-        extra_compile_args=["-std=c++20", *flags, "-g0", "-Wall", "-Wextra", "-pthread"],
-        extra_link_args=["-pthread"],
+        extra_compile_args=["-std=c++20", *flags, "-g0", "-Wall", "-Wextra", "-pthread", *SANITIZE],
+        extra_link_args=["-pthread", *SANITIZE],
         depends=[os.path.relpath(h, ROOT) for h in HEADERS],
         language="c++",
         optional=True,
@@ -88,6 +96,9 @@ class BuildNative(build_ext):
 
     def run(self) -> None:
         """Build everything; a part that fails is reported, not fatal."""
+        # The Makefile builds beside pip, which takes as long and uses the other resources.
+        if os.environ.get("DCGYM_SKIP_BUILD"):
+            return
         self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
         self._attempt(
@@ -102,6 +113,21 @@ class BuildNative(build_ext):
             if os.environ.get("DCGYM_STRICT_BUILD"):
                 raise
             print(f"warning: {what} was not built ({error}); apt-get install {packages}")
+
+    def build_extension(self, ext: Extension) -> None:
+        """Build a module, and note beside it what it was built from."""
+        super().build_extension(ext)
+        name = ext.name.rpartition(".")[2]
+        digests = runpy.run_path(str(ROOT / NATIVE / "digest.py"))
+        folder = Path(self.get_ext_fullpath(ext.name)).parent
+        digest = digests["interface_digest"](ROOT / NATIVE, name)
+        digests["digest_path"](folder, name).write_text(digest)
+
+    def copy_extensions_to_source(self) -> None:
+        """Put the modules, and what they were built from, into the checkout."""
+        super().copy_extensions_to_source()
+        for path in (Path(self.build_lib) / NATIVE).glob("*.digest"):
+            shutil.copy(path, ROOT / NATIVE / path.name)
 
     def _output(self) -> Path:
         in_place = self.inplace or getattr(self, "editable_mode", False)
@@ -125,7 +151,7 @@ class BuildNative(build_ext):
         target = self._output() / "bin" / "dcgym-generator"
         if files and (self.force or outdated(target, files)):
             compiler = os.environ.get("CXX", "g++")
-            command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread"]
+            command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
             command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}", *files]
             compile_file(command, target)
 

@@ -33,7 +33,15 @@ import numpy.typing as npt
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 
-__all__ = ["FEATURES", "FLOW_MATRIX", "PROBE_RTT", "FeatureSet", "Interval", "counter_difference"]
+__all__ = [
+    "FEATURES",
+    "FEATURE_NAMES",
+    "FLOW_MATRIX",
+    "PROBE_RTT",
+    "FeatureSet",
+    "Interval",
+    "counter_difference",
+]
 
 FloatArray = npt.NDArray[np.float64]
 DELTA_PREFIX = "d_"
@@ -126,6 +134,10 @@ FEATURES: dict[str, Callable[[Interval], FloatArray]] = {
     "tx_rate": _rate("tx_bytes"),
     "rx_rate": _rate("rx_bytes"),
 }
+
+
+FEATURE_NAMES = (*FEATURES, *(DELTA_PREFIX + name for name in FEATURES), FLOW_MATRIX, PROBE_RTT)
+"""All names that an observation may be made of."""
 
 
 class FeatureSet:
@@ -226,9 +238,8 @@ class FeatureSet:
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError("features", names, "a list of feature names")
-    allowed = [*FEATURES, *(DELTA_PREFIX + name for name in FEATURES), FLOW_MATRIX, PROBE_RTT]
     for name in names:
-        check_in("features", name, allowed)
+        check_in("features", name, FEATURE_NAMES)
     if len(set(names)) != len(names):
         raise ConfigError("features", list(names), "each feature once")
     return tuple(names)

@@ -73,9 +73,9 @@ def _scenarios() -> Iterable[str]:
 
 
 def _features() -> Iterable[str]:
-    from dcgym.features import FEATURES
+    from dcgym.features import FEATURE_NAMES
 
-    return FEATURES
+    return FEATURE_NAMES
 
 
 def _presets() -> Iterable[str]:

@@ -131,7 +131,7 @@ def print_paths(folder: Path) -> None:
 def _console() -> Console:
     # Files and pipes claim 80 columns, where the results do not fit.
     console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, 150))
+    return console if console.is_terminal else Console(width=max(console.width, 170))
 
 
 def _cells(runs: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[str]:

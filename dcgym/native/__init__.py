@@ -5,12 +5,14 @@ They are optional at install time. `require` loads the module or says what is mi
 
 from __future__ import annotations
 
+import functools
 import importlib
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
 
 from dcgym.errors import FeatureNotSupported
+from dcgym.native.digest import digest_path, interface_digest
 
 __all__ = [
     "BPF_OBJECTS",
@@ -41,8 +43,10 @@ def require() -> ModuleType:
     """Return the compiled module.
 
     Raises:
-        FeatureNotSupported: The module was not built or cannot be loaded.
+        FeatureNotSupported: The module was not built, was built from other sources, or cannot be
+            loaded.
     """
+    _require_current("_native", "the native module")
     try:
         return importlib.import_module("dcgym.native._native")
     except ImportError as error:
@@ -55,6 +59,7 @@ def require_simulation() -> ModuleType:
     Raises:
         FeatureNotSupported: The module was not built or cannot be loaded.
     """
+    _require_current("_simulation", "the compiled simulation")
     try:
         return importlib.import_module("dcgym.native._simulation")
     except ImportError as error:
@@ -105,6 +110,17 @@ def simulation_available() -> bool:
     except FeatureNotSupported:
         return False
     return True
+
+
+@functools.cache
+def _require_current(name: str, what: str) -> None:
+    """Refuse a module of other sources, whose functions would fail with a TypeError each."""
+    built_from = digest_path(_root(), name)
+    if not built_from.exists():
+        return
+    current = interface_digest(_root(), name)
+    if current is not None and built_from.read_text() != current:
+        raise FeatureNotSupported(what, "it was built from other sources: make native")
 
 
 def _built(path: Path, what: str) -> Path:

@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kRequestBytes = 1 << 20;
 /* 36 years of CLOCK_MONOTONIC; the times of a plan, as large, are added to it. */
 constexpr std::int64_t kLatestStartNs = std::int64_t{1} << 60;
+/* Probes that ask more often than they can be sent leave no time for anything else. */
+constexpr std::int64_t kLeastProbePeriodNs = 100'000;
 
 template <typename Number> Number read_number(std::istream &in, const char *what) {
     std::int64_t value = 0;
@@ -141,7 +143,7 @@ std::string Control::set_probes(std::istream &rest) {
             throw std::invalid_argument("wrong hosts in probe " + std::to_string(pairs.size()));
         pairs.emplace_back(src, dst);
     }
-    if (!rest.eof() || period_ns == 0)
+    if (!rest.eof() || period_ns < kLeastProbePeriodNs)
         throw std::invalid_argument("wrong line in probes");
     engine_.load({});
     engine_.set_probes({}, period_ns);

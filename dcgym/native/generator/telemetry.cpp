@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 #include "clock.hpp"
@@ -95,11 +96,12 @@ void Telemetry::publish(const Progress &progress) {
     const std::uint64_t sequence = out->sequence;
     __atomic_store_n(&out->sequence, sequence + 1, __ATOMIC_RELAXED);
     std::atomic_thread_fence(std::memory_order_release);
-    std::memcpy(block_ + sizeof(dcgym_generator_header), hosts_.data(),
-                hosts_.size() * sizeof(dcgym_generator_host));
-    std::memcpy(block_ + sizeof(dcgym_generator_header) +
-                    hosts_.size() * sizeof(dcgym_generator_host),
-                probes_.data(), probes_.size() * sizeof(dcgym_generator_probe));
+    std::byte *entries = block_ + sizeof(dcgym_generator_header);
+    // Not memcpy, which takes no null pointer even for no bytes.
+    const auto hosts = std::as_bytes(std::span{hosts_});
+    std::copy_n(hosts.data(), hosts.size(), entries);
+    const auto probes = std::as_bytes(std::span{probes_});
+    std::copy_n(probes.data(), probes.size(), entries + hosts.size());
     out->sample_ns = out->heartbeat_ns = static_cast<std::uint64_t>(now_ns());
     out->start_ns = progress.start_ns;
     out->flows_planned = progress.flows_planned;

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Any packet at any port of a switch: no byte is read beyond it, only what a router may change is
+ * changed, and a header checksum that was right stays right.
+ */
+#include "../../../dcgym/native/bpf/fabric.bpf.c"
+
+#include "kernel.h"
+
+#define N_HOSTS 4
+#define N_PORTS 4
+#define N_SWITCHES 2
+#define N_GROUPS 3
+#define FLOWS 64
+#define CHECKSUM_OFFSET 10
+#define TTL_OFFSET 8
+
+static struct dcgym_port_config port_values[N_PORTS];
+static __u32 route_values[N_SWITCHES * N_HOSTS];
+static struct dcgym_port_counters counter_values[N_PORTS];
+static struct dcgym_red red_values[N_PORTS];
+static __u64 flow_byte_values[N_PORTS * N_HOSTS];
+static __u64 drop_values[DCGYM_DROP_REASONS];
+static struct dcgym_group group_values[N_GROUPS];
+static struct dcgym_flow flow_values[FLOWS];
+static struct dcgym_flow_id flow_ids[FLOWS];
+
+static struct Qdisc qdisc;
+static struct net_device device = {&qdisc};
+static struct sk_buff kernel_skb = {&device};
+static __u32 sent_to;
+
+void *bpf_cast_to_kern_ctx(void *skb) {
+    return &kernel_skb;
+}
+
+long bpf_redirect(__u32 ifindex, __u64 flags) {
+    sent_to = ifindex;
+    return TC_ACT_REDIRECT;
+}
+
+long bpf_clone_redirect(struct __sk_buff *skb, __u32 ifindex, __u64 flags) {
+    sent_to = ifindex;
+    return 0;
+}
+
+long bpf_skb_ecn_set_ce(struct __sk_buff *skb) {
+    return 1;
+}
+
+static __u32 slot_of(const struct dcgym_flow_id *id) {
+    return (id->switch_id ^ id->hash) % FLOWS;
+}
+
+static void *find_flow(const void *key) {
+    const struct dcgym_flow_id *id = key;
+    __u32 slot = slot_of(id);
+
+    return memcmp(&flow_ids[slot], id, sizeof(*id)) ? NULL : &flow_values[slot];
+}
+
+long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags) {
+    __u32 slot = slot_of(key);
+
+    REQUIRE(map == &flows);
+    memcpy(&flow_ids[slot], key, sizeof(flow_ids[slot]));
+    memcpy(&flow_values[slot], value, sizeof(flow_values[slot]));
+    return 0;
+}
+
+/* Group n leads to ports 1 to n + 1, with thresholds in the middle. */
+static void make_groups(void) {
+    memset(group_values, 0, sizeof(group_values));
+    for (__u32 id = 0; id < N_GROUPS; id++) {
+        struct dcgym_group_table *table = &group_values[id].tables[0];
+
+        table->salt = id;
+        table->size = id + 1;
+        table->generation = id + 1;
+        for (__u32 i = 0; i < table->size; i++)
+            table->slots[i] = (struct dcgym_group_slot){i + 1, 1, 0x80000000u};
+    }
+}
+
+static void begin(const __u8 *settings) {
+    const struct dcgym_fabric_constants values = {N_HOSTS, 1, FLOWS};
+
+    set_constants(&constants, &values, sizeof(values));
+    make_groups();
+    for (__u32 i = 0; i < N_SWITCHES * N_HOSTS; i++)
+        route_values[i] = (settings[0] + i) % (N_GROUPS + 2); /* no route, a group, none such */
+    for (__u32 i = 0; i < N_PORTS; i++)
+        port_values[i] = (struct dcgym_port_config){
+            .in_use = i > 0,
+            .switch_id = i % N_SWITCHES,
+            .port_id = i,
+            .mark_probability = DCGYM_PROBABILITY_ONE / (1 + (settings[1] & 3)),
+            .mark_min_bytes = 1000,
+            .mark_max_bytes = settings[1] & 4 ? 1000 : 9000,
+            .queue_bytes = settings[1] & 8 ? 0 : 20000,
+            .mark_weight = settings[1] & 16 ? DCGYM_PROBABILITY_ONE : 100,
+            .mark_packet_ns = settings[1] & 32 ? 0 : 12000,
+            .loss_in = settings[1] & 64 ? 0x20000000u : 0,
+            .loss_out = settings[1] & 128 ? 0x20000000u : 0,
+        };
+    memset(flow_values, 0, sizeof(flow_values));
+    memset(flow_ids, 0xff, sizeof(flow_ids));
+    memset(red_values, 0, sizeof(red_values));
+    control.flowlet_gap_ns = settings[2] * 1000;
+    now_ns = 1;
+    random_state = 1;
+}
+
+static bool is_ipv4(const __u8 *frame) {
+    return frame[12] == 0x08 && frame[13] == 0x00;
+}
+
+static void check_forwarded(const __u8 *before, const __u8 *after, __u32 length) {
+    const __u32 hop = is_ipv4(before) ? ETH_HLEN + TTL_OFFSET : ETH_HLEN + 7;
+    const __u32 words = length > ETH_HLEN ? before[ETH_HLEN] & 15 : 0;
+    const bool is_arp = before[12] == 0x08 && before[13] == 0x06;
+
+    REQUIRE(sent_to >= 1 && sent_to < N_PORTS);
+    for (__u32 i = 0; i < length; i++) {
+        const bool is_check = is_ipv4(before) && i - ETH_HLEN - CHECKSUM_OFFSET < 2;
+
+        REQUIRE(before[i] == after[i] || (i >= 3 && i < 6) || is_check || (!is_arp && i == hop));
+    }
+    if (is_arp)
+        return;
+    REQUIRE(before[hop] > 1 && after[hop] == before[hop] - 1);
+    if (is_ipv4(before) && length >= ETH_HLEN + 4 * words &&
+        checksum(before + ETH_HLEN, 4 * words) == 0xffff)
+        REQUIRE(checksum(after + ETH_HLEN, 4 * words) == 0xffff);
+}
+
+static void forward(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex, bool has_owner) {
+    struct __sk_buff skb = receive(bytes, length, linear, ifindex);
+    struct bpf_sock owner;
+    int verdict;
+
+    skb.sk = has_owner ? &owner : NULL;
+    sent_to = 0;
+    verdict = fabric_forward(&skb);
+    if (verdict == TC_ACT_SHOT) {
+        REQUIRE(!sent_to && memcmp(result(&skb), bytes, length) == 0);
+        return;
+    }
+    REQUIRE(verdict == (has_owner ? TC_ACT_STOLEN : TC_ACT_REDIRECT));
+    check_forwarded(bytes, result(&skb), length);
+}
+
+static void leave(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex, __u32 backlog) {
+    struct __sk_buff skb = receive(bytes, length, linear, ifindex);
+    const __u64 marks = counter_values[ifindex % N_PORTS].marks;
+
+    qdisc.qstats.backlog = backlog;
+    REQUIRE(fabric_egress(&skb) != TC_ACT_REDIRECT);
+    REQUIRE(memcmp(result(&skb), bytes, length) == 0);
+    REQUIRE(counter_values[ifindex % N_PORTS].marks - marks <= 1);
+    for (__u32 i = 0; i < N_PORTS; i++)
+        REQUIRE(port_values[i].mark_max_bytes == port_values[i].mark_min_bytes ||
+                red_values[i].average >> DCGYM_RED_FRACTION_BITS <= 0xffffffffu);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    make_guard();
+    ADD_ARRAY(ports, port_values);
+    ADD_ARRAY(routes, route_values);
+    ADD_ARRAY(counters, counter_values);
+    ADD_ARRAY(red_states, red_values);
+    ADD_ARRAY(flow_bytes, flow_byte_values);
+    ADD_ARRAY(drops, drop_values);
+    ADD_ARRAY(groups, group_values);
+    ADD_TABLE(flows, find_flow);
+    return 0;
+}
+
+/* Three bytes of settings, then packets: length, linear part, interface, backlog, time, bytes. */
+int LLVMFuzzerTestOneInput(const __u8 *data, size_t size) {
+    if (size < 3)
+        return 0;
+    begin(data);
+    for (size_t at = 3; at + 5 < size;) {
+        const __u8 *head = data + at;
+        __u32 length = head[0];
+
+        at += 5;
+        if (length < ETH_HLEN || length > size - at)
+            return 0;
+        now_ns += (__u64)head[4] << (head[4] & 31);
+        if (head[2] & 0x80)
+            leave(data + at, length, head[1], head[2] % (N_PORTS + 1), head[3] << (head[3] & 15));
+        else
+            forward(data + at, length, head[1], head[2] % (N_PORTS + 1), head[2] & 0x40);
+        at += length;
+    }
+    return 0;
+}
