@@ -107,7 +107,10 @@ def _make_cli() -> Any:
     setLogLevel("output")
     # Mininet takes what its nodes say for log lines, and those for errors.
     lg.ch.setStream(sys.stdout)
-    net = make_mininet(description, {name: {"cls": ShownSwitch} for name in description.switches})
+    # Mininet would look for the number in the name.
+    numbered = enumerate(description.switches, start=1)
+    switches = {name: {"cls": ShownSwitch, "dpid": f"{i:016x}"} for i, name in numbered}
+    net = make_mininet(description, switches)
     return CLI, Once, net
 
 

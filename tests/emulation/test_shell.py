@@ -13,6 +13,7 @@ import pytest
 
 import dcgym
 from dcgym.emulation import EmulationBackend
+from dcgym.topologies import Link, Topology
 from dcgym.traffic import make_plan
 
 pytestmark = pytest.mark.emulation
@@ -44,7 +45,10 @@ def inside(backend: EmulationBackend) -> set[str]:
 
 
 def test_one_command_runs_in_a_host_while_traffic_flows(make: Any) -> None:
-    backend = make("dumbbell")
+    # The switch's name has no number, from which Mininet would make its datapath's.
+    roles = [("h1", "host"), ("h2", "host"), ("core", "switch")]
+    links = [Link(host, "core", 10_000_000, 400_000, 30_000) for host in ("h1", "h2")]
+    backend = make(Topology.build("one-switch", roles, links))
     plan = make_plan("pairs", backend.topology, 0)
     backend.reset(plan, congestion_control={}, marking=False)
     before, emulator = inside(backend), backend.process
