@@ -81,7 +81,10 @@ class Scenario:
         return [(self.names[one], self.names[other], at) for one, other, at in slots]
 
     def race(self, number: int, members: str, tables: list[list[float]], packet: str) -> Any:
-        """Count what a packet sees while tables replace each other as fast as they can."""
+        """Count what a packet sees while tables replace each other as fast as they can.
+
+        It ends when each table was seen often and they were replaced often, or after a minute.
+        """
         indexes = [[self.indexes[name] for name in members]]
         # One call replaces the group some thousand times, without Python in between.
         often = 1000
@@ -101,10 +104,15 @@ class Scenario:
         thread.start()
         seen: dict[str, int] = {}
         data, port = bytes.fromhex(packet), self.indexes["a"]
+        deadline = time.monotonic() + 60
         try:
-            for _ in range(100_000):
-                name = str(self.names[self.fabric.test_select(data, port)])
-                seen[name] = seen.get(name, 0) + 1
+            while time.monotonic() < deadline:
+                for _ in range(10_000):
+                    name = str(self.names[self.fabric.test_select(data, port)])
+                    seen[name] = seen.get(name, 0) + 1
+                is_enough = len(seen) > 1 and min(seen.values()) > 1000 and written > 100_000
+                if is_enough and sum(seen.values()) >= 100_000:
+                    break
         finally:
             is_over.set()
             thread.join()
