@@ -86,7 +86,7 @@ def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(
         # Far above one bandwidth-delay product: 30 KB, where the queue marks, at 100 Mbit/s.
         "sizes": {"name": "lognormal", "mean": "500KB", "sigma": 0.5},
         "load": load * GOODPUT_BPS / RATE_BPS,
-        **{"link": "s1-s2", "pairs": "pairs", "duration": "6s"},
+        **{"link": "s1-s2", "pairs": "pairs", "duration": "4s"},
     }
     plan = make_plan(spec, backend.topology, 1)
     names = dict.fromkeys((host.name for host in backend.topology.hosts), "dctcp")
