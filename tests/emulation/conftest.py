@@ -11,6 +11,7 @@ from dcgym.emulation import EmulationBackend
 from dcgym.native import missing_parts
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic.generator import Generator, GeneratorView
+from dcgym.traffic.http import HttpServer, ServerRows
 
 MakeBackend = Callable[..., EmulationBackend]
 
@@ -60,3 +61,11 @@ def view(generator: Generator) -> Iterator[GeneratorView]:
     made = GeneratorView(generator.shm_fd)
     yield made
     made.close()
+
+
+@pytest.fixture
+def rows(generator: Generator) -> ServerRows:
+    """Open an HTTP server with one worker on h2, and return its state."""
+    made = generator.serve([HttpServer("h2")])
+    assert made is not None
+    return made
