@@ -39,6 +39,7 @@ from dcgym.emulation.balancer_forwarding import measure_forwarding
 from dcgym.emulation.commands import run
 from dcgym.emulation.fabric_benchmarks import measure_small_packets_pps, measure_tcp
 from dcgym.emulation.http_benchmarks import measure_idle_server, measure_twenty_servers
+from dcgym.emulation.pod_benchmarks import measure_pod
 from dcgym.emulation.traffic_benchmarks import (
     measure_bulk,
     measure_many_flows,
@@ -335,6 +336,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "balanced_packets": measure_packets(),
         "forwarding": measure_forwarding(),
         "feature_reads": [measure_feature_reads()],
+        "pod": [measure_pod()],
     }
     if as_json:
         print(json.dumps(results, indent=2))
@@ -359,6 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print(console, "Balancer: a packet of a flow (ns)", results["balanced_packets"])
     _print(console, "Balancer: packets really forwarded", results["forwarding"])
     _print(console, "Balancer: reading all features", results["feature_reads"])
+    _print(console, "Balancing: the testbed of 20 servers at 85 %, SED", results["pod"])
     return 0
 
 
