@@ -76,10 +76,10 @@ uint32_t burst_for(uint64_t rate_bps);
 // Largest packet that may wait at an interface, whatever its rate is then: one beyond the burst of
 // a later, lower rate would block the queue for ever. A 16th of a millisecond of the full rate, so
 // that a change of the rate, which fills the bucket, gives little away. At least a frame, two from
-// 50 Mbit/s and four from 100 Mbit/s: packets of that size cost a loaded k=4 fat-tree 40 % less than
-// those of two. Never more than half a bucket of the full rate: what a timer comes late beyond the
-// time that the rest of the bucket lasts is lost to the link (2.5 % of it at 20 Mbit/s, were packets
-// as large as the bucket).
+// 50 Mbit/s and four from 100 Mbit/s: packets of that size cost a loaded k=4 fat-tree 40 % less
+// than those of two. Never more than half a bucket of the full rate: what a timer comes late beyond
+// the time that the rest of the bucket lasts is lost to the link (2.5 % of it at 20 Mbit/s, were
+// packets as large as the bucket).
 uint32_t packet_for(uint64_t link_rate_bps);
 
 enum class BucketChange { create, modify };
