@@ -32,7 +32,7 @@ class PodCommands:
     ) -> Answer:
         """Build a pod and open its servers.
 
-        Their states go to the memory file that comes along. Answers with the virtual address and
+        Their states go to the map that comes along. Answers with the virtual address and
         the descriptors of: the generator's memory and process; the regions of each balancer; the
         counters of each.
         """
@@ -40,7 +40,7 @@ class PodCommands:
         from dcgym.emulation.pod_network import PORT, PodNetwork
 
         pool = Scenario.from_dict(scenario)
-        network = PodNetwork(Topology.from_dict(topology), pool)
+        network = PodNetwork(Topology.from_dict(topology), pool, fds[0])
         self._network, self._generator = network, _start_generator(network)
         servers = [
             HttpServer(

@@ -31,12 +31,17 @@ VIP = 0
 PORT = 80
 """Port of the virtual address, and of the servers."""
 
+SEED = 1
+"""Of the balancers' flow hash."""
+
 # Survivors of a balancer keep the flows that they have.
 EDGE_FLOW_ENTRIES = 1 << 18
 SERVER_SYSCTLS = {
     # Who owns the virtual address must not answer for it: RFC 826 knows no balancer.
     "/proc/sys/net/ipv4/conf/all/arp_ignore": "1",
     "/proc/sys/net/ipv4/conf/all/arp_announce": "2",
+    # Timestamps that are the machine's clock: the server's number goes above it.
+    "/proc/sys/net/ipv4/tcp_timestamps": "2",
 }
 CLIENT_SYSCTLS = {
     # A connection a request: ports come back after the minute of TIME_WAIT, or earlier.
@@ -102,9 +107,10 @@ class PodNetwork(EmulatedNetwork):
     Args:
         topology: Made by `dcgym.topologies.pod`.
         scenario: What its balancers and servers are like.
+        load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
     """
 
-    def __init__(self, topology: Topology, scenario: Scenario) -> None:
+    def __init__(self, topology: Topology, scenario: Scenario, load_map_fd: int) -> None:
         self.clients = [node.name for node in topology.hosts if node.role == "client"]
         self.servers = [node.name for node in topology.hosts if node.role == "server"]
         names = [node.name for node in topology.switches if node.role == "balancer"]
@@ -116,6 +122,7 @@ class PodNetwork(EmulatedNetwork):
         self.balancers: list[BalancerSwitch] = [self.net.get(name) for name in names]
         self._is_up = [True] * len(names)
         self._configure_hosts()
+        self._reporters = [self._make_reporter(i, load_map_fd) for i in range(len(self.servers))]
         self._set_servers()
         self._route_balancers()
         self._spread()
@@ -126,11 +133,23 @@ class PodNetwork(EmulatedNetwork):
             str(bpf_object("l4lb")),
             _mac(self._vip_number),
             flow_entries=scenario.flow_table_buckets * scenario.flow_table_ways,
-            seed=number + 1,
+            # Where the hash leads all agree, and each draws for itself.
+            seed=SEED,
+            stream=number + 1,
+            consistency="rule",
+            source_mac=_mac(self._vip_number + 1 + number),
         )
         balancer.set_timeouts(syn_ns=scenario.syn_timeout_ns)
         balancer.add_vip(VIP, self.address, PORT, "tcp")
         return balancer
+
+    def _make_reporter(self, number: int, load_map_fd: int) -> Any:
+        """Return a server's part in balancing, which Charon's rules need."""
+        reporter = require().LoadReporter(str(bpf_object("l4lb_server")), number, load_map_fd)
+        reporter.add_vip(self.address, PORT)
+        namespace_fd, ifindex, *_ = self._end(self.topology.ports(self.servers[number])[0])
+        reporter.attach(ifindex, namespace_fd)
+        return reporter
 
     def _switch_params(self) -> dict[str, dict[str, Any]]:
         params = super()._switch_params()

@@ -15,10 +15,10 @@ from dcgym.emulation.machine_load import pid_of
 from dcgym.emulation.pool_features import PoolFeatures, PoolWriter
 from dcgym.emulation.process import EmulatorProcess, has_ended
 from dcgym.errors import BackendError
+from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic.generator import GeneratorView
 from dcgym.traffic.http import REQUEST_DTYPE, RequestKind, RequestPlan, RequestResults, ServerRows
-from dcgym.traffic.http_server import rows_bytes
 
 __all__ = ["PodProcess"]
 
@@ -54,9 +54,9 @@ class PodProcess:
 
     def _attach(self) -> None:
         n_servers, n_balancers = self._scenario.n_servers, self._scenario.balancers
-        rows_fd = os.memfd_create("dcgym-servers", os.MFD_CLOEXEC)
+        # Not any memory: the servers' BPF programs read it too.
+        rows_fd = require().create_load_map(n_servers)
         self._fds.append(rows_fd)
-        os.ftruncate(rows_fd, rows_bytes(n_servers))
         answer, fds = self.call(
             "build_pod",
             deadline_s=BUILD_DEADLINE_S,

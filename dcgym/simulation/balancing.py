@@ -52,7 +52,7 @@ RULES = (
 candidates) those of `BalancingTwin.set_weights`. ``gsq`` and ``oracle`` know the truth.
 """
 
-KERNEL_RULES = RULES[: RULES.index("sapp")]
+KERNEL_RULES = RULES[: RULES.index("gsq")]
 """Rules that the kernel's data plane has, too: they need nothing but what a balancer sees."""
 
 TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")

@@ -155,6 +155,17 @@ def test_a_dead_balancer_forgets_and_its_flows_go_to_the_other(make_pool: MakePo
     assert pool.summary()["completed"] > 100
 
 
+def test_charons_flows_outlive_their_balancer(make_pool: MakePool) -> None:
+    """The servers' numbers are in the packets: whichever balancer gets them sends them on."""
+    dies = Event(700 * MS, "balancer-failure", 1)
+    pool = make_pool(scenario(load=0.5, events=(dies,)), record_limit=10**6)
+    seen = run(pool, 2 * SECOND, rule="wsapp")
+    assert seen["balancer_up"].tolist() == [[True, False]]
+    flows = pool.records()
+    assert len(flows) > 100 and (flows["outcome"] == 0).all()
+    assert pool.summary()["pcc_violations"] == 0
+
+
 @pytest.mark.parametrize("victim", ["emulator", "generator"])
 def test_a_death_is_told_and_the_next_reset_rebuilds(make_pool: MakePool, victim: str) -> None:
     pool = make_pool(scenario(load=0.3))

@@ -307,7 +307,66 @@ def test_without_timestamps_every_packet_follows_the_hash(rig: Rig) -> None:
         packet = Packet(port=port)
         expected = rendezvous(packet.hash(rig.seed), [3, 5, 9])
         assert [rig.send(packet.then(flags)) for flags in (SYN, ACK, FIN | ACK)] == [expected] * 3
-    assert rig.counted() == {"missed": 80}
+    assert rig.counted() == {"missed": 40}, "the end goes where the last packet went"
+
+
+def test_a_reset_without_timestamps_reaches_the_flows_server(rig: Rig) -> None:
+    """What a kernel says of a connection that it does not know (RFC 9293, section 3.5.2)."""
+    for port in range(1024, 1064):
+        packet = Packet(port=port, flags=ACK, tcp_options=timestamps(78, 9 << CLOCK_BITS))
+        assert rig.send(packet) == 9
+        assert rig.send(Packet(port=port, flags=RST)) == 9
+    rig.native.set_servers(0, {3: mac(3), 5: mac(5)})
+    assert rig.send(Packet(port=1024, flags=RST)) in (3, 5, None)
+
+
+def test_the_rule_may_say_what_keeps_connections() -> None:
+    """As in the twin: Charon's flows by their numbers, those of the other rules by the table."""
+    rig = Rig(consistency="rule", flow_entries=4)
+    rig.pool("round-robin", [3, 5, 9])
+    flows = [Packet(port=port, tcp_options=syn_options(77)) for port in range(1024, 1064)]
+    placed = [rig.send(flow) for flow in flows]
+    assert placed[:4] == [3, 5, 9, 3]
+    assert placed[4:] == [rendezvous(flow.hash(rig.seed), [3, 5, 9]) for flow in flows[4:]]
+    lies = [replace(flow, flags=ACK, tcp_options=timestamps(78, 11 << 26)) for flow in flows]
+    assert [rig.send(flow) for flow in lies] == placed, "whatever their timestamps say"
+    rig.pool("wsapp", [3, 5, 9])
+    assert [rig.send(flow) for flow in lies] == [11] * 40
+    rig.close()
+
+
+def test_streams_of_draws_are_apart_and_hashes_alike() -> None:
+    rigs = [Rig(stream=stream) for stream in (0, 0, 1)]
+    flows = [Packet(port=port) for port in range(1024, 1064)]
+    for rule, alike in (("random", False), ("ecmp", True)):
+        choices = []
+        for rig in rigs:
+            rig.pool(rule, [3, 5, 9])
+            choices.append(
+                [rig.send(replace(flow, client=f"10.2.0.{len(rule)}")) for flow in flows]
+            )
+        assert choices[0] == choices[1] and (choices[1] == choices[2]) == alike
+    for rig in rigs:
+        rig.close()
+
+
+@pytest.mark.parametrize(("rule", "shares"), [("sapp", (1, 1, 1, 1)), ("wsapp", (1, 2, 3, 4))])
+def test_servers_of_equal_load_get_their_shares(
+    rig: Rig, rule: str, shares: tuple[int, ...]
+) -> None:
+    """Each reports at once that it has nothing to do: the first candidate wins."""
+    servers, flows = [3, 5, 9, 11], 2000
+    rig.pool(rule, servers, shares)
+    found = dict.fromkeys(servers, 0)
+    for port in range(1024, 1024 + flows):
+        chosen = rig.send(Packet(port=port, tcp_options=syn_options(77)))
+        assert chosen is not None
+        found[chosen] += 1
+        options = syn_options(chosen << CLOCK_BITS, 77) + report(0)
+        rig.native.test_balance(replace(answer(SYN | ACK, options), mac=OWN_MAC).frame())
+    expected = flows * np.array(shares) / sum(shares)
+    difference = (np.array(list(found.values())) - expected) ** 2 / expected
+    assert difference.sum() < 16.27, "chi-square of 3 degrees of freedom, upper 0.1 %"
 
 
 def test_a_table_beside_cookies_keeps_features_and_the_rest() -> None:

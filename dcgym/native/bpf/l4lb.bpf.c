@@ -40,11 +40,20 @@ static __always_inline bool is_addressed(const struct frame *frame) {
     return mac == control.mac || mac == control.source_mac;
 }
 
+static __always_inline bool takes_cookies(__u32 vip) {
+    const struct dcgym_lb_pool *in_force;
+
+    if (constants.consistency != DCGYM_LB_BY_RULE)
+        return constants.consistency == DCGYM_LB_BY_COOKIE;
+    in_force = adopt_pool(vip);
+    return in_force && dcgym_is_charon(in_force->rule);
+}
+
 static __always_inline void read_cookie(const struct frame *frame, struct arrival *arrival) {
     struct timestamp stamp;
 
     arrival->cookie = DCGYM_LB_NO_COOKIE;
-    if (constants.consistency != DCGYM_LB_BY_COOKIE || !arrival->tcp_bytes)
+    if (!arrival->tcp_bytes || !takes_cookies(arrival->vip))
         return;
     stamp = read_timestamp(frame, arrival->l4, arrival->tcp_bytes);
     arrival->stamped = stamp.at;

@@ -145,6 +145,22 @@ static __always_inline struct decision follow_hash(const struct arrival *arrival
 }
 
 /*
+ * Where the flow's last packet went, if that is still known. A kernel resets a connection that it
+ * does not know without timestamps, and the server had better hear of it.
+ */
+static __always_inline struct decision follow_record(const struct arrival *arrival) {
+    __u32 index = (arrival->digest >> 16) & constants.witness_mask;
+    const struct witness *record = bpf_map_lookup_elem(&witnesses, &index);
+    struct decision last;
+
+    if (!record || record->flow != (__u32)(arrival->digest >> 32))
+        return nowhere(DCGYM_LB_DROP_NO_SERVER);
+    last = decide(arrival->vip, record->server);
+    return generation_of(last.target) == record->generation ? last
+                                                            : nowhere(DCGYM_LB_DROP_NO_SERVER);
+}
+
+/*
  * The server that the packet names, `known` if it names none or that is gone. What the table says
  * is as a rule the same; a server's own word counts for more.
  */
@@ -153,7 +169,7 @@ static __always_inline struct decision follow_cookie(const struct arrival *arriv
     struct decision named;
 
     if (arrival->cookie == DCGYM_LB_NO_COOKIE)
-        return known;
+        return known.target || !arrival->ends ? known : follow_record(arrival);
     named = decide(arrival->vip, arrival->cookie);
     if (!named.target || (known.target && known.server == named.server))
         return known;
@@ -195,7 +211,7 @@ static __always_inline struct decision route(struct arrival *arrival) {
     }
     if (bucket)
         decision = follow_table(bucket, arrival);
-    if (constants.consistency == DCGYM_LB_BY_COOKIE)
+    if (constants.consistency != DCGYM_LB_BY_TABLE)
         decision = follow_cookie(arrival, decision);
     if (decision.target)
         return decision;

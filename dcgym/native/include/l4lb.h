@@ -15,6 +15,7 @@ enum dcgym_lb_consistency {
     DCGYM_LB_BY_TABLE,
     DCGYM_LB_BY_COOKIE, /* the server's number in the timestamps that its clients echo */
     DCGYM_LB_BY_HASH,   /* nothing: every packet alike, as the pool is at that time */
+    DCGYM_LB_BY_RULE,   /* the cookie while a rule of Charon's is in force, else the table */
 };
 
 /* How a packet reaches its server. */

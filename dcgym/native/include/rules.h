@@ -261,6 +261,10 @@ DCGYM_INLINE __u32 dcgym_rule_charon(const struct dcgym_pool_view *pool,
     return a;
 }
 
+DCGYM_INLINE int dcgym_is_charon(__u32 rule) {
+    return rule == DCGYM_RULE_SAPP || rule == DCGYM_RULE_WSAPP;
+}
+
 DCGYM_INLINE __u32 dcgym_rule_round_robin(const struct dcgym_pool_view *pool, __u32 *turn) {
     const __u32 position = *turn < pool->n ? *turn : 0;
 

@@ -51,7 +51,7 @@ Balancer::Balancer(const std::string &object_path, const BalancerIdentity &ident
     : size_(size), tracks_(size.flow_entries > 0) {
     check_range("n_vips", size.vips, 1, DCGYM_LB_MAX_VIPS);
     check_range("snapshot_interval_ns", size.snapshot_interval_ns, 1'000'000, UINT64_MAX);
-    if (size.flow_entries > 0 || mode.consistency == "table")
+    if (size.flow_entries > 0 || mode.consistency == "table" || mode.consistency == "rule")
         check_range("flow_entries", size.flow_entries, DCGYM_LB_WAYS, most_flow_entries);
     size_.flow_entries = std::bit_ceil(std::max<uint32_t>(size.flow_entries, DCGYM_LB_WAYS));
     const std::string bytes = read_object(object_path);
@@ -128,7 +128,7 @@ void Balancer::set_constants(const BalancerMode &mode) {
     constants.witness_mask = witnesses() - 1;
     constants.collects = size_.collects;
     constants.consistency =
-        parse_choice("consistency", mode.consistency, {"table", "cookie", "none"});
+        parse_choice("consistency", mode.consistency, {"table", "cookie", "none", "rule"});
     constants.delivery = parse_choice("delivery", mode.delivery, {"l2", "ipip"});
     constants.tracks = tracks_ && constants.consistency != DCGYM_LB_BY_HASH;
     bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
@@ -154,7 +154,7 @@ void Balancer::set_identity(const BalancerIdentity &identity) {
 
 void Balancer::begin_state(uint32_t vip) {
     dcgym_lb_state state{};
-    state.random = dcgym_mix(size_.seed + vip);
+    state.random = dcgym_mix(dcgym_mix(size_.stream) ^ (size_.seed + vip));
     check(bpf_map_update_elem(map_fd(object(), "states"), &vip, &state, BPF_ANY),
           "cannot set the state of a VIP");
 }

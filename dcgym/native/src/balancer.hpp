@@ -18,13 +18,14 @@ namespace dcgym {
 struct BalancerSize {
     uint32_t vips;
     uint32_t flow_entries; // 0: flows are not tracked
-    uint64_t seed;
-    bool collects; // samples, beside the counters
+    uint64_t seed;         // balancers of one seed agree where the hash leads
+    uint64_t stream;       // of random draws: one of their own each
+    bool collects;         // samples, beside the counters
     uint64_t snapshot_interval_ns;
 };
 
 struct BalancerMode {
-    std::string consistency; // "table", "cookie" or "none"
+    std::string consistency; // "table", "cookie", "none" or "rule"
     std::string delivery;    // "l2" or "ipip"
     std::string hook;        // "tc", "xdp" (in the driver) or "xdp-generic"
     std::string pin_path;    // a directory on a bpffs that keeps flows beyond this object, or ""

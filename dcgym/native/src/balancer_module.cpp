@@ -42,11 +42,13 @@ void bind_balancer(py::module_ &module) {
                          uint64_t snapshot_interval_ns, const std::string &consistency,
                          const std::string &delivery, const std::string &hook,
                          const std::string &source_mac, const std::string &gateway_mac,
-                         const std::vector<std::string> &tunnel_from, const std::string &pin_path) {
+                         const std::vector<std::string> &tunnel_from, const std::string &pin_path,
+                         uint64_t stream) {
                  return std::make_unique<Balancer>(
                      object_path,
                      dcgym::BalancerIdentity{mac, source_mac, gateway_mac, tunnel_from},
-                     dcgym::BalancerSize{n_vips, flow_entries, seed, collect, snapshot_interval_ns},
+                     dcgym::BalancerSize{n_vips, flow_entries, seed, stream, collect,
+                                         snapshot_interval_ns},
                      dcgym::BalancerMode{consistency, delivery, hook, pin_path});
              }),
              py::arg("object_path"), py::arg("mac"), py::arg("n_vips") = 1,
@@ -54,7 +56,7 @@ void bind_balancer(py::module_ &module) {
              py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
              py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
              py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
-             py::arg("pin_path") = "")
+             py::arg("pin_path") = "", py::arg("stream") = 0)
         .def("add_vip", &Balancer::add_vip, py::arg("vip"), py::arg("address"), py::arg("port"),
              py::arg("protocol") = "tcp",
              "Take packets to an address and port; a VIP may have several.")

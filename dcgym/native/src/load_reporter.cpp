@@ -31,13 +31,11 @@ constexpr uint32_t most_ports = 64;
 constexpr uint32_t epoch_margin_ms = 1U << 16; // SYN cookies set timestamps back a little
 constexpr const char *timestamps_path = "/proc/sys/net/ipv4/tcp_timestamps";
 
-// Restoring an echo needs timestamps that are the machine's clock, without an offset of the flow's.
-void check_timestamps() {
+// As the calling thread's network namespace has it.
+std::string read_timestamps() {
     std::string value;
     std::ifstream(timestamps_path) >> value;
-    if (value != "2")
-        throw_config_error("net.ipv4.tcp_timestamps", value,
-                           "2 in a server's namespace: timestamps without a random offset");
+    return value;
 }
 
 } // namespace
@@ -86,19 +84,25 @@ void LoadReporter::add_vip(const std::string &address, uint16_t port) {
     check(bpf_map_update_elem(map_fd(object(), "vips"), &key, &vip, BPF_ANY), "cannot add the VIP");
 }
 
-void LoadReporter::attach(uint32_t ifindex) {
-    if (constants_.cookies)
-        check_timestamps();
+// Restoring an echo needs timestamps that are the machine's clock, without an offset of the flow's.
+void LoadReporter::attach(uint32_t ifindex, int namespace_fd) {
     constexpr std::array<std::pair<const char *, bpf_attach_type>, 2> programs = {{
         {"server_ingress", tcx_ingress},
         {"server_egress", tcx_egress},
     }};
+    std::string timestamps;
+    in_namespace(namespace_fd, [&] { timestamps = read_timestamps(); });
+    if (constants_.cookies && timestamps != "2")
+        throw_config_error("net.ipv4.tcp_timestamps", timestamps,
+                           "2 in a server's namespace: timestamps without a random offset");
     for (size_t i = 0; i < programs.size(); i++) {
-        const auto &[name, where] = programs[i];
-        links_[i].reset(check(
-            bpf_link_create(program_fd(object(), name), static_cast<int>(ifindex), where, nullptr),
-            "cannot attach the load reporter to interface " + std::to_string(ifindex) +
-                " (a tcx link needs Linux 6.6)"));
+        const int program = program_fd(object(), programs[i].first);
+        int link = -1;
+        in_namespace(namespace_fd, [&] {
+            link = bpf_link_create(program, static_cast<int>(ifindex), programs[i].second, nullptr);
+        });
+        links_[i].reset(check(link, "cannot attach the load reporter to interface " +
+                                        std::to_string(ifindex) + " (a tcx link needs Linux 6.6)"));
     }
 }
 
@@ -150,8 +154,8 @@ void bind_load_reporter(py::module_ &module) {
         .def_property_readonly("epoch_ms", &LoadReporter::epoch_ms,
                                "Where the timestamps' clock begins; one that takes over from "
                                "another must be given the other's.")
-        .def("attach", &LoadReporter::attach, py::arg("ifindex"),
-             "Take part on an interface of the caller's network namespace.")
+        .def("attach", &LoadReporter::attach, py::arg("ifindex"), py::arg("namespace_fd") = -1,
+             "Take part on an interface of a network namespace, by default the caller's.")
         .def("test_ingress", &test<ingress>, py::arg("packet"),
              "Return what becomes of a packet that the server receives.")
         .def("test_egress", &test<egress>, py::arg("packet"),

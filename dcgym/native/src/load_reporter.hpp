@@ -29,8 +29,8 @@ class LoadReporter {
     int load_map_fd() const { return map_fd(object(), "loads"); }
     uint32_t epoch_ms() const { return constants_.epoch_ms; }
 
-    // On an interface of the caller's network namespace, in both directions; one at a time.
-    void attach(uint32_t ifindex);
+    // On an interface of a network namespace (-1: the caller's), both ways; one at a time.
+    void attach(uint32_t ifindex, int namespace_fd);
     TestRun test_run(const char *program, const std::string &packet) const;
 
     // Detaches and releases programs and maps; idempotent.

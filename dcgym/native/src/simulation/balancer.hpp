@@ -41,7 +41,7 @@ class Balancer {
     // Forgets flow table and features, as a process that starts anew.
     void restart();
 
-    bool covert() const { return rule_ == DCGYM_RULE_SAPP || rule_ == DCGYM_RULE_WSAPP; }
+    bool covert() const { return dcgym_is_charon(rule_); }
     uint32_t rule() const { return rule_; }
     double weight(uint16_t server) const;
     const std::vector<uint16_t> &pool() const { return pool_; }
