@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,19 @@ def test_resets_leak_neither_descriptors_nor_memory() -> None:
         env.close()
     assert after[0] == before[0]
     assert after[1] - before[1] < 20_000, "over 2 MB an episode stayed"
+
+
+def test_a_late_action_gets_a_whole_interval_of_its_own() -> None:
+    env = dcgym.make_env({"env": SINGLE, **REAL})
+    try:
+        env.reset(seed=1)
+        env.step(env.action_space.sample())
+        time.sleep(0.1)  # an agent that learns for two intervals
+        began_ns = time.monotonic_ns()
+        *_, info = env.step(env.action_space.sample())
+        assert info["is_restarted"] and time.monotonic_ns() - began_ns >= 50_000_000
+        assert info["action_latency_us"] >= 100_000
+        # Nominal time goes on by one interval a step, whatever the agent does.
+        assert info["time_s"] == pytest.approx(0.1)
+    finally:
+        env.close()
