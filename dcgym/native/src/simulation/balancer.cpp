@@ -66,6 +66,7 @@ void Balancer::set_pool(const std::vector<uint16_t> &servers) {
 }
 
 void Balancer::rebuild() {
+    version_++;
     const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
     const size_t readable = (pool_.size() / DCGYM_RULE_STRIDE + 1) * DCGYM_RULE_STRIDE;
     pool_server_ = pool_;

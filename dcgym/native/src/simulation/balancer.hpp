@@ -47,7 +47,8 @@ class Balancer {
     const std::vector<uint16_t> &pool() const { return pool_; }
     dcgym_pool_view pool_view() const;
     uint16_t choose(uint64_t hash, int64_t now_ns);
-    uint16_t fallback(uint64_t hash) const; // of a flow that nothing remembers
+    uint16_t fallback(uint64_t hash) const;       // of a flow that nothing remembers
+    uint32_t version() const { return version_; } // above 0; rises when a fallback may differ
     __u64 *random() { return &random_; }
 
     // Flow table and features, in the order of a flow's life.
@@ -85,6 +86,7 @@ class Balancer {
     Splitmix sampling_;
     uint32_t turn_ = 0;
     uint32_t rule_ = DCGYM_RULE_WEIGHTED;
+    uint32_t version_ = 1;
     int64_t last_syn_ns_ = -1;
     std::vector<Probe> answered_, asked_;
     std::vector<uint32_t> configured_, learned_; // weights by server, the largest at full scale

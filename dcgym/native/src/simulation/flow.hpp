@@ -45,7 +45,8 @@ struct Flow {
     uint32_t epoch; // of the server when the flow was placed
     uint64_t reported_speed;
     uint32_t reported_flows;
-    FlowId next; // in the server's queue
+    uint32_t hashed; // version of its balancer's pool whose hash leads to its server; 0: none
+    FlowId next;     // in the server's queue
     uint16_t application;
     uint16_t balancer;
     uint16_t server;

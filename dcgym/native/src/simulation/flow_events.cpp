@@ -58,8 +58,10 @@ void Simulation::syn_at_balancer(FlowId id) {
 
 // A flow that finds no entry follows the hash, as its later packets will.
 uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
-    if (!flow.tracked && !flow.covert)
+    if (!flow.tracked && !flow.covert) {
+        flow.hashed = balancer.version();
         return balancer.fallback(flow.hash);
+    }
     const dcgym_pool_view pool = balancer.pool_view();
     if (pool.n == 0)
         return no_server;
@@ -140,10 +142,15 @@ uint16_t Simulation::route(Flow &flow) {
         if (arrived == no_balancer)
             return no_server;
         flow.balancer = arrived;
+        flow.hashed = 0;
     }
-    if (flow.tracked || flow.covert)
+    const Balancer &balancer = balancers_[flow.balancer];
+    if (flow.tracked || flow.covert || flow.hashed == balancer.version())
         return flow.server;
-    return balancers_[flow.balancer].fallback(flow.hash);
+    const uint16_t found = balancer.fallback(flow.hash);
+    if (found == flow.server)
+        flow.hashed = balancer.version();
+    return found;
 }
 
 // Whether the client's packet reaches the flow's server. If not, that other server resets the
