@@ -168,6 +168,19 @@ class EmulationBackend:
                 answer["port_ifindexes"], self.topology.switch_ports, strict=True
             )
         ]
+        self._host_buckets = [
+            self._native.TokenBucket(fd, ifindex, port.rate_bps, answer["host_queue_bytes"])
+            for fd, ifindex, port in zip(
+                host_fds, answer["host_ifindexes"], self.topology.host_ports, strict=True
+            )
+        ]
+        # The others are full of tokens again when the next episode begins.
+        self._fills_slowly = np.array(
+            [
+                bucket.burst_bytes * 8e9 > START_DELAY_NS * bucket.rate_bps
+                for bucket in [*self._port_buckets, *self._host_buckets]
+            ]
+        )
         self._paths = PathGroups(
             self.topology,
             group_map_fd,
@@ -215,12 +228,14 @@ class EmulationBackend:
         self._cut_flows()
         if self._wants_preflight and self._preflight is None:
             self._flush()
+            self._limiter.apply(self._link_rates)
             self._measure_links()
             self._limiter.apply(np.ones_like(self._link_rates))
         self._prepare(plan, congestion_control, marking, events)
         self._events = EventLog(events, lambda: list(self._call("event_records")[0]["records"]))
         self._paths.reset()
         self._flush()
+        self._limiter.apply(self._link_rates)
         self._collector.rebase()
         if self._flows is not None:
             self._flows.rebase()
@@ -269,9 +284,10 @@ class EmulationBackend:
         self._limiter.apply(self._link_rates)
 
     def _cut_flows(self) -> None:
-        """Cut every flow and hold up what the hosts still have to send."""
-        # Ends of flows cost more where packets still move.
+        """Cut every flow; drop what is under way and hold up what the hosts still have to send."""
+        # Nothing moves any more: the ends of flows cost more where packets do.
         self._limiter.apply(np.ones_like(self._link_rates))
+        self._drop_waiting(len(self._port_buckets))
         self._call("stop_traffic")
 
     def _measure_links(self) -> None:
@@ -309,14 +325,21 @@ class EmulationBackend:
         """Empty every queue, and wait until no packet is left under way."""
         deadline = time.monotonic() + QUIET_DEADLINE_S
         while True:
-            self._native.flush_buckets(self._port_buckets)
-            self._limiter.flush(self._link_rates)
+            self._drop_waiting(len(self._port_buckets) + len(self._host_buckets))
             # A packet that was between two queues has found one by then, or its receiver.
             time.sleep(0.001)
             if not self._collector.total_backlog_bytes():
                 break
             if time.monotonic() > deadline:
                 raise BackendError("queues did not empty after the traffic was stopped")
+
+    def _drop_waiting(self, count: int) -> None:
+        """Drop what waits in the first queues, those of the ports before those of the hosts."""
+        now, _ = self._look()
+        backlog = np.concatenate((now.ports["backlog_bytes"], now.hosts["backlog_bytes"]))
+        buckets = [*self._port_buckets, *self._host_buckets]
+        waiting = np.flatnonzero((backlog > 0) | self._fills_slowly)
+        self._native.flush_buckets([buckets[index] for index in waiting if index < count])
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
         """Limit each host; returns the CLOCK_MONOTONIC ns at which the kernel had acknowledged.
@@ -510,7 +533,7 @@ class EmulationBackend:
             if hasattr(self, "_collector"):
                 self._collector.stop()
                 # The mappings go with the object, before the descriptors they came from.
-                del self._collector, self._limiter, self._port_buckets
+                del self._collector, self._limiter, self._port_buckets, self._host_buckets
             if hasattr(self, "_paths"):
                 del self._paths
             for owner in ("_met_queues", "_region", "_generator"):

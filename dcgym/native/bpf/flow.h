@@ -101,9 +101,10 @@ static __always_inline bool draw_by_hash(const struct dcgym_group *group,
         const struct dcgym_group_table *table = &group->tables[version & 1];
 
         read_barrier();
-        draw->hash = hash_flow(key, table->salt);
         draw->generation = table->generation;
         draw->size = table->size;
+        /* Most groups have one member, whatever the hash is. */
+        draw->hash = draw->size > 1 ? hash_flow(key, table->salt) : 0;
         draw->ifindex = pick(table, draw->size, draw->hash);
         if (is_unchanged(group, version))
             return true;

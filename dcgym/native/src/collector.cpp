@@ -338,12 +338,4 @@ uint64_t RateLimiter::apply(const uint64_t *rates_bps) {
     return monotonic_ns();
 }
 
-void RateLimiter::flush(const uint64_t *rates_bps) {
-    std::vector<TokenBucket> all;
-    for (size_t host = 0; host < rtnl_fds_.size(); host++)
-        all.push_back(bucket(host, rates_bps[host]));
-    flush_token_buckets(all);
-    rates_bps_.assign(rates_bps, rates_bps + rtnl_fds_.size());
-}
-
 } // namespace dcgym

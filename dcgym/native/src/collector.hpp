@@ -122,8 +122,6 @@ class RateLimiter {
                 std::vector<uint64_t> link_rates_bps);
     // Returns CLOCK_MONOTONIC once the kernel has acknowledged every change.
     uint64_t apply(const uint64_t *rates_bps);
-    // Empties the host queues, full of tokens at these rates.
-    void flush(const uint64_t *rates_bps);
     const std::vector<uint64_t> &rates_bps() const { return rates_bps_; }
 
   private:

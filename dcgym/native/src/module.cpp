@@ -147,14 +147,6 @@ void bind_netlink(py::module_ &module) {
                 const py::gil_scoped_release released;
                 return self.apply(values);
             },
-            py::arg("rates_bps"))
-        .def(
-            "flush",
-            [](RateLimiter &self, const Rates &rates) {
-                const uint64_t *values = checked(rates, self.rates_bps().size());
-                const py::gil_scoped_release released;
-                self.flush(values);
-            },
             py::arg("rates_bps"));
 }
 

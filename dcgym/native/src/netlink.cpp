@@ -182,11 +182,11 @@ uint32_t burst_for(uint64_t rate_bps) {
     return static_cast<uint32_t>(std::clamp<uint64_t>(millisecond, 2 * kFrameBytes, UINT32_MAX));
 }
 
-Batch::Batch(const char *what, std::initializer_list<int> tolerated)
-    : what_(what), tolerated_(tolerated), lock_(conversation) {}
+Batch::Batch(const char *what, std::initializer_list<int> tolerated, Answers answers)
+    : what_(what), tolerated_(tolerated), answers_(answers), lock_(conversation) {}
 
 void Batch::send(int rtnl_fd, nlmsghdr *message) {
-    message->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
+    message->nlmsg_flags |= NLM_F_REQUEST | (answers_ == Answers::all ? NLM_F_ACK : 0);
     message->nlmsg_seq = next_sequence();
     send_message(rtnl_fd, message);
     pending_.push_back({rtnl_fd, message->nlmsg_seq});
@@ -194,15 +194,52 @@ void Batch::send(int rtnl_fd, nlmsghdr *message) {
         settle();
 }
 
+void Batch::note(int error) {
+    const bool fine = std::find(tolerated_.begin(), tolerated_.end(), error) != tolerated_.end();
+    if (error != 0 && !fine && first_error_ == 0)
+        first_error_ = error;
+}
+
 // Reads every acknowledgement even after a failure, so that none is left in a socket.
-void Batch::settle() {
-    for (const Pending &request : pending_) {
-        const int error = await_ack(request.rtnl_fd, request.sequence);
-        const bool fine =
-            std::find(tolerated_.begin(), tolerated_.end(), error) != tolerated_.end();
-        if (error != 0 && !fine && first_error_ == 0)
-            first_error_ = error;
+void Batch::read_all() {
+    for (const Pending &request : pending_)
+        note(await_ack(request.rtnl_fd, request.sequence));
+}
+
+void Batch::read_errors() {
+    std::vector<pollfd> sockets;
+    for (const Pending &request : pending_)
+        if (sockets.empty() || sockets.back().fd != request.rtnl_fd)
+            sockets.push_back({request.rtnl_fd, POLLIN, 0});
+    if (poll(sockets.data(), sockets.size(), 0) < 0)
+        fail("netlink poll", errno);
+    for (const pollfd &socket : sockets)
+        if (socket.revents != 0)
+            drain(socket.fd);
+}
+
+// Late replies to earlier conversations have lower numbers than ours.
+void Batch::drain(int rtnl_fd) {
+    alignas(nlmsghdr) static thread_local std::array<char, kBufferBytes> buffer;
+    ssize_t got = 0;
+    while ((got = recv(rtnl_fd, buffer.data(), buffer.size(), MSG_DONTWAIT)) >= 0) {
+        int left = static_cast<int>(got);
+        auto *message = reinterpret_cast<nlmsghdr *>(buffer.data());
+        for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+            const auto age = static_cast<int32_t>(message->nlmsg_seq - pending_.front().sequence);
+            if (message->nlmsg_type == NLMSG_ERROR && age >= 0)
+                note(-static_cast<nlmsgerr *>(mnl_nlmsg_get_payload(message))->error);
+        }
     }
+    if (errno != EAGAIN)
+        fail("netlink receive", errno);
+}
+
+void Batch::settle() {
+    if (answers_ == Answers::all)
+        read_all();
+    else
+        read_errors();
     pending_.clear();
 }
 
@@ -228,7 +265,7 @@ TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t li
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change) {
     const uint16_t flags = change == BucketChange::create ? NLM_F_CREATE | NLM_F_REPLACE : 0;
-    Batch batch("token bucket");
+    Batch batch("token bucket", {}, Batch::Answers::errors);
     for (const TokenBucket &bucket : buckets) {
         alignas(nlmsghdr) std::array<char, 512> buffer;
         nlmsghdr *message = put_qdisc_header(buffer.data(), flags, bucket.ifindex);
@@ -238,10 +275,10 @@ void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange cha
     batch.finish();
 }
 
+// The queues first: with a bucket full of tokens some of what waits would leave.
 void flush_token_buckets(const std::vector<TokenBucket> &buckets) {
-    set_token_buckets(buckets, BucketChange::modify);
     const uint32_t handle = next_queue_handle();
-    Batch batch("empty a queue");
+    Batch batch("empty a queue", {}, Batch::Answers::errors);
     for (const TokenBucket &bucket : buckets) {
         alignas(nlmsghdr) std::array<char, 256> buffer;
         const uint16_t flags = NLM_F_CREATE | NLM_F_REPLACE;
@@ -255,6 +292,7 @@ void flush_token_buckets(const std::vector<TokenBucket> &buckets) {
         batch.send(bucket.rtnl_fd, message);
     }
     batch.finish();
+    set_token_buckets(buckets, BucketChange::modify);
 }
 
 } // namespace dcgym

@@ -36,9 +36,14 @@ void in_namespace(int namespace_fd, const std::function<void()> &body);
 // pass for a fabric. Holds the lock of all conversations while it lives.
 class Batch {
   public:
+    // Of which requests the kernel tells how they went. It has handled a request when send(2)
+    // returns (netlink_unicast_kernel), so that silence is an acknowledgement too, and a cheaper
+    // one.
+    enum class Answers { all, errors };
     // `tolerated`: errors that are none.
-    explicit Batch(const char *what, std::initializer_list<int> tolerated = {});
-    // Sends a request; numbers it and asks for its acknowledgement.
+    explicit Batch(const char *what, std::initializer_list<int> tolerated = {},
+                   Answers answers = Answers::all);
+    // Sends a request, and numbers it.
     void send(int rtnl_fd, nlmsghdr *message);
     // Reads what is left to read, and throws the first error.
     void finish();
@@ -49,9 +54,14 @@ class Batch {
         uint32_t sequence;
     };
     void settle();
+    void read_all();
+    void read_errors();
+    void drain(int rtnl_fd);
+    void note(int error);
 
     const char *what_;
     std::vector<int> tolerated_;
+    Answers answers_;
     std::unique_lock<std::mutex> lock_;
     std::vector<Pending> pending_;
     int first_error_ = 0;
