@@ -61,7 +61,7 @@ def print_names(names: Mapping[str, Sequence[str]]) -> None:
 def print_results(records: Sequence[Mapping[str, Any]]) -> None:
     """Print one row a policy: the mean over its seeds and the 95 % interval of that mean."""
     for scenario, runs in scenarios_of(records).items():
-        title = f"{scenario}: mean ± 95 % interval over seeds".removeprefix(": ")
+        title = f"{scenario}: {_what_is_shown(runs)}".removeprefix(": ")
         _print_scenario(title, runs)
 
 
@@ -70,7 +70,7 @@ def print_sweep(records: Sequence[Mapping[str, Any]]) -> None:
     points, columns = points_of(records), curve_columns(records)
     paths = varied_paths(points)
     alike = [f"{path} = {v}" for path, v in points[0].values.items() if path not in paths]
-    title = ", ".join([*alike, "mean ± 95 % interval over seeds"])
+    title = ", ".join([*alike, _what_is_shown(records)])
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     for heading in [*(path.replace(".", "\n", 1) for path in paths), "policy"]:
         table.add_column(heading, no_wrap=True)
@@ -101,6 +101,11 @@ def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
         cells = _cells(runs, layout_of(runs).columns)
         table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), _training(runs))
     print_with_reasons(table, records)
+
+
+def _what_is_shown(records: Sequence[Mapping[str, Any]]) -> str:
+    seeds = {record["seed"] for record in records}
+    return "mean ± 95 % interval over seeds" if len(seeds) > 1 else f"seed {seeds.pop()}"
 
 
 def print_with_reasons(table: Table, records: Sequence[Mapping[str, Any]]) -> None:
