@@ -152,6 +152,9 @@ class BuildNative(build_ext):
         if files and (self.force or outdated(target, files)):
             compiler = os.environ.get("CXX", "g++")
             command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
+            # Asio looks for it before any header of the library says that it is there, or after:
+            # one file would free by one function what another took by the other.
+            command += ["-DASIO_DISABLE_STD_ALIGNED_ALLOC"]
             command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}", *files]
             compile_file(command, target)
 

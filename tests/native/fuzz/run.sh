@@ -27,8 +27,8 @@ build() {
         local sources=($parts/{plan,hosts}.cpp)
         [ "$1" != http ] || sources=($parts/{http_message,http_query}.cpp)
         [ "$1" != control ] || mapfile -t sources < <(ls $parts/*.cpp | grep -v /main.cpp)
-        clang++ -std=c++20 -pthread "${common[@]}" -Idcgym/native/generator "${sources[@]}" \
-            $here/fuzz_$1.cpp -o "$out/$1"
+        clang++ -std=c++20 -pthread "${common[@]}" -Idcgym/native/generator \
+            -DASIO_DISABLE_STD_ALIGNED_ALLOC "${sources[@]}" $here/fuzz_$1.cpp -o "$out/$1"
         ;;
     *)
         echo "fuzz: no fuzzer $1: fabric, l4lb, plan, http, control" >&2
