@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 #include <vector>
 
 #include "clock.hpp"
 #include "http_burnt.hpp"
 #include "listeners.hpp"
+#include "sequence_lock.hpp"
 
 namespace dcgym {
 namespace {
@@ -241,9 +241,7 @@ void HttpServer::set_colocated(double processes) {
 
 void HttpServer::publish() {
     const Service::Load load = service_ ? service_->load() : Service::Load{};
-    const std::uint64_t sequence = row_.sequence;
-    __atomic_store_n(&row_.sequence, sequence + 1, __ATOMIC_RELAXED);
-    std::atomic_thread_fence(std::memory_order_release);
+    const SequenceWrite write{row_.sequence};
     __atomic_store_n(&row_.busy, handshaking_ + load.waiting + load.on_cpu + load.on_io,
                      __ATOMIC_RELAXED);
     row_.waiting = load.waiting;
@@ -254,7 +252,6 @@ void HttpServer::publish() {
     row_.rejected = rejected_;
     row_.heartbeat_ns = is_up_ ? static_cast<std::uint64_t>(now_ns()) : 0;
     row_.mean_service_ns = static_cast<std::uint64_t>(mean_service_ns_);
-    __atomic_store_n(&row_.sequence, sequence + 2, __ATOMIC_RELEASE);
 }
 
 } // namespace dcgym

@@ -12,6 +12,7 @@
 
 #include "clock.hpp"
 #include "hosts.hpp"
+#include "sequence_lock.hpp"
 
 namespace dcgym {
 
@@ -93,9 +94,7 @@ void Telemetry::append(const dcgym_generator_record &record) {
 
 void Telemetry::publish(const Progress &progress) {
     dcgym_generator_header *out = header();
-    const std::uint64_t sequence = out->sequence;
-    __atomic_store_n(&out->sequence, sequence + 1, __ATOMIC_RELAXED);
-    std::atomic_thread_fence(std::memory_order_release);
+    const SequenceWrite write{out->sequence};
     std::byte *entries = block_ + sizeof(dcgym_generator_header);
     // Not memcpy, which takes no null pointer even for no bytes.
     const auto hosts = std::as_bytes(std::span{hosts_});
@@ -111,7 +110,6 @@ void Telemetry::publish(const Progress &progress) {
     out->late_starts = progress.late_starts;
     out->udp_period_ns = progress.udp_period_ns;
     out->finished = progress.finished ? 1 : 0;
-    __atomic_store_n(&out->sequence, sequence + 2, __ATOMIC_RELEASE);
 }
 
 } // namespace dcgym

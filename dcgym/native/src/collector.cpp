@@ -14,6 +14,7 @@
 #include "generator.h"
 #include "queues.h"
 #include "queues.hpp"
+#include "sequence_lock.hpp"
 #include "telemetry.h"
 
 namespace dcgym {
@@ -206,10 +207,7 @@ void Collector::subtract_base() {
 
 // Everything slow happened before: the region is inconsistent only for two copies.
 void Collector::publish(uint64_t began_ns) {
-    std::atomic_ref<uint64_t> sequence(header_->sequence);
-    const uint64_t before = sequence.load(std::memory_order_relaxed);
-    sequence.store(before + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
+    const SequenceWrite write{header_->sequence};
     header_->time_ns = began_ns;
     header_->source_ns = source_ns_;
     header_->steps = loop_.steps;
@@ -222,7 +220,6 @@ void Collector::publish(uint64_t began_ns) {
     memcpy(ports_, staged_ports_.data(), n_ports_ * sizeof(dcgym_telemetry_port));
     memcpy(hosts_, staged_hosts_.data(), n_hosts_ * sizeof(dcgym_telemetry_host));
     header_->heartbeat_ns = monotonic_ns();
-    sequence.store(before + 2, std::memory_order_release);
 }
 
 uint64_t Collector::collect(bool reset_peaks) {
