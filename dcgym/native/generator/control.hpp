@@ -15,6 +15,9 @@ class Control {
   public:
     Control(World &world, Engine &engine, HttpControl &http, int control_fd);
 
+    /// Handles events until the other side closes the socket.
+    void run();
+
   private:
     struct Request {
         std::string text;

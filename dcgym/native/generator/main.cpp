@@ -78,7 +78,7 @@ void serve(const Options &options) {
     dcgym::Engine engine{world};
     dcgym::HttpControl http{world};
     dcgym::Control control{world, engine, http, options.control_fd};
-    io.run();
+    control.run();
 }
 
 } // namespace
