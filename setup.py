@@ -164,7 +164,7 @@ setup(
     package_data={
         "dcgym": ["py.typed"],
         "dcgym.native": [
-            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h", "bpf/*"),
+            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h*", "bpf/*"),
             *("src/*", "src/simulation/*"),
         ],
     },

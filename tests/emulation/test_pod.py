@@ -215,19 +215,23 @@ SEED = 22
 
 
 def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
-    """Return the mean completion time of an episode's flows after its first second."""
-    pool.reset([SEED])
-    pool.set_rule(rule)
-    pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
-    pool.advance(SECOND)
-    pool.records()
-    pool.advance(3 * SECOND)
-    flows = pool.records()
-    lag_ms = pool.fidelity()["figures"]["generator_lag_ms_p99"]
-    if lag_ms > LIMITS["generator_lag_ms_p99"].degraded:
-        pytest.skip(f"no result by its own fidelity: requests began {lag_ms:.0f} ms late")
-    served = flows[flows["outcome"] == 0]
-    return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)
+    """Return the mean completion time of an episode's flows after its first second.
+
+    An episode whose requests began late is no result by its own fidelity, and is repeated.
+    """
+    for _ in range(3):
+        pool.reset([SEED])
+        pool.set_rule(rule)
+        pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
+        pool.advance(SECOND)
+        pool.records()
+        pool.advance(3 * SECOND)
+        flows = pool.records()
+        lag_ms = pool.fidelity()["figures"]["generator_lag_ms_p99"]
+        if lag_ms <= LIMITS["generator_lag_ms_p99"].degraded:
+            served = flows[flows["outcome"] == 0]
+            return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)
+    pytest.fail(f"requests began {lag_ms:.0f} ms late (p99) in the last of three episodes")
 
 
 def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:

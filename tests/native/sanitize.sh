@@ -10,7 +10,7 @@ shift $(($# < 2 ? $# : 2))
 tests=(
     tests/simulation tests/native tests/unit/test_monitors.py tests/unit/test_reservoir.py
     tests/unit/test_rules.py tests/unit/test_load_balancing.py tests/emulation/test_generator.py
-    tests/emulation/test_emulator.py
+    tests/emulation/test_emulator.py tests/emulation/test_http.py
 )
 tree=build/sanitize/${sanitizers//,/-}
 mkdir -p "$tree"

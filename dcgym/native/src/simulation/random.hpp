@@ -13,7 +13,8 @@ namespace dcgym::simulation {
 // SplitMix64 as a stream: cheap enough to give every flow one of its own.
 class Splitmix {
   public:
-    explicit Splitmix(uint64_t state = 0) : state_(state) {}
+    Splitmix() = default;
+    explicit Splitmix(uint64_t state) : state_(state) {}
 
     uint64_t next() { return dcgym_random(&state_); }
     // Uniform in (0, 1): never 0, so that a logarithm of it is finite.
@@ -25,7 +26,7 @@ class Splitmix {
     }
 
   private:
-    __u64 state_;
+    __u64 state_ = 0;
 };
 
 // xoshiro256++ 1.0 (Blackman, Vigna 2019), seeded by SplitMix64 as its authors advise.
