@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.emulation.fidelity import judge
 from dcgym.errors import CommandError
 from dcgym.monitors import Snapshot
 from dcgym.topologies import Port, Topology
@@ -31,6 +32,7 @@ MOST_BURST_BYTES = 3_500_000
 MOST_SENDERS = 3
 # Below these a frame more or less would pass for an error.
 LEAST_FRAMES = 100
+TRIES = 2
 LEAST_LOOKS = 20
 LEAST_NS = 20_000_000
 
@@ -89,13 +91,25 @@ def run_preflight(topology: Topology, probe: Probe) -> Figures:
     """
     hosts = [host.name for host in topology.hosts]
     found = [{"preflight_rtt_excess_ms": _rtt_excess_ms(topology, probe, hosts)}]
-    for target in dict.fromkeys((hosts[-1], hosts[0])):
+    found += [_measure(topology, probe, target) for target in dict.fromkeys((hosts[-1], hosts[0]))]
+    return _worst_of(found)
+
+
+def _measure(topology: Topology, probe: Probe, target: str) -> Figures:
+    """Return the worst figures of the ports that lead to a host.
+
+    What is not as configured is measured again: a machine that paused meanwhile did that once, a
+    wrong link is wrong again.
+    """
+    figures: Figures = {}
+    for _ in range(TRIES):
         looks = _fill(topology, probe, target)
         probe.flush()
-        for index, port in enumerate(topology.switch_ports):
-            found.append(evaluate(port, _trace(looks, index)))
-    names = dict.fromkeys(name for figures in found for name in figures)
-    return {name: _worst([figures[name] for figures in found if name in figures]) for name in names}
+        ports = enumerate(topology.switch_ports)
+        figures = _worst_of([evaluate(port, _trace(looks, index)) for index, port in ports])
+        if judge(figures)[0] == "ok":
+            break
+    return figures
 
 
 def evaluate(port: Port, trace: Trace) -> Figures:
@@ -226,6 +240,11 @@ def _one_way_ms(topology: Topology, source: str, target: str) -> float:
             return total_ns / 1e6
         number = topology.next_hops(port.peer, target)[0]
         port = next(p for p in topology.ports(port.peer) if p.number == number)
+
+
+def _worst_of(found: Sequence[Figures]) -> Figures:
+    names = dict.fromkeys(name for figures in found for name in figures)
+    return {name: _worst([figures[name] for figures in found if name in figures]) for name in names}
 
 
 def _worst(values: Sequence[float]) -> float:

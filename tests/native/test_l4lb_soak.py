@@ -1,6 +1,7 @@
 """Torn reads: pools replaced as fast as a process can, while others decide by them.
 
-Twenty-four million decisions here, some ten seconds; `make soak` asks for a billion (DCGYM_SOAK_READS).
+Twenty-four million decisions here, some ten seconds; `make soak` asks for a billion
+(DCGYM_SOAK_READS).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.emulation import preflight
 from dcgym.emulation.fidelity import LIMITS, FidelityAudit, judge
 from dcgym.emulation.link_audit import LinkAudit, rate_bounds_bps
 from dcgym.emulation.machine_load import MachineLoad
@@ -237,6 +238,25 @@ def test_what_was_not_loaded_is_not_judged() -> None:
     quiet = filling(10e6, 400_000, 30_000)
     still = Trace(*(np.zeros(600) for _ in vars(quiet)))
     assert all(math.isnan(value) for value in evaluate(dumbbell().ports("s1")[0], still).values())
+
+
+@pytest.mark.parametrize(("seen_bps", "error"), [([9e6, 10e6], 0.0), ([9e6, 9e6], 0.1)])
+def test_a_pause_of_the_machine_is_no_wrong_link(
+    monkeypatch: pytest.MonkeyPatch, seen_bps: list[float], error: float
+) -> None:
+    traces = iter([filling(rate_bps, 400_000, 30_000) for rate_bps in seen_bps])
+    right = filling(10e6, 400_000, 30_000)
+    monkeypatch.setattr(preflight, "_fill", lambda *_: next(traces, right))
+    monkeypatch.setattr(preflight, "_trace", lambda trace, _: trace)
+    probe = preflight.Probe(
+        look=lambda: pytest.fail("no look is needed"),
+        burst=lambda *_: None,
+        hold=lambda _: None,
+        ping=lambda *_: "rtt min/avg/max/mdev = 0.5/0.5/0.5/0 ms",
+        flush=lambda: None,
+    )
+    figures = preflight.run_preflight(dumbbell(), probe)
+    assert figures["preflight_rate_error"] == pytest.approx(error, abs=5e-3)
 
 
 def test_a_rate_that_an_event_changes_is_neither_excess_nor_deficit() -> None:
