@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.emulation.fidelity import judge
+from dcgym.emulation.fidelity import LIMITS
 from dcgym.errors import CommandError
 from dcgym.monitors import Snapshot
 from dcgym.topologies import Port, Topology
@@ -32,7 +32,6 @@ MOST_BURST_BYTES = 3_500_000
 MOST_SENDERS = 3
 # Below these a frame more or less would pass for an error.
 LEAST_FRAMES = 100
-TRIES = 2
 LEAST_LOOKS = 20
 LEAST_NS = 20_000_000
 
@@ -98,18 +97,22 @@ def run_preflight(topology: Topology, probe: Probe) -> Figures:
 def _measure(topology: Topology, probe: Probe, target: str) -> Figures:
     """Return the worst figures of the ports that lead to a host.
 
-    What is not as configured is measured again: a machine that paused meanwhile did that once, a
-    wrong link is wrong again.
+    A wrong rate is measured again: a machine that paused meanwhile did that once, a wrong link is
+    wrong again.
     """
-    figures: Figures = {}
-    for _ in range(TRIES):
-        looks = _fill(topology, probe, target)
-        probe.flush()
-        ports = enumerate(topology.switch_ports)
-        figures = _worst_of([evaluate(port, _trace(looks, index)) for index, port in ports])
-        if judge(figures)[0] == "ok":
-            break
+    figures = _measure_once(topology, probe, target)
+    error = figures["preflight_rate_error"]
+    if LIMITS["preflight_rate_error"].status(error) != "ok":
+        again = _measure_once(topology, probe, target)["preflight_rate_error"]
+        figures["preflight_rate_error"] = min(error, again)
     return figures
+
+
+def _measure_once(topology: Topology, probe: Probe, target: str) -> Figures:
+    looks = _fill(topology, probe, target)
+    probe.flush()
+    ports = enumerate(topology.switch_ports)
+    return _worst_of([evaluate(port, _trace(looks, index)) for index, port in ports])
 
 
 def evaluate(port: Port, trace: Trace) -> Figures:
