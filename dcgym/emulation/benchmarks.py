@@ -57,6 +57,26 @@ Execute = Callable[..., str]
 PINGS = 200
 STEPS = 2000
 FILE_COLUMNS = 160
+# In the order of the tables.
+TITLES = {
+    "plans": "Plan of 2,000 flows/s for 60 s (ms)",
+    "fabric": "Two switches: ping, one TCP flow (bit/s, processor ms per Gbit), 64-byte datagrams",
+    "step": "Free-running env.step, every action enforced",
+    "stride": "16 TCP flows between pods, all links of a k=4 fat-tree alike",
+    "deadlines": "Steps of 10 ms under load",
+    "life": "Emulator: build, reset in place, close",
+    "short_flows": "Traffic: 2,000 short TCP flows a second, k=4 fat-tree",
+    "many_flows": "Traffic: 5,000 TCP flows at a time",
+    "bulk": "Traffic: one bulk TCP flow (bit/s) beside iperf3",
+    "udp": "Traffic: rate of one UDP flow",
+    "idle_server": "HTTP: requests of 1 ms to an idle server",
+    "twenty_servers": "HTTP: 2,000 requests a second, 20 servers",
+    "new_flows": "Balancer: a new flow (ns)",
+    "balanced_packets": "Balancer: a packet of a flow (ns)",
+    "forwarding": "Balancer: packets really forwarded",
+    "feature_reads": "Balancer: reading all features",
+    "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
+}
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
 # round trip of 160 ms at 20 Mbit/s, twice, where data waits behind and acknowledgements ahead.
 STRIDES = (("20Mbit", 15.0), ("50Mbit", 4.0), ("100Mbit", 2.0))
@@ -353,26 +373,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(results, indent=2))
         return 0
     console = Console(width=None if sys.stdout.isatty() else FILE_COLUMNS)
-    _print(console, "Plan of 2,000 flows/s for 60 s (ms)", results["plans"])
-    title = "Two switches: ping, one TCP flow (bit/s, processor ms per Gbit), 64-byte datagrams"
-    _print(console, title, results["fabric"])
-    _print(console, "Free-running env.step, every action enforced", results["step"])
-    _print(
-        console, "16 TCP flows between pods, all links of a k=4 fat-tree alike", results["stride"]
-    )
-    _print(console, "Steps of 10 ms under load", results["deadlines"])
-    _print(console, "Emulator: build, reset in place, close", results["life"])
-    _print(console, "Traffic: 2,000 short TCP flows a second, k=4 fat-tree", results["short_flows"])
-    _print(console, "Traffic: 5,000 TCP flows at a time", results["many_flows"])
-    _print(console, "Traffic: one bulk TCP flow (bit/s) beside iperf3", results["bulk"])
-    _print(console, "Traffic: rate of one UDP flow", results["udp"])
-    _print(console, "HTTP: requests of 1 ms to an idle server", results["idle_server"])
-    _print(console, "HTTP: 2,000 requests a second, 20 servers", results["twenty_servers"])
-    _print(console, "Balancer: a new flow (ns)", results["new_flows"])
-    _print(console, "Balancer: a packet of a flow (ns)", results["balanced_packets"])
-    _print(console, "Balancer: packets really forwarded", results["forwarding"])
-    _print(console, "Balancer: reading all features", results["feature_reads"])
-    _print(console, "Balancing: the testbed of 20 servers at 85 %, SED", results["pod"])
+    for name, title in TITLES.items():
+        _print(console, title, results[name])
     return 0
 
 

@@ -119,6 +119,14 @@ static __always_inline bool address(void *data, const void *end, __u64 to) {
     return true;
 }
 
+/* SYN-ACKs of routed servers come by tunnel. */
+static __always_inline bool is_tunnelled(const struct frame *frame, struct tunnel *tunnel) {
+    if (constants.delivery != DCGYM_LB_IPIP || !is_addressed(frame))
+        return false;
+    *tunnel = read_outer(frame);
+    return ends_at(tunnel, &control.tunnel_from);
+}
+
 static __always_inline int skb_send(struct __sk_buff *skb, __u64 to) {
     if (!address((void *)(long)skb->data, (void *)(long)skb->data_end, to))
         return TC_ACT_SHOT;
@@ -146,15 +154,11 @@ static __always_inline int skb_deliver(struct __sk_buff *skb, const struct arriv
     return skb_send(skb, decision->target);
 }
 
-/* SYN-ACKs of routed servers come by tunnel. */
 static __always_inline struct frame arrived(struct __sk_buff *skb) {
     struct frame frame = skb_frame(skb);
     struct tunnel tunnel;
 
-    if (constants.delivery != DCGYM_LB_IPIP || !is_addressed(&frame))
-        return frame;
-    tunnel = read_outer(&frame);
-    if (!ends_at(&tunnel, &control.tunnel_from))
+    if (!is_tunnelled(&frame, &tunnel))
         return frame;
     skb_decapsulate(skb, &tunnel); /* if it fails, the packet is still none of ours */
     return skb_frame(skb);
@@ -204,10 +208,7 @@ static __always_inline struct frame xdp_arrived(struct xdp_md *xdp) {
     struct frame frame = xdp_frame(xdp);
     struct tunnel tunnel;
 
-    if (constants.delivery != DCGYM_LB_IPIP || !is_addressed(&frame))
-        return frame;
-    tunnel = read_outer(&frame);
-    if (!ends_at(&tunnel, &control.tunnel_from))
+    if (!is_tunnelled(&frame, &tunnel))
         return frame;
     move_head(xdp, tunnel_bytes(&tunnel));
     return xdp_frame(xdp);
