@@ -10,10 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from dcgym._version import __version__
-from dcgym.registration import register_envs
+from dcgym.envs.registration import register_envs
 
 if TYPE_CHECKING:
-    from dcgym.factory import make_env, parallel_env
+    from dcgym.envs.factory import make_env, parallel_env
     from dcgym.policies import make_policy
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 _LAZY = {
-    "make_env": "dcgym.factory",
+    "make_env": "dcgym.envs.factory",
     "make_plan": "dcgym.traffic",
     "make_policy": "dcgym.policies",
     "make_topology": "dcgym.topologies",
-    "parallel_env": "dcgym.factory",
+    "parallel_env": "dcgym.envs.factory",
 }
 
 

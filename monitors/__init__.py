@@ -3,10 +3,10 @@
 if __name__ != "dcgym.monitors":
     raise ImportError("import this package as dcgym.monitors")
 
-from dcgym.monitors.flows import FlowMatrix
-from dcgym.monitors.layout import HEADER, HOST, PORT
-from dcgym.monitors.queues import MetQueues
-from dcgym.monitors.region import TelemetryRegion
-from dcgym.monitors.snapshot import Snapshot
+from dcgym.monitors.network.flows import FlowMatrix
+from dcgym.monitors.network.layout import HEADER, HOST, PORT
+from dcgym.monitors.network.queues import MetQueues
+from dcgym.monitors.network.region import TelemetryRegion
+from dcgym.monitors.network.snapshot import Snapshot
 
 __all__ = ["HEADER", "HOST", "PORT", "FlowMatrix", "MetQueues", "Snapshot", "TelemetryRegion"]

@@ -18,14 +18,19 @@ from dcgym.policies.balancing import (
     RulePolicy,
 )
 from dcgym.policies.base import Policy, task_of
-from dcgym.policies.classic import (
+from dcgym.policies.congestion.classic import (
     FairSharePolicy,
     FixedSharePolicy,
     RandomPolicy,
     TransportPolicy,
 )
-from dcgym.policies.joint import JointPolicy
-from dcgym.policies.paths import EcmpPolicy, LeastLoadedPolicy, RandomPathsPolicy, WcmpPolicy
+from dcgym.policies.congestion.joint import JointPolicy
+from dcgym.policies.paths.policies import (
+    EcmpPolicy,
+    LeastLoadedPolicy,
+    RandomPathsPolicy,
+    WcmpPolicy,
+)
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -38,7 +43,7 @@ __all__ = [
 ]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
-LEARNERS = {"ppo": "dcgym.policies.rllib_ppo", "ddpg": "dcgym.policies.sb3_ddpg"}
+LEARNERS = {"ppo": "dcgym.policies.learned.rllib.ppo", "ddpg": "dcgym.policies.learned.sb3.ddpg"}
 """Names that need `train` first, and the module that trains and loads them."""
 
 

@@ -227,46 +227,46 @@ class Topology:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the topology as plain data that YAML and JSON can hold."""
-        from dcgym.topologies import files
+        from dcgym.topologies.io import files
 
         return files.to_dict(self)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Topology:
-        """Build a topology from plain data (see `dcgym.topologies.files`)."""
-        from dcgym.topologies import files
+        """Build a topology from plain data (see `dcgym.topologies.io.files`)."""
+        from dcgym.topologies.io import files
 
         return files.from_dict(content)
 
     def to_networkx(self) -> networkx.MultiGraph[str]:
         """Return a NetworkX graph with the fields of nodes and links as attributes."""
-        from dcgym.topologies import files
+        from dcgym.topologies.io import files
 
         return files.to_networkx(self)
 
     @staticmethod
     def from_networkx(graph: networkx.Graph[str], name: str | None = None) -> Topology:
         """Build a topology from a NetworkX graph with the attributes of `to_networkx`."""
-        from dcgym.topologies import files
+        from dcgym.topologies.io import files
 
         return files.from_networkx(graph, name)
 
     def save(self, path: str | Path) -> None:
         """Write the topology to a .yaml, .json or .graphml file."""
-        from dcgym.topologies import files
+        from dcgym.topologies.io import files
 
         files.save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> Topology:
         """Read a topology from a .yaml, .json or .graphml file."""
-        from dcgym.topologies import files
+        from dcgym.topologies.io import files
 
         return files.load(path)
 
     def draw(self, path: str | Path) -> None:
         """Draw the topology to an .svg, .png or .pdf file."""
-        from dcgym.topologies import drawing
+        from dcgym.topologies.io import drawing
 
         drawing.draw(self, path)
 

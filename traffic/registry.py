@@ -11,15 +11,16 @@ import numpy as np
 
 from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError, suggest
-from dcgym.traffic import bulk, closed_loop, open_loop, recorded
-from dcgym.traffic.apps import read_apps
-from dcgym.traffic.draws import Draws
-from dcgym.traffic.files import FILE_SUFFIXES, read_plan
-from dcgym.traffic.library import FAMILIES, PLANS, expand, find_pattern
-from dcgym.traffic.options import SENDING, set_sending
-from dcgym.traffic.patterns import Pattern
-from dcgym.traffic.plan import Plan
-from dcgym.traffic.records import NONE, Records
+from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
+from dcgym.traffic.plans import bulk
+from dcgym.traffic.plans.applications import read_apps
+from dcgym.traffic.plans.files import FILE_SUFFIXES, read_plan
+from dcgym.traffic.plans.library import FAMILIES, PLANS, expand, find_pattern
+from dcgym.traffic.plans.options import SENDING, set_sending
+from dcgym.traffic.plans.patterns import Pattern
+from dcgym.traffic.plans.plan import Plan
+from dcgym.traffic.plans.records import NONE, Records
+from dcgym.traffic.sizes.draws import Draws
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology

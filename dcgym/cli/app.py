@@ -53,7 +53,7 @@ def doctor(as_json: Json = False) -> None:
 
     Exit code 0 when emulation can run. Example: [bold]dcgym doctor --json[/bold]
     """
-    from dcgym import doctor as examination
+    from dcgym.cli import doctor as examination
 
     checks = examination.examine()
     ready = examination.can_emulate(checks)
@@ -202,7 +202,7 @@ def clean(as_json: Json = False) -> None:
 
     Example: [bold]dcgym clean[/bold]
     """
-    from dcgym.emulation.registry import clean_dead_runs
+    from dcgym.backends.emulation.runs import clean_dead_runs
 
     removed = [run.id for run in clean_dead_runs()]
     if as_json:
@@ -224,6 +224,6 @@ def shell(
 
     Example: [bold]dcgym shell --command "h1 ping -c1 h2"[/bold]
     """
-    from dcgym.emulation.shell import open_shell
+    from dcgym.backends.emulation.shell import open_shell
 
     raise typer.Exit(open_shell(run_id, command))

@@ -25,7 +25,7 @@ from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
 
 if TYPE_CHECKING:
-    from dcgym.bench.config import SuiteConfig
+    from dcgym.suites.config import SuiteConfig
 
 __all__ = ["bench_app", "report", "run_and_show"]
 
@@ -50,8 +50,8 @@ def bench_quick(
 
     Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
     """
-    from dcgym.bench import QuickConfig
-    from dcgym.bench.config import QUICK_ENV
+    from dcgym.suites import QuickConfig
+    from dcgym.suites.config import QUICK_ENV
 
     settings = QuickConfig(
         env={**QUICK_ENV, **({} if traffic is None else {"traffic": read_spec(traffic)})},
@@ -82,7 +82,7 @@ def bench_balancing_classic(
 
     Example: [bold]dcgym bench balancing-classic --load 0.9 --policies sed,lsq[/bold]
     """
-    from dcgym.bench import BalancingConfig
+    from dcgym.suites import BalancingConfig
 
     settings = BalancingConfig(
         out=out,
@@ -122,9 +122,9 @@ def bench_balancing_quick(
 
     Example: [bold]dcgym bench balancing-quick --backend emulation --policies sed,hlb,ppo[/bold]
     """
-    from dcgym.bench import BalancingQuickConfig
-    from dcgym.bench.balancing import BACKEND_DEFAULTS
     from dcgym.config import check_in
+    from dcgym.suites import BalancingQuickConfig
+    from dcgym.suites.balancing import BACKEND_DEFAULTS
 
     defaults = BACKEND_DEFAULTS[check_in("backend", backend, BACKEND_DEFAULTS)]
     given: dict[str, Any] = {"jobs": jobs} if backend == "simulation" else {}
@@ -151,7 +151,7 @@ def report(
 
     Example: [bold]dcgym report bench-quick[/bold]
     """
-    from dcgym.bench import load_records, write_report
+    from dcgym.suites import load_records, write_report
 
     records = load_records(folder)
     write_report(folder, records)
@@ -165,7 +165,7 @@ def run_and_show(settings: SuiteConfig, as_json: bool) -> None:
     Raises:
         BackendError: A run failed, or its fidelity is worse than required.
     """
-    from dcgym.bench import finished_records, run_suite
+    from dcgym.suites import finished_records, run_suite
 
     try:
         records = run_suite(settings)
@@ -185,7 +185,7 @@ def _show(records: Sequence[Mapping[str, Any]], out: Path, as_json: bool) -> Non
 
 
 def _print_tables(records: Sequence[Mapping[str, Any]]) -> None:
-    from dcgym.bench.curves import is_sweep
+    from dcgym.suites.curves import is_sweep
 
     if is_sweep(records):
         tables.print_sweep(records)

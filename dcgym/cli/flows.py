@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dcgym.bench.flow_table import FLOW_COLUMNS, flow_rows
+from dcgym.suites.flow_table import FLOW_COLUMNS, flow_rows
 
 __all__ = ["print_apps", "print_flows"]
 

@@ -42,13 +42,13 @@ def _plans() -> Iterable[str]:
 
 
 def _generators() -> Iterable[str]:
-    from dcgym.traffic.tools import GENERATORS
+    from dcgym.traffic.generators.tools import GENERATORS
 
     return GENERATORS
 
 
 def _sizes() -> Iterable[str]:
-    from dcgym.traffic.sizes import DISTRIBUTIONS
+    from dcgym.traffic.sizes.read import DISTRIBUTIONS
 
     return DISTRIBUTIONS
 
@@ -60,26 +60,26 @@ def _policies() -> Iterable[str]:
 
 
 def _rewards() -> Iterable[str]:
-    from dcgym.balancing.rewards import REWARDS as BALANCING_REWARDS
-    from dcgym.rewards import REWARDS
+    from dcgym.tasks.balancing.rewards import REWARDS as BALANCING_REWARDS
+    from dcgym.tasks.network.rewards import REWARDS
 
     return {*REWARDS, *BALANCING_REWARDS}
 
 
 def _scenarios() -> Iterable[str]:
-    from dcgym.balancing import PRESETS
+    from dcgym.tasks.balancing import PRESETS
 
     return PRESETS
 
 
 def _features() -> Iterable[str]:
-    from dcgym.features import FEATURE_NAMES
+    from dcgym.tasks.network.features import FEATURE_NAMES
 
     return FEATURE_NAMES
 
 
 def _presets() -> Iterable[str]:
-    from dcgym.presets import PRESETS
+    from dcgym.tasks.congestion.presets import PRESETS
 
     return PRESETS
 

@@ -10,11 +10,11 @@ import yaml
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dcgym.bench.config import QUICK_ENV
-from dcgym.bench.results import prepare_folder
 from dcgym.config import check_positive
 from dcgym.errors import ConfigError
-from dcgym.presets import read_config
+from dcgym.suites.config import QUICK_ENV
+from dcgym.suites.results import prepare_folder
+from dcgym.tasks.congestion.presets import read_config
 from dcgym.units import parse_duration
 
 __all__ = ["read_settings", "run_episode", "train_policy"]
@@ -63,9 +63,9 @@ def run_episode(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    from dcgym.bench import balancing_episode, episode
-    from dcgym.factory import default_of, env_id_of, policy_family
+    from dcgym.envs.factory import default_of, env_id_of, policy_family
     from dcgym.policies import policy_names
+    from dcgym.suites import balancing_episode, episode
 
     check_positive("seconds", episode_s)
     arguments = _configure(env, config, arguments)
@@ -104,7 +104,7 @@ def train_policy(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    from dcgym.bench import training
+    from dcgym.suites import training
 
     check_positive("seconds", train_s)
     prepare_folder(out)

@@ -111,10 +111,10 @@ def read_sweep(file: Path | None, given: Mapping[str, Any]) -> Any:
     Raises:
         ConfigError: An unknown key, or a value that is not allowed.
     """
-    from dcgym.bench import SweepConfig
-    from dcgym.factory import env_id_of, policy_family
+    from dcgym.envs.factory import env_id_of, policy_family
     from dcgym.policies import policy_names
-    from dcgym.presets import read_config
+    from dcgym.suites import SweepConfig
+    from dcgym.tasks.congestion.presets import read_config
 
     content = {} if file is None else load_mapping(file, "sweep")
     check_keys(content, KEYS, "sweep")

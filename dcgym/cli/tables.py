@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dcgym.bench.curves import curve_columns, points_of, varied_paths
-from dcgym.bench.fidelity import describe_reasons, is_as_good_as, worst_status
-from dcgym.bench.layout import Column, layout_of, scenarios_of
-from dcgym.bench.plots import policies_of, spread
-from dcgym.doctor import Check
+from dcgym.cli.doctor import Check
+from dcgym.suites.curves import curve_columns, points_of, varied_paths
+from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
+from dcgym.suites.layout import Column, layout_of, scenarios_of
+from dcgym.suites.plots import policies_of, spread
 
 __all__ = [
     "print_doctor",

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from dcgym.backends.emulation.watch import RunView, choose_run
 from dcgym.config import check_range
-from dcgym.emulation.watch import RunView, choose_run
 
 __all__ = ["draw", "print_once", "samples", "show"]
 

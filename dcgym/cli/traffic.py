@@ -59,9 +59,9 @@ def show(
     """
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
-    from dcgym.traffic.apps import AppPlan
-    from dcgym.traffic.drawing import draw_plan
-    from dcgym.traffic.summary import summarise_plan
+    from dcgym.traffic.analysis.drawing import draw_plan
+    from dcgym.traffic.analysis.summary import summarise_plan
+    from dcgym.traffic.plans.applications import AppPlan
 
     network = make_topology(read_spec(topology))
     made = make_plan(read_spec(plan), network, seed)
@@ -123,7 +123,7 @@ def _print_summary(summary: Mapping[str, Any], topology: Any) -> None:
 
 def _print_pairs(plan: Any, load: Mapping[str, Any] | None, topology: Any) -> None:
     """Print who sends how much to whom, with the load of the hosts' links at the edges."""
-    from dcgym.traffic.summary import pair_bytes
+    from dcgym.traffic.analysis.summary import pair_bytes
 
     names = [host.name for host in topology.hosts]
     if len(names) > _MOST_HOSTS or not len(plan):

@@ -55,8 +55,8 @@ def balancing(
 
     Example: [bold]dcgym twin-error balancing --seeds 3 --policies sed,lsq --seconds 30[/bold]
     """
-    from dcgym.bench import run_suite
-    from dcgym.bench.twin_error import TwinErrorConfig, twin_errors
+    from dcgym.suites import run_suite
+    from dcgym.suites.twin_error import TwinErrorConfig, twin_errors
 
     settings = TwinErrorConfig(
         out=out,

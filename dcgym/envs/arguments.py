@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
-from dcgym.backend import Backend
+from dcgym.backends.base import Backend
 from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError
 from dcgym.topologies import Topology, make_topology, with_marking

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.balancing import Scenario, make_scenario
-from dcgym.balancing.actions import make_weight_map
-from dcgym.balancing.observation import BalancerObservation, Measurements
-from dcgym.balancing.rewards import BalancingReward, LoadInputs, jain_index
+from dcgym.backends.simulation.balancing import KERNEL_RULES, REDUCERS, RULES, BalancingTwin
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors.balancing import SERVERS
-from dcgym.simulation.balancing import KERNEL_RULES, REDUCERS, RULES, BalancingTwin
+from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.tasks.balancing.actions import make_weight_map
+from dcgym.tasks.balancing.observation import BalancerObservation, Measurements
+from dcgym.tasks.balancing.rewards import BalancingReward, LoadInputs, jain_index
 from dcgym.units import parse_duration
 
 __all__ = ["BACKENDS", "BalancingCore", "BalancingSettings", "ScenarioSpec"]
@@ -323,7 +323,7 @@ class BalancingCore:
         }
         if backend == "simulation":
             return BalancingTwin(self.scenario, self.n_pools, **options)
-        from dcgym.emulation.balancing import EmulatedPool
+        from dcgym.backends.emulation.pool.backend import EmulatedPool
 
         horizon_ns = self.settings.horizon_ns
         return EmulatedPool(self.scenario, self.n_pools, **options, horizon_ns=horizon_ns)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcgym.actions import ActionMap
 from dcgym.config import check_in
 from dcgym.envs.arguments import BackendSpec, RewardSpec, TopologySpec
 from dcgym.envs.decisions import Decision, RateDecision
 from dcgym.envs.network import NetworkEnv
-from dcgym.features import FLOW_MATRIX
+from dcgym.tasks.congestion.actions import ActionMap
+from dcgym.tasks.network.features import FLOW_MATRIX
 from dcgym.traffic import Plan
 
 __all__ = ["CongestionControlEnv"]
@@ -32,11 +32,11 @@ class CongestionControlEnv(NetworkEnv):
 
     ## Observation Space
     `Box`, float32. For each switch port, in the order of `topology.switch_ports`, the features in
-    the order given (see `dcgym.features`); then, with `flow_matrix`, ports times hosts; then the
+    the order given (see `dcgym.tasks.network.features`); then, with `flow_matrix`, ports times hosts; then the
     current rate share of each host. Shares and fractions are 0 to 1, changes (`d_`) -1 to 1.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.rewards`; `joint_queue` is the thesis' eq. 4.3. A step
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`; `joint_queue` is the thesis' eq. 4.3. A step
     applies the action, waits until it is acknowledged and until the interval's absolute deadline,
     reads one snapshot, and only then computes: the reward belongs to the action just given.
 
@@ -78,7 +78,7 @@ class CongestionControlEnv(NetworkEnv):
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf" or "ovs"; of the emulation |
-    | events | what happens to links and switches during each episode (see `dcgym.events`) |
+    | events | what happens to links and switches during each episode (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array" |

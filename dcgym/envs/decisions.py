@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.actions import ActionMap, PathWeightMap, make_action_map
-from dcgym.backend import Backend
-from dcgym.envs.uplinks import Uplinks
-from dcgym.features import Interval
+from dcgym.backends.base import Backend
+from dcgym.tasks.congestion.actions import ActionMap, PathWeightMap, make_action_map
+from dcgym.tasks.network.features import Interval
+from dcgym.tasks.paths.uplinks import Uplinks
 from dcgym.topologies import Topology
 
 __all__ = ["Decision", "RateDecision", "WeightDecision"]
@@ -61,7 +61,7 @@ class RateDecision:
 
         Args:
             topology: The network.
-            action: One of `dcgym.actions.ACTIONS`.
+            action: One of `dcgym.tasks.congestion.actions.ACTIONS`.
             floor: Least share that a host is given.
         """
         self._rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
@@ -101,7 +101,7 @@ class WeightDecision:
 
         Args:
             topology: The network.
-            action: One of `dcgym.actions.WEIGHTINGS`.
+            action: One of `dcgym.tasks.congestion.actions.WEIGHTINGS`.
         """
         self.uplinks = Uplinks(topology)
         self.action_map = PathWeightMap(action, self.uplinks.sizes.tolist())

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcgym.actions import ActionMap
 from dcgym.envs.arguments import BackendSpec, RewardSpec, TopologySpec
 from dcgym.envs.decisions import Decision, RateDecision
 from dcgym.envs.path_balancing import FLOW_TABLE, SHORT_FLOWS, WeightedPathsEnv
+from dcgym.tasks.congestion.actions import ActionMap
 from dcgym.traffic import Plan
 
 __all__ = ["JointEnv"]
@@ -32,7 +32,7 @@ class JointEnv(WeightedPathsEnv):
     share of each host, the normalised weight of each port and group.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.rewards`. The default, `goodput_queue` and
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput_queue` and
     `uplink_queue`, is what the hosts received over their interface rates times one minus twice the
     fill of the fullest queue anywhere, minus the fill of the fullest queue of an uplink. The order
     of a step is that of `CongestionControl-v0`; both parts are in force before the interval begins.
@@ -68,7 +68,7 @@ class JointEnv(WeightedPathsEnv):
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |
-    | events | what happens to links and switches during each episode (see `dcgym.events`) |
+    | events | what happens to links and switches during each episode (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array" |

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.balancing import Scenario
-from dcgym.balancing.actions import make_weight_map
 from dcgym.config import check_in, check_keys
 from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
+from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.actions import make_weight_map
 
 __all__ = ["CentralLoadBalancingEnv", "LoadBalancingEnv", "pool_info"]
 
@@ -61,7 +61,7 @@ class LoadBalancingEnv(gym.Env[Observation, npt.NDArray[Any]]):
     names each position.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.balancing.rewards`, of the interval after the action:
+    A weighted sum of the terms in `dcgym.tasks.balancing.rewards`, of the interval after the action:
     fairness of the flow durations that this balancer sampled on its servers.
 
     ## Starting State

@@ -12,11 +12,11 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from dcgym.balancing.actions import make_weight_map
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
 from dcgym.envs.load_balancing import BackendSpec, RewardSpec
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.actions import make_weight_map
 
 __all__ = ["CentralLoadBalancingVectorEnv", "LoadBalancingVectorEnv"]
 

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backend import Backend, Snapshot, make_backend
+from dcgym.backends.base import Backend, Snapshot, make_backend
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.arguments import (
     BackendSpec,
@@ -23,16 +23,16 @@ from dcgym.envs.arguments import (
     read_topology,
 )
 from dcgym.envs.decisions import Decision
-from dcgym.envs.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
-from dcgym.envs.probes import Probes
 from dcgym.errors import BackendError, ConfigError
-from dcgym.events import check_events, make_events
-from dcgym.features import FeatureSet, Interval, counter_difference
-from dcgym.rewards import Reward, RewardInputs
+from dcgym.tasks.network.events import check_events, make_events
+from dcgym.tasks.network.features import FeatureSet, Interval, counter_difference
+from dcgym.tasks.network.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
+from dcgym.tasks.network.probes import Probes
+from dcgym.tasks.network.rewards import Reward, RewardInputs
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan, make_plan
-from dcgym.traffic.apps import APPS, AppPlan
-from dcgym.traffic.tools import GENERATORS
+from dcgym.traffic.generators.tools import GENERATORS
+from dcgym.traffic.plans.applications import APPS, AppPlan
 
 __all__ = ["NetworkEnv", "Observation"]
 

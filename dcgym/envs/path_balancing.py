@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.actions import PathWeightMap
 from dcgym.config import check_in
 from dcgym.envs.arguments import BackendSpec, RewardSpec, TopologySpec
 from dcgym.envs.decisions import Decision, WeightDecision
 from dcgym.envs.network import NetworkEnv
-from dcgym.envs.uplinks import Uplinks
 from dcgym.errors import ConfigError
-from dcgym.features import Interval
-from dcgym.rewards import RewardInputs
+from dcgym.tasks.congestion.actions import PathWeightMap
+from dcgym.tasks.network.features import Interval
+from dcgym.tasks.network.rewards import RewardInputs
+from dcgym.tasks.paths.uplinks import Uplinks
 from dcgym.traffic import Plan
 
 __all__ = ["FLOW_TABLE", "SHORT_FLOWS", "PathBalancingEnv", "WeightedPathsEnv"]
@@ -34,7 +34,7 @@ class WeightedPathsEnv(NetworkEnv):
     """Base of the environments that weigh paths; adds what that needs to `NetworkEnv`.
 
     Args:
-        weighting: One of `dcgym.actions.WEIGHTINGS`.
+        weighting: One of `dcgym.tasks.congestion.actions.WEIGHTINGS`.
         observe: "uplinks" or "all".
         flow_table: Flows that the switches remember.
         flowlet_gap: Idle time after which a flow may move.
@@ -112,12 +112,12 @@ class PathBalancingEnv(WeightedPathsEnv):
 
     ## Observation Space
     `Box`, float32. For each observed switch port, in the order of `topology.switch_ports`, the
-    features in the order given (see `dcgym.features`); then the flow matrix, if asked for; then
+    features in the order given (see `dcgym.tasks.network.features`); then the flow matrix, if asked for; then
     the current weights, normalised, in the order of the action. Observed are the ports that the
     weights are about, or with `observe="all"` all of them.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.rewards`. The default, `goodput` and `uplink_queue`, is
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput` and `uplink_queue`, is
     the mean of what the hosts received over their interface rates, minus the fill of the fullest
     queue among the observed uplinks. The terms about rates take every share as 1. The order of a
     step is that of `CongestionControl-v0`.
@@ -167,7 +167,7 @@ class PathBalancingEnv(WeightedPathsEnv):
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |
-    | events | what happens to links and switches during each episode (see `dcgym.events`) |
+    | events | what happens to links and switches during each episode (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array" |

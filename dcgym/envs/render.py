@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import MissingDependency
-from dcgym.features import Interval
+from dcgym.tasks.network.features import Interval
 from dcgym.topologies import Topology
-from dcgym.topologies.layout import layout
+from dcgym.topologies.io.layout import layout
 
 __all__ = ["draw_network"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.emulation.backend import EmulationBackend
+from dcgym.backends.emulation.network import EmulationBackend
 from dcgym.errors import ConfigError
-from dcgym.policies.max_min import max_min_rates
+from dcgym.policies.congestion.max_min import max_min_rates
 from dcgym.traffic import Plan
 
 __all__ = ["measure_fair_share"]

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backend import Snapshot
+from dcgym.backends.base import Snapshot
 from dcgym.errors import BackendError
-from dcgym.events import Event
 from dcgym.monitors import HOST, PORT
+from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
-from dcgym.traffic.view import RECORD_DTYPE
+from dcgym.traffic.generators.view import RECORD_DTYPE
 
 __all__ = ["FakeBackend"]
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.emulation.backend import EmulationBackend
+from dcgym.backends.emulation.network import EmulationBackend
 from dcgym.errors import BackendError
 from dcgym.traffic import Plan
-from dcgym.traffic.ideal import ideal_completion_ns, wire_bytes
-from dcgym.traffic.processor_sharing import sharing_times
-from dcgym.traffic.slowdown import FINISHED
+from dcgym.traffic.analysis.ideal import ideal_completion_ns, wire_bytes
+from dcgym.traffic.analysis.processor_sharing import sharing_times
+from dcgym.traffic.analysis.slowdown import FINISHED
 
 __all__ = ["measure_sharing"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import gymnasium
 
 import dcgym  # noqa: F401  registers the ids
-from dcgym.factory import PARALLEL_ENVS
+from dcgym.envs.factory import PARALLEL_ENVS
 
 PAGES = Path(__file__).resolve().parents[1] / "envs"
 

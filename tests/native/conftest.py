@@ -10,21 +10,8 @@ from typing import Any
 
 import pytest
 
-from dcgym.native import missing_parts
-
 SCENARIOS = Path(__file__).parent / "scenarios"
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def needs_native() -> None:
-    """Skip where the kernel cannot be asked; the parts under test must then exist."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root for BPF and network namespaces")
-    needed = {"_native", "fabric", "l4lb", "l4lb_server", "dctcp", "new_vegas"}
-    missing = needed & set(missing_parts())
-    if missing:
-        pytest.skip(f"not built: {', '.join(sorted(missing))}; run 'make setup'")
 
 
 @pytest.fixture(scope="session")

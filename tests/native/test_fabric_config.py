@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dcgym.errors import BackendError, ConfigError, FeatureNotSupported
-from dcgym.monitors.queues import PORT_COUNTERS
+from dcgym.monitors.network.queues import PORT_COUNTERS
 from dcgym.native import bpf_object, require
 
 pytestmark = pytest.mark.native

@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from l4lb_rig import (
+
+from dcgym.backends.simulation.balancing import RULES
+from dcgym.errors import BackendError, ConfigError
+from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from tests.support.l4lb_rig import (
     ACK,
     FIN,
     OK,
@@ -26,11 +31,6 @@ from l4lb_rig import (
     mix,
     rendezvous,
 )
-
-from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors.balancing import SERVERS
-from dcgym.native import bpf_object, require, require_simulation, simulation_available
-from dcgym.simulation.balancing import RULES
 
 pytestmark = pytest.mark.native
 CHOOSING = [rule for rule in RULES if not rule.startswith(("gsq", "oracle"))]

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from l4lb_rig import (
+
+from dcgym.backends.simulation.balancing import RULES
+from dcgym.errors import BackendError, ConfigError
+from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from dcgym.traffic.http import SERVER_DTYPE
+from tests.support.l4lb_rig import (
     ACK,
     FIN,
     OWN_MAC,
@@ -31,11 +36,6 @@ from l4lb_rig import (
     tcp_checksum,
     timestamps,
 )
-
-from dcgym.errors import BackendError, ConfigError
-from dcgym.native import bpf_object, require, require_simulation, simulation_available
-from dcgym.simulation.balancing import RULES
-from dcgym.traffic.http import SERVER_DTYPE
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from l4lb_rig import ACK, FIN, HOUR_NS, SYN, Packet, Rig, mac, timestamps
 
+from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import BackendError
 from dcgym.native import require
-from dcgym.simulation.balancing import RULES
+from tests.support.l4lb_rig import ACK, FIN, HOUR_NS, SYN, Packet, Rig, mac, timestamps
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

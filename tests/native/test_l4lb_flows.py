@@ -9,10 +9,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from l4lb_rig import ACK, FIN, HOUR_NS, RST, SYN, UDP, VIP4, VIP6, Packet, Rig, mac, rendezvous
 
-from dcgym.monitors.balancing import SERVERS
+from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require
+from tests.support.l4lb_rig import (
+    ACK,
+    FIN,
+    HOUR_NS,
+    RST,
+    SYN,
+    UDP,
+    VIP4,
+    VIP6,
+    Packet,
+    Rig,
+    mac,
+    rendezvous,
+)
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from l4lb_rig import HOUR_NS, Packet, Rig
 
+from dcgym.backends.simulation.balancing import RULES
 from dcgym.native import require
-from dcgym.simulation.balancing import RULES
+from tests.support.l4lb_rig import HOUR_NS, Packet, Rig
 
 pytestmark = pytest.mark.native
 READS = int(os.environ.get("DCGYM_SOAK_READS", 24_000_000))

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from l4lb_rig import (
+
+from dcgym.native import bpf_object, require
+from tests.support.l4lb_rig import (
     ACK,
     OWN_MAC,
     SYN,
@@ -24,8 +26,6 @@ from l4lb_rig import (
     mac_bytes,
     timestamps,
 )
-
-from dcgym.native import bpf_object, require
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from l4lb_rig import (
+
+from dcgym.backends.simulation.balancing import RULES
+from dcgym.errors import ConfigError
+from tests.support.l4lb_rig import (
     ACK,
     FIN,
     OK,
@@ -26,9 +29,6 @@ from l4lb_rig import (
     Rig,
     timestamps,
 )
-
-from dcgym.errors import ConfigError
-from dcgym.simulation.balancing import RULES
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

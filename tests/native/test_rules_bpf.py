@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.monitors.balancing import ALIAS, SAMPLE, SERVERS, SLOTS
+from dcgym.backends.simulation.balancing import RULES
+from dcgym.monitors.balancer.layout import ALIAS, SAMPLE, SERVERS, SLOTS
 from dcgym.native import require_simulation, simulation_available
-from dcgym.simulation.balancing import RULES
 
 pytestmark = [
     pytest.mark.native,

@@ -11,9 +11,9 @@ from typing import Any
 from balanced import PORT, VIP, ask, client, join, serve
 from network import quiet, run, within
 
+from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import ConfigError
 from dcgym.native import bpf_object, require
-from dcgym.simulation.balancing import RULES
 
 SERVERS, BALANCER, CLIENT = (1, 2, 3, 4), 9, 20
 

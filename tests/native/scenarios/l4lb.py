@@ -14,7 +14,7 @@ from typing import Any
 from balanced import PORT, VIP, ask, asked, client, join, serve, wait_for
 from network import quiet, run, within
 
-from dcgym.monitors.balancing import REGION, BalancerRegion
+from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.native import bpf_object, require
 
 ROUND_ROBIN = 2

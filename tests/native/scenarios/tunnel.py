@@ -13,8 +13,8 @@ from typing import Any
 from balanced import DEADLINE_S, VIP, ask, client, join, serve, wait_for
 from network import new_namespace, quiet, run, within
 
+from dcgym.backends.simulation.balancing import RULES
 from dcgym.native import bpf_object, require
-from dcgym.simulation.balancing import RULES
 
 PORT, SERVERS = 80, (1, 2)
 BALANCER, CLIENT, ROUTER = 9, 20, 254

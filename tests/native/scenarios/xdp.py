@@ -11,9 +11,9 @@ from typing import Any
 from balanced import PORT, VIP, asked, join, serve
 from network import quiet, run, within
 
+from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import BackendError
 from dcgym.native import bpf_object, require
-from dcgym.simulation.balancing import RULES
 
 BALANCER, CLIENT = 9, 20
 

@@ -1,0 +1,1 @@
+"""Where tasks run: the contract of backends, and the backends."""

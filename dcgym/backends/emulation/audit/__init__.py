@@ -1,0 +1,1 @@
+"""How far an emulation can be believed."""

@@ -1,0 +1,1 @@
+"""The emulator: what runs inside the private namespaces."""

@@ -1,0 +1,242 @@
+"""The emulated pod: an edge that spreads one virtual address over balancers, and its servers.
+
+The fabric routes host numbers; a pod has some beyond its hosts'. The first is the virtual address,
+whose packets the edge spreads over the balancers' ports, and all balancers take its MAC. The others
+are the balancers' own: what they send bears that MAC, so that an answer can find its balancer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from mininet.node import Switch
+
+from dcgym.backends.emulation.emulator.network import EmulatedNetwork
+from dcgym.backends.emulation.emulator.nodes import LazyShell
+from dcgym.backends.emulation.emulator.run import run
+from dcgym.backends.emulation.emulator.switches import dpid, port_ids
+from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing import Scenario
+from dcgym.topologies import Port, Topology
+
+__all__ = ["PORT", "VIP", "BalancerSwitch", "PodNetwork"]
+
+VIP = 0
+"""Number of the only virtual address of each balancer."""
+
+PORT = 80
+"""Port of the virtual address, and of the servers."""
+
+SEED = 1
+"""Of the balancers' flow hash."""
+
+# Survivors of a balancer keep the flows that they have.
+EDGE_FLOW_ENTRIES = 1 << 18
+SERVER_SYSCTLS = {
+    # Who owns the virtual address must not answer for it: RFC 826 knows no balancer.
+    "/proc/sys/net/ipv4/conf/all/arp_ignore": "1",
+    "/proc/sys/net/ipv4/conf/all/arp_announce": "2",
+    # Timestamps that are the machine's clock: the server's number goes above it.
+    "/proc/sys/net/ipv4/tcp_timestamps": "2",
+}
+CLIENT_SYSCTLS = {
+    # A connection a request: ports come back after the minute of TIME_WAIT, or earlier.
+    "/proc/sys/net/ipv4/ip_local_port_range": "1024 65535",
+    "/proc/sys/net/ipv4/tcp_tw_reuse": "1",
+}
+
+
+class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
+    """A Mininet node whose only port carries the layer-4 balancer's BPF program.
+
+    Args:
+        name: Node name.
+        fabric: The emulator's `Fabric`, which measures the port.
+        topology: The network.
+        balancer: The native `Balancer`.
+    """
+
+    def __init__(
+        self, name: str, *, fabric: Any, topology: Topology, balancer: Any, **params: Any
+    ) -> None:
+        super().__init__(name, dpid=dpid(topology, name), **params)
+        self._fabric, self._topology, self.balancer = fabric, topology, balancer
+
+    @property
+    def port(self) -> Port:
+        """The link to the edge."""
+        return self._topology.ports(self.name)[0]
+
+    def start(self, controllers: object) -> None:
+        """Measure the port and let packets in."""
+        ifindex = socket.if_nametoindex(self.port.name)
+        ids = port_ids(self._topology)
+        self._fabric.add_port(
+            ifindex,
+            self._topology.node(self.name).index,
+            ids[self.port.name],
+            queue_bytes=self.port.queue_bytes,
+        )
+        self._fabric.attach(ifindex, forward=False)
+        self.revive()
+
+    def fail(self) -> None:
+        """Die: no packet is taken any more, and all flows are forgotten."""
+        self.balancer.detach(socket.if_nametoindex(self.port.name))
+        self.balancer.clear()
+
+    def revive(self) -> None:
+        """Take packets."""
+        self.balancer.attach(socket.if_nametoindex(self.port.name))
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        """Detach the programs."""
+        ifindex = socket.if_nametoindex(self.port.name)
+        self.balancer.detach(ifindex)
+        self._fabric.detach(ifindex)
+        super().stop(deleteIntfs)
+
+
+class PodNetwork(EmulatedNetwork):
+    """A built pod; lives as long as the emulator's process.
+
+    Args:
+        topology: Made by `dcgym.topologies.builders.pod`.
+        scenario: What its balancers and servers are like.
+        load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
+    """
+
+    def __init__(self, topology: Topology, scenario: Scenario, load_map_fd: int) -> None:
+        self.clients = [node.name for node in topology.hosts if node.role == "client"]
+        self.servers = [node.name for node in topology.hosts if node.role == "server"]
+        names = [node.name for node in topology.switches if node.role == "balancer"]
+        self._vip_number = len(topology.hosts) + 1
+        self.address = _address(self._vip_number)
+        self._scenario = scenario
+        self._made = {name: self._make_balancer(i) for i, name in enumerate(names)}
+        super().__init__(topology, "ebpf", False, EDGE_FLOW_ENTRIES, n_spare_numbers=1 + len(names))
+        self.balancers: list[BalancerSwitch] = [self.net.get(name) for name in names]
+        self._is_up = [True] * len(names)
+        self._configure_hosts()
+        self._reporters = [self._make_reporter(i, load_map_fd) for i in range(len(self.servers))]
+        self._set_servers()
+        self._route_balancers()
+        self._spread()
+
+    def _make_balancer(self, number: int) -> Any:
+        scenario = self._scenario
+        balancer = require().Balancer(
+            str(bpf_object("l4lb")),
+            _mac(self._vip_number),
+            flow_entries=scenario.flow_table_buckets * scenario.flow_table_ways,
+            # Where the hash leads all agree, and each draws for itself.
+            seed=SEED,
+            stream=number + 1,
+            consistency="rule",
+            source_mac=_mac(self._vip_number + 1 + number),
+        )
+        balancer.set_timeouts(syn_ns=scenario.syn_timeout_ns)
+        balancer.add_vip(VIP, self.address, PORT, "tcp")
+        return balancer
+
+    def _make_reporter(self, number: int, load_map_fd: int) -> Any:
+        """Return a server's part in balancing, which Charon's rules need."""
+        reporter = require().LoadReporter(str(bpf_object("l4lb_server")), number, load_map_fd)
+        reporter.add_vip(self.address, PORT)
+        namespace_fd, ifindex, *_ = self._end(self.topology.ports(self.servers[number])[0])
+        reporter.attach(ifindex, namespace_fd)
+        return reporter
+
+    def _switch_params(self) -> dict[str, dict[str, Any]]:
+        params = super()._switch_params()
+        for name, balancer in self._made.items():
+            params[name] = {
+                "cls": BalancerSwitch,
+                "fabric": self.fabric,
+                "topology": self.topology,
+                "balancer": balancer,
+            }
+        return params
+
+    def _configure_hosts(self) -> None:
+        for node in self.topology.hosts:
+            namespace_fd = self.namespace_fds[node.index]
+            is_server = node.role == "server"
+            for path, value in (SERVER_SYSCTLS if is_server else CLIENT_SYSCTLS).items():
+                self._native.write_sysctl(namespace_fd, path, value)
+            if is_server:
+                network = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
+                run("nsenter", network, "ip", "address", "add", f"{self.address}/32", "dev", "lo")
+
+    def _set_servers(self) -> None:
+        macs = {i: self.topology.mac(name) for i, name in enumerate(self.servers)}
+        for node in self.balancers:
+            node.balancer.set_servers(VIP, macs)
+
+    def _ifindex(self, port: Port) -> int:
+        return self.port_ifindexes[self._port_index[port.name]]
+
+    def _ports_to(self, numbers: Sequence[int]) -> list[int]:
+        """Interface numbers of the edge's ports to balancers."""
+        names = {self.balancers[number].name for number in numbers}
+        return [self._ifindex(port) for port in self.topology.ports("edge") if port.peer in names]
+
+    def _route_balancers(self) -> None:
+        """Route the balancers' own numbers: from a rack as to the clients, from the edge there."""
+        edge = self.topology.node("edge").index
+        racks = {
+            self.topology.node(group.switch).index: number
+            for number, group in enumerate(self._groups)
+            if self.clients[0] in group.hosts and group.switch != "edge"
+        }
+        for balancer in range(len(self.balancers)):
+            group, number = self.first_spare_group + 1 + balancer, self._vip_number + 1 + balancer
+            self.fabric.set_group(group, 0, self._ports_to([balancer]), [1.0])
+            self.fabric.set_route(edge, number, group)
+            for switch, upwards in racks.items():
+                self.fabric.set_route(switch, number, upwards)
+
+    def _spread(self) -> None:
+        """Spread the virtual address over the living balancers; over none, its packets are lost."""
+        edge = self.topology.node("edge").index
+        members = self._ports_to([i for i, is_up in enumerate(self._is_up) if is_up])
+        if not members:
+            self.fabric.clear_route(edge, self._vip_number)
+            return
+        salt = zlib.crc32(b"edge")
+        self.fabric.set_group(self.first_spare_group, salt, members, [1.0] * len(members))
+        self.fabric.set_route(edge, self._vip_number, self.first_spare_group)
+
+    def set_balancer(self, number: int, is_up: bool) -> None:
+        """Kill a balancer with its flow table, or bring it back with an empty one.
+
+        The edge learns of it at once, as from a routing protocol: it stops before the balancer is
+        gone and begins after it is back.
+        """
+        if self._is_up[number] == is_up:
+            return
+        self._is_up[number] = is_up
+        if is_up:
+            self.balancers[number].revive()
+            self._spread()
+        else:
+            self._spread()
+            self.balancers[number].fail()
+
+    def begin(self) -> None:
+        """Make all balancers as new, while there is no traffic."""
+        for number, node in enumerate(self.balancers):
+            self.set_balancer(number, True)
+            node.balancer.clear()
+
+
+def _address(number: int) -> str:
+    return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+
+def _mac(number: int) -> str:
+    return f"02:dc:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"

@@ -1,0 +1,1 @@
+"""Server pools in the emulation: the environment's side."""

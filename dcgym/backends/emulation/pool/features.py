@@ -1,0 +1,143 @@
+"""What the balancers of a pod measured, read from their mapped regions, and what they are told."""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.simulation.balancing import KERNEL_RULES, RULES
+from dcgym.config import check_in
+from dcgym.monitors.balancer.layout import REGION, BalancerRegion
+from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.native import require, require_simulation
+from dcgym.tasks.balancing import Scenario
+
+__all__ = ["PoolFeatures", "PoolWriter"]
+
+FloatArray = npt.NDArray[np.float64]
+
+LEARNED = ("awcmp", "weighted", "weighted2")
+VIP = 0
+
+
+class PoolWriter:
+    """The pool of one balancer: which servers take new flows, by which rule and weights.
+
+    Every change is one publication in mapped memory, in force with the next new flow.
+
+    Args:
+        region_map_fd: Descriptor of the balancer's regions.
+        configured: The weight of each server as its operator sees it, shape (N,).
+    """
+
+    def __init__(self, region_map_fd: int, configured: FloatArray) -> None:
+        self._pools = require().BalancerPools(region_map_fd, 1)
+        self._configured = configured
+        self._learned = np.ones_like(configured)
+        self._rule = "weighted"
+        self._eligible = np.ones(len(configured), np.bool_)
+
+    def begin(self, eligible: npt.NDArray[np.bool_]) -> None:
+        """Start anew: rule ``weighted``, equal weights."""
+        self._rule, self._eligible = "weighted", eligible.copy()
+        self._learned = np.ones_like(self._configured)
+        self._publish()
+
+    def set_rule(self, name: str) -> None:
+        """Place new flows by this rule."""
+        self._rule = check_in("rule", name, KERNEL_RULES)
+        self._publish()
+
+    def set_learned(self, weights: FloatArray) -> None:
+        """Replace the weights of the rules that learn them."""
+        if np.array_equal(weights, self._learned):
+            return
+        self._learned = weights.copy()
+        if self._rule in LEARNED:
+            self._publish()
+
+    def set_eligible(self, eligible: npt.NDArray[np.bool_]) -> None:
+        """Replace the servers that take new flows."""
+        self._eligible = eligible.copy()
+        self._publish()
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights in force, the largest being 1, shape (N,)."""
+        weights = self._learned if self._rule in LEARNED else self._configured
+        found: FloatArray = weights / weights.max()
+        return found
+
+    def _publish(self) -> None:
+        servers = np.flatnonzero(self._eligible)
+        rule = RULES.index(self._rule)
+        self._pools.replace(VIP, rule, servers.tolist(), self.weights[servers].tolist())
+
+
+class PoolFeatures:
+    """The regions of a pod's balancers, in the arrays that `BalancingTwin.observe` returns.
+
+    Args:
+        scenario: Its balancers and servers.
+        region_map_fds: Descriptor of each balancer's regions.
+        counter_map_fds: Descriptor of each balancer's counters.
+    """
+
+    def __init__(
+        self, scenario: Scenario, region_map_fds: Sequence[int], counter_map_fds: Sequence[int]
+    ) -> None:
+        self._native, self._simulation = require(), require_simulation()
+        self._n_servers = scenario.n_servers
+        self._maps = [mmap.mmap(fd, REGION.itemsize, prot=mmap.PROT_READ) for fd in region_map_fds]
+        self._regions = [BalancerRegion(memory) for memory in self._maps]
+        self._counter_map_fds = list(counter_map_fds)
+
+    def read(self) -> tuple[int, dict[str, npt.NDArray[Any]]]:
+        """Return CLOCK_MONOTONIC of the oldest counters, and the arrays, one environment each."""
+        n = self._n_servers
+        snapshots = np.stack([region.snapshot() for region in self._regions])
+        servers = snapshots["servers"][:, :n]
+        found: dict[str, npt.NDArray[Any]] = {
+            name: servers[name].astype(np.int64)[None]
+            for name in ("ongoing", "flows", "completed", "packets")
+        }
+        found["untracked"] = snapshots["untracked"].astype(np.int64)[None]
+        now_ms = time.monotonic_ns() // 10**6
+        reduced = [self._reduce(region, now_ms) for region in self._regions]
+        for i, name in enumerate(("duration_us", "completion_us", "interarrival_us")):
+            found[name] = np.stack([row[i] for row in reduced])[None]
+        return int(snapshots["time_ns"].min()), found
+
+    def _reduce(self, region: BalancerRegion, now_ms: int) -> tuple[FloatArray, ...]:
+        samples = region.all_samples()[: self._n_servers]
+        durations, completions = (
+            np.stack([self._five(row, now_ms) for row in samples[name]["samples"]])
+            for name in ("duration", "completion")
+        )
+        return durations, completions, self._five(region.all_interarrivals(), now_ms)
+
+    def _five(self, samples: npt.NDArray[Any], now_ms: int) -> FloatArray:
+        """Return `REDUCERS` of a reservoir, shape (5,)."""
+        if not samples["time_ms"].any():
+            return np.zeros(len(REDUCERS))
+        words = np.ascontiguousarray(samples).view(np.uint32)
+        found: FloatArray = self._simulation.reduce(words, now_ms)
+        return found
+
+    def broken(self) -> int:
+        """Return how often a connection's packets went to another server than before."""
+        return sum(
+            int(self._native.balancer_counters(fd)["broken"]) for fd in self._counter_map_fds
+        )
+
+    def close(self) -> None:
+        """Release the mappings; copies stay valid."""
+        self._regions.clear()
+        for memory in self._maps:
+            memory.close()
+        self._maps.clear()

@@ -1,0 +1,164 @@
+"""The servers of a pod: their true state, polls of it that arrive late, and averages over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.rewards import jain_index
+
+__all__ = ["PoolServers", "ServerPolls"]
+
+FloatArray = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.void]
+
+
+class PoolServers:
+    """State of the servers beyond what their rows say, and averages of what they say.
+
+    Args:
+        scenario: What the servers are like.
+        warm_up_ns: Averages leave out what is sampled earlier.
+    """
+
+    def __init__(self, scenario: Scenario, warm_up_ns: int) -> None:
+        groups = scenario.server_groups
+        self._present = np.array([group.present for group in groups])
+        self._workers = np.array([group.workers for group in groups], np.float64)
+        self._cpu_speed = np.array([group.cpu_speed for group in groups])
+        self._io_speed = np.array([group.io_speed for group in groups])
+        rates = np.array(scenario.rates_per_s)
+        self._demand_ns = {
+            name: float(rates @ [app.mean_ns(name) for app in scenario.applications] / rates.sum())
+            for name in ("cpu", "io")
+        }
+        self._warm_up_ns = warm_up_ns
+        self.begin()
+
+    def begin(self) -> None:
+        """Start anew: the servers of the beginning, at their first speed."""
+        self.eligible = self._present.copy()
+        self.is_up = self._present.copy()
+        self.factor = np.ones(len(self._workers))
+        self.colocated = np.zeros(len(self._workers))
+        self._sums = {name: np.zeros(len(self._workers)) for name in ("busy", "workers_busy")}
+        self._evenness = dict.fromkeys(("jain_queue", "overprovision_queue"), 0.0)
+        self._evenness |= dict.fromkeys(("jain_remaining", "overprovision_remaining"), 0.0)
+        self._samples = self._loaded = 0
+
+    @property
+    def capacity(self) -> FloatArray:
+        """CPU seconds a second for flows when all workers are busy; 0 for a server not there."""
+        share = self._workers / (self._workers + self.colocated)
+        found: FloatArray = self._cpu_speed * self.factor * self._workers * share
+        return np.where(self.is_up, found, 0.0)
+
+    def remaining_ns(self, rows: Rows) -> FloatArray:
+        """Return about how long each server needs for its flows: their number times a mean one.
+
+        The servers do not tell what is left of the flows they serve; of exponential demands it is
+        the whole mean.
+        """
+        capacity = np.where(self.is_up, self.capacity, 1.0)
+        each_ns = self._demand_ns["cpu"] / capacity + self._demand_ns["io"] / self._io_speed
+        found: FloatArray = rows["busy"] * each_ns
+        return np.where(self.is_up, found, 0.0)
+
+    def truth(self, rows: Rows, ongoing: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of `BalancingTwin.truth`; remaining work is estimated.
+
+        Args:
+            rows: The servers' rows.
+            ongoing: Flows that each balancer tracks on each server, shape (B, N): each balancer's
+                part of the remaining work is in proportion.
+        """
+        queue = rows["busy"].astype(np.int64)
+        remaining_ns = self.remaining_ns(rows)
+        parts = ongoing / np.maximum(ongoing.sum(axis=0), 1)
+        return {
+            "queue": queue[None],
+            "assigned": queue[None].copy(),
+            "busy_workers": rows["workers_busy"].astype(np.int64)[None],
+            "remaining_ns": remaining_ns[None],
+            "capacity": self.capacity[None],
+            "remaining_by_balancer_ns": (parts * remaining_ns)[None],
+        }
+
+    def sample(self, rows: Rows, time_ns: int) -> None:
+        """Add the present state to the averages."""
+        if time_ns < self._warm_up_ns:
+            return
+        self._samples += 1
+        for name, total in self._sums.items():
+            total += rows[name]
+        queue = rows["busy"] / (self._workers * self._cpu_speed)
+        if not self.is_up.any() or not queue[self.is_up].any():
+            return
+        self._loaded += 1
+        for name, load in (("queue", queue), ("remaining", self.remaining_ns(rows))):
+            there = load[self.is_up]
+            self._evenness[f"jain_{name}"] += float(jain_index(there))
+            self._evenness[f"overprovision_{name}"] += float(there.max() / there.mean())
+
+    def averages(self) -> dict[str, Any]:
+        """Return queue_mean, busy_mean (lists over the servers), and the averages of evenness."""
+        n = max(self._samples, 1)
+        found: dict[str, Any] = {
+            "queue_mean": (self._sums["busy"] / n).tolist(),
+            "busy_mean": (self._sums["workers_busy"] / n).tolist(),
+        }
+        loaded = max(self._loaded, 1)
+        for name, total in self._evenness.items():
+            found[name] = total / loaded if self._loaded else 1.0
+        return found
+
+
+class ServerPolls:
+    """What each balancer learns by polling all servers at once: each answer takes its time.
+
+    Args:
+        scenario: Period of the polls and bounds of the answers' delay.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._shape = (scenario.balancers, scenario.n_servers)
+        self._interval_ns = scenario.probe_interval_ns
+        self._delay_ns = scenario.probe_delay_ns
+        self.begin(0)
+
+    def begin(self, seed: int) -> None:
+        """Forget all answers; the first poll is due at time 0."""
+        self._generator = np.random.default_rng(seed)
+        self._answered, self._asked = self._nothing(), self._nothing()
+        self.due_ns: int | None = 0 if self._interval_ns > 0 else None
+
+    def _nothing(self) -> dict[str, npt.NDArray[np.int64]]:
+        names = ("busy", "queue", "time_ns", "answer_ns")
+        empty = {name: np.zeros(self._shape, np.int64) for name in names}
+        empty["time_ns"] -= 1
+        return empty
+
+    def ask(self, rows: Rows, time_ns: int) -> None:
+        """Poll: an answer never takes longer than the time between two polls."""
+        low, high = self._delay_ns
+        delays_ns = self._generator.integers(low, high, self._shape, endpoint=True)
+        self._answered = self._asked
+        self._asked = {
+            "busy": np.broadcast_to(rows["workers_busy"].astype(np.int64), self._shape),
+            "queue": np.broadcast_to(rows["busy"].astype(np.int64), self._shape),
+            "time_ns": np.full(self._shape, time_ns, np.int64),
+            "answer_ns": time_ns + delays_ns,
+        }
+        assert self.due_ns is not None
+        self.due_ns += self._interval_ns
+
+    def answers(self, now_ns: int) -> dict[str, npt.NDArray[np.int64]]:
+        """Return probe_busy, probe_queue and probe_time_ns, one environment each."""
+        is_new = self._asked["answer_ns"] <= now_ns
+        return {
+            f"probe_{name}": np.where(is_new, self._asked[name], self._answered[name])[None]
+            for name in ("busy", "queue", "time_ns")
+        }

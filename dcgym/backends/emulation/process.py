@@ -1,0 +1,160 @@
+"""The environment's side of an emulator: start it, command it, make sure that it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import dcgym
+from dcgym.backends.emulation.channel import Channel
+from dcgym.backends.emulation.runs import forget_run, record_run
+from dcgym.errors import (
+    BackendError,
+    CommandError,
+    ConfigError,
+    DcgymError,
+    FeatureNotSupported,
+)
+from dcgym.native import require
+
+__all__ = ["EmulatorProcess", "has_ended"]
+
+START_DEADLINE_S = 20.0
+END_DEADLINE_S = 10.0
+LOG_TAIL_BYTES = 2000
+
+
+def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
+    """Tell whether a process has ended, waiting for it up to the deadline."""
+    # Not select(2): it takes no descriptor above 1023, and a large network has more.
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    return bool(waiting.poll(deadline_s * 1000))
+
+
+class EmulatorProcess:
+    """One emulator: a process tree in its own namespaces that ends with this object.
+
+    Killing the tree's first process ends all others (pid_namespaces(7)) and with them every
+    interface, queue and BPF object, which only those processes and our descriptors keep alive.
+
+    Raises:
+        FeatureNotSupported: Not root, or the native parts are missing.
+        BackendError: The emulator did not come up.
+    """
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0:
+            raise FeatureNotSupported("emulation", "run as root (network namespaces and BPF)")
+        require()
+        self.run_id = secrets.token_hex(3)
+        ours, theirs = socket.socketpair()
+        self._log_fd = os.memfd_create("dcgym-emulator-log", os.MFD_CLOEXEC)
+        self._pidfd = -1
+        with theirs:
+            self._process = self._spawn(theirs)
+        self.channel = Channel(ours)
+        try:
+            record_run(self.run_id, self._process.pid)
+            _, fds = self._receive(START_DEADLINE_S)
+            self._pidfd = fds[0]
+        except BaseException:
+            self.close()
+            raise
+
+    def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        arguments = ["--channel-fd", str(theirs.fileno()), "--owner-pid", str(os.getpid())]
+        arguments += ["--run-id", self.run_id]
+        # The package may have been imported from a checkout that the child would not find.
+        home = str(Path(dcgym.__file__).parent.parent)
+        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+        return subprocess.Popen(
+            [sys.executable, "-m", "dcgym.backends.emulation.emulator.server", *arguments],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log_fd,
+            stderr=self._log_fd,
+            # Ctrl-C belongs to the environment, which then closes the emulator itself.
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def call(
+        self, command: str, deadline_s: float = 10.0, fds: Sequence[int] = (), **arguments: Any
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Send a command, with descriptors where it takes some, and wait for its answer.
+
+        Raises:
+            BackendError: No answer in time, a dead emulator, or a command that failed there.
+        """
+        self.channel.socket.settimeout(deadline_s)
+        try:
+            self.channel.send({"command": command, **arguments}, fds)
+            return self._receive(deadline_s)
+        except BackendError as error:
+            if self.alive():
+                raise
+            raise BackendError(f"{error}{self._log_tail()}") from None
+
+    def _receive(self, deadline_s: float) -> tuple[dict[str, Any], list[int]]:
+        answer, fds = self.channel.receive(time.monotonic() + deadline_s)
+        if "error" in answer:
+            for fd in fds:
+                os.close(fd)
+            raise _error_from(answer)
+        return answer, fds
+
+    @property
+    def pidfd(self) -> int:
+        """Descriptor that becomes readable when the emulator ends."""
+        return self._pidfd
+
+    def alive(self) -> bool:
+        """Tell whether the emulator still runs."""
+        if self._pidfd < 0:
+            return self._process.poll() is None
+        return not has_ended(self._pidfd)
+
+    def close(self) -> None:
+        """Kill the tree and wait until nothing of it is left; a second call does nothing."""
+        self.channel.close()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait(END_DEADLINE_S)
+        if self._pidfd >= 0:
+            # The first process of a pid namespace ends only after all others have.
+            if not has_ended(self._pidfd, END_DEADLINE_S):
+                raise BackendError(f"emulator {self.run_id} did not end within {END_DEADLINE_S} s")
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd = -1
+        forget_run(self.run_id)
+
+    def _log_tail(self) -> str:
+        size = os.fstat(self._log_fd).st_size
+        text = os.pread(self._log_fd, LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
+        lines = text.decode(errors="replace").strip().splitlines()
+        return f"; its last words: {lines[-1]}" if lines else ""
+
+
+def _error_from(answer: dict[str, Any]) -> DcgymError:
+    """Make the error of the other side ours again."""
+    kinds: dict[str, Callable[..., DcgymError]] = {
+        "ConfigError": ConfigError,
+        "FeatureNotSupported": FeatureNotSupported,
+        "CommandError": CommandError,
+    }
+    kind = kinds.get(str(answer.get("kind")))
+    return kind(*answer["details"]) if kind else BackendError(str(answer["error"]))

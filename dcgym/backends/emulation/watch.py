@@ -1,0 +1,160 @@
+"""Look at a running emulation from another process, without any effect on it.
+
+Its telemetry is a memory file of the environment's process, which the run's registry file names;
+mapping it read-only through proc(5) needs the permission to trace that process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from dcgym.backends.emulation.runs import Run, list_runs, read_network
+from dcgym.config import check_in
+from dcgym.errors import BackendError
+from dcgym.monitors import Snapshot, TelemetryRegion
+
+__all__ = ["RunView", "choose_run"]
+
+REGION_NAME = "/memfd:dcgym-telemetry"
+STALE_NS = 2_000_000_000
+
+
+def choose_run(wanted: str | None = None) -> Run:
+    """Return the run of that identifier, or the only one.
+
+    Raises:
+        ConfigError: No run has that identifier.
+        BackendError: None runs, several run and none was named, or the one named is dead.
+    """
+    runs = list_runs()
+    if wanted is not None:
+        check_in("run", wanted, [run.id for run in runs])
+        run = next(run for run in runs if run.id == wanted)
+        if not run.alive:
+            raise BackendError(f"run {wanted} is dead; 'dcgym clean' removes what is left of it")
+        return run
+    living = [run for run in runs if run.alive]
+    if not living:
+        raise BackendError("no emulation is running on this machine")
+    if len(living) > 1:
+        names = ", ".join(run.id for run in living)
+        raise BackendError(f"several emulations are running, name one: {names}")
+    return living[0]
+
+
+class RunView:
+    """The telemetry of one run, mapped read-only.
+
+    Raises:
+        BackendError: It cannot be reached; the message says why.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        network = read_network(run.id)
+        if network is None:
+            raise BackendError(f"run {run.id} is still building its network")
+        self._name = str(network["name"])
+        self._ports: Sequence[Sequence[Any]] = network["ports"]
+        self._hosts: Sequence[Sequence[Any]] = network["hosts"]
+        fd = _open_region(run, int(network["fd"]))
+        self._region = TelemetryRegion(len(self._ports), len(self._hosts), fd)
+        self._before = self._read()
+
+    def sample(self) -> dict[str, Any]:
+        """Return the state now, with rates since the sample before (or since the start).
+
+        Raises:
+            BackendError: The run has ended or is silent.
+        """
+        before, self._before = self._before, self._read()
+        now, header = self._before, self._region.header()
+        seconds = max((now.time_ns - before.time_ns) / 1e9, 1e-9)
+        if not header["heartbeat_ns"]:
+            raise BackendError(f"run {self._run.id} has not begun an episode yet")
+        age_ns = time.monotonic_ns() - header["heartbeat_ns"]
+        if age_ns > STALE_NS:
+            raise BackendError(f"run {self._run.id} is silent for {age_ns / 1e9:.1f} s")
+        return {
+            "run": self._run.id,
+            "topology": self._name,
+            "age_ms": age_ns / 1e6,
+            "loop": _loop(header),
+            "ports": [
+                _port(entry, row, earlier, seconds)
+                for entry, row, earlier in zip(self._ports, now.ports, before.ports, strict=True)
+            ],
+            "hosts": [
+                _host(entry, row, earlier, seconds)
+                for entry, row, earlier in zip(self._hosts, now.hosts, before.hosts, strict=True)
+            ],
+        }
+
+    def close(self) -> None:
+        """Unmap; a second call does nothing."""
+        self._region.close()
+
+    def _read(self) -> Snapshot:
+        if not self._run.alive:
+            raise BackendError(f"run {self._run.id} has ended")
+        return self._region.read()
+
+
+def _open_region(run: Run, number: int) -> int:
+    path = f"/proc/{run.owner_pid}/fd/{number}"
+    try:
+        # A process that came later under the same number has no such file.
+        if not os.readlink(path).startswith(REGION_NAME):
+            raise BackendError(f"run {run.id} is dead: its telemetry is gone")
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        hint = f"no permission to read process {run.owner_pid}, be its user or root"
+        raise BackendError(f"run {run.id}: {hint}") from None
+    except OSError:
+        raise BackendError(f"run {run.id} is dead: its telemetry is gone") from None
+
+
+def _loop(header: dict[str, int]) -> dict[str, float]:
+    times = ("step", "interval", "action_latency", "overrun", "worst_overrun")
+    return {
+        "steps": header["steps"],
+        "late_steps": header["late_steps"],
+        **{f"{name}_ms": header[f"{name}_ns"] / 1e6 for name in times},
+    }
+
+
+def _difference(row: Any, earlier: Any, name: str) -> int:
+    # An episode that began in between has set the counter back.
+    return max(int(row[name]) - int(earlier[name]), 0)
+
+
+def _port(entry: Sequence[Any], row: Any, earlier: Any, seconds: float) -> dict[str, Any]:
+    name, rate_bps, queue_bytes = entry
+    sent_bps = _difference(row, earlier, "tx_bytes") * 8 / seconds
+    return {
+        "name": name,
+        "rate_bps": rate_bps,
+        "load": sent_bps / rate_bps,
+        "backlog_bytes": int(row["backlog_bytes"]),
+        "peak_bytes": int(row["peak_bytes"]),
+        "queue_bytes": queue_bytes,
+        "drops_per_s": _difference(row, earlier, "drops") / seconds,
+        "marks_per_s": _difference(row, earlier, "marks") / seconds,
+    }
+
+
+def _host(entry: Sequence[Any], row: Any, earlier: Any, seconds: float) -> dict[str, Any]:
+    name, link_bps = entry
+    return {
+        "name": name,
+        "link_bps": link_bps,
+        "limit_bps": int(row["rate_bps"]),
+        "sent_bps": _difference(row, earlier, "tx_bytes") * 8 / seconds,
+        "goodput_bps": _difference(row, earlier, "rx_bytes") * 8 / seconds,
+        "rtt_ms": int(row["srtt_ns"]) / 1e6,
+        "backlog_bytes": int(row["backlog_bytes"]),
+        "active_flows": int(row["active_flows"]),
+    }

@@ -1,0 +1,298 @@
+"""The balancing twin: many independent simulations of one scenario, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.simulation.plain import plain_config
+from dcgym.config import check_in, check_int
+from dcgym.errors import BackendError, ConfigError
+from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.native import require_simulation
+from dcgym.tasks.balancing import Scenario, make_scenario
+
+__all__ = [
+    "KERNEL_RULES",
+    "OUTCOMES",
+    "REDUCERS",
+    "RULES",
+    "TIMES",
+    "BalancingTwin",
+    "check_weights",
+]
+
+RULES = (
+    "ecmp",
+    "random",
+    "round-robin",
+    "wcmp",
+    "awcmp",
+    "lsq",
+    "lsq2",
+    "sed",
+    "sed2",
+    "weighted",
+    "weighted2",
+    "sapp",
+    "wsapp",
+    "gsq",
+    "gsq2",
+    "oracle",
+    "oracle2",
+)
+"""Rules by which a balancer places a flow, in the order of their numbers in ``rules.h``.
+
+``wcmp``, ``sed``, ``sed2`` and ``wsapp`` use the weights that the scenario configures; ``awcmp``
+(weighted sampling), ``weighted`` and ``weighted2`` (least (q + 1) / w, over all servers or over two
+candidates) those of `BalancingTwin.set_weights`. ``gsq`` and ``oracle`` know the truth.
+"""
+
+KERNEL_RULES = RULES[: RULES.index("gsq")]
+"""Rules that the kernel's data plane has, too: they need nothing but what a balancer sees."""
+
+TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
+"""What `BalancingTwin.timing` tells of an interval."""
+
+OUTCOMES = ("completed", "rejected", "broken", "lost")
+"""How a flow ended: served; refused by a full backlog; broken because its packets reached another
+server; lost with a removed server, or because no balancer or server was left."""
+
+_Mask: TypeAlias = npt.NDArray[np.bool_] | None
+
+
+def check_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Return weights as an array of this shape.
+
+    Raises:
+        ConfigError: The shape is wrong, or a weight is not finite or not above 0.
+    """
+    values = np.ascontiguousarray(weights, dtype=np.float64)
+    if values.shape != shape:
+        raise ConfigError("weights", f"shape {values.shape}", f"shape {shape}")
+    is_allowed = np.isfinite(values) & (values > 0)
+    if not is_allowed.all():
+        raise ConfigError("weights", float(values[~is_allowed][0]), "finite numbers above 0")
+    return values
+
+
+class BalancingTwin:
+    """Simulations of a balancing scenario, advanced together.
+
+    Shapes use E environments, B balancers, N servers. An environment's course depends on its seed
+    and on what is done to it, never on the number of environments or threads: bit for bit, on
+    every machine with IEEE 754 doubles.
+
+    Args:
+        scenario: What `make_scenario` takes.
+        n_envs: Number of environments.
+        threads: Threads that `advance` and `observe` use.
+        record_limit: Finished flows that an environment remembers between two calls of `records`;
+            0 for none.
+        warm_up_ns: Flows that start earlier are left out of `records` and `summary`; averages over
+            time begin here too.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+        FeatureNotSupported: The compiled module was not built.
+    """
+
+    def __init__(
+        self,
+        scenario: Any,
+        n_envs: int = 1,
+        threads: int = 1,
+        record_limit: int = 0,
+        warm_up_ns: int = 0,
+    ) -> None:
+        """Build the environments; `reset` must come before anything else."""
+        self.scenario: Scenario = make_scenario(scenario)
+        self.n_envs = check_int("n_envs", n_envs, 1, 65_536)
+        check_int("threads", threads, 1, 256)
+        check_int("record_limit", record_limit, 0, 10**9)
+        check_int("warm_up_ns", warm_up_ns, 0, 2**60)
+        self.n_balancers = self.scenario.balancers
+        self.n_servers = self.scenario.n_servers
+        native: ModuleType = require_simulation()
+        config = plain_config(self.scenario)
+        self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
+
+    def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
+        """Begin anew: time 0, empty servers, the scenario's pool, rule ``weighted``, equal weights.
+
+        Args:
+            seeds: One seed per environment, shape (E,), from 0 to 2**64 - 1; or a single one, from
+                which the seeds of the environments are seed, seed + 1, ...
+            mask: Which environments to reset, shape (E,); None for all. Seeds of the others are
+                ignored.
+        """
+        values = np.asarray(seeds)
+        if values.ndim == 0:
+            first = check_int("seeds", seeds, 0, 2**64 - 1)  # type: ignore[arg-type]
+            values = np.array([(first + i) % 2**64 for i in range(self.n_envs)], np.uint64)
+        if values.shape != (self.n_envs,) or values.dtype.kind not in "iu" or (values < 0).any():
+            raise ConfigError("seeds", seeds, f"{self.n_envs} whole numbers of 0 or more")
+        self._twin.reset(values.astype(np.uint64), self._mask(mask))
+
+    def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
+        """Let a balancer place new flows by this rule from now on.
+
+        Args:
+            name: One of `RULES`.
+            balancer: Number of the balancer; None for all.
+            mask: Which environments, shape (E,); None for all.
+        """
+        number = RULES.index(check_in("rule", name, RULES))
+        if balancer is not None:
+            check_int("balancer", balancer, 0, self.n_balancers - 1)
+        self._twin.set_rule(number, -1 if balancer is None else balancer, self._mask(mask))
+
+    def set_weights(
+        self, weights: npt.ArrayLike, balancer: int | None = None, mask: _Mask = None
+    ) -> None:
+        """Set the weights of ``awcmp``, ``weighted`` and ``weighted2``; only their ratios count.
+
+        Args:
+            weights: Shape (E, B, N), or (E, N) for one balancer; finite and above 0.
+            balancer: Number of the balancer; None for all.
+            mask: Which environments, shape (E,); None for all.
+
+        Raises:
+            ConfigError: The shape is wrong, or a weight is not finite or not above 0.
+        """
+        shape: tuple[int, ...] = (self.n_envs, self.n_balancers, self.n_servers)
+        if balancer is not None:
+            check_int("balancer", balancer, 0, self.n_balancers - 1)
+            shape = (self.n_envs, self.n_servers)
+        values = check_weights(weights, shape)
+        self._twin.set_weights(values, -1 if balancer is None else balancer, self._mask(mask))
+
+    def advance(self, until_ns: int | npt.ArrayLike) -> None:
+        """Run to a time; the interpreter lock is released meanwhile.
+
+        Args:
+            until_ns: Simulated time, one for all or one per environment, shape (E,). Events at
+                this very time are handled. An earlier time than now changes nothing.
+
+        Raises:
+            BackendError: Over 16 million flows are in flight.
+        """
+        values = np.asarray(until_ns)
+        if values.dtype.kind not in "iu" or values.shape not in ((), (self.n_envs,)):
+            raise ConfigError("until_ns", until_ns, f"one or {self.n_envs} whole numbers of ns")
+        times = np.ascontiguousarray(np.broadcast_to(values, (self.n_envs,)), dtype=np.int64)
+        try:
+            self._twin.advance(times)
+        except RuntimeError as error:
+            raise BackendError(str(error)) from error
+
+    def observe(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what the balancers can know, in new arrays.
+
+        Returns:
+            time_ns: (E,) int64, the time.
+            ongoing: (E, B, N) int64, flows that the balancer tracks on the server (state CONN).
+            flows, completed, packets: (E, B, N) int64, counters since the reset: flows that
+                entered CONN, flows that left it by their end, packets towards the server.
+            untracked: (E, B) int64, flows that found no free entry of the flow table.
+            duration_us: (E, B, N, 5) float64, `REDUCERS` of the reservoir of flow durations:
+                packet time minus the time of the SYN, at each packet in CONN; 0 without samples.
+            completion_us: (E, B, N, 5) float64, the same of completed flows' durations.
+            interarrival_us: (E, B, 5) float64, the same of the gaps between new flows.
+            eligible: (E, N) bool, servers that take new flows.
+            balancer_up: (E, B) bool.
+            weights: (E, B, N) float64, the weights in force, the largest being 1.
+            probe_busy, probe_queue: (E, B, N) int64, busy workers and flows at the server at the
+                last poll that was answered; 0 before the first one.
+            probe_time_ns: (E, B, N) int64, when that poll was taken; -1 before the first one.
+        """
+        found: dict[str, npt.NDArray[Any]] = self._twin.observe()
+        return found
+
+    def truth(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what nobody in the network knows, for oracles, rewards and tests.
+
+        Returns:
+            queue: (E, N) int64, flows at the server: waiting, on a CPU, in I/O.
+            assigned: (E, N) int64, the same and those on their way to it.
+            busy_workers: (E, N) int64, processors at work, at most the server's workers.
+            remaining_ns: (E, N) float64, work left at the server, all stages, over its speed.
+            capacity: (E, N) float64, CPU seconds a second that the server gives to flows when all
+                its workers are busy; 0 for a server that is not there.
+            remaining_by_balancer_ns: (E, B, N) float64, the parts of remaining_ns that each
+                balancer placed.
+        """
+        found: dict[str, npt.NDArray[Any]] = self._twin.truth()
+        return found
+
+    def records(self, env: int = 0) -> npt.NDArray[Any]:
+        """Return and forget the finished flows of an environment, in order of their end.
+
+        Returns:
+            A structured array: arrival_ns, served_ns (service began; -1 if never), end_ns (the
+            client had its answer, or its failure), cpu_ns, io_ns (demands at speed 1), flow
+            (number in order of arrival), application, balancer, server (65535 for none), outcome
+            (index in `OUTCOMES`), tracked (in the flow table). Once the limit is reached further
+            flows are counted in ``records_dropped`` of `summary` and not kept.
+        """
+        found: npt.NDArray[Any] = self._twin.records(self._env(env))
+        return found
+
+    def summary(self, env: int = 0) -> dict[str, Any]:
+        """Return figures of an environment since its warm-up, at constant cost of memory.
+
+        Returns:
+            A dict of
+            duration_s; events (handled since the reset); arrivals, completed, rejected, broken,
+            lost, pcc_violations, untracked, records_dropped, in_flight;
+            applications: name -> {count, mean_us, std_us, p50_us, p90_us, p95_us, p99_us} of
+            completion times (percentiles within 1.6 %);
+            server_flows, server_completed: lists, flows placed on each server and served by it;
+            queue_mean, busy_mean: lists, averages over time of each server's flows and busy
+            workers;
+            jain_queue, jain_remaining, overprovision_queue, overprovision_remaining: averages
+            over samples every 100 ms, of flows per configured capacity, and of remaining work.
+        """
+        found: dict[str, Any] = self._twin.summary(self._env(env))
+        names = [app.name for app in self.scenario.applications]
+        found["applications"] = dict(zip(names, found["applications"], strict=True))
+        return found
+
+    def region(self, env: int, balancer: int) -> bytes:
+        """Return a balancer's features in the layout of ``balancing.h``, one publication made.
+
+        Raises:
+            ConfigError: The scenario has more servers than the layout's 64.
+        """
+        if self.n_servers > 64:
+            allowed = "at most 64 servers, all that the shared-memory layout holds"
+            raise ConfigError("scenario.groups", self.n_servers, allowed)
+        check_int("balancer", balancer, 0, self.n_balancers - 1)
+        found: bytes = self._twin.region(self._env(env), balancer)
+        return found
+
+    def timing(self) -> dict[str, float]:
+        """Return `TIMES` and is_restarted of the last interval: all 0, as time waits."""
+        return dict.fromkeys(TIMES, 0.0) | {"is_restarted": False}
+
+    def fidelity(self) -> dict[str, Any]:
+        """Return status and reasons: nothing disturbs a simulation."""
+        return {"status": "ok", "reasons": []}
+
+    def close(self) -> None:
+        """Do nothing: the memory goes with the object."""
+
+    def _env(self, env: int) -> int:
+        return check_int("env", env, 0, self.n_envs - 1)
+
+    def _mask(self, mask: _Mask) -> npt.NDArray[np.uint8]:
+        if mask is None:
+            return np.ones(self.n_envs, np.uint8)
+        values = np.asarray(mask)
+        if values.shape != (self.n_envs,) or values.dtype != np.bool_:
+            raise ConfigError("mask", mask, f"{self.n_envs} booleans")
+        return np.ascontiguousarray(values).view(np.uint8)

@@ -1,6 +1,0 @@
-"""Compiled twins of the emulation: the same tasks, without root, much faster than real time."""
-
-from dcgym.simulation.arrivals import draw_arrivals
-from dcgym.simulation.balancing import BalancingTwin
-
-__all__ = ["BalancingTwin", "draw_arrivals"]

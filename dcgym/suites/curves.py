@@ -1,0 +1,195 @@
+"""The report of a sweep: a curve for each policy over the swept value."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dcgym.errors import ConfigError
+from dcgym.suites.fidelity import is_as_good_as, worst_status
+from dcgym.suites.layout import Column, layout_of
+from dcgym.suites.plots import Records, bar_half, cell, colour, plotly, policies_of, spread
+from dcgym.units import parse_duration, parse_rate, parse_size
+
+__all__ = [
+    "Point",
+    "curve_columns",
+    "curve_sections",
+    "is_sweep",
+    "points_of",
+    "quantity",
+    "varied_paths",
+]
+
+CURVE_COLUMNS = 3
+# Values that span more than this are shown on a logarithmic axis.
+LOG_FROM_RATIO = 30.0
+# Completion times, where the plan has sizes: a sweep of the load is mostly about them.
+OF_FLOWS = (
+    Column("fct_us_mean", "FCT mean, ms", 1e3, 1),
+    Column("fct_us_p99", "FCT p99, ms", 1e3, 1),
+    Column("slowdown_mean", "slowdown, mean", 1.0, 2),
+    Column("slowdown_p99", "slowdown, p99", 1.0, 1),
+)
+_UNITS: tuple[Callable[[Any], int], ...] = (parse_rate, parse_size, parse_duration)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Runs of one cell of the grid.
+
+    Attributes:
+        values: The value of each swept argument, by its path.
+        records: The runs, of all policies and seeds.
+    """
+
+    values: Mapping[str, Any]
+    records: Records
+
+
+def is_sweep(records: Records) -> bool:
+    """Tell whether some argument was swept."""
+    return any(record.get("sweep") for record in records)
+
+
+def quantity(value: object) -> float | None:
+    """Return the number that a swept value stands for: 10000000.0 of "10Mbit"; None of a name.
+
+    >>> quantity("50ms"), quantity(0.4), quantity("cubic")
+    (50000000.0, 0.4, None)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    for parse in _UNITS if isinstance(value, str) else ():
+        try:
+            return float(parse(value))
+        except ConfigError:
+            continue
+    return None
+
+
+def points_of(records: Records) -> list[Point]:
+    """Return the cells in the order of their values, names in the order of their appearance."""
+    cells: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        cells.setdefault(str(record.get("scenario", "")), []).append(record)
+    points = [Point(dict(runs[0].get("sweep", {})), runs) for runs in cells.values()]
+    keys = {path: _sort_key([p.values.get(path) for p in points]) for path in points[0].values}
+    return sorted(points, key=lambda point: [keys[p](point.values.get(p)) for p in keys])
+
+
+def _sort_key(values: Sequence[Any]) -> Callable[[Any], float]:
+    numbers = [quantity(value) for value in values]
+    if None not in numbers:
+        return lambda value: quantity(value) or 0.0
+    order = list(dict.fromkeys(map(str, values)))
+    return lambda value: order.index(str(value))
+
+
+def curve_columns(records: Records) -> list[Column]:
+    """Return the metrics that curves and tables of a sweep show."""
+    columns = list(layout_of(records).columns)
+    shown = {column.metric for column in columns}
+    known = {name for record in records for name in record["metrics"]}
+    return columns + [c for c in OF_FLOWS if c.metric in known and c.metric not in shown]
+
+
+def curve_sections(records: Records) -> list[str]:
+    """Return a section of HTML for each combination of the values beside the first argument."""
+    points = points_of(records)
+    path = varied_paths(points)[0]
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        rest = {name: value for name, value in point.values.items() if name != path}
+        title = ", ".join(f"{name} = {value}" for name, value in rest.items())
+        groups.setdefault(title, []).append(point)
+    sections = []
+    for number, (title, group) in enumerate(groups.items()):
+        # The first figure carries the plotting library, so that the file needs no network.
+        figure = _figure(records, group, path)
+        drawn = figure.to_html(full_html=False, include_plotlyjs=number == 0)
+        heading = f"<h2>{html.escape(title)}</h2>" if title else ""
+        sections.append("\n".join((heading, drawn, _table(records, group, path))))
+    return sections
+
+
+def varied_paths(points: Sequence[Point]) -> list[str]:
+    """Return the arguments that have more than one value, or the first one if none has."""
+    paths = list(points[0].values)
+    varied = [path for path in paths if len({str(p.values.get(path)) for p in points}) > 1]
+    return varied or paths[:1]
+
+
+def _figure(records: Records, points: Sequence[Point], path: str) -> Any:
+    columns = curve_columns(records)
+    rows = math.ceil(len(columns) / CURVE_COLUMNS)
+    figure = plotly("subplots").make_subplots(
+        rows=rows, cols=CURVE_COLUMNS, subplot_titles=[column.title for column in columns]
+    )
+    for index, column in enumerate(columns):
+        place = {"row": index // CURVE_COLUMNS + 1, "col": index % CURVE_COLUMNS + 1}
+        for policy in policies_of(records):
+            curve = _curve(records, points, path, policy, column)
+            figure.add_trace(curve.update(showlegend=index == 0), **place)
+    figure.update_xaxes(**_axis(points, path))
+    figure.update_layout(height=320 * rows, template="plotly_white")
+    return figure
+
+
+def _curve(
+    records: Records, points: Sequence[Point], path: str, policy: str, column: Column
+) -> Any:
+    """Return a policy's means over the swept value; hollow where a run's fidelity is not ok."""
+    run = [(p, [r for r in p.records if r["policy"] == policy]) for p in points]
+    run = [(point, runs) for point, runs in run if runs]
+    spreads = [spread(runs, policy, column) for _, runs in run]
+    symbols = ["circle" if worst_status(runs) == "ok" else "circle-open" for _, runs in run]
+    return plotly("graph_objects").Scatter(
+        x=[_position(points, point, path) for point, _ in run],
+        y=[mean for mean, _ in spreads],
+        error_y={"type": "data", "array": [bar_half(half) for _, half in spreads]},
+        name=policy,
+        legendgroup=policy,
+        mode="lines+markers",
+        marker={"symbol": symbols, "size": 8},
+        line={"color": colour(records, policy), "width": 1.5},
+    )
+
+
+def _position(points: Sequence[Point], point: Point, path: str) -> Any:
+    numbers = [quantity(other.values[path]) for other in points]
+    value = point.values[path]
+    return str(value) if None in numbers else quantity(value)
+
+
+def _axis(points: Sequence[Point], path: str) -> dict[str, Any]:
+    """Return the settings of the horizontal axis, with the values as the user wrote them."""
+    texts = list(dict.fromkeys(str(point.values[path]) for point in points))
+    positions = list(dict.fromkeys(_position(points, point, path) for point in points))
+    if isinstance(positions[0], str):
+        return {"title_text": path, "type": "category"}
+    is_wide = min(positions) > 0 and max(positions) / min(positions) > LOG_FROM_RATIO
+    kind = "log" if is_wide else "linear"
+    return {"title_text": path, "type": kind, "tickvals": positions, "ticktext": texts}
+
+
+def _table(records: Records, points: Sequence[Point], path: str) -> str:
+    columns = curve_columns(records)
+    titles = [path, "policy", "runs", *(column.title for column in columns), "fidelity"]
+    rows = [_row("th", titles)]
+    for point in points:
+        for policy in policies_of(point.records):
+            runs = [record for record in point.records if record["policy"] == policy]
+            means = [cell(*spread(runs, policy, column)) for column in columns]
+            poor = sum(not is_as_good_as(run, "ok") for run in runs)
+            mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
+            first = [str(point.values[path]), policy, str(len(runs))]
+            rows.append(_row("td", [*first, *means, mark]))
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in cells) + "</tr>"

@@ -1,0 +1,66 @@
+"""What a benchmark makes of the fidelity of its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dcgym.backends.emulation.audit.fidelity import STATUSES
+from dcgym.errors import BackendError
+
+__all__ = ["describe_reasons", "is_as_good_as", "require", "run_names", "worst_status"]
+
+Records = Sequence[Mapping[str, Any]]
+MOST_REASONS = 3
+MOST_NAMES = 8
+
+
+def worst_status(records: Records) -> str:
+    """Return the worst status of some runs."""
+    return max((str(record["fidelity"]["status"]) for record in records), key=STATUSES.index)
+
+
+def is_as_good_as(record: Mapping[str, Any], required: str) -> bool:
+    """Tell whether a run's fidelity is the required one or better."""
+    return STATUSES.index(record["fidelity"]["status"]) <= STATUSES.index(required)
+
+
+def require(records: Records, required: str) -> None:
+    """Refuse runs that the machine could not keep up with.
+
+    Raises:
+        BackendError: The fidelity of some run is worse than the required one.
+    """
+    refused = [record for record in records if not is_as_good_as(record, required)]
+    if not refused:
+        return
+    raise BackendError(
+        f"fidelity {required} is required; refused {len(refused)} of {len(records)} runs "
+        f"({run_names(refused)}): {describe_reasons(refused)}. The same command runs them again"
+    )
+
+
+def describe_reasons(records: Records) -> str:
+    """Return the most frequent reasons of some runs, figures as in the first run with each."""
+    found = [str(reason) for record in records for reason in record["fidelity"]["reasons"]]
+    first = {_kind(reason): reason for reason in reversed(found)}
+    kinds = Counter(map(_kind, found)).most_common(MOST_REASONS)
+    return "; ".join(first[kind] for kind, _ in kinds)
+
+
+def run_names(records: Records) -> str:
+    """Return the names of some runs with their status; the first ones of many."""
+    names = [f"{_name(record)} {record['fidelity']['status']}" for record in records]
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    parts = (record.get("scenario", ""), record["policy"], str(record["seed"]))
+    return "-".join(part for part in parts if part)
+
+
+def _kind(reason: str) -> str:
+    """A reason without its figures."""
+    return "".join(character for character in reason if not character.isdigit())

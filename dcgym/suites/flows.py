@@ -1,0 +1,86 @@
+"""What a run's record says about its flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.traffic.analysis.slowdown import (
+    FINISHED,
+    find_origin_ns,
+    flow_metrics,
+    gather_runs,
+    size_table,
+)
+from dcgym.traffic.generators.view import OUTCOMES
+from dcgym.traffic.plans.records import TRANSPORTS
+from dcgym.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["describe_flows", "flow_table"]
+
+_TIMES = ("planned_start_ns", "start_ns", "end_ns")
+_RTTS = ("srtt_ns", "min_rtt_ns")
+
+
+def describe_flows(
+    env: Any, flow_records: npt.NDArray[Any], began_ns: int, ended_ns: int, warmup_s: float
+) -> dict[str, Any]:
+    """Return the parts of a record that tell of the plan and its flows.
+
+    Args:
+        env: The environment, after the episode.
+        flow_records: Records of the flows that ended.
+        began_ns: Time of the first snapshot; used where no flow tells when the plan began.
+        ended_ns: Time of the last snapshot.
+        warmup_s: Flows planned to start earlier than this are left out.
+
+    Returns:
+        ``metrics`` (see `dcgym.traffic.analysis.slowdown.flow_metrics`; empty for a plan without sizes),
+        ``flow_sizes`` (the same by size class) and ``plan`` (name, seed, flows, digest).
+    """
+    plan, topology = env.unwrapped.plan, env.unwrapped.topology
+    origin_ns = find_origin_ns(plan, flow_records, began_ns)
+    warmup_ns = int(np.rint(warmup_s * NS_PER_S))
+    runs = gather_runs(plan, flow_records, topology, ended_ns, origin_ns, warmup_ns)
+    facts = {"name": plan.name, "seed": plan.seed, "flows": len(plan), "digest": plan.digest()}
+    return {"metrics": flow_metrics(runs), "flow_sizes": size_table(runs), "plan": facts}
+
+
+def flow_table(flow_records: npt.NDArray[Any], hosts: Sequence[str]) -> pl.DataFrame:
+    """Return the flows of an episode in the columns that `docs/guides/traffic.md` lists.
+
+    Args:
+        flow_records: Records of the flows that ended (`dcgym.traffic.generators.view.RECORD_DTYPE`).
+        hosts: Names of the topology's hosts, in its order.
+
+    Returns:
+        One row a record. ``fct_ns`` is null where the flow did not finish, a round trip where
+        none was measured.
+    """
+    import polars as pl
+
+    names = np.array(hosts)
+    outcomes = np.array([OUTCOMES.get(number, "") for number in range(max(OUTCOMES) + 1)])
+    times = {name: flow_records[name].astype(np.int64) for name in _TIMES}
+    columns = {
+        "flow": flow_records["id"].astype(np.int64),
+        "repetition": flow_records["repetition"].astype(np.int64),
+        "src": names[flow_records["src"]],
+        "dst": names[flow_records["dst"]],
+        "transport": np.array(TRANSPORTS)[flow_records["transport"]],
+        **times,
+        "fct_ns": times["end_ns"] - times["planned_start_ns"],
+        **{n: flow_records[n].astype(np.int64) for n in ("bytes", "retransmits", *_RTTS)},
+        "outcome": outcomes[flow_records["outcome"]],
+    }
+    is_finished = pl.col("outcome") == OUTCOMES[FINISHED]
+    known = {"fct_ns": is_finished, **{name: pl.col(name) > 0 for name in _RTTS}}
+    return pl.DataFrame(columns).with_columns(
+        pl.when(is_known).then(pl.col(name)).alias(name) for name, is_known in known.items()
+    )

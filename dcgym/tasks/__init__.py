@@ -1,0 +1,1 @@
+"""What is decided, seen and rewarded: data and pure functions, without I/O."""

@@ -1,0 +1,222 @@
+"""Scenarios by name, with the sizes of the sources they are named after."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
+from dcgym.errors import ConfigError, suggest
+from dcgym.tasks.balancing.distributions import Distribution, exponential
+from dcgym.tasks.balancing.parts import Application, ServerGroup, Stage
+from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.balancing.testbeds import testbed_7, testbed_20
+
+__all__ = [
+    "PRESETS",
+    "charon_64",
+    "hlb_128",
+    "large_20",
+    "make_scenario",
+    "markov_2",
+    "yao_sim_8",
+]
+
+_STAGED = {
+    "cpu": (1.0,),
+    "cpu-intensive": (0.75, 0.25),
+    "balanced": (0.5, 0.5),
+    "io-intensive": (0.25, 0.75),
+}
+
+
+def yao_sim_8(
+    load: float = 0.845,
+    application: str = "cpu",
+    balancers: int = 2,
+    allow_overload: bool = False,
+) -> Scenario:
+    """Return the simulated pool of Yao et al., tables 9 and 10: 4 x 1 and 4 x 2 processors.
+
+    Args:
+        load: Utilisation of the busier resource.
+        application: "cpu", or "cpu-intensive", "balanced", "io-intensive": a CPU stage and an
+            I/O stage, exponential, with a mean of 1 s together.
+        balancers: Number of balancers.
+        allow_overload: Accept a load above 1.
+    """
+    check_in("application", application, _STAGED)
+    times = zip(("cpu", "io"), _STAGED[application], strict=False)
+    stages = tuple(Stage(resource, exponential(mean)) for resource, mean in times)
+    return Scenario(
+        name="yao-sim-8",
+        groups=(ServerGroup("weak", 4, workers=1), ServerGroup("strong", 4, workers=2)),
+        applications=(Application(application, stages),),
+        balancers=balancers,
+        load=load,
+        allow_overload=allow_overload,
+    )
+
+
+def hlb_128(
+    load: float = 0.885,
+    ratio: int = 2,
+    balancers: int = 4,
+    service: Distribution | None = None,
+    allow_overload: bool = False,
+) -> Scenario:
+    """Return the large simulation of Yao's thesis, section 6.5: 64 x 1 and 64 x `ratio` processors.
+
+    Args:
+        load: Utilisation of the CPUs.
+        ratio: Processors of a strong server.
+        balancers: Number of balancers.
+        service: CPU time of a flow; exponential with a mean of 500 ms if None.
+        allow_overload: Accept a load above 1.
+    """
+    check_int("ratio", ratio, 1, 64)
+    strong = ServerGroup("strong", 64, workers=ratio)
+    return Scenario(
+        name="hlb-128",
+        groups=(ServerGroup("weak", 64, workers=1), strong),
+        applications=(_cpu_bound(service or exponential("500ms")),),
+        balancers=balancers,
+        load=load,
+        allow_overload=allow_overload,
+    )
+
+
+def charon_64(load: float = 0.845, balancers: int = 2, allow_overload: bool = False) -> Scenario:
+    """Return Charon's simulation: 64 servers, half of them of twice the capacity, 500 ms flows.
+
+    The double capacity is a double number of processors, as in the other presets.
+
+    Args:
+        load: Utilisation of the CPUs.
+        balancers: Number of balancers.
+        allow_overload: Accept a load above 1.
+    """
+    return Scenario(
+        name="charon-64",
+        groups=(ServerGroup("weak", 32, workers=1), ServerGroup("strong", 32, workers=2)),
+        applications=(_cpu_bound(exponential("500ms")),),
+        balancers=balancers,
+        load=load,
+        allow_overload=allow_overload,
+    )
+
+
+def markov_2(
+    load: float = 0.95,
+    balancers: int = 1,
+    right_weights: bool = True,
+    queue: int = 64,
+    allow_overload: bool = False,
+) -> Scenario:
+    """Return the two-server model of Yao's thesis, section 6.2.1: speeds 1 and 2, no latency.
+
+    Args:
+        load: Arrival rate over the sum of the speeds.
+        balancers: 1 for the full view, 2 for half of it, 3 for a third of it.
+        right_weights: False swaps the configured weights.
+        queue: Flows that a server holds at most, the one in service included.
+        allow_overload: Accept a load above 1.
+    """
+    check_int("queue", queue, 1, 1_000_000)
+    weights = (1.0, 2.0) if right_weights else (2.0, 1.0)
+    groups = tuple(
+        ServerGroup(name, 1, cpu_speed=speed, weight=weight)
+        for name, speed, weight in zip(("slow", "fast"), (1.0, 2.0), weights, strict=True)
+    )
+    return Scenario(
+        name="markov-2",
+        groups=groups,
+        applications=(_cpu_bound(exponential("1s")),),
+        balancers=balancers,
+        load=load,
+        allow_overload=allow_overload,
+        backlog=queue - 1,
+        latency_ns=(0, 0),
+    )
+
+
+def large_20(load: float = 0.85, balancers: int = 6, allow_overload: bool = False) -> Scenario:
+    """Return the large testbed's sizes: 10 x 2 and 10 x 4 processors, 25 ms of CPU a flow.
+
+    The capacity, 2400 flows/s, lies where measured completion times rise (Yao et al., table 14).
+
+    Args:
+        load: Utilisation of the CPUs.
+        balancers: Number of balancers.
+        allow_overload: Accept a load above 1.
+    """
+    return Scenario(
+        name="large-20",
+        groups=(ServerGroup("weak", 10, workers=2), ServerGroup("strong", 10, workers=4)),
+        applications=(_cpu_bound(exponential("25ms")),),
+        balancers=balancers,
+        load=load,
+        allow_overload=allow_overload,
+        backlog=128,
+        packet_interval_ns=25_000_000,
+    )
+
+
+PRESETS: dict[str, Callable[..., Scenario]] = {
+    "yao-sim-8": yao_sim_8,
+    "hlb-128": hlb_128,
+    "charon-64": charon_64,
+    "markov-2": markov_2,
+    "large-20": large_20,
+    "testbed-7": testbed_7,
+    "testbed-20": testbed_20,
+}
+"""The functions that build a scenario, by name. Each takes ``load``."""
+
+
+def make_scenario(spec: str | Path | Mapping[str, Any] | Scenario, **params: Any) -> Scenario:
+    """Build a scenario from whatever a configuration holds.
+
+    Args:
+        spec: A preset's name, a mapping of ``preset`` and its parameters, a mapping of the fields
+            of `Scenario`, the path of a YAML or JSON file that holds either, or a scenario.
+        **params: Parameters of the preset; they win over those of the mapping.
+
+    Raises:
+        ConfigError: Unknown name, or a field or parameter that is not allowed.
+    """
+    if isinstance(spec, str) and spec in PRESETS:
+        return _from_preset({"preset": spec, **params})
+    if isinstance(spec, str) and not spec.endswith((".yaml", ".yml", ".json")):
+        allowed = f"{', '.join(PRESETS)}, or a .yaml or .json file"
+        raise ConfigError("scenario", spec, allowed, suggest(spec, PRESETS))
+    if isinstance(spec, str | Path):
+        spec = load_mapping(spec, "scenario")
+    if isinstance(spec, Mapping) and "preset" in spec:
+        return _from_preset({**spec, **params})
+    if params:
+        allowed = "no parameters, because this scenario is already complete"
+        raise ConfigError("scenario parameters", sorted(params), allowed)
+    if isinstance(spec, Scenario):
+        return spec
+    if not isinstance(spec, Mapping):
+        raise ConfigError("scenario", spec, "a name, a mapping, a file or a Scenario")
+    return Scenario.from_dict(spec)
+
+
+def _from_preset(spec: Mapping[str, Any]) -> Scenario:
+    params = dict(spec)
+    name = params.pop("preset")
+    check_in("scenario.preset", name, PRESETS)
+    check_keys(params, inspect.signature(PRESETS[name]).parameters, f"preset {name}")
+    if "load" in params:
+        check_range("load", params["load"], 0, 10)
+    if isinstance(params.get("service"), Mapping):
+        params["service"] = Distribution.from_dict(params["service"])
+    return PRESETS[name](**params)
+
+
+def _cpu_bound(time: Distribution) -> Application:
+    return Application("cpu", (Stage("cpu", time),))

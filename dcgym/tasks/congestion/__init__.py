@@ -1,0 +1,1 @@
+"""How fast each host may send."""

@@ -1,0 +1,1 @@
+"""What the tasks on a network share: intervals, features, rewards, events."""

@@ -1,0 +1,1 @@
+"""Which of several equal-cost paths gets how many flows."""

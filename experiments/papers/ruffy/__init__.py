@@ -1,0 +1,1 @@
+"""Experiments after Ruffy 2019."""

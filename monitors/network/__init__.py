@@ -1,0 +1,1 @@
+"""Telemetry of a network: ports and hosts."""

@@ -1,0 +1,1 @@
+"""Policies that limit sending rates."""

@@ -1,0 +1,1 @@
+"""Learners of Ray RLlib."""

@@ -1,0 +1,1 @@
+"""Learners of Stable-Baselines3."""

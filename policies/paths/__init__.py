@@ -1,0 +1,1 @@
+"""Policies that weigh equal-cost paths."""

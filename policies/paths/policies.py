@@ -1,0 +1,120 @@
+"""Policies that weigh equal-cost paths; they need no training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_range
+from dcgym.policies.base import Action
+from dcgym.policies.congestion.classic import BoundPolicy
+from dcgym.policies.paths.downstream import downstream_capacities
+
+__all__ = ["EcmpPolicy", "LeastLoadedPolicy", "PathPolicy", "RandomPathsPolicy", "WcmpPolicy"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class PathPolicy(BoundPolicy):
+    """Weighs the ports of every group; the subclass says how."""
+
+    def weights(self, info: dict[str, Any]) -> FloatArray:
+        """Return one weight a port and group, 0 or more, in the order of the action."""
+        raise NotImplementedError
+
+    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+        """Return the action that asks for the weights."""
+        action: Action = self.task.weight_map.from_shares(self.weights(info))
+        return action
+
+
+class EcmpPolicy(PathPolicy):
+    """Equal-cost multi-path: every shortest path gets as many flows (RFC 2992)."""
+
+    name = "ecmp"
+
+    def weights(self, info: dict[str, Any]) -> FloatArray:
+        """Return the same for all."""
+        return np.ones(len(self.task.uplinks.members))
+
+
+class WcmpPolicy(PathPolicy):
+    """Weighted-cost multi-path: flows in proportion to the capacity behind each port.
+
+    After Zhou et al., "WCMP: Weighted Cost Multipathing for Improved Fairness in Data Centers",
+    EuroSys 2014. Capacity is that of the configured links, towards the switches of the group's
+    hosts, averaged over those hosts.
+    """
+
+    name = "wcmp"
+
+    def __init__(self) -> None:
+        """Wait for an environment."""
+        super().__init__()
+        self._known: tuple[Any, FloatArray] = (None, np.empty(0))
+
+    def weights(self, info: dict[str, Any]) -> FloatArray:
+        """Return the capacities, worked out once per network."""
+        if self._known[0] is not self.task.topology:
+            topology = self.task.topology
+            capacities = downstream_capacities(topology, self.task.uplinks.groups)
+            self._known = (topology, capacities)
+        return self._known[1]
+
+
+class LeastLoadedPolicy(PathPolicy):
+    """New flows go to the least utilised port of a group, by what was measured last.
+
+    The load is an exponential average, `load += smoothing * (measured - load)`. A single winner
+    would be flooded for a whole interval, so all ports whose load is within `hysteresis` of the
+    least share alike. A port that fell out comes back only when it is within half of that: small
+    changes do not move traffic to and fro.
+    """
+
+    name = "least-loaded"
+
+    def __init__(self, hysteresis: float = 0.1, smoothing: float = 0.5) -> None:
+        """Choose the parameters.
+
+        Args:
+            hysteresis: Utilisation above the least loaded port at which a port gets no flows.
+            smoothing: Weight of the last interval in the average.
+        """
+        super().__init__()
+        self._hysteresis = check_range("hysteresis", hysteresis, 0.0, 1.0)
+        self._smoothing = check_range("smoothing", smoothing, 0.0, 1.0)
+        self._loads = np.empty(0)
+        self._is_chosen = np.empty(0, bool)
+
+    def bind(self, env: Any) -> Any:
+        """Begin with all ports; returns the policy."""
+        super().bind(env)
+        self._loads = np.zeros(len(self.task.uplinks.members))
+        self._is_chosen = np.ones(len(self._loads), bool)
+        return self
+
+    def weights(self, info: dict[str, Any]) -> FloatArray:
+        """Return 1 for the ports to use, 0 for the others."""
+        self._loads += self._smoothing * (info["uplink_loads"] - self._loads)
+        sizes = self.task.uplinks.sizes
+        least = np.repeat(np.minimum.reduceat(self._loads, np.cumsum(sizes) - sizes), sizes)
+        margin = np.where(self._is_chosen, self._hysteresis, self._hysteresis / 2)
+        self._is_chosen = self._loads <= least + margin
+        return self._is_chosen.astype(np.float64)
+
+
+class RandomPathsPolicy(PathPolicy):
+    """Draw every weight evenly from 0 to 1, each time anew."""
+
+    name = "random"
+
+    def __init__(self, seed: int = 0) -> None:
+        """Seed the draws."""
+        super().__init__()
+        self._generator = np.random.default_rng(seed)
+
+    def weights(self, info: dict[str, Any]) -> FloatArray:
+        """Return new random weights."""
+        return self._generator.random(len(self.task.uplinks.members))

@@ -1,0 +1,65 @@
+"""The contract suite over every network environment, on the real kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+import dcgym
+from dcgym.envs.factory import default_of
+from dcgym.envs.registration import ENV_IDS
+from dcgym.testing import check_contract, check_no_dead_feature
+
+FEATURES = ("backlog", "peak", "drops", "overlimits", "marks", "tx_rate", "rx_rate")
+# Below the DCTCP flows, which are marked, datagrams overload the way to one host and are dropped.
+OVERLOAD = {"mix": ["incast", {"name": "incast", "transport": "udp", "rate": "8Mbit"}]}
+QUEUES = {"rate": "10Mbit", "queue": "60KB", "mark": "30KB"}
+DUMBBELL, FAT_TREE = {"name": "dumbbell", **QUEUES}, {"name": "fat-tree", "k": 4, **QUEUES}
+LEAF_SPINE = {"name": "leaf-spine", **QUEUES}
+NETWORKS = {
+    "dcgym/CongestionControl-v0": (DUMBBELL, FAT_TREE),
+    "dcgym/PathBalancing-v0": (LEAF_SPINE, FAT_TREE),
+    "dcgym/Joint-v0": (LEAF_SPINE, FAT_TREE),
+}
+
+
+def make(env_id: str, topology: dict[str, Any]) -> gym.Env[Any, Any]:
+    return dcgym.make_env(
+        env=env_id,
+        topology=topology,
+        traffic=OVERLOAD,
+        interval="20ms",
+        features=(*FEATURES, *(f"d_{name}" for name in FEATURES), "flow_matrix", "probe_rtt"),
+        probes=[["h2", "h1"]],
+        congestion_control="dctcp",
+        marking=True,
+        preflight=False,
+    )
+
+
+def test_every_emulated_environment_is_here() -> None:
+    emulated = {env_id for env_id in ENV_IDS if default_of(env_id, "backend") == "emulation"}
+    assert emulated == set(NETWORKS)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "topology"),
+    [
+        pytest.param(env_id, topology, id=f"{env_id.partition('/')[2]}-{topology['name']}")
+        for env_id, topologies in NETWORKS.items()
+        for topology in topologies
+    ],
+)
+def test_contract(env_id: str, topology: dict[str, Any]) -> None:
+    check_contract(lambda: make(env_id, topology), steps=12, is_shared=True)
+
+
+@pytest.mark.parametrize("env_id", NETWORKS)
+def test_every_feature_is_alive(env_id: str) -> None:
+    env = make(env_id, NETWORKS[env_id][0])
+    try:
+        check_no_dead_feature(env, steps=25)
+    finally:
+        env.close()

@@ -1,0 +1,197 @@
+"""The emulator on the real kernel: forwarding, limits, marking, resets."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.backends.base import Snapshot
+from dcgym.backends.emulation import EmulationBackend
+from dcgym.errors import BackendError, CommandError, ConfigError
+from dcgym.traffic import Flow, Plan, make_plan
+
+pytestmark = pytest.mark.emulation
+
+IDLE = Plan("idle", 0, ())
+CORE_PORT = 2  # s1-eth3 of the dumbbell of four hosts
+WIRE_OVERHEAD = 1514 / 1448
+
+
+def reset(
+    backend: EmulationBackend, plan: Plan, cc: str = "cubic", marking: bool = False
+) -> Snapshot:
+    names = {host.name: cc for host in backend.topology.hosts}
+    return backend.reset(plan, congestion_control=names, marking=marking)
+
+
+def run_for(backend: EmulationBackend, seconds: float) -> Snapshot:
+    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
+    return backend.snapshot()
+
+
+def core_rate_bps(backend: EmulationBackend, seconds: float) -> float:
+    first, last = backend.snapshot(), run_for(backend, seconds)
+    sent = int(last.ports["tx_bytes"][CORE_PORT]) - int(first.ports["tx_bytes"][CORE_PORT])
+    return sent * 8e9 / (last.time_ns - first.time_ns)
+
+
+def test_each_switch_on_the_way_takes_one_from_the_ttl(make: Any) -> None:
+    backend = make("dumbbell")
+    # h1 to h3 crosses s1 and s2: 64 - 2 arrives, and a TTL of 2 is not enough.
+    assert "ttl=62" in backend.execute("h1", "ping", "-n", "-c1", "-W1", "10.0.0.3")
+    with pytest.raises(CommandError):
+        backend.execute("h1", "ping", "-n", "-c1", "-W1", "-t", "2", "10.0.0.3")
+    assert backend.drops()["ttl_expired"] == 1
+
+
+@pytest.mark.parametrize("rate_mbps", [1, 5, 10, 100, 400, 900])
+def test_a_rate_action_is_enforced_within_three_per_cent(make: Any, rate_mbps: int) -> None:
+    backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
+    reset(backend, Plan("one", 0, (Flow("h1", "h3"),)))
+    rates = np.full(4, 1_000_000_000, np.uint64)
+    rates[0] = rate_mbps * 1_000_000
+    asked_ns = time.monotonic_ns()
+    assert asked_ns < backend.apply_rates(rates) <= time.monotonic_ns()
+    run_for(backend, 0.5)  # the host's queue of the time before drains at the new rate
+    measured = core_rate_bps(backend, 2.0)
+    assert measured == pytest.approx(rate_mbps * 1e6, rel=0.03)
+
+
+def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(make: Any) -> None:
+    backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
+    reset(backend, Plan("one", 0, (Flow("h1", "h3"),)))
+    rates = np.full(4, 1_000_000_000, np.uint64)
+    rates[0] = 400_000_000
+    backend.apply_rates(rates)
+    run_for(backend, 0.3)
+    rates[0] = 50_000_000
+    backend.apply_rates(rates)
+    # Offloaded packets of up to 64 KB wait in the host; none may be too big for the new bucket.
+    assert run_for(backend, 0.01).hosts["backlog_bytes"][0] > 0
+    assert core_rate_bps(backend, 1.0) == pytest.approx(50e6, rel=0.03)
+
+
+def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(make: Any) -> None:
+    backend = make("dumbbell")
+    plan = make_plan("pairs", backend.topology, 0)
+    queues = {}
+    for cc, marking in (("cubic", False), ("dctcp", True)):
+        reset(backend, plan, cc, marking)
+        run_for(backend, 2.0)
+        seen = [run_for(backend, 0.05) for _ in range(60)]
+        received = seen[-1].hosts["rx_bytes"].sum() - seen[0].hosts["rx_bytes"].sum()
+        goodput_bps = int(received) * 8e9 / (seen[-1].time_ns - seen[0].time_ns)
+        assert goodput_bps > 0.9 * 10e6
+        queues[cc] = np.mean([s.ports["backlog_bytes"][CORE_PORT] for s in seen])
+        assert (seen[-1].ports["marks"][CORE_PORT] > 0) == marking
+        assert not np.delete(seen[-1].ports["marks"], CORE_PORT).any()
+    assert queues["dctcp"] < queues["cubic"] / 3
+    # A step threshold of 30 KB and two flows that move by packets: the queue swings round it.
+    assert queues["dctcp"] == pytest.approx(30_000, rel=0.5)
+
+
+def test_new_vegas_fills_the_bottleneck_with_a_short_queue(make: Any) -> None:
+    backend = make("dumbbell")
+    reset(backend, make_plan("pairs", backend.topology, 0), "new-vegas")
+    assert set(backend.congestion_control) == {"new-vegas"}
+    run_for(backend, 3.0)
+    seen = [run_for(backend, 0.05) for _ in range(30)]
+    received = seen[-1].hosts["rx_bytes"].sum() - seen[0].hosts["rx_bytes"].sum()
+    assert int(received) * 8e9 / (seen[-1].time_ns - seen[0].time_ns) > 0.9 * 10e6
+    # Ten packets a flow, and as many again where one took the other's for its path.
+    queue_bytes = np.mean([s.ports["backlog_bytes"][CORE_PORT] for s in seen])
+    assert 10 * 1514 < queue_bytes < 5 * 10 * 1514
+    assert not seen[-1].ports["drops"].any()
+
+
+def test_a_burst_shorter_than_the_interval_shows_in_the_peak(make: Any) -> None:
+    backend = make("dumbbell")
+    burst = tuple(
+        Flow(source, "h3", "udp", size_bytes=14_000, rate_bps=10_000_000) for source in ("h1", "h2")
+    )
+    reset(backend, Plan("burst", 0, burst))
+    after = run_for(backend, 0.5)
+    # Two senders at the bottleneck's own rate: half of the 28 KB waits when the last one arrives.
+    assert after.ports["backlog_bytes"][CORE_PORT] == 0
+    assert 7_000 < after.ports["peak_bytes"][CORE_PORT] < 21_000
+    assert run_for(backend, 0.1).ports["peak_bytes"][CORE_PORT] == 0
+
+
+def test_reset_leaves_nothing_of_the_episode_before(make: Any) -> None:
+    backend = make("dumbbell")
+    overload = tuple(
+        Flow(source, target, "udp", rate_bps=10_000_000)
+        for source, target in (("h1", "h3"), ("h2", "h4"))
+    )
+    reset(backend, Plan("overload", 0, overload))
+    filled = run_for(backend, 1.0)
+    assert filled.ports["backlog_bytes"][CORE_PORT] > 100_000
+    backend.apply_rates(np.full(4, 1_000_000, np.uint64))
+    clean = reset(backend, IDLE)
+    for names in (clean.ports.dtype.names, run_for(backend, 0.3).ports.dtype.names):
+        assert not any(clean.ports[name].any() for name in names)
+    later = backend.snapshot()
+    for name in ("tx_bytes", "rx_bytes", "backlog_bytes", "peak_bytes", "marks", "drops"):
+        assert not later.ports[name].any(), name
+    for name in ("tx_bytes", "rx_bytes", "retransmits", "srtt_ns", "active_flows"):
+        assert not later.hosts[name].any(), name
+    assert (later.hosts["rate_bps"] == 10_000_000).all()
+    assert len(backend.flow_records()) == 0
+
+
+def test_a_second_episode_is_not_taught_by_the_first(make: Any) -> None:
+    backend = make("dumbbell")
+    plan = make_plan("pairs", backend.topology, 0)
+    reset(backend, plan)
+    run_for(backend, 1.0)
+    cached = backend.execute("h1", "ip", "tcp_metrics", "show")
+    assert "cwnd" not in cached and "ssthresh" not in cached
+
+
+def test_finite_flows_finish_the_plan(make: Any) -> None:
+    backend = make("dumbbell")
+    reset(backend, Plan("finite", 0, (Flow("h1", "h3", size_bytes=100_000),)))
+    deadline = time.monotonic() + 5
+    while not backend.finished():
+        assert time.monotonic() < deadline
+        run_for(backend, 0.02)
+    (record,) = backend.flow_records()
+    assert record["bytes"] == 100_000
+    duration_s = (int(record["end_ns"]) - int(record["start_ns"])) / 1e9
+    assert duration_s == pytest.approx(100_000 * WIRE_OVERHEAD * 8 / 10e6, rel=0.1)
+
+
+def test_a_dead_emulator_is_an_error_and_the_next_reset_rebuilds(make: Any) -> None:
+    import os
+    import signal
+
+    backend = make("dumbbell")
+    reset(backend, IDLE)
+    os.kill(backend.process._process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    with pytest.raises(BackendError, match=r"died|gone"):
+        while time.monotonic() < deadline:
+            run_for(backend, 0.01)
+    assert not reset(backend, IDLE).ports["tx_bytes"].any()
+
+
+@pytest.mark.parametrize(("field", "options"), [("switch", {"switch": "p4"})])
+def test_a_wrong_option_is_one_clear_line(field: str, options: dict[str, Any]) -> None:
+    from dcgym.topologies import make_topology
+
+    with pytest.raises(ConfigError, match=field) as caught:
+        EmulationBackend(make_topology("dumbbell"), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_close_twice_and_before_start() -> None:
+    from dcgym.topologies import make_topology
+
+    backend = EmulationBackend(make_topology("dumbbell"))
+    backend.close()
+    backend.start()
+    backend.close()
+    backend.close()

@@ -1,0 +1,188 @@
+"""Links and switches that fail, slow down and lose packets, on the real kernel."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.envs.congestion_control import CongestionControlEnv
+from dcgym.tasks.network.events import make_events
+from dcgym.traffic import Flow, Plan, make_plan
+
+pytestmark = pytest.mark.emulation
+
+FAT_TREE = {"name": "fat-tree", "k": 4, "rate": "100Mbit"}
+IDLE = Plan("idle", 0, ())
+DEADLINE_S = 5.0
+
+
+def begin(backend: Any, plan: Plan, *events: dict[str, Any]) -> None:
+    backend.reset(
+        plan,
+        congestion_control={},
+        marking=False,
+        events=make_events(events, backend.topology),
+    )
+
+
+def run_for(backend: Any, seconds: float) -> Any:
+    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
+    return backend.snapshot()
+
+
+def until_happened(backend: Any, count: int) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + DEADLINE_S
+    while len(records := backend.event_records()) < count:
+        assert time.monotonic() < deadline, records
+        run_for(backend, 0.02)
+    return list(records)
+
+
+def test_traffic_goes_round_failed_links_and_switches_without_a_loop(make: Any) -> None:
+    backend = make(FAT_TREE)
+    plan = make_plan("stride-8", backend.topology, 0)
+    begin(
+        backend,
+        plan,
+        {"at": "0.5s", "link": ["s1", "s9"], "action": "down"},
+        {"at": "0.7s", "switch": "s17", "action": "down"},
+        {"at": "2.5s", "link": ["s1", "s9"], "action": "up"},
+        {"at": "2.5s", "switch": "s17", "action": "up"},
+    )
+    records = until_happened(backend, 2)
+    assert [r["routes_changed"] > 0 for r in records] == [True, True]
+    assert all(0 < r["noticed_us"] < r["recovery_us"] < DEADLINE_S * 1e6 for r in records)
+    # Retransmission timers of flows on the lost paths expire after 200 ms, doubled once or twice.
+    before = run_for(backend, 1.0)
+    after = run_for(backend, 0.6)
+    assert (after.hosts["rx_bytes"] > before.hosts["rx_bytes"]).all()
+    # s17 is cut off: what its neighbours send it is nothing.
+    ports = backend.topology.switch_ports
+    to_dead = [p.peer == "s17" or {p.node, p.peer} == {"s1", "s9"} for p in ports]
+    sent = after.ports["tx_packets"].astype(int) - before.ports["tx_packets"].astype(int)
+    assert not sent[to_dead].any()
+    until_happened(backend, 4)
+    assert backend.drops()["ttl_expired"] == 0
+    first, last = run_for(backend, 0.2), run_for(backend, 0.5)
+    assert (last.hosts["rx_bytes"] > first.hosts["rx_bytes"]).all()
+    assert backend.drops()["ttl_expired"] == 0
+
+
+def test_routes_heal_when_a_link_fails_by_itself_and_the_next_reset_repairs_it(make: Any) -> None:
+    backend = make(FAT_TREE)
+    begin(backend, IDLE)
+    namespace = f"/proc/{backend.process._process.pid}/ns/net"
+    assert os.readlink(namespace) != os.readlink("/proc/self/ns/net")
+    down = ["ip", "link", "set", "s9-eth3", "down"]
+    subprocess.run(["nsenter", f"--net={namespace}", *down], check=True)
+    deadline = time.monotonic() + DEADLINE_S
+    while backend.dead_ports() != ["s17-eth1", "s9-eth3"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert backend.ping_matrix() == []
+    begin(backend, IDLE)
+    assert backend.dead_ports() == []
+    assert backend.ping_matrix() == []
+    assert backend.drops()["ttl_expired"] == backend.drops()["no_route"] == 0
+
+
+def test_overlapping_failures_end_each_by_its_own_event(make: Any) -> None:
+    backend = make(FAT_TREE)
+    link, switch = {"link": ["s9", "s17"]}, {"switch": "s9"}
+    begin(
+        backend,
+        IDLE,
+        {"at": "10ms", **link, "action": "down"},
+        {"at": "20ms", **switch, "action": "down"},
+        {"at": "30ms", **switch, "action": "up"},
+    )
+    until_happened(backend, 3)
+    assert backend.dead_ports() == ["s17-eth1", "s9-eth3"]
+    begin(backend, IDLE)
+    assert backend.dead_ports() == []
+
+
+def test_a_host_without_its_link_is_unreachable_and_counted(make: Any) -> None:
+    backend = make("dumbbell")
+    plan = Plan("one", 0, (Flow("h1", "h3", "udp", rate_bps=1_000_000),))
+    begin(backend, plan, {"at": "0.2s", "link": ["s2", "h3"], "action": "down"})
+    (record,) = until_happened(backend, 1)
+    assert record["routes_changed"] == 2  # s1 and s2 to h3
+    before = backend.drops()["no_route"]
+    received = run_for(backend, 0.2).hosts["rx_bytes"][2]
+    assert run_for(backend, 0.3).hosts["rx_bytes"][2] == received
+    assert backend.drops()["no_route"] > before
+
+
+def test_a_rate_change_holds_in_both_directions_and_ends_with_the_episode(make: Any) -> None:
+    backend = make("dumbbell")
+    flows = (
+        Flow("h1", "h3", "udp", rate_bps=9_000_000),
+        Flow("h4", "h2", "udp", rate_bps=9_000_000),
+    )
+
+    def core_rates_bps() -> list[float]:
+        first, last = run_for(backend, 0.4), run_for(backend, 1.0)
+        sent = last.ports["tx_bytes"].astype(int) - first.ports["tx_bytes"].astype(int)
+        return [sent[port] * 8e9 / (last.time_ns - first.time_ns) for port in (2, 5)]
+
+    slow = {"at": "50ms", "link": ["s1", "s2"], "action": "rate", "rate": "4Mbit"}
+    begin(backend, Plan("two", 0, flows), slow)
+    until_happened(backend, 1)
+    assert core_rates_bps() == pytest.approx([4e6, 4e6], rel=0.03)
+    begin(backend, Plan("two", 0, flows))
+    # Payload of 9 Mbit/s and 42 bytes of headers for 1400.
+    assert core_rates_bps() == pytest.approx([9e6 * 1514 / 1472] * 2, rel=0.05)
+
+
+@pytest.mark.parametrize(("source", "target"), [("h1", "h3"), ("h3", "h1")])
+def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: str) -> None:
+    backend = make("dumbbell")
+    probability = 0.2
+    flow = Flow(
+        source, target, "udp", start_ns=100_000_000, size_bytes=2_000_000, rate_bps=9_000_000
+    )
+    loss = {"at": "10ms", "link": ["s1", "h1"], "action": "loss", "probability": probability}
+    begin(backend, Plan("one", 0, (flow,)), loss)
+    deadline = time.monotonic() + DEADLINE_S
+    while not backend.finished():
+        assert time.monotonic() < deadline
+        run_for(backend, 0.05)
+    lost, after = backend.drops()["loss"], run_for(backend, 0.1)
+    names = [port.name for port in backend.topology.switch_ports]
+    # All packets cross s1-s2; those to h1 are lost behind it, those from h1 before it.
+    core = names.index("s1-eth3" if source == "h1" else "s2-eth3")
+    crossed = int(after.ports["tx_packets"][core])
+    total = crossed + lost if source == "h1" else crossed
+    assert total > 1000
+    deviation = math.sqrt(total * probability * (1 - probability))
+    assert abs(lost - total * probability) < 4.5 * deviation
+    begin(backend, Plan("one", 0, (flow,)))
+    run_for(backend, 0.5)
+    assert backend.drops()["loss"] == lost
+
+
+def test_the_environment_reports_the_recovery() -> None:
+    env = CongestionControlEnv(
+        FAT_TREE,
+        "stride-8",
+        interval="50ms",
+        events=[{"at": "60ms", "link": ["s9", "s17"], "action": "down"}],
+    )
+    try:
+        env.reset(seed=0)
+        seen = []
+        for _ in range(6):
+            *_, info = env.step(np.ones(16, np.float32))
+            seen += info["events"]
+        (record,) = seen
+        assert (record["target"], record["at_s"]) == ("s9-s17", 0.06)
+        assert record["recovery_us"] > 0 and record["routes_changed"] > 0
+    finally:
+        env.close()

@@ -1,0 +1,246 @@
+"""The emulated pod: same flows as the twin, events, reset in place, faults, ordinary clients."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.backends.emulation.audit.fidelity import LIMITS
+from dcgym.backends.emulation.audit.machine_load import pid_of
+from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.simulation import BalancingTwin
+from dcgym.errors import BackendError, CommandError, ConfigError
+from dcgym.tasks.balancing import Event, Scenario, exponential, make_scenario
+
+MS, SECOND = 10**6, 10**9
+WEAK, STRONG = slice(0, 3), slice(3, 7)
+MakePool = Callable[..., EmulatedPool]
+
+
+def scenario(load: float = 0.7, **changes: Any) -> Scenario:
+    """Return the small testbed with short requests."""
+    return replace(make_scenario("testbed-7", load=load, service=exponential("20ms")), **changes)
+
+
+@pytest.fixture
+def make_pool() -> Iterator[MakePool]:
+    """Make pools that end with the test."""
+    made: list[EmulatedPool] = []
+
+    def make(*args: Any, **options: Any) -> EmulatedPool:
+        # Longer plans than a test needs take a while to draw.
+        made.append(EmulatedPool(*args, **{"horizon_ns": 30 * SECOND, **options}))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        pool.close()
+
+
+def run(pool: EmulatedPool, until_ns: int, seed: int = 1, rule: str = "sed") -> dict[str, Any]:
+    """Run an episode and return what was observed at its end."""
+    pool.reset([seed])
+    pool.set_rule(rule)
+    pool.advance(until_ns)
+    return pool.observe()
+
+
+def test_both_backends_serve_the_same_flows(make_pool: MakePool) -> None:
+    until_ns = 3 * SECOND
+    pool = make_pool(scenario(), record_limit=10**6)
+    seen = run(pool, until_ns)
+    real = pool.records()
+    pool.advance(until_ns + 200 * MS)  # the balancers publish their counts every 10 ms
+    summary = pool.summary()
+    twin = BalancingTwin(scenario(), record_limit=10**6)
+    twin.reset([1])
+    twin.set_rule("sed")
+    twin.advance(until_ns + 60 * SECOND)
+    ideal = np.sort(twin.records(), order="flow")
+    assert len(real) > 100 and (real["outcome"] == 0).all()
+    same = ideal[real["flow"].astype(int)]
+    for name in ("flow", "arrival_ns", "cpu_ns", "io_ns", "application"):
+        np.testing.assert_array_equal(real[name], same[name])
+    # Nothing is served faster than it takes, and every packet of it went through a balancer.
+    assert (real["end_ns"] - real["arrival_ns"] >= real["cpu_ns"]).all()
+    completed = np.bincount(real["server"], minlength=7)
+    flows = seen["flows"].sum(axis=(0, 1))
+    assert (flows <= np.array(summary["server_flows"])).all()
+    assert (completed <= np.array(summary["server_flows"])).all()
+    # SED with right weights gives each processor the same: 16 of 22 are the strong ones'.
+    assert completed[STRONG].sum() / completed.sum() == pytest.approx(16 / 22, abs=0.06)
+    assert summary["pcc_violations"] == 0 and summary["lost"] == 0
+
+
+def test_a_reset_leaves_nothing_of_the_last_episode(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(load=0.9), record_limit=10**6)
+    loaded = run(pool, SECOND)
+    assert loaded["flows"].sum() > 100 and loaded["duration_us"].any()
+    pool.reset([1])
+    pool.advance(20 * MS)  # two snapshots' time, and a few flows
+    fresh = pool.observe()
+    started = int(np.searchsorted(pool.records()["arrival_ns"], 0)) + 100
+    for name in ("flows", "completed", "packets"):
+        assert fresh[name].sum() < started * 8, name
+    # No sample is older than the episode: durations are below its age.
+    assert fresh["duration_us"].max() < 1e3 * SECOND / MS
+    np.testing.assert_array_equal(fresh["weights"], np.ones((1, 2, 7)))
+
+
+def after_events(make_pool: MakePool, *events: Event, **changes: Any) -> tuple[Any, list[Any]]:
+    """Run until the events have happened; return the pool, and what was seen twice after them."""
+    pool = make_pool(scenario(load=0.5, events=events, **changes), record_limit=10**6)
+    pool.reset([1])
+    pool.set_rule("sed")
+    step, seen = 0, []
+    while len(seen) < 2:
+        step += 1
+        pool.advance(step * 300 * MS)
+        if len(pool.event_records()) == len(events):
+            # A flow that was placed before shows up with its next packet.
+            pool.advance((step := step + 1) * 300 * MS)
+            seen.append(pool.observe() | pool.truth())
+    assert [record["kind"] for record in pool.event_records()] == [e.kind for e in events]
+    return pool, seen
+
+
+def test_servers_drain_and_change_their_speed(make_pool: MakePool) -> None:
+    _, (first, later) = after_events(
+        make_pool,
+        Event(200 * MS, "drain-server", 0),
+        Event(200 * MS, "capacity", 1, 0.5),
+        Event(200 * MS, "colocated-load", 2, 2.0),
+    )
+    np.testing.assert_array_equal(first["eligible"][0], [False] + [True] * 6)
+    # p speed p / (p + c): half of 2; 2 processors of which 2 of 4 processes are others'.
+    np.testing.assert_allclose(first["capacity"][0], [2, 1, 1, 4, 4, 4, 4])
+    before, after = (found["flows"][0].sum(axis=0) for found in (first, later))
+    assert before[0] == after[0] > 0, "a drained server got flows"
+    assert (after[1:] > before[1:]).all()
+
+
+def test_servers_go_with_their_flows_and_others_come(make_pool: MakePool) -> None:
+    weak, strong = scenario().groups
+    late = replace(weak, name="late", count=1, present=False)
+    pool, (first, later) = after_events(
+        make_pool,
+        Event(200 * MS, "remove-server", 3),
+        Event(200 * MS, "add-server", "late"),
+        groups=(weak, strong, late),
+    )
+    before, after = (found["flows"][0].sum(axis=0) for found in (first, later))
+    assert before[3] == after[3] > 0 and after[7] > before[7]
+    np.testing.assert_allclose(later["capacity"][0], [2, 2, 2, 0, 4, 4, 4, 2])
+    assert later["queue"][0, 3] == 0
+    outcomes = np.bincount(pool.records()["outcome"], minlength=4)
+    assert outcomes[0] > 100, "the others' flows were served"
+
+
+def test_a_dead_balancer_forgets_and_its_flows_go_to_the_other(make_pool: MakePool) -> None:
+    dies, returns = Event(300 * MS, "balancer-failure", 1), Event(1200 * MS, "balancer-recovery", 1)
+    _, (first, later) = after_events(make_pool, dies)
+    assert first["balancer_up"].tolist() == [[True, False]]
+    assert not first["flows"][0, 1].any() and not later["packets"][0, 1].any()
+    assert later["flows"][0, 0].sum() > first["flows"][0, 0].sum() > 0
+    pool, (back, again) = after_events(make_pool, dies, returns)
+    assert back["balancer_up"].all() and again["flows"][0, 1].sum() > back["flows"][0, 1].sum()
+    assert pool.summary()["completed"] > 100
+
+
+def test_charons_flows_outlive_their_balancer(make_pool: MakePool) -> None:
+    """The servers' numbers are in the packets: whichever balancer gets them sends them on."""
+    dies = Event(700 * MS, "balancer-failure", 1)
+    pool = make_pool(scenario(load=0.5, events=(dies,)), record_limit=10**6)
+    seen = run(pool, 2 * SECOND, rule="wsapp")
+    assert seen["balancer_up"].tolist() == [[True, False]]
+    flows = pool.records()
+    assert len(flows) > 100 and (flows["outcome"] == 0).all()
+    assert pool.summary()["pcc_violations"] == 0
+
+
+@pytest.mark.parametrize("victim", ["emulator", "generator"])
+def test_a_death_is_told_and_the_next_reset_rebuilds(make_pool: MakePool, victim: str) -> None:
+    pool = make_pool(scenario(load=0.3))
+    run(pool, 100 * MS)
+    process = pool.pod.process
+    assert process is not None
+    pid = pool.pod.generator_pid if victim == "generator" else pid_of(process.pidfd)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(BackendError, match="builds it anew"):
+        for step in range(2, 100):
+            pool.advance(step * 100 * MS)
+            pool.observe()
+    assert run(pool, 300 * MS)["flows"].any()
+
+
+def test_ordinary_clients_work_through_the_virtual_address(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(load=0.1))
+    run(pool, 50 * MS, rule="round-robin")
+    address, port = pool.pod.target
+    url = f"http://{address}:{port}/work?cpu_us=100&bytes=1234"
+    answers = pool.execute("c1", "sh", "-c", f"for i in 1 2 3 4 5 6 7; do curl -sSi '{url}'; done")
+    assert answers.count("HTTP/1.1 200 OK") == 7
+    assert len(set(re.findall(r"Server-Id: (\d+)", answers))) > 2
+    if shutil.which("wrk") is None:
+        pytest.skip("wrk is not installed")
+    report = pool.execute("c2", "wrk", "-t1", "-c8", "-d1s", url, timeout_s=20.0)
+    requests = int(re.search(r"(\d+) requests in", report).group(1))  # type: ignore[union-attr]
+    assert requests > 0 and "Non-2xx" not in report and "Socket errors" not in report
+
+
+def test_unknown_hosts_and_wrong_arguments_are_named(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(load=0.1), horizon_ns=SECOND)
+    run(pool, 50 * MS)
+    with pytest.raises((ConfigError, CommandError), match="c9"):
+        pool.execute("c9", "true")
+    with pytest.raises(ConfigError, match=r"^rule: value 'oracle'"):
+        pool.set_rule("oracle")
+    with pytest.raises(BackendError, match="traffic of 1 s is over"):
+        pool.advance(2 * SECOND)
+    with pytest.raises(ConfigError, match=r"^n_envs: value 2"):
+        EmulatedPool(scenario(), 2)
+    with pytest.raises(ConfigError, match=r"^scenario.groups: value 128"):
+        EmulatedPool("hlb-128")
+
+
+SEED = 22
+
+
+def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
+    """Return the mean completion time of an episode's flows after its first second.
+
+    An episode whose requests began late is no result by its own fidelity, and is repeated.
+    """
+    for _ in range(3):
+        pool.reset([SEED])
+        pool.set_rule(rule)
+        pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
+        pool.advance(SECOND)
+        pool.records()
+        pool.advance(3 * SECOND)
+        flows = pool.records()
+        lag_ms = pool.fidelity()["figures"]["generator_lag_ms_p99"]
+        if lag_ms <= LIMITS["generator_lag_ms_p99"].degraded:
+            served = flows[flows["outcome"] == 0]
+            return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)
+    pytest.fail(f"requests began {lag_ms:.0f} ms late (p99) in the last of three episodes")
+
+
+def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:
+    right, wrong = (np.repeat(w, [3, 4]).astype(float) for w in ([2, 4], [4, 2]))
+    pool = make_pool(scenario(load=0.85), record_limit=10**6)
+    found = {rule: mean_ms(pool, rule, right) for rule in ("ecmp", "wcmp", "lsq", "sed")}
+    # What rules call SED is (q + 1) / w with the weights of the operator.
+    found["sed-wrong"] = mean_ms(pool, "weighted", wrong)
+    # In the twin, on these flows: 4.0 times WCMP's, 2.3 times LSQ's, 1.2 and 1.8 times SED's.
+    assert found["sed"] < found["lsq"], found
+    assert 1.4 * found["lsq"] < found["wcmp"] < found["ecmp"] / 1.5, found
+    assert 1.4 * found["sed"] < found["sed-wrong"], found

@@ -1,0 +1,95 @@
+"""The balancing environments on real servers: contract, agents, learning without a leak."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import dcgym
+from dcgym.tasks.balancing import exponential, make_scenario
+from dcgym.testing import check_contract
+
+SINGLE, CENTRAL = "dcgym/LoadBalancing-v0", "dcgym/CentralLoadBalancing-v0"
+POOL = make_scenario("testbed-7", service=exponential("10ms")).to_dict()
+# A limit of the steps is one of the traffic that a reset must draw.
+REAL = {"backend": "emulation", "scenario": POOL, "interval": "50ms", "max_steps": 60}
+
+
+def test_contract() -> None:
+    check_contract(lambda: dcgym.make_env({"env": SINGLE, **REAL}), steps=8)
+
+
+def test_gymnasium_checker_passes_and_knows_that_time_is_real() -> None:
+    env = gym.make(CENTRAL, **REAL, action="discrete", render_mode="rgb_array")
+    assert env.spec is not None and env.spec.nondeterministic
+    try:
+        check_env(env.unwrapped)
+    finally:
+        env.close()
+
+
+def test_agents_pass_pettingzoo_and_see_what_the_twin_shows() -> None:
+    parallel_api_test = pytest.importorskip("pettingzoo.test").parallel_api_test
+    env = dcgym.parallel_env("LoadBalancing-v0", **REAL)
+    twin = dcgym.parallel_env("LoadBalancing-v0", **{**REAL, "backend": "simulation"})
+    try:
+        parallel_api_test(env, num_cycles=5)
+        shown = []
+        for one in (env, twin):
+            one.reset(seed=3)
+            for _ in range(20):
+                found = one.step({agent: one.action_space(agent).high for agent in one.agents})
+            shown.append(np.mean([found[0][agent] for agent in one.possible_agents], axis=0))
+        timing = next(iter(found[4].values()))
+        # Per server flows, durations and completion times, squashed to 0..1.
+        assert np.abs(shown[0] - shown[1])[: 7 * 11].mean() < 0.08
+        assert timing["observation_age_us"] == 0, "the twin's time waits"
+    finally:
+        env.close()
+
+
+def descriptors_and_memory() -> tuple[int, int]:
+    status = Path("/proc/self/status").read_text()
+    kilobytes = int(status.split("VmRSS:")[1].split()[0])
+    return len(os.listdir("/proc/self/fd")), kilobytes
+
+
+def test_resets_leak_neither_descriptors_nor_memory() -> None:
+    env: Any = dcgym.make_env({"env": SINGLE, **REAL, "max_steps": 4})
+    try:
+        before: tuple[int, int] | None = None
+        for episode in range(8):
+            env.reset(seed=episode)
+            for _ in range(4):
+                env.step(env.action_space.sample())
+            if episode == 3:
+                before = descriptors_and_memory()
+        assert before is not None
+        after = descriptors_and_memory()
+    finally:
+        env.close()
+    assert after[0] == before[0]
+    assert after[1] - before[1] < 20_000, "over 2 MB an episode stayed"
+
+
+def test_a_late_action_gets_a_whole_interval_of_its_own() -> None:
+    env = dcgym.make_env({"env": SINGLE, **REAL})
+    try:
+        env.reset(seed=1)
+        env.step(env.action_space.sample())
+        time.sleep(0.1)  # an agent that learns for two intervals
+        began_ns = time.monotonic_ns()
+        *_, info = env.step(env.action_space.sample())
+        assert info["is_restarted"] and time.monotonic_ns() - began_ns >= 50_000_000
+        assert info["action_latency_us"] >= 100_000
+        # Nominal time goes on by one interval a step, whatever the agent does.
+        assert info["time_s"] == pytest.approx(0.1)
+    finally:
+        env.close()

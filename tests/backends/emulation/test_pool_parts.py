@@ -1,0 +1,151 @@
+"""Parts of the emulated pod that need no network: averages, polls, records, the twin's error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.backends.emulation.pool.flows import PoolFlows
+from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
+from dcgym.errors import ConfigError
+from dcgym.suites.twin_error import METRICS, TwinErrorConfig, twin_errors
+from dcgym.tasks.balancing import make_scenario
+from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
+
+MS = 10**6
+TESTBED = make_scenario("testbed-7", application="wiki")
+
+
+def rows(*busy: int) -> Any:
+    made = np.zeros(7, SERVER_DTYPE)
+    made["busy"] = busy
+    made["workers_busy"] = np.minimum(busy, [2, 2, 2, 4, 4, 4, 4])
+    return made
+
+
+def test_truth_counts_flows_and_estimates_their_work() -> None:
+    servers = PoolServers(TESTBED, 0)
+    servers.factor[0], servers.colocated[3] = 0.5, 4.0
+    ongoing = np.array([[1, 0, 0, 2, 0, 0, 0], [3, 0, 0, 2, 0, 0, 0]])
+    truth = servers.truth(rows(4, 0, 0, 4, 0, 0, 0), ongoing)
+    np.testing.assert_allclose(truth["capacity"][0], [1, 2, 2, 2, 4, 4, 4])
+    # A flow asks for 24.75 ms of CPU and 3 ms of I/O on average; four of them wait.
+    np.testing.assert_allclose(truth["remaining_ns"][0][0], 4 * 27.75 * MS)
+    np.testing.assert_allclose(truth["remaining_ns"][0][3], 4 * (24.75 / 2 + 3) * MS)
+    parts = truth["remaining_by_balancer_ns"][0]
+    np.testing.assert_allclose(parts.sum(axis=0), truth["remaining_ns"][0])
+    assert parts[1, 0] == pytest.approx(3 * parts[0, 0])
+    np.testing.assert_array_equal(truth["busy_workers"][0], [2, 0, 0, 4, 0, 0, 0])
+
+
+def test_averages_are_over_the_samples_after_the_warm_up() -> None:
+    servers = PoolServers(TESTBED, 100)
+    servers.sample(rows(9, 9, 9, 9, 9, 9, 9), 99)
+    servers.sample(rows(2, 2, 2, 4, 4, 4, 4), 100)
+    servers.sample(rows(6, 0, 0, 0, 0, 0, 0), 200)
+    found = servers.averages()
+    assert found["queue_mean"] == [4, 1, 1, 2, 2, 2, 2]
+    assert found["busy_mean"] == [2, 1, 1, 2, 2, 2, 2]
+    # Even load: index 1; all on one of seven: 1/7, and seven times the mean.
+    assert found["jain_queue"] == pytest.approx((1 + 1 / 7) / 2)
+    assert found["overprovision_queue"] == pytest.approx((1 + 7) / 2)
+
+
+def test_a_poll_is_known_when_its_answer_has_come() -> None:
+    polls = ServerPolls(TESTBED)
+    assert polls.due_ns == 0
+    polls.ask(rows(*range(1, 8)), 0)
+    before, after = polls.answers(49 * MS), polls.answers(200 * MS)
+    assert (before["probe_time_ns"] == -1).all() and not before["probe_queue"].any()
+    np.testing.assert_array_equal(after["probe_queue"][0], [list(range(1, 8))] * 2)
+    np.testing.assert_array_equal(after["probe_busy"][0][0], [1, 2, 2, 4, 4, 4, 4])
+    polls.ask(rows(*[0] * 7), polls.due_ns)
+    np.testing.assert_array_equal(polls.answers(500 * MS)["probe_queue"], after["probe_queue"])
+    assert (polls.answers(700 * MS)["probe_time_ns"] == 500 * MS).all()
+
+
+class Results:
+    """Stands for the generator's memory: requests that ended, in this order."""
+
+    def __init__(self, outcomes: list[str], ends_ns: list[int]) -> None:
+        self._rows = np.zeros(len(outcomes), RESULT_DTYPE)
+        self._rows["outcome"] = [REQUEST_OUTCOMES.index(name) for name in outcomes]
+        self._rows["end_ns"], self._rows["start_ns"] = ends_ns, 1000
+        self._rows["server"] = [5, -1, 2, 3, 4, 1][: len(outcomes)]
+
+    def ended_from(self, first: int) -> Any:
+        return np.arange(len(self._rows))[first:]
+
+    def rows(self, ids: Any) -> Any:
+        return self._rows[ids]
+
+    def header(self) -> Any:
+        return np.array([(3,)], [("active", "<u8")])[0]
+
+
+def followed(limit: int = 100, warm_up_ns: int = 0) -> PoolFlows:
+    drawn = np.zeros(
+        6, [("arrival_ns", "i8"), ("flow", "u8"), ("demand_ns", "i8", 8), ("application", "u2")]
+    )
+    drawn["flow"], drawn["arrival_ns"] = np.arange(6), np.arange(6) * MS
+    drawn["application"], drawn["demand_ns"][:, :2] = [0, 1, 0, 0, 0, 1], [7, 5]
+    outcomes = ["finished", "rejected", "reset", "cut", "timed_out", "finished"]
+    results: Any = Results(outcomes, [1000 + i * 10 * MS for i in range(1, 7)])
+    flows = PoolFlows(TESTBED, limit, warm_up_ns)
+    flows.begin(drawn, results, 1000)
+    return flows
+
+
+def test_requests_become_the_flows_of_the_twin() -> None:
+    found = followed().take()
+    assert found["flow"].tolist() == [0, 1, 2, 4, 5], "what the end of the episode cut is no flow"
+    assert found["outcome"].tolist() == [0, 1, 2, 3, 0]
+    assert found["end_ns"].tolist() == [i * 10 * MS for i in (1, 2, 3, 5, 6)]
+    assert found["server"].tolist() == [5, 65535, 2, 4, 1]
+    # The second stage of a page does not exist, that of a file is I/O.
+    assert found["cpu_ns"].tolist() == [7] * 5 and found["io_ns"].tolist() == [0, 5, 0, 0, 5]
+
+
+def test_figures_count_from_the_warm_up_on() -> None:
+    flows = followed(limit=1, warm_up_ns=MS)
+    figures = flows.figures(3 * MS)
+    assert (figures["arrivals"], figures["in_flight"]) == (2, 3)
+    counts = [figures[name] for name in ("completed", "rejected", "broken", "lost")]
+    assert counts == [1, 1, 1, 1] and figures["records_dropped"] == 3
+    times = figures["applications"]["static"]
+    assert times["count"] == 1 and times["mean_us"] == pytest.approx(55_000)
+    assert times["p50_us"] == pytest.approx(55_000, rel=0.016)
+    assert len(flows.take()) == 1 and len(flows.take()) == 0
+
+
+def record(policy: str, seed: int, backend: str, mean_us: float) -> dict[str, Any]:
+    metrics = dict.fromkeys(METRICS, 1.0) | {"fct_us_mean": mean_us}
+    return {"policy": policy, "seed": seed, "backend": backend, "metrics": metrics}
+
+
+def test_the_error_is_that_of_the_pairs() -> None:
+    records = [
+        record("sed", seed, backend, mean_us)
+        for seed, pair in enumerate([(110.0, 100.0), (270.0, 300.0), (200.0, 200.0)])
+        for backend, mean_us in zip(("simulation", "emulation"), pair, strict=True)
+    ]
+    records.append(record("sed", 9, "simulation", 1e9))  # without its pair
+    errors = {error.metric: error for error in twin_errors(records)}
+    mean = errors["fct_us_mean"]
+    assert mean.error == pytest.approx(0.0, abs=1e-12)
+    # Student's t for two degrees of freedom, of 10 %, -10 % and 0.
+    assert mean.half_width == pytest.approx(4.303 * 0.1 / math.sqrt(3), rel=1e-3)
+    assert (mean.simulation, mean.emulation) == pytest.approx((580 / 3, 200))
+    assert errors["utilisation"].error == 0
+
+
+def test_twin_error_refuses_what_it_cannot_compare(tmp_path: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^policies: value 'oracle'"):
+        TwinErrorConfig(out=tmp_path, policies=("oracle",))
+    with pytest.raises(ConfigError, match=r"^warmup_s"):
+        TwinErrorConfig(out=tmp_path, episode_s=5.0)
+    with pytest.raises(ConfigError, match="runs of both backends"):
+        twin_errors([record("sed", 0, "simulation", 1.0)])

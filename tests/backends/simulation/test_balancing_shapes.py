@@ -1,0 +1,210 @@
+"""The shapes of the sources' results, in short runs with fixed seeds (yao.md of the papers' notes).
+
+Each test runs functions of `experiments/balancing`, which hold the full settings. Where a published
+shape does not come out, the test holds what does, and says so.
+"""
+
+import numpy as np
+import pytest
+
+from dcgym.policies.balancing import RULE_POLICIES
+from dcgym.tasks.balancing import make_scenario
+from experiments.papers.yao import common, load_noise, markov_chain, update_period
+from experiments.papers.yao.common import Args, change, measure_all
+
+pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+
+SHORT = Args(seeds=(0, 1, 2), seconds=150.0, warmup_s=50.0)
+
+
+def means(found, metric="fct_us_mean"):
+    return {policy: float(metrics[metric].mean()) for policy, metrics in found.items()}
+
+
+def large(load, policies, args=SHORT, **params):
+    return measure_all(policies, make_scenario("hlb-128", load=load, **params), args)
+
+
+def test_state_aware_rules_lead_under_load_and_all_tie_off_peak():
+    # S1. Off-peak within a tenth; under load the four are well ahead of the three.
+    aware, blind = ("sed", "hlb", "lsq", "gsq2"), ("awcmp", "wcmp", "ecmp")
+    args = Args(seeds=(0, 1), seconds=30.0, warmup_s=10.0)
+    pool = {"balancers": 2}
+    idle, busy = (
+        measure_all((*aware, *blind, "oracle"), make_scenario("large-20", load=load, **pool), args)
+        for load in (0.2, 0.85)
+    )
+    idle, busy = means(idle, "fct_us_p90"), means(busy, "fct_us_p90")
+    assert max(idle.values()) < 1.1 * min(idle.values())
+    assert 1.4 * max(busy[name] for name in aware) < min(busy[name] for name in blind)
+    assert busy["oracle"] == min(busy.values())
+    assert busy["sed"] < busy["hlb"] < busy["lsq"] < busy["gsq2"]
+
+
+def test_hlb_gains_a_quarter_at_the_90th_percentile_of_the_large_pool():
+    # S2: published -24.64 % and -25.59 %. That HLB equals the Oracle does not come out: it stays
+    # behind even GSQ, which sees the true queues.
+    found = large(0.885, ("hlb", "lsq", "sed", "gsq"))
+    for other in ("lsq", "sed"):
+        assert -0.40 < change(found, "hlb", other, "fct_us_p90") < -0.10
+    assert change(found, "hlb", "gsq", "fct_us_mean") > 0
+
+
+def test_sed_is_lsq_for_equal_servers():
+    # S3: same weights, same ties, same draws.
+    found = large(0.9, ("sed", "lsq"), ratio=1)
+    np.testing.assert_array_equal(found["sed"]["fct_us_mean"], found["lsq"]["fct_us_mean"])
+
+
+def test_sed_wins_at_ratio_four_and_loses_to_lsq_under_heavy_load():
+    # S3: SED then sends many times the work to the strong servers (published 12.14 times).
+    calm = means(large(0.7, ("hlb", "sed", "lsq"), ratio=4))
+    assert max(calm["hlb"], calm["sed"]) < 0.75 * calm["lsq"]
+    heavy = large(0.9, ("hlb", "sed", "lsq"), ratio=4)
+    assert means(heavy)["hlb"] < means(heavy)["lsq"] < means(heavy)["sed"]
+    assert (heavy["sed"]["share_strong"] / heavy["sed"]["share_weak"]).mean() > 6
+
+
+def test_two_choices_help_sed_only_and_only_behind_many_balancers():
+    # S4: published part of the strong half under SED behind eight balancers: 74.2 %.
+    rules = [name for rule in ("gsq", "lsq", "hlb", "sed") for name in (rule, f"{rule}2")]
+    found = means(large(0.9, rules, balancers=8))
+    for rule in ("gsq", "lsq", "hlb"):
+        assert found[f"{rule}2"] > 1.1 * found[rule]
+    assert found["sed2"] < found["sed"]
+    assert large(0.9, ("sed",), balancers=8)["sed"]["share_strong"].mean() == pytest.approx(
+        0.742, abs=0.02
+    )
+
+
+def duration(rule, view=1.0, weights=markov_chain.SPEEDS):
+    return markov_chain.weighted_duration(markov_chain.stationary(rule, view, weights))
+
+
+def test_wrong_weights_hurt_those_who_use_them_and_a_partial_view_those_who_count():
+    # S5, exactly. That WCMP leads with right weights and the full view does not come out:
+    # no split at random can pass a rule that sees the queues.
+    swapped = markov_chain.SPEEDS[::-1]
+    for rule in ("wcmp", "sed"):
+        assert duration(rule, weights=swapped) > 1.5 * duration(rule)
+    for rule in ("lsq", "ecmp"):
+        assert duration(rule, weights=swapped) == pytest.approx(duration(rule))
+    for rule in ("lsq", "sed"):
+        assert duration(rule) < duration(rule, 1 / 2) < duration(rule, 1 / 3)
+    assert duration("sed") < duration("lsq") < 0.5 * duration("ecmp")
+    assert duration("sed", 1 / 2) < duration("lsq", 1 / 2) < 0.5 * duration("wcmp", 1 / 2)
+
+
+@pytest.mark.parametrize("rule", markov_chain.RULES)
+def test_twin_has_the_queues_of_the_exact_chain(rule):
+    solved = markov_chain.mean_flows(markov_chain.stationary(rule, 1.0, markov_chain.SPEEDS, 0.7))
+    found = markov_chain.simulated_flows(rule, 0.7, True, 20_000)
+    spread = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    # Four standard errors of four seeds, and the hundredth that rounding of short queues costs.
+    assert (np.abs(found.mean(axis=0) - solved) < 4 * spread + 0.01 * solved).all()
+
+
+def test_hlb_weights_draw_together_after_the_capacity_step():
+    # S6: a ratio of processors of 2 before, equal servers after; that learners finish sooner
+    # than SED there is measured by the suite.
+    from experiments.papers.yao import capacity_step
+
+    args = Args(seeds=(0, 1, 2), seconds=800.0, warmup_s=400.0)
+    ratios = capacity_step.follow_weights(args)
+    before, after = ratios[400:800].mean(), ratios[-400:].mean()
+    assert before > 1.15
+    assert abs(after - 1) < 0.15 < before - after
+    pool = capacity_step.make_pool("capacity-step", 0.85, 800.0)
+    found = means(measure_all(("hlb", "sed"), pool, args))
+    assert found["hlb"] < found["sed"]
+
+
+def test_jain_index_of_charons_table():
+    # S7: order of the load-aware four before the others, all rising. GSQ >= GSQ2 comes out at the
+    # lower loads only; WCMP >= ECMP does not where ECMP's weak servers are all full.
+    args = Args(seeds=(0, 1), seconds=150.0, warmup_s=50.0)
+    loads = (0.645, 0.765, 0.925, 1.0)
+    rules = ("gsq", "gsq2", "charon", "sapp", "wcmp", "ecmp")
+    table = {
+        load: means(measure_all(rules, make_scenario("charon-64", load=load), args), "jain")
+        for load in loads
+    }
+    for row in table.values():
+        assert min(row[name] for name in rules[:4]) > max(row["wcmp"], row["ecmp"]) - 0.02
+        assert row["charon"] == pytest.approx(row["sapp"], abs=0.04)
+    for name in rules:
+        values = [table[load][name] for load in loads]
+        assert values == sorted(values), name
+    assert (
+        table[0.645]["gsq"] > table[0.645]["gsq2"] and table[0.645]["wcmp"] > table[0.645]["ecmp"]
+    )
+    first_four = [table[1.0][name] for name in rules[:4]]
+    assert np.ptp(first_four) < 0.08 and np.mean(first_four) == pytest.approx(0.75, abs=0.04)
+
+
+def test_rare_polls_cost_awcmp_much_and_rare_updates_hlb_little():
+    # S8.
+    args = Args(seeds=(0,), seconds=150.0, warmup_s=50.0)
+    found = {
+        policy: [
+            float(update_period.measure_period(policy, period_s, args)["fct_us_mean"].mean())
+            for period_s in (0.5, 5.0)
+        ]
+        for policy in ("hlb", "awcmp")
+    }
+    assert found["awcmp"][1] > 1.4 * found["awcmp"][0]
+    assert found["hlb"][1] < 1.25 * found["hlb"][0]
+
+
+def test_small_flow_tables_cost_hlb_less_than_lsq():
+    # S9: that HLB is best of all at 1024 buckets does not come out; SED loses as little.
+    from experiments.papers.yao import flow_table
+
+    args = Args(seeds=(0,), seconds=60.0, warmup_s=20.0)
+    rules = ("hlb", "lsq", "sed")
+    small, large = (
+        means(measure_all(rules, flow_table.scenario(size), args)) for size in (1024, 65_536)
+    )
+    loss = {rule: small[rule] / large[rule] - 1 for rule in rules}
+    assert min(loss.values()) > 0
+    assert loss["hlb"] < 0.8 * loss["lsq"]
+
+
+def test_counting_beats_polling_alone_and_degrades_behind_many():
+    # S16.
+    args = Args(seeds=(0, 1, 2, 3), seconds=1000.0, warmup_s=100.0, interval_s=1.0)
+    rules = ("lsq", "lsq2", "awcmp")
+    one, many = (
+        means(measure_all(rules, make_scenario("yao-sim-8", load=0.85, balancers=number), args))
+        for number in (1, 8)
+    )
+    assert max(one["lsq"], one["lsq2"]) < one["awcmp"]
+    loss = {rule: many[rule] / one[rule] - 1 for rule in rules}
+    assert loss["awcmp"] < 0.1 < loss["lsq2"] < loss["lsq"]
+
+
+def test_noise_hurts_the_least_loaded_rule_most():
+    # S17: relative to exact loads, on which it is best.
+    exact, noisy = (
+        {rule: load_noise.mean_completion_s(rule, noise, 0, 15_000) for rule in load_noise.RULES}
+        for noise in (0.0, 4.0)
+    )
+    assert exact["llf"] < exact["po2"] < exact["ws"] < exact["random"]
+    loss = {rule: noisy[rule] / exact[rule] for rule in load_noise.RULES}
+    assert loss["llf"] > loss["po2"] > loss["ws"] > 1.0
+
+
+@pytest.mark.parametrize("ratio", [2, 4])
+def test_learned_weights_lie_between_one_and_the_ratio_of_the_processors(ratio):
+    # S18, for the weights. The part of the flows does not stay between: a queue that is counted
+    # steers beside the weights.
+    metrics = common.measure("hlb", make_scenario("hlb-128", load=0.885, ratio=ratio), SHORT)
+    assert (metrics["weight_ratio"] > 1.1).all() and (metrics["weight_ratio"] < ratio).all()
+
+
+def test_every_rule_policy_runs_on_every_preset():
+    for preset in ("yao-sim-8", "hlb-128", "charon-64", "markov-2", "large-20"):
+        found = measure_all(
+            RULE_POLICIES, make_scenario(preset), Args(seeds=(0,), seconds=10.0, warmup_s=0.0)
+        )
+        assert all(np.isfinite(m["fct_us_mean"]).all() for m in found.values())

@@ -1,0 +1,242 @@
+"""The twin against queueing theory: exact formulas must lie within the confidence intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from scipy.sparse import linalg
+
+from dcgym.tasks.balancing import (
+    Application,
+    Distribution,
+    Scenario,
+    ServerGroup,
+    Stage,
+    constant,
+    exponential,
+    lognormal,
+    make_scenario,
+    pareto,
+    uniform,
+)
+from experiments.speed.simpy_model import SimPyModel
+from tests.support.pools import SECOND, check_mean, means_us, pool, run
+
+S_US = 10_000.0  # mean service
+
+
+def erlang_b(c: int, offered: float) -> float:
+    blocking = 1.0
+    for k in range(1, c + 1):
+        blocking = offered * blocking / (k + offered * blocking)
+    return blocking
+
+
+def erlang_c(c: int, offered: float) -> float:
+    blocking = erlang_b(c, offered)
+    return blocking / (1 - offered / c * (1 - blocking))
+
+
+@pytest.mark.parametrize("load", [0.3, 0.7, 0.9])
+def test_mm1(load: float) -> None:
+    check_mean(means_us(run(pool(ServerGroup("g", 1), load=load), seconds=600)), S_US / (1 - load))
+
+
+@pytest.mark.parametrize(("c", "load"), [(2, 0.7), (4, 0.9), (16, 0.85)])
+def test_mmc_waits_by_erlang_c(c: int, load: float) -> None:
+    expected = S_US * (1 + erlang_c(c, c * load) / (c * (1 - load)))
+    check_mean(means_us(run(pool(ServerGroup("g", 1, workers=c), load=load))), expected)
+
+
+@pytest.mark.parametrize(("c", "backlog", "load"), [(1, 0, 0.8), (1, 3, 0.9), (4, 2, 1.0)])
+def test_mmck_blocks_as_computed(c: int, backlog: int, load: float) -> None:
+    offered, k = c * load, c + backlog
+    weights = [offered**n / math.factorial(n) for n in range(c + 1)]
+    weights += [weights[c] * (offered / c) ** n for n in range(1, backlog + 1)]
+    expected = weights[k] / sum(weights)
+    twin = run(pool(ServerGroup("g", 1, workers=c), load=load, backlog=backlog))
+    summaries = [twin.summary(env) for env in range(twin.n_envs)]
+    check_mean(np.array([s["rejected"] / s["arrivals"] for s in summaries]), expected)
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        constant("10ms"),
+        exponential("10ms"),
+        uniform("5ms", "15ms"),
+        lognormal("10ms", "20ms"),
+        pareto("10ms", 2.5),
+    ],
+    ids=lambda service: service.kind,
+)
+def test_processor_sharing_is_insensitive_to_the_distribution(service: Distribution) -> None:
+    group = ServerGroup("g", 1, discipline="processor-sharing", slots=65_536)
+    twin = run(pool(group, load=0.7, service=service), seconds=800)
+    check_mean(means_us(twin), S_US / 0.3)
+
+
+@pytest.mark.parametrize("service", [constant("10ms"), lognormal("10ms", "15ms")])
+def test_mg1_waits_by_pollaczek_khinchine(service: Distribution) -> None:
+    load = 0.7
+    wait = load / (1 - load) * S_US * (1 + service.squared_variation) / 2
+    twin = run(pool(ServerGroup("g", 1), load=load, service=service), seconds=800)
+    check_mean(means_us(twin), S_US + wait)
+
+
+def test_io_is_processor_sharing_too() -> None:
+    io = Application("io", (Stage("io", lognormal("10ms", "20ms")),))
+    scenario = pool(ServerGroup("g", 1), load=0.7, applications=(io,))
+    check_mean(means_us(run(scenario, seconds=800)), S_US / 0.3)
+
+
+def test_stages_in_tandem() -> None:
+    # Exponential CPU (FIFO), then I/O (PS): Jackson and BCMP networks, each stage as if alone.
+    tandem = Application("t", (Stage("cpu", exponential("10ms")), Stage("io", exponential("5ms"))))
+    scenario = pool(ServerGroup("g", 1), load=0.8, applications=(tandem,))
+    check_mean(means_us(run(scenario, seconds=600)), S_US / (1 - 0.8) + S_US / 2 / (1 - 0.4))
+
+
+def test_random_split_makes_independent_queues() -> None:
+    check_mean(means_us(run(pool(ServerGroup("g", 8), load=0.8))), S_US / (1 - 0.8))
+
+
+def sojourn_of_two_us(
+    load: float,
+    weights: tuple[float, float],
+    speeds: tuple[float, float] = (1.0, 1.0),
+    longest: int = 60,
+) -> float:
+    """Solve the Markov chain of two exponential servers, joined by the least (q + 1) / w."""
+    lam, side = load * sum(speeds), longest + 1
+    size = side * side
+    entries: dict[tuple[int, int], float] = {}
+
+    def move(a: int, b: int, to_a: int, to_b: int, rate: float) -> None:
+        if 0 <= to_a <= longest and 0 <= to_b <= longest and rate > 0:
+            here, there = a * side + b, to_a * side + to_b
+            entries[there, here] = entries.get((there, here), 0.0) + rate
+            entries[here, here] = entries.get((here, here), 0.0) - rate
+
+    for a, b in itertools.product(range(side), repeat=2):
+        delays = (a + 1) / weights[0], (b + 1) / weights[1]
+        first = 0.5 if delays[0] == delays[1] else float(delays[0] < delays[1])
+        move(a, b, a + 1, b, lam * first)
+        move(a, b, a, b + 1, lam * (1 - first))
+        move(a, b, a - 1, b, speeds[0])
+        move(a, b, a, b - 1, speeds[1])
+    for column in range(size):  # replaces one balance equation by the sum of probabilities
+        entries[0, column] = 1.0
+    rows, columns = zip(*entries, strict=True)
+    matrix = sparse.csc_matrix((list(entries.values()), (rows, columns)), (size, size))
+    right = np.zeros(size)
+    right[0] = 1.0
+    states = np.arange(size)
+    mean_flows = linalg.spsolve(matrix, right) @ (states // side + states % side)
+    return float(mean_flows / lam * S_US)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_join_the_shortest_queue_of_two_is_its_markov_chain(load: float) -> None:
+    twin = run(pool(ServerGroup("g", 2), load=load), rule="lsq", seconds=600)
+    check_mean(means_us(twin), sojourn_of_two_us(load, (1, 1)))
+
+
+@pytest.mark.parametrize(("rule", "weights"), [("sed", (1.0, 2.0)), ("lsq", (1.0, 1.0))])
+def test_two_servers_of_unequal_speed_are_their_markov_chain(
+    rule: str, weights: tuple[float, float]
+) -> None:
+    groups = (ServerGroup("slow", 1), ServerGroup("fast", 1, cpu_speed=2.0))
+    twin = run(pool(*groups, load=0.8), rule=rule, seconds=600)
+    check_mean(means_us(twin), sojourn_of_two_us(0.8, weights, speeds=(1.0, 2.0)))
+
+
+def test_join_the_shortest_queue_of_many_tends_to_no_waiting() -> None:
+    mean = means_us(run(pool(ServerGroup("g", 100), load=0.7), rule="lsq", seconds=10)).mean()
+    assert mean == pytest.approx(S_US, rel=0.02)
+
+
+@pytest.mark.parametrize(("n", "load"), [(2, 0.8), (6, 0.9)])
+def test_oracle_over_single_servers_is_one_common_queue(n: int, load: float) -> None:
+    # To join the least work left is to wait in one line for all servers (Kiefer, Wolfowitz 1955).
+    expected = S_US * (1 + erlang_c(n, n * load) / (n * (1 - load)))
+    twin = run(pool(ServerGroup("g", n), load=load, balancers=3), rule="oracle", seconds=250)
+    check_mean(means_us(twin), expected)
+
+
+def test_oracle_knows_work_and_not_only_flows() -> None:
+    # The same line for any distribution, flow by flow: M/D/2 by two servers and by one of two.
+    constant_work = pool(ServerGroup("g", 2), load=0.8, service=constant("10ms"))
+    line = pool(ServerGroup("g", 1, workers=2), load=0.8, service=constant("10ms"))
+    apart = means_us(run(constant_work, rule="oracle", seconds=600, envs=10))
+    together = means_us(run(line, seconds=600, envs=10))
+    # The same seeds bring the same flows at the same times: equal, not only on average.
+    np.testing.assert_allclose(apart, together, rtol=1e-9)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_global_shortest_queue_sees_through_all_balancers(load: float) -> None:
+    twin = run(pool(ServerGroup("g", 2), load=load, balancers=4), rule="gsq", seconds=600)
+    check_mean(means_us(twin), sojourn_of_two_us(load, (1, 1)))
+
+
+def test_local_shortest_queue_does_not() -> None:
+    scenario = pool(ServerGroup("g", 2), load=0.9)
+    seen, partly = (
+        means_us(run(replace(scenario, balancers=m), rule="lsq", seconds=300)) for m in (1, 4)
+    )
+    assert (partly > seen).all()  # paired: the same flows
+
+
+def test_plain_simpy_model_agrees() -> None:
+    scenario = make_scenario("yao-sim-8", load=0.7)
+    models = [SimPyModel(scenario, "sed", seed) for seed in range(8)]
+    for model in models:
+        model.run(300)
+    plain = np.array([1e6 * np.mean(model.completion_s) for model in models])
+    twin = means_us(run(scenario, "sed", seconds=300, envs=40, warm_up_ns=0))
+    assert stats.ttest_ind(plain, twin, equal_var=False).pvalue > 1e-4
+    assert stats.sem(plain) < 0.03 * plain.mean()
+
+
+def test_power_of_two_choices() -> None:
+    # Many servers: the mean sojourn is sum of load^(2^i - 2) (Mitzenmacher 1996).
+    load = 0.9
+    expected = S_US * sum(load ** (2**i - 2) for i in range(1, 12))
+    mean = means_us(run(pool(ServerGroup("g", 500), load=load), "lsq2", seconds=15, envs=4)).mean()
+    assert mean == pytest.approx(expected, rel=0.02)
+
+
+SCENARIOS: dict[str, Scenario | str] = {
+    "fifo": pool(ServerGroup("g", 3, workers=2), load=0.9),
+    "sharing": pool(ServerGroup("g", 3, discipline="processor-sharing", slots=4), load=0.9),
+    "blocked": pool(ServerGroup("g", 2), load=1.3, backlog=5, allow_overload=True),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_littles_law(name: str) -> None:
+    # L = lambda W for the servers, exactly but for the flows at both ends of the run.
+    seconds = 100.0
+    twin = run(SCENARIOS[name], "sed", seconds, envs=3, record_limit=10**6, warm_up_ns=0)
+    for env in range(twin.n_envs):
+        served = twin.records(env)
+        served = served[served["outcome"] == 0]
+        time_in_system_s = (served["end_ns"] - served["arrival_ns"]).sum() / SECOND
+        mean_queue = sum(twin.summary(env)["queue_mean"])
+        assert time_in_system_s / seconds == pytest.approx(mean_queue, rel=2e-3)
+
+
+def test_utilisation_is_the_offered_load() -> None:
+    twin = run(pool(ServerGroup("g", 4, workers=2), load=0.6), "lsq")
+    busy = np.array([sum(twin.summary(env)["busy_mean"]) / 8 for env in range(twin.n_envs)])
+    check_mean(busy, 0.6)
+
+
+def test_faster_processors_serve_faster() -> None:
+    check_mean(means_us(run(pool(ServerGroup("g", 1, cpu_speed=4), load=0.8))), S_US / 4 / 0.2)

@@ -1,0 +1,453 @@
+"""Determinism, the flow's way, scheduled events, consistency of connections, bad input."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.backends.simulation import BalancingTwin
+from dcgym.backends.simulation.balancing import OUTCOMES, RULES
+from dcgym.errors import ConfigError
+from dcgym.monitors.balancer.layout import BalancerRegion
+from dcgym.monitors.balancer.reducers import reduce_samples
+from dcgym.tasks.balancing import Event, ServerGroup, constant, make_scenario
+from tests.support.pools import SECOND, pool, run
+
+MS = 10**6
+
+
+def fingerprint(seed: int, envs: int, threads: int, env: int, rule: str = "weighted") -> str:
+    """Return a digest of all that an environment shows over a rich minute."""
+    events = (
+        Event(10 * SECOND, "capacity", "strong", 0.5),
+        Event(20 * SECOND, "drain-server", 0),
+        Event(30 * SECOND, "balancer-failure", 1),
+        Event(40 * SECOND, "rate", "all", 1.5),
+        Event(45 * SECOND, "remove-server", 5),
+    )
+    scenario = replace(make_scenario("yao-sim-8", application="balanced"), events=events)
+    twin = BalancingTwin(scenario, envs, threads, record_limit=10_000)
+    twin.reset([seed + i - env for i in range(envs)])
+    twin.set_rule(rule)
+    digest = hashlib.sha256()
+    rng = np.random.default_rng(0)
+    for step in range(1, 61):
+        weights = rng.uniform(0.5, 2, (2, 8))
+        twin.set_weights(np.broadcast_to(weights, (envs, 2, 8)))
+        twin.advance(step * SECOND)
+        for found in (twin.observe(), twin.truth()):
+            for name in sorted(found):
+                digest.update(found[name][env].tobytes())
+    digest.update(twin.records(env).tobytes())
+    digest.update(repr(twin.summary(env)).encode())
+    return digest.hexdigest()
+
+
+def test_an_environment_does_not_depend_on_its_neighbours_or_threads() -> None:
+    alone = fingerprint(7, envs=1, threads=1, env=0)
+    assert fingerprint(7, envs=5, threads=1, env=3) == alone
+    assert fingerprint(7, envs=5, threads=3, env=4) == alone
+    assert fingerprint(8, envs=1, threads=1, env=0) != alone
+
+
+def test_another_process_gives_the_same_bits() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
+        "from tests.backends.simulation.test_twin import fingerprint\nprint(fingerprint(7, 1, 1, 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == fingerprint(7, 1, 1, 0), done.stderr
+
+
+def test_the_course_does_not_depend_on_how_often_one_looks() -> None:
+    twins = [BalancingTwin("yao-sim-8") for _ in range(2)]
+    for twin, steps in zip(twins, (3, 300), strict=True):
+        twin.reset(5)
+        twin.set_rule("sed")
+        for step in range(1, steps + 1):
+            twin.advance(30 * SECOND * step // steps)
+            twin.observe()
+    ours, theirs = (twin.observe() for twin in twins)
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name], name)
+
+
+def test_masked_reset_leaves_the_others_alone() -> None:
+    twin = BalancingTwin("yao-sim-8", n_envs=3)
+    twin.reset(1)
+    twin.advance(20 * SECOND)
+    before = twin.observe()
+    twin.reset([9, 9, 9], mask=np.array([False, True, False]))
+    after = twin.observe()
+    assert list(after["time_ns"]) == [20 * SECOND, 0, 20 * SECOND]
+    assert not after["flows"][1].any() and not after["duration_us"][1].any()
+    np.testing.assert_array_equal(after["duration_us"][[0, 2]], before["duration_us"][[0, 2]])
+
+
+def test_rules_meet_the_same_arrivals() -> None:
+    first, second = (
+        run("yao-sim-8", rule, 60, envs=1, record_limit=10**5, warm_up_ns=0).records()
+        for rule in ("ecmp", "oracle")
+    )
+    known = {row["flow"]: row for row in first}
+    shared = [row for row in second if row["flow"] in known]
+    assert len(shared) > 300
+    for row in shared:
+        for field in ("arrival_ns", "application", "cpu_ns", "io_ns"):
+            assert row[field] == known[row["flow"]][field]
+
+
+def test_observations_share_no_memory() -> None:
+    twin = run("yao-sim-8", seconds=5, envs=1)
+    first, second = twin.observe(), twin.observe()
+    for name in first:
+        assert not np.shares_memory(first[name], second[name])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_flow_is_accounted_for(rule: str) -> None:
+    scenario = make_scenario(
+        "yao-sim-8", load=1.2, allow_overload=True, application="cpu-intensive"
+    )
+    twin = run(replace(scenario, backlog=10), rule, 200, envs=1, record_limit=10**5, warm_up_ns=0)
+    summary, records = twin.summary(), twin.records()
+    ended = sum(summary[name] for name in OUTCOMES)
+    assert summary["rejected"] > 0 and summary["pcc_violations"] == 0
+    # What is still in flight includes the table entries of the rejected.
+    assert ended <= summary["arrivals"] <= ended + summary["in_flight"]
+    assert len(records) == ended and (np.diff(records["flow"]) != 0).all()
+    counts = np.bincount(records["outcome"], minlength=4)
+    assert [summary[name] for name in OUTCOMES] == list(counts)
+    assert (records["end_ns"] > records["arrival_ns"]).all()
+
+
+def test_latency_of_a_lone_flow_by_hand() -> None:
+    # 3 + 1 one-way trips to be served, 1 back: SYN to the balancer, SYN to the server, SYN-ACK to
+    # the client, request to the balancer, request to the server; then the response.
+    lone = pool(ServerGroup("g", 1), load=1e-4, service=constant("20ms"), latency_ns=(MS, MS))
+    records = run(lone, seconds=3000, envs=1, record_limit=100, warm_up_ns=0).records()
+    assert len(records) > 2
+    assert set(records["served_ns"] - records["arrival_ns"]) == {5 * MS}
+    assert set(records["end_ns"] - records["arrival_ns"]) == {26 * MS}
+
+
+def test_balancers_see_what_passes_them() -> None:
+    twin = BalancingTwin("large-20")
+    twin.reset(2)
+    twin.set_rule("lsq")
+    twin.advance(10 * SECOND)
+    seen, truth, summary = twin.observe(), twin.truth(), twin.summary()
+    assert (seen["flows"] - seen["completed"] == seen["ongoing"]).all()
+    # Tracked and placed differ by flows in the handshake or on their last way.
+    gap = np.abs(seen["ongoing"].sum(axis=1) - truth["assigned"]).sum()
+    assert gap <= 0.02 * summary["arrivals"]
+    assert summary["untracked"] == 0
+    assert seen["packets"].sum() >= 2 * seen["flows"].sum()
+
+
+def test_remaining_work_is_the_sum_of_what_the_balancers_placed() -> None:
+    twin = run("yao-sim-8", "sed", 60, envs=4)
+    truth = twin.truth()
+    parts = truth["remaining_by_balancer_ns"].sum(axis=1)
+    np.testing.assert_allclose(parts, truth["remaining_ns"], rtol=1e-9, atol=10)
+    assert (truth["remaining_ns"] > 0).any()
+
+
+def test_region_holds_what_the_observation_reduces() -> None:
+    twin = run("yao-sim-8", "wcmp", 30, envs=1)
+    seen = twin.observe()
+    for balancer in range(2):
+        region = BalancerRegion(twin.region(0, balancer))
+        snapshot, counters = region.snapshot(), region.snapshot()["servers"]
+        for name in ("flows", "completed", "packets", "ongoing"):
+            np.testing.assert_array_equal(counters[name][:8], seen[name][0, balancer])
+        assert snapshot["active"] == 0xFF and snapshot["time_ns"] == 30 * SECOND
+        for server in range(8):
+            samples = region.samples(server, "duration")
+            expected = reduce_samples(samples["time_ms"], samples["value_us"], 30_000)
+            np.testing.assert_allclose(seen["duration_us"][0, balancer, server], expected)
+        gaps = region.interarrival()
+        expected = reduce_samples(gaps["time_ms"], gaps["value_us"], 30_000)
+        np.testing.assert_allclose(seen["interarrival_us"][0, balancer], expected)
+        pool_columns = region.pool()
+        assert pool_columns["rule"] == RULES.index("wcmp")
+        assert list(pool_columns["server"][: pool_columns["n"]]) == list(range(8))
+
+
+def test_region_of_too_many_servers_is_refused() -> None:
+    twin = run("hlb-128", seconds=0.1, envs=1)
+    with pytest.raises(ConfigError, match="at most 64 servers"):
+        twin.region(0, 0)
+
+
+def test_probes_show_the_past() -> None:
+    twin = BalancingTwin("yao-sim-8")
+    twin.reset(3)
+    twin.advance(40 * MS)
+    assert (twin.observe()["probe_time_ns"] == -1).all()  # no answer takes less than 50 ms
+    twin.advance(10 * SECOND + 300 * MS)
+    assert (twin.observe()["probe_time_ns"] == 10 * SECOND).all()
+    at_poll = BalancingTwin("yao-sim-8")
+    at_poll.reset(3)
+    at_poll.advance(10 * SECOND)
+    for truth, probe in (("busy_workers", "probe_busy"), ("queue", "probe_queue")):
+        np.testing.assert_array_equal(at_poll.truth()[truth][0], twin.observe()[probe][0, 0], truth)
+
+
+def with_events(*events: Event, **changes: Any) -> Any:
+    """Return 4 single servers with a short network and the events."""
+    groups = (ServerGroup("a", 2), ServerGroup("b", 2))
+    return pool(*groups, load=0.6, events=events, **{"latency_ns": (10_000, 20_000)} | changes)
+
+
+def test_capacity_event() -> None:
+    twin = run(with_events(Event(10 * SECOND, "capacity", "a", 2.0)), seconds=20, envs=1)
+    assert list(twin.truth()["capacity"][0]) == [2, 2, 1, 1]
+
+
+def test_capacity_rescales_the_work_under_way() -> None:
+    # 20 ms of work, begun at served_ns: at half speed from the event on.
+    at_ns = 30 * SECOND
+    slow = pool(
+        ServerGroup("g", 1),
+        load=0.5,
+        service=constant("20ms"),
+        events=(Event(at_ns, "capacity", "g", 0.5),),
+        allow_overload=True,
+    )
+    records = run(slow, seconds=60, envs=1, record_limit=10**5, warm_up_ns=0).records()
+    begun, ended = records["served_ns"], records["end_ns"]
+    across = records[(begun < at_ns) & (ended > at_ns)]
+    assert len(across) == 1
+    left = 20 * MS - (at_ns - across["served_ns"][0])
+    assert across["end_ns"][0] == pytest.approx(at_ns + 2 * left, abs=2)
+    assert set(ended[begun > at_ns] - begun[begun > at_ns]) <= {40 * MS, 40 * MS + 1}
+
+
+def test_colocated_load_shares_the_processors() -> None:
+    # One more process on one processor: each gets half of it, while there is anything to serve.
+    scenario = pool(
+        ServerGroup("g", 1),
+        load=0.1,
+        service=constant("20ms"),
+        events=(Event(0, "colocated-load", "g", 1.0),),
+    )
+    records = run(scenario, seconds=60, envs=1, record_limit=10**5, warm_up_ns=0).records()
+    assert set(records["end_ns"] - records["served_ns"]) <= {40 * MS, 40 * MS + 1}
+
+
+def test_drained_server_finishes_and_gets_nothing_new() -> None:
+    scenario = with_events(Event(10 * SECOND, "drain-server", 1))
+    for rule in ("wcmp", "sed", "round-robin", "sapp"):
+        twin = run(scenario, rule, 60, envs=1, record_limit=10**6, warm_up_ns=0)
+        records = twin.records()
+        late = records[records["arrival_ns"] > 10 * SECOND + MS]
+        assert 1 not in late["server"] and set(late["server"]) == {0, 2, 3}
+        assert set(records["outcome"]) == {0}
+        assert list(twin.observe()["eligible"][0]) == [True, False, True, True]
+
+
+def test_added_server_joins() -> None:
+    groups = (ServerGroup("a", 1), ServerGroup("b", 1, present=False))
+    scenario = pool(*groups, load=0.5, events=(Event(10 * SECOND, "add-server", "b"),))
+    records = run(scenario, "lsq", 20, envs=1, record_limit=10**5, warm_up_ns=0).records()
+    assert set(records[records["arrival_ns"] < 10 * SECOND]["server"]) == {0}
+    assert set(records[records["arrival_ns"] >= 10 * SECOND]["server"]) == {0, 1}
+
+
+def test_removed_server_loses_its_flows_and_may_come_back_empty() -> None:
+    scenario = with_events(
+        Event(10 * SECOND, "remove-server", 0), Event(20 * SECOND, "add-server", 0)
+    )
+    twin = run(scenario, "lsq", 60, envs=1, record_limit=10**6, warm_up_ns=0)
+    records = twin.records()
+    lost = records[records["outcome"] == OUTCOMES.index("lost")]
+    assert 0 < len(lost) < 30 and set(lost["server"]) == {0}
+    assert (lost["end_ns"] - 10 * SECOND < MS).all()
+    between = (records["arrival_ns"] > 10 * SECOND) & (records["arrival_ns"] < 20 * SECOND - MS)
+    assert 0 not in records[between]["server"]
+    assert 0 in records[records["arrival_ns"] > 20 * SECOND]["server"]
+    summary = twin.summary()
+    assert summary["pcc_violations"] == 0
+    truth = twin.truth()
+    np.testing.assert_allclose(
+        truth["remaining_by_balancer_ns"].sum(axis=1), truth["remaining_ns"], rtol=1e-9, atol=10
+    )
+
+
+def test_rate_event_stretches_the_gaps() -> None:
+    scenario = with_events(Event(50 * SECOND, "rate", "all", 0.25))
+    records = run(scenario, seconds=250, envs=1, record_limit=10**6, warm_up_ns=0).records()
+    early = (records["arrival_ns"] < 50 * SECOND).sum() / 50
+    late = (records["arrival_ns"] >= 50 * SECOND).sum() / 200
+    assert early == pytest.approx(240, rel=0.04) and late == pytest.approx(60, rel=0.04)
+
+
+def test_tracked_connections_never_break() -> None:
+    changes = [Event(i * SECOND, "drain-server", i % 4) for i in range(5, 50, 5)]
+    back = [Event(i * SECOND + 1, "add-server", i % 4) for i in range(5, 50, 5)]
+    events = sorted([*changes, *back], key=lambda event: event.at_ns)
+    for rule in ("ecmp", "lsq", "weighted"):
+        scenario = with_events(*events, packet_interval_ns=5 * MS)
+        summary = run(scenario, rule, 60, envs=1, warm_up_ns=0).summary()
+        assert summary["arrivals"] > 10_000 and summary["pcc_violations"] == 0
+
+
+def test_a_full_flow_table_falls_back_to_the_hash() -> None:
+    scenario = with_events(flow_table_buckets=1, flow_table_ways=1)
+    twin = run(scenario, "lsq", 60, envs=1, record_limit=10**6, warm_up_ns=0)
+    summary, records = twin.summary(), twin.records()
+    missed = records[records["tracked"] == 0]["server"]
+    assert 0 <= summary["untracked"] - len(missed) <= summary["in_flight"]
+    assert summary["untracked"] > summary["arrivals"] / 2
+    assert (
+        summary["pcc_violations"] == 0
+    )  # the hash is as steady as the table, while nothing changes
+    missed = records[records["tracked"] == 0]["server"]
+    shares = np.bincount(missed, minlength=4) / len(missed)
+    np.testing.assert_allclose(shares, 0.25, atol=0.02)
+
+
+def test_untracked_connections_break_when_the_pool_changes() -> None:
+    drain = Event(10 * SECOND, "drain-server", 3)
+    scenario = with_events(
+        drain, flow_table_buckets=1, flow_table_ways=1, packet_interval_ns=5 * MS
+    )
+    twin = run(scenario, "lsq", 20, envs=1, record_limit=10**6, warm_up_ns=0)
+    summary, records = twin.summary(), twin.records()
+    broken = records[records["outcome"] == OUTCOMES.index("broken")]
+    assert 0 < len(broken) == summary["pcc_violations"]
+    assert (broken["arrival_ns"] < 10 * SECOND).all() and (broken["tracked"] == 0).all()
+    assert (broken["end_ns"] >= 10 * SECOND).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "breaks"), [("lsq", True), ("sed", True), ("ecmp", False), ("wsapp", False)]
+)
+def test_balancer_failure_breaks_what_only_the_table_knew(rule: str, breaks: bool) -> None:
+    # ECMP falls back on the hash that placed the flow; Charon's packets name their server.
+    failure = Event(10 * SECOND, "balancer-failure", 0)
+    scenario = with_events(failure, balancers=2, packet_interval_ns=5 * MS)
+    twin = run(scenario, rule, 20, envs=4, warm_up_ns=0)
+    violations = sum(twin.summary(env)["pcc_violations"] for env in range(4))
+    assert (violations > 0) == breaks
+    seen = twin.observe()
+    assert (seen["balancer_up"] == [False, True]).all()
+    assert not seen["flows"][:, 0].any() and (seen["flows"][:, 1] > 0).all()
+
+
+def test_failed_balancer_comes_back_empty_and_works() -> None:
+    scenario = with_events(
+        Event(10 * SECOND, "balancer-failure", 0),
+        Event(20 * SECOND, "balancer-recovery", 0),
+        balancers=2,
+    )
+    twin = run(scenario, "lsq", 40, envs=1, record_limit=10**6, warm_up_ns=0)
+    records = twin.records()
+    dead = (records["arrival_ns"] > 10 * SECOND) & (records["arrival_ns"] < 20 * SECOND - MS)
+    assert set(records[dead]["balancer"]) == {1}
+    after = records[records["arrival_ns"] > 21 * SECOND]["balancer"]
+    assert np.bincount(after)[0] / len(after) == pytest.approx(0.5, abs=0.03)
+    seen = twin.observe()
+    assert (seen["flows"] - seen["completed"] == seen["ongoing"]).all()
+
+
+def test_no_balancer_left_loses_every_flow() -> None:
+    scenario = with_events(Event(10 * SECOND, "balancer-failure", 0))
+    twin = run(scenario, "lsq", 20, envs=1, record_limit=10**6, warm_up_ns=0)
+    records = twin.records()
+    late = records[records["arrival_ns"] > 10 * SECOND]
+    assert set(late["outcome"]) == {OUTCOMES.index("lost")} and set(late["balancer"]) == {65_535}
+
+
+def test_rejected_flows_hold_their_entry_until_the_timeout() -> None:
+    scenario = pool(
+        ServerGroup("g", 1),
+        load=2.0,
+        allow_overload=True,
+        backlog=0,
+        syn_timeout_ns=SECOND,
+        flow_table_buckets=1,
+        flow_table_ways=255,
+    )
+    twin = run(scenario, "lsq", 30, envs=1, warm_up_ns=0)
+    # About 133 rejections a second, each held for one second: no room problem, and no leak.
+    assert 60 < twin.summary()["in_flight"] < 220 and twin.summary()["untracked"] == 0
+
+
+def test_memory_does_not_grow_with_time() -> None:
+    code = (
+        "import resource\nfrom dcgym.backends.simulation import BalancingTwin\n"
+        "twin = BalancingTwin('yao-sim-8', record_limit=100)\ntwin.reset(1)\n"
+        "twin.set_rule('sed')\ntwin.advance(3600 * 10**9)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "twin.advance(24 * 3600 * 10**9)\nprint(twin.summary()['arrivals'])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    arrivals, growth_kb = (int(line) for line in done.stdout.split())
+    assert arrivals == pytest.approx(24 * 3600 * 10.14, rel=0.01)
+    assert growth_kb < 1024, done.stderr
+
+
+def test_summary_percentiles_agree_with_the_records() -> None:
+    twin = run("yao-sim-8", "sed", 600, envs=1, record_limit=10**6)
+    found, records = twin.summary()["applications"]["cpu"], twin.records()
+    times_us = (records["end_ns"] - records["arrival_ns"])[records["outcome"] == 0] / 1000
+    assert found["count"] == len(times_us)
+    assert found["mean_us"] == pytest.approx(times_us.mean(), rel=1e-9)
+    assert found["std_us"] == pytest.approx(times_us.std(), rel=1e-6)
+    for percent in (50, 90, 95, 99):
+        expected = np.percentile(times_us, percent)
+        assert found[f"p{percent}_us"] == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda twin: twin.set_rule("sedd"), "did you mean 'sed'"),
+        (lambda twin: twin.set_rule("sed", balancer=2), "balancer: value 2"),
+        (lambda twin: twin.set_weights(np.ones((2, 8))), "shape (3, 2, 8)"),
+        (lambda twin: twin.set_weights(np.full((3, 2, 8), np.nan)), "finite numbers above 0"),
+        (lambda twin: twin.set_weights(np.zeros((3, 2, 8))), "finite numbers above 0"),
+        (lambda twin: twin.advance(0.5), "whole numbers of ns"),
+        (lambda twin: twin.advance([1, 2]), "until_ns"),
+        (lambda twin: twin.reset(-1), "seeds: value -1"),
+        (lambda twin: twin.reset([1, 2]), "3 whole numbers"),
+        (lambda twin: twin.reset(1, mask=np.ones(2, bool)), "3 booleans"),
+        (lambda twin: twin.records(3), "env: value 3"),
+        (lambda twin: BalancingTwin("yao-sim-8", n_envs=0), "n_envs: value 0"),
+    ],
+)
+def test_bad_input_is_one_clear_line(call: Any, message: str) -> None:
+    twin = BalancingTwin("yao-sim-8", n_envs=3)
+    twin.reset(0)
+    with pytest.raises(ConfigError) as caught:
+        call(twin)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_without_the_compiled_part_the_package_imports_and_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['dcgym.native._simulation'] = None\n"
+        "from dcgym.backends.simulation import BalancingTwin\n"
+        "from dcgym.errors import FeatureNotSupported\n"
+        "try:\n    BalancingTwin('yao-sim-8')\n"
+        "except FeatureNotSupported as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "apt-get install g++" in done.stdout and done.stdout.count("\n") == 1, done.stderr
+
+
+def test_use_before_reset_is_refused() -> None:
+    twin = BalancingTwin("yao-sim-8")
+    for call in (twin.observe, twin.truth, twin.summary, lambda: twin.advance(1)):
+        with pytest.raises(RuntimeError, match="reset"):
+            call()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from dcgym import __version__
+from dcgym.cli import main
+from dcgym.envs.registration import ENV_IDS
+
+COMMANDS = ("doctor", "list", "run", "train", "draw", "report", "sweep", "clean")
+
+
+def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process: a start of Python each would take most of the time."""
+    out, errors, code = io.StringIO(), io.StringIO(), 0
+    settings = {"COLUMNS": "120", "NO_COLOR": "1", **environment}
+    with redirect_stdout(out), redirect_stderr(errors), mock.patch.dict(os.environ, settings):
+        try:
+            main(list(arguments))
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *((name,) for name in COMMANDS),
+        *(("bench", suite) for suite in ("quick", "balancing-classic", "balancing-quick")),
+    ],
+)
+def test_help_shows_an_example(command: tuple[str, ...]) -> None:
+    done = dcgym(*command, "--help")
+    assert done.returncode == 0
+    assert f"Example: dcgym {command[0]}" in done.stdout
+
+
+def test_version() -> None:
+    assert dcgym("--version").stdout.strip() == __version__
+
+
+def test_a_process_of_its_own_says_the_same() -> None:
+    command = [sys.executable, "-m", "dcgym", "run", "--policy", "cubik"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("dcgym: policy: value 'cubik'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "--policy", "cubik"), "did you mean 'cubic'"),
+        (("run", "--topology", "dumbell"), "did you mean 'dumbbell'"),
+        (("run", "--seconds", "-1"), "seconds"),
+        (("bench", "quick", "--policies", "dctpc"), "did you mean 'dctcp'"),
+        (("bench", "quick", "--seeds", "0"), "seeds"),
+        (("bench", "quick", "--traffic", "web-serch-0.5"), "did you mean 'web-search"),
+        (("run", "--traffic", "{apps: {h1: no-such-program}}"), "traffic.apps.h1"),
+        (("bench", "balancing-classic", "--load", "1.2"), "load"),
+        (("bench", "balancing-classic", "--policies", "cubic"), "policies"),
+        (("bench", "balancing-quick", "--policies", "hbl"), "did you mean 'hlb'"),
+        (("bench", "quick", "--policies", "cubic", "--out", "/proc/none"), "can be written"),
+        (("sweep", "--set", "trafic.load=0.2"), "did you mean 'traffic'"),
+        (("sweep", "--require-fidelity", "good"), "require_fidelity"),
+        (("sweep", "no-such-file"), "sweep: value 'no-such-file'"),
+        (("list", "policy"), "kind"),
+        (("train", "pppo", "--out", "/proc/none"), "out"),
+        (("report", "no-such-folder"), "folder"),
+        (("draw", "dumbell", "x.svg"), "did you mean 'dumbbell'"),
+        (("draw", "dumbbell", "x.svg", "--set", "hosts"), "--set: value 'hosts'"),
+        (("draw", "dumbbell", "x.svg", "--set", "host=8"), "did you mean 'hosts'"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(arguments: tuple[str, ...], words: str) -> None:
+    done = dcgym(*arguments)
+    assert done.returncode == 2, done.stderr
+    # A progress bar may stand beside it.
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("dcgym: ")]
+    assert words in line
+
+
+def test_list_as_json() -> None:
+    names = json.loads(dcgym("list", "policies", "--json").stdout)["policies"]
+    assert {"cubic", "dctcp", "fair-share", "random", "ppo", "ddpg"} <= set(names)
+
+
+def test_list_environments() -> None:
+    names = json.loads(dcgym("list", "environments", "--json").stdout)
+    assert names == {"environments": sorted(ENV_IDS)}
+
+
+def test_draw_writes_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "dumbbell.svg"
+    assert dcgym("draw", "dumbbell", str(picture), "--set", "hosts=6").returncode == 0
+    assert "<svg" in picture.read_text()
+
+
+def test_clean_forgets_dead_runs_only(tmp_path: Path) -> None:
+    own = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    living = {"id": "alive", "pid": os.getpid(), "start_time_ticks": int(own[19])}
+    dead = {"id": "dead", "pid": os.getpid(), "start_time_ticks": 1}
+    for run in (living, dead):
+        entry = {**run, "owner_pid": 1, "owner_start_time_ticks": 0}
+        (tmp_path / f"{run['id']}.json").write_text(json.dumps(entry))
+    done = dcgym("clean", "--json", DCGYM_RUN_DIR=str(tmp_path))
+    assert json.loads(done.stdout) == ["dead"]
+    assert [path.name for path in tmp_path.iterdir()] == ["alive.json"]

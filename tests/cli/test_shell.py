@@ -1,0 +1,91 @@
+"""``dcgym shell``: Mininet's command line beside a running emulator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dcgym
+from dcgym.backends.emulation import EmulationBackend
+from dcgym.topologies import Link, Topology
+from dcgym.traffic import make_plan
+
+pytestmark = pytest.mark.emulation
+
+
+@pytest.fixture(autouse=True)
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep other emulators of the machine out of sight."""
+    monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
+
+
+def shell(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    home = str(Path(dcgym.__file__).parent.parent)
+    return subprocess.run(
+        [sys.executable, "-m", "dcgym", "shell", *arguments],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": home},
+        check=False,
+    )
+
+
+def inside(backend: EmulationBackend) -> set[str]:
+    """Processes of the emulator's own pid namespace."""
+    names = backend.execute("h1", "sh", "-c", "cat /proc/[0-9]*/comm")
+    return {name for name in names.split() if name not in ("cat", "sh")}
+
+
+def test_one_command_runs_in_a_host_while_traffic_flows(make: Any) -> None:
+    # The switch's name has no number, from which Mininet would make its datapath's.
+    roles = [("h1", "host"), ("h2", "host"), ("core", "switch")]
+    links = [Link(host, "core", 10_000_000, 400_000, 30_000) for host in ("h1", "h2")]
+    backend = make(Topology.build("one-switch", roles, links))
+    plan = make_plan("pairs", backend.topology, 0)
+    backend.reset(plan, congestion_control={}, marking=False)
+    before, emulator = inside(backend), backend.process
+    done = shell("--command", "h1 ping -n -c1 -W5 h2")
+    assert done.returncode == 0, done.stderr
+    assert "1 packets transmitted, 1 received" in done.stdout and "10.0.0.2" in done.stdout
+    # The run goes on in the same emulator, and nothing of the shell is left in it.
+    assert backend.process is emulator and inside(backend) == before
+    first = int(backend.snapshot().hosts["rx_bytes"].sum())
+    while int(backend.snapshot().hosts["rx_bytes"].sum()) == first:
+        backend.wait_until(backend.snapshot().time_ns + 10_000_000)
+
+
+def test_the_prompt_takes_mininet_commands(make: Any) -> None:
+    backend = make("dumbbell")
+    typed = "links\nh2 cat /sys/class/net/h2-eth0/address\npy net['h1'].IP()\npingall\nexit\n"
+    done = shell(backend.process.run_id, typed=typed)
+    assert done.returncode == 0, done.stderr
+    assert "h1-eth0<->s1-eth1" in done.stdout
+    assert backend.topology.mac("h2") in done.stdout
+    assert "10.0.0.1" in done.stdout
+    assert "0% dropped (12/12 received)" in done.stdout
+
+
+def test_which_emulator_is_meant_is_asked_in_one_line(make: Any) -> None:
+    nobody = shell()
+    assert (nobody.returncode, nobody.stderr) == (1, "dcgym: no emulator is running\n")
+    first, second = make("dumbbell"), make("dumbbell")
+    both = shell("--command", "nodes")
+    assert both.returncode == 1 and both.stderr.count("\n") == 1
+    assert first.process.run_id in both.stderr and second.process.run_id in both.stderr
+    other = shell("ffffff-no")
+    assert "no emulator 'ffffff-no' is known" in other.stderr and other.returncode == 1
+    strange = shell(first.process.run_id, "--command", "h9 ls")
+    assert strange.returncode == 2 and "'h9' is neither a node" in strange.stderr
+    os.kill(first.process._process.pid, signal.SIGKILL)
+    first.process._process.wait()
+    dead = shell(first.process.run_id)
+    assert "has ended" in dead.stderr and second.process.run_id in dead.stderr
+    assert shell("--command", "nodes").returncode == 0

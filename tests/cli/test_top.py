@@ -1,0 +1,163 @@
+"""dcgym top against a run whose traffic and loop are known."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcgym.backends.emulation.runs import list_runs
+from dcgym.traffic import Flow, Plan
+
+pytestmark = pytest.mark.emulation
+
+CORE_PORT = "s1-eth3"
+UDP_SHARE = 1472 / 1514
+
+
+@pytest.fixture(autouse=True)
+def own_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Other runs of this machine are none of these tests' business."""
+    monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
+    yield
+
+
+def top(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dcgym", "top", *arguments]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
+
+
+def overload(backend: Any) -> None:
+    flows = tuple(
+        Flow(source, target, "udp", rate_bps=10_000_000)
+        for source, target in (("h1", "h3"), ("h2", "h4"))
+    )
+    backend.reset(Plan("overload", 0, flows), congestion_control={}, marking=False)
+
+
+def step(backend: Any, deadline_ns: int) -> None:
+    backend.apply_rates(np.full(4, 10_000_000, np.uint64))
+    backend.wait_until(deadline_ns)
+    backend.snapshot()
+
+
+def test_a_sample_shows_load_queue_rates_and_loop(make: Any) -> None:
+    backend = make("dumbbell")
+    overload(backend)
+    deadline_ns = time.monotonic_ns()
+    for _ in range(20):
+        deadline_ns += 50_000_000
+        step(backend, deadline_ns)
+    # The run goes on without its environment; the collector keeps its telemetry fresh.
+    done = top("--json", "--period", "1")
+    assert done.returncode == 0, done.stderr
+    sample = json.loads(done.stdout)
+    assert sample["run"] == backend.process.run_id
+    core = next(port for port in sample["ports"] if port["name"] == CORE_PORT)
+    assert core["load"] == pytest.approx(1.0, abs=0.05)
+    # 20 Mbit/s into 10 for over a second: the queue of 400 KB is full.
+    assert core["backlog_bytes"] == pytest.approx(400_000, rel=0.01)
+    assert core["peak_bytes"] <= core["queue_bytes"] == 400_000
+    assert core["drops_per_s"] == pytest.approx(10e6 / 8 / 1514, rel=0.15)
+    hosts = {host["name"]: host for host in sample["hosts"]}
+    assert hosts["h1"]["limit_bps"] == hosts["h1"]["link_bps"] == 10_000_000
+    received_bps = hosts["h3"]["goodput_bps"] + hosts["h4"]["goodput_bps"]
+    assert received_bps == pytest.approx(10e6 * UDP_SHARE, rel=0.05)
+    loop = sample["loop"]
+    assert loop["interval_ms"] == pytest.approx(50)
+    # One look more than steps: that of the reset.
+    assert loop["steps"] == 21
+    assert 0 < loop["action_latency_ms"] < 50
+    assert loop["worst_overrun_ms"] >= loop["overrun_ms"] > 0
+
+
+def test_a_free_running_loop_has_no_interval(make: Any) -> None:
+    backend = make("dumbbell")
+    overload(backend)
+    for _ in range(5):
+        backend.apply_rates(np.full(4, 10_000_000, np.uint64))
+        backend.snapshot()
+    loop = json.loads(top("--json", "--period", "0.1").stdout)["loop"]
+    assert (loop["interval_ms"], loop["overrun_ms"], loop["steps"]) == (0, 0, 6)
+
+
+def test_once_prints_every_port_and_host(make: Any) -> None:
+    backend = make("dumbbell")
+    overload(backend)
+    done = top("--once", "--period", "0.1")
+    assert done.returncode == 0, done.stderr
+    names = [port.name for port in backend.topology.switch_ports] + ["h1", "h2", "h3", "h4"]
+    for name in names:
+        assert f" {name} " in done.stdout
+    # The busiest port comes first.
+    assert done.stdout.index(CORE_PORT) < min(
+        done.stdout.index(name) for name in names if name.startswith("s") and name != CORE_PORT
+    )
+
+
+def test_nothing_to_look_at_is_one_line() -> None:
+    done = top("--once")
+    assert (done.returncode, done.stderr) == (1, "dcgym: no emulation is running on this machine\n")
+    done = top("nosuch", "--once")
+    assert done.returncode == 2 and done.stderr.startswith("dcgym: run: value 'nosuch'")
+    assert top("--once", "--period", "0").returncode == 2
+
+
+def test_several_runs_are_named(make: Any) -> None:
+    backends = [make("dumbbell") for _ in range(2)]
+    ids = sorted(backend.process.run_id for backend in backends)
+    done = top("--once")
+    assert done.returncode == 1
+    expected = f"dcgym: several emulations are running, name one: {', '.join(ids)}\n"
+    assert done.stderr == expected
+    chosen = backends[1].process.run_id
+    done = top(chosen, "--once", "--period", "0.1")
+    assert done.stderr == f"dcgym: run {chosen} has not begun an episode yet\n"
+    overload(backends[1])
+    assert json.loads(top(chosen, "--json", "--period", "0.1").stdout)["run"] == chosen
+
+
+def test_a_dead_run_is_one_line(make: Any) -> None:
+    backend = make("dumbbell")
+    run_id = backend.process.run_id
+    os.kill(backend.process._process.pid, 9)
+    backend.process._process.wait()
+    done = top(run_id, "--once")
+    assert done.returncode == 1
+    assert done.stderr == f"dcgym: run {run_id} is dead; 'dcgym clean' removes what is left of it\n"
+    backend.close()
+    assert list_runs() == [] and not list((Path(os.environ["DCGYM_RUN_DIR"])).iterdir())
+
+
+def test_another_user_is_told_so(make: Any, tmp_path: Path) -> None:
+    backend = make("dumbbell")
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    # Imported before the change of user, who may not be able to read this Python.
+    code = (
+        "import os\n"
+        "from dcgym.backends.emulation.watch import RunView, choose_run\n"
+        "from dcgym.errors import BackendError\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "try:\n    RunView(choose_run())\n"
+        "except BackendError as error:\n    print(error)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.stdout == (
+        f"run {backend.process.run_id}: no permission to read process {os.getpid()}, "
+        "be its user or root\n"
+    ), done.stderr

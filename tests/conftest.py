@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dcgym.backends.emulation import EmulationBackend
+from dcgym.native import missing_parts
+from dcgym.topologies import Topology, make_topology
+from dcgym.traffic.generators.generator import Generator, GeneratorView
+from dcgym.traffic.http import HttpServer, ServerRows
+from tests.support.pairs import Pair
+
+MakeBackend = Callable[..., EmulationBackend]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run, with the reason; `emulation` and `native` say what that is."""
+    is_emulation = item.get_closest_marker("emulation") is not None
+    if not is_emulation and item.get_closest_marker("native") is None:
+        return
+    if os.geteuid() != 0:
+        pytest.skip("needs root for network namespaces and BPF")
+    if missing := missing_parts():
+        pytest.skip(f"not built: {', '.join(missing)}; run 'make setup'")
+
+
+@pytest.fixture
+def make() -> Iterator[MakeBackend]:
+    """Make started backends that end with the test."""
+    made: list[EmulationBackend] = []
+
+    def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationBackend:
+        # A second each that most tests have no use for.
+        options = {"preflight": False, **options}
+        backend = EmulationBackend(make_topology(topology), **options)
+        made.append(backend)
+        backend.start()
+        return backend
+
+    yield make_started
+    for backend in made:
+        backend.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def generator(pair: Pair) -> Iterator[Generator]:
+    with Generator(pair.hosts()) as made:
+        yield made
+
+
+@pytest.fixture
+def view(generator: Generator) -> Iterator[GeneratorView]:
+    made = GeneratorView(generator.shm_fd)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rows(generator: Generator) -> ServerRows:
+    """Open an HTTP server with one worker on h2, and return its state."""
+    made = generator.serve([HttpServer("h2")])
+    assert made is not None
+    return made

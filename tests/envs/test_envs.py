@@ -1,0 +1,278 @@
+"""The environment against a test double: order, time, errors, spaces."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import dcgym
+from dcgym.envs.congestion_control import CongestionControlEnv
+from dcgym.errors import BackendError, ConfigError
+from dcgym.testing import FakeBackend, check_contract, check_no_dead_feature
+from dcgym.topologies import make_topology
+
+FEATURES = ("backlog", "d_backlog", "peak", "drops", "overlimits", "marks", "tx_rate", "rx_rate")
+OPEN = np.ones(4, np.float32)
+CHOKED = np.full(4, 0.01, np.float32)
+
+
+def make(**config):
+    return dcgym.make_env({"backend": FakeBackend, **config})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"action": "tanh"},
+        {"features": FEATURES},
+        {"features": (*FEATURES, "flow_matrix")},
+        {"traffic": "pairs-udp", "marking": True, "reward": {"goodput": 1, "queue": 0.5}},
+        {"topology": {"name": "fat-tree", "k": 4}, "traffic": "incast"},
+        {"interval": "7ms", "traffic": "pairs-udp"},
+    ],
+)
+def test_contract(config):
+    check_contract(lambda: make(**config))
+
+
+def test_contract_on_one_environment():
+    check_contract(make, is_shared=True)
+
+
+def test_dead_feature_is_found():
+    check_no_dead_feature(make(features=("backlog", "d_tx_rate"), traffic="pairs-udp"))
+    env = make(features=("backlog", "marks"), traffic="pairs-udp")
+    with pytest.raises(AssertionError, match=r"never changed under load: \['port.marks'\]"):
+        check_no_dead_feature(env)
+
+
+def test_gymnasium_checker_passes():
+    env = gym.make("dcgym/CongestionControl-v0", backend=FakeBackend)
+    check_env(env.unwrapped, skip_render_check=True)
+
+
+def test_dumbbell_observation_has_six_ports_of_two_features_and_four_rates():
+    env = make()
+    assert env.observation_space.shape == (6 * 2 + 4,)
+    assert env.action_space.shape == (4,)
+
+
+def test_registered_as_nondeterministic_with_text_entry_point():
+    spec = gym.spec("dcgym/CongestionControl-v0")
+    assert spec.nondeterministic and isinstance(spec.entry_point, str)
+
+
+def test_reward_belongs_to_the_action_just_given():
+    env = make(reward="goodput", traffic="pairs-udp")
+    env.reset(seed=0)
+    _, open_reward, *_ = env.step(OPEN)
+    _, choked_reward, *_, info = env.step(CHOKED)
+    assert open_reward == pytest.approx(0.25)
+    # Two senders at 1 % of 10 Mbit/s, over four hosts' 40 Mbit/s.
+    assert choked_reward == pytest.approx(0.2e6 / 40e6)
+    assert info["metrics"]["goodput_bps"] == pytest.approx(0.2e6, rel=1e-3)
+    assert info["rate_shares"] == pytest.approx(CHOKED)
+
+
+def test_queue_grows_by_the_known_excess():
+    env = make(traffic="pairs-udp")
+    env.reset(seed=0)
+    observation, *_, info = env.step(OPEN)
+    # 20 Mbit/s into 10 Mbit/s for 50 ms leave 62500 bytes of the 400000.
+    assert info["metrics"]["queue_bytes"] == pytest.approx(62_500)
+    assert observation.max(where=np.arange(16) < 12, initial=0) == pytest.approx(0.15625)
+
+
+def test_reset_in_place_forgets_the_queue():
+    env = make(traffic="pairs-udp")
+    env.reset(seed=0)
+    for _ in range(10):
+        env.step(OPEN)
+    observation, info = env.reset(seed=0)
+    assert observation[:12].tolist() == [0.0] * 12
+    assert info["metrics"]["queue_bytes"] == 0 and info["metrics"]["drops"] == 0
+
+
+def test_same_seed_gives_the_same_plan_and_episode():
+    runs = []
+    for _ in range(2):
+        env = make(traffic="random-bijection", topology={"name": "fat-tree", "k": 4})
+        env.reset(seed=7)
+        step = env.step(np.ones(16, np.float32))
+        runs.append((env.unwrapped.plan, step[0].tolist(), step[1]))
+    assert runs[0] == runs[1]
+
+
+def test_deadlines_stay_on_the_grid_while_the_agent_is_quick():
+    backend = FakeBackend()
+    env = make(backend=backend)
+    env.reset(seed=0)
+    start_ns = backend.snapshot().time_ns
+    for step in range(1, 6):
+        backend.pause(0.004)
+        *_, info = env.step(OPEN)
+        assert not info["is_restarted"]
+        assert info["action_latency_us"] == pytest.approx(4000)
+        assert backend.snapshot().time_ns == start_ns + step * 50_000_000
+
+
+def test_late_action_gets_a_whole_interval_of_its_own():
+    backend = FakeBackend()
+    env = make(backend=backend)
+    env.reset(seed=0)
+    backend.pause(3.0)
+    *_, info = env.step(OPEN)
+    assert info["is_restarted"]
+    assert info["interval_us"] == pytest.approx(50_000)
+    *_, info = env.step(OPEN)
+    assert not info["is_restarted"]
+
+
+def test_dead_backend_raises_and_the_next_reset_rebuilds():
+    backends = []
+
+    def build(topology):
+        backends.append(FakeBackend(topology, fail_at_step=None if backends else 2))
+        return backends[-1]
+
+    env = make(backend=build)
+    env.reset(seed=0)
+    env.step(OPEN)
+    with pytest.raises(BackendError):
+        env.step(OPEN)
+    with pytest.raises(BackendError, match="reset"):
+        env.unwrapped.step(OPEN)
+    env.reset(seed=0)
+    env.step(OPEN)
+    assert len(backends) == 2 and not backends[0].is_running
+
+
+def test_finished_plan_terminates_and_max_steps_truncates():
+    env = make(traffic={"name": "pairs", "duration": "120ms"})
+    env.reset(seed=0)
+    assert [env.step(OPEN)[2] for _ in range(3)] == [False, False, True]
+    env = make(max_steps=2)
+    env.reset(seed=0)
+    assert [env.step(OPEN)[3] for _ in range(2)] == [False, True]
+
+
+def test_construction_starts_nothing_and_close_is_idempotent():
+    backend = FakeBackend()
+    env = CongestionControlEnv(backend=backend)
+    assert not backend.is_running
+    env.reset()
+    env.close()
+    env.close()
+    assert not backend.is_running
+    env.reset()
+    assert backend.is_running
+
+
+def test_environments_share_no_settings():
+    make(interval="10ms", features=("peak",), floor=0.2)
+    env = make().unwrapped
+    assert env.interval_ns == 50_000_000 and env.features.names == ("backlog", "d_backlog")
+
+
+def test_tanh_action_follows_equation_4_1_and_inverts():
+    env = make(action="tanh", floor=0.1).unwrapped
+    shares = env.action_map.to_shares(np.array([0.0, 1.0, -4.0, 4.0]))
+    assert shares[0] == pytest.approx(0.55)
+    assert shares[1] == pytest.approx((np.tanh(1) + 1) / 2 * 0.9 + 0.1)
+    assert shares[2] >= 0.1 and shares[3] <= 1
+    back = env.action_map.to_shares(env.action_map.from_shares(np.array([0.3, 0.5, 0.1, 1.0])))
+    assert back == pytest.approx([0.3, 0.5, 0.1, 1.0], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("interval", "-5ms"),
+        ("interval", "soon"),
+        ("action", "tahn"),
+        ("floor", 0),
+        ("floor", 1.5),
+        ("reward", "joint"),
+        ("features", ("backlogs",)),
+        ("congestion_control", "cubik"),
+        ("congestion_control", {"h9": "cubic"}),
+        ("marking", "yes"),
+        ("switch", "evpf"),
+        ("render_mode", "ansi"),
+        ("backend", 3),
+        ("backend", "emulatoin"),
+        ("max_steps", 0),
+        ("topology", "dumbell"),
+        ("traffic", "pears"),
+        ("intervall", "50ms"),
+        ("env", "dcgym/CongestionControl-v9"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_wrong_field_is_one_clear_line(field, value):
+    with pytest.raises(ConfigError) as caught:
+        make(**{field: value}).reset()
+    assert "\n" not in str(caught.value)
+    assert field in str(caught.value) or field in ("topology", "traffic")
+
+
+def test_the_emulation_refuses_links_that_delay():
+    with pytest.raises(ConfigError, match=r"^delay_ns of link h1-s1: value 1000000 .* allowed: 0 "):
+        dcgym.make_env({"topology": {"name": "dumbbell", "delay": "1ms"}, "backend": "emulation"})
+
+
+@pytest.mark.parametrize("action", [[1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4])
+def test_wrong_action_is_refused(action):
+    env = CongestionControlEnv(backend=FakeBackend())
+    env.reset()
+    with pytest.raises(ConfigError, match="action"):
+        env.step(np.array(action, np.float32))
+
+
+def test_make_env_reads_yaml(tmp_path):
+    path = tmp_path / "env.yaml"
+    path.write_text("interval: 20ms\ntopology: {name: dumbbell, hosts: 6}\nmax_steps: 3\n")
+    env = dcgym.make_env(path, backend=FakeBackend)
+    assert env.unwrapped.interval_ns == 20_000_000
+    assert env.action_space.shape == (6,)
+    assert env.spec.max_episode_steps == 3
+
+
+def test_congestion_control_may_differ_by_host():
+    backend = FakeBackend(make_topology("dumbbell"))
+    env = make(backend=backend, congestion_control={"h1": "dctcp"})
+    env.reset()
+    expected = {"h1": "dctcp", "h2": "cubic", "h3": "cubic", "h4": "cubic"}
+    assert backend.congestion_control == expected
+
+
+def test_rendered_frame_shows_the_full_queue_in_red():
+    pytest.importorskip("matplotlib")
+    env = make(render_mode="rgb_array", traffic="pairs-udp")
+    env.reset(seed=0)
+    empty = env.render()
+    for _ in range(10):
+        env.step(OPEN)
+    frame = env.render()
+    assert frame.shape == (500, 800, 3) and frame.dtype == np.uint8
+
+    def count_red(image):
+        # The colour of full load and full queues, away from the colour scale at the right.
+        return int((np.abs(image[:, :660].astype(int) - (214, 40, 40)).sum(axis=2) < 12).sum())
+
+    assert count_red(frame) > count_red(empty) + 500
+
+
+def test_the_age_of_an_observation_is_the_time_since_its_snapshot():
+    class Slow(FakeBackend):
+        """Takes 3 ms after each snapshot, as observing and computing do."""
+
+        def finished(self):
+            self.pause(0.003)
+            return super().finished()
+
+    env = make(backend=Slow)
+    env.reset(seed=0)
+    *_, info = env.step(OPEN)
+    assert info["observation_age_us"] == pytest.approx(3_000)

@@ -1,0 +1,45 @@
+"""Every balancing experiment runs in tiny form and leaves its table and picture."""
+
+import importlib
+import json
+
+import pytest
+
+from experiments.papers.yao.common import Args
+
+pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+
+TINY = Args(seeds=(0, 1), seconds=6.0, warmup_s=2.0, interval_s=1.0)
+# Constants of scripts that would take longer than a few seconds otherwise.
+SMALLER = {
+    "applications": {"CPU_S": (1.0, 0.5)},
+    "balancers": {"NUMBERS": (1, 8)},
+    "capacity_ratio": {"RATIOS": (1, 4)},
+    "capacity_step": {},
+    "charon_jain": {},
+    # Real servers take real time: the twin alone here.
+    "emulated_rules": {"BACKENDS": ("simulation",)},
+    "distributions": {"MOMENTS_S": ((1.0, 1.0),)},
+    "flow_table": {"BUCKETS": (1024, 4096)},
+    "large_simulation": {},
+    "load_noise": {"JOBS": 200, "NOISES": (0.0, 2.0)},
+    "markov_chain": {"ROOM": 4, "SIMULATED_S": 1500},
+    "update_period": {"PERIODS_S": (0.5, 1.0)},
+}
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_experiment_runs_in_tiny_form(name, tmp_path, monkeypatch, capsys):
+    module = importlib.import_module(f"experiments.papers.yao.{name}")
+    for constant, value in SMALLER[name].items():
+        assert hasattr(module, constant)
+        monkeypatch.setattr(module, constant, value)
+    takes_args = name not in ("load_noise", "markov_chain")
+    module.main(tmp_path, TINY) if takes_args else module.main(tmp_path)
+    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert rows and all(row.keys() == rows[0].keys() for row in rows)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    assert "published: " in capsys.readouterr().out
+    assert (
+        "Results to expect" in module.__doc__ and f"experiments.papers.yao.{name}" in module.__doc__
+    )

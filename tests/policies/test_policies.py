@@ -1,0 +1,156 @@
+"""Policies: names, known shares, checkpoints."""
+
+import json
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import dcgym
+from dcgym.errors import ConfigError, DcgymError, MissingDependency
+from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
+from dcgym.policies.congestion.max_min import max_min_rates
+from dcgym.policies.learned.training import TrainingClock
+from dcgym.testing import FakeBackend
+
+
+def run(policy, steps=40, **config):
+    env = dcgym.make_env({"backend": FakeBackend, **config, **policy.env_overrides()})
+    policy.bind(env)
+    observation, info = env.reset(seed=0)
+    rewards = []
+    for _ in range(steps):
+        action = policy.act(observation, info)
+        assert env.action_space.contains(action)
+        observation, reward, *_, info = env.step(action)
+        rewards.append(reward)
+    return float(np.mean(rewards)), info
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("action", ["direct", "tanh"])
+def test_every_policy_acts_within_the_space(name, action):
+    policy = make_policy(name)
+    assert isinstance(policy, Policy) and policy.name == name
+    run(policy, steps=3, action=action)
+
+
+def test_overrides_configure_dctcp_with_marking():
+    assert env_overrides("dctcp") == {"congestion_control": "dctcp", "marking": True}
+    assert env_overrides("cubic") == {"congestion_control": "cubic", "marking": False}
+    assert env_overrides("fair-share") == {}
+
+
+@pytest.mark.parametrize("action", ["direct", "tanh"])
+def test_fair_share_halves_the_bottleneck_and_leaves_receivers_open(action):
+    _, info = run(make_policy("fair-share"), action=action)
+    assert info["rate_shares"] == pytest.approx([0.49, 0.49, 1, 1], abs=1e-3)
+    assert info["metrics"]["queue_bytes"] == 0
+    assert info["metrics"]["jain"] == pytest.approx(1.0)
+
+
+def test_fair_share_beats_cubic_and_random_on_the_default_reward():
+    fair, cubic, random = (run(make_policy(n))[0] for n in ("fair-share", "cubic", "random"))
+    assert fair > random > cubic
+
+
+def test_max_min_rates_of_the_textbook_example():
+    # Flow 0 crosses both links, flow 1 the first (10), flow 2 and 3 the second (6).
+    usage = np.array([[1, 1], [1, 0], [0, 1], [0, 1]], float)
+    assert max_min_rates(usage, np.array([10.0, 6.0])) == pytest.approx([2, 8, 2, 2])
+
+
+def test_random_policy_repeats_with_its_seed():
+    env = dcgym.make_env(backend=FakeBackend)
+    first, second, other = (
+        make_policy("random", env, seed=seed).act(np.empty(0), {}) for seed in (1, 1, 2)
+    )
+    assert first.tolist() == second.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "params"), [("cubik", {}), ("ppo", {}), ("fixed-share", {"shar": 1})]
+)
+def test_wrong_policy_is_one_clear_line(name, params):
+    with pytest.raises(ConfigError) as caught:
+        make_policy(name, **params)
+    assert "\n" not in str(caught.value)
+
+
+def test_unbound_policy_says_what_to_call():
+    with pytest.raises(ConfigError, match="bind"):
+        make_policy("fair-share").act(np.empty(0), {})
+
+
+def test_folder_without_a_note_is_no_checkpoint(tmp_path):
+    with pytest.raises(ConfigError, match="checkpoint"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "module"), [("ppo", "ray"), ("ddpg", "stable_baselines3")])
+def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
+    import importlib
+
+    monkeypatch.setitem(sys.modules, module, None)
+    learner = importlib.import_module(LEARNERS[name])
+    extra = {"ppo": "rllib", "ddpg": "sb3"}[name]
+    with pytest.raises(MissingDependency, match=rf"dcgym\[{extra}\]"):
+        learner.train({"backend": FakeBackend}, 10, 0, tmp_path)
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "library", "env_id"),
+    [
+        ("ppo", "ray", "CongestionControl-v0"),
+        ("ppo", "ray", "Joint-v0"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v0"),
+        ("ddpg", "stable_baselines3", "PathBalancing-v0"),
+        ("ddpg", "stable_baselines3", "Joint-v0"),
+    ],
+)
+def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
+    import importlib
+
+    pytest.importorskip(library)
+    reports = []
+    learner = importlib.import_module(LEARNERS[name])
+    topology = "dumbbell" if env_id == "CongestionControl-v0" else "leaf-spine"
+    config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
+    folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
+    note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
+    assert note["training"]["steps"] == reports[-1].steps > 0
+    env = dcgym.make_env(config)
+    observation, info = env.reset(seed=0)
+    first, again = (load_policy(folder, env).act(observation, info) for _ in range(2))
+    assert env.action_space.contains(first)
+    flat = gym.spaces.flatten(env.action_space, first)
+    assert flat.tolist() == gym.spaces.flatten(env.action_space, again).tolist()
+    env.step(first)
+
+
+def test_training_time_counts_from_the_first_sample(monkeypatch):
+    now_s = [100.0]
+    monkeypatch.setattr("dcgym.policies.learned.training.time.monotonic", lambda: now_s[0])
+    clock = TrainingClock(steps=1000, budget_s=30, progress=None)
+    now_s[0] += 60
+    assert not clock.is_over and clock.seconds == 0
+    clock.begin()
+    now_s[0] += 29
+    clock.report(10, reward_mean=0.5)
+    clock.report(20, reward_mean=float("nan"))
+    assert not clock.is_over
+    assert (clock.last.steps, clock.last.seconds, clock.last.reward_mean) == (20, 29, 0.5)
+    now_s[0] += 1
+    assert clock.is_over
+
+
+def test_training_without_a_step_is_an_error():
+    clock = TrainingClock(steps=10, budget_s=1, progress=None)
+    clock.begin()
+    with pytest.raises(DcgymError, match="without a single step"):
+        clock.check_trained()
+    clock.report(1, None)
+    clock.check_trained()

@@ -1,0 +1,193 @@
+"""The balancing suites: scenarios, records, the ranking at 85 % load, resume."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from dcgym.backends.simulation import BalancingTwin
+from dcgym.errors import ConfigError
+from dcgym.suites import BalancingConfig, BalancingQuickConfig, run_suite, write_report
+from dcgym.suites.balancing import BACKEND_DEFAULTS, make_pool
+from dcgym.suites.balancing_episode import run_episode
+from dcgym.suites.runner import Matrix, Run, _progress
+from dcgym.suites.worker import Workers
+from dcgym.tasks.balancing import make_scenario
+
+needs_twin = pytest.mark.usefixtures("compiled_twin")
+
+
+@pytest.fixture
+def compiled_twin():
+    pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+
+
+def weights(pool):
+    return [group.configured_weight for group in pool.groups]
+
+
+def test_scenarios_differ_in_one_thing():
+    right = make_pool("right-weights", 0.85, 60)
+    assert weights(right) == [1, 2] and right == make_scenario("yao-sim-8", load=0.85)
+    wrong = make_pool("wrong-weights", 0.85, 60)
+    assert weights(wrong) == [2, 1]
+    assert [group.workers for group in wrong.groups] == [1, 2]
+    step = make_pool("capacity-step", 0.85, 60)
+    (event,) = step.events
+    assert (event.at_ns, event.kind, event.target, event.value) == (30e9, "capacity", "strong", 0.5)
+    # 4 + 8 processors at 60 %, then 4 + 4 at 90 %.
+    assert step.offered_load * 12 == pytest.approx(0.9 * 8)
+
+
+def test_learners_train_once_for_both_scenarios_without_a_step(tmp_path):
+    config = BalancingQuickConfig(out=tmp_path)
+    right, wrong, step = (config.training(name, "ppo") for name in config.scenarios)
+    assert right == wrong != step
+    assert config.training("right-weights", "ddpg")["name"] != right["name"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"policies": ("cubic",)}, "policies"),
+        ({"policies": ("sedd",)}, "did you mean 'sed'"),
+        ({"load": 1.2}, "load"),
+        ({"warmup_s": 2000.0}, "warmup_s"),
+        ({"episode_s": 0}, "episode_s"),
+    ],
+)
+def test_bad_settings_are_refused(change, field, tmp_path):
+    with pytest.raises(ConfigError, match=field):
+        BalancingConfig(out=tmp_path, **change)
+
+
+def record_of(policy, tmp_path, seed=0, scenario="right-weights", episode_s=600.0):
+    config = BalancingQuickConfig(out=tmp_path, episode_s=episode_s, warmup_s=60.0)
+    return run_episode(config.episode(scenario, policy, seed))
+
+
+@needs_twin
+def test_run_writes_steps_flows_and_summary(tmp_path):
+    config = BalancingConfig(out=tmp_path, episode_s=120.0, warmup_s=20.0)
+    folder = tmp_path / "run"
+    spec = {**config.episode("right-weights", "hlb", 1), "folder": str(folder), "key": "k"}
+    record = run_episode(spec)
+    steps, flows = (pl.read_parquet(folder / f"{name}.parquet") for name in ("steps", "flows"))
+    assert steps.height == 480 and steps["time_s"][-1] == 120.0
+    assert flows["arrival_ns"].min() >= 20e9
+    served = flows.filter(pl.col("outcome") == 0)
+    times_us = (served["end_ns"] - served["arrival_ns"]) / 1e3
+    assert record["metrics"]["fct_us_mean"] == pytest.approx(times_us.mean())
+    assert json.loads((folder / "summary.json").read_text())["key"] == "k"
+    assert record["metrics"]["share_weak"] + record["metrics"]["share_strong"] == pytest.approx(1)
+    # 85 % of the processors, less what the short run has left in the servers.
+    assert record["metrics"]["utilisation"] == pytest.approx(0.85, abs=0.08)
+
+
+@needs_twin
+@pytest.mark.parametrize("policy", ["sed", "hlb"])
+def test_one_agent_over_all_balancers_is_recorded_as_such(policy, tmp_path):
+    config = BalancingConfig(out=tmp_path, episode_s=60.0, warmup_s=10.0)
+    spec = config.episode("right-weights", policy, 1)
+    central = {**spec, "env": {**spec["env"], "env": "CentralLoadBalancing-v0"}}
+    one, each = run_episode(central), run_episode(spec)
+    assert one["env"] == "dcgym/CentralLoadBalancing-v0"
+    assert each["env"] == "dcgym/LoadBalancing-v0"
+    # These policies look at one balancer at a time: the same flows meet the same servers.
+    assert one["metrics"].keys() == each["metrics"].keys()
+    if policy == "sed":
+        assert one["metrics"] == each["metrics"]
+
+
+@needs_twin
+def test_the_oracle_has_no_regret_and_equal_seeds_equal_arrivals(tmp_path):
+    oracle, ecmp = (record_of(name, tmp_path) for name in ("oracle", "ecmp"))
+    assert oracle["metrics"]["regret"] == 0
+    assert ecmp["metrics"]["regret"] > 1e6
+    again = record_of("oracle", tmp_path)
+    assert again["metrics"] == oracle["metrics"]
+
+
+@needs_twin
+def test_mean_completion_times_rank_as_published():
+    # Paired: the same arrivals for every rule of a seed, so that each seed ranks alike.
+    times = []
+    for rule in ("oracle", "sed", "lsq", "wcmp", "ecmp"):
+        twin = BalancingTwin(make_pool("right-weights", 0.85, 60), 5, warm_up_ns=100 * 10**9)
+        twin.reset(0)
+        twin.set_rule(rule)
+        twin.advance(3000 * 10**9)
+        times.append([twin.summary(i)["applications"]["cpu"]["mean_us"] for i in range(5)])
+    ranked = np.array(times)
+    assert (np.diff(ranked, axis=0) > 0).all(), ranked
+
+
+@needs_twin
+def test_suite_resumes_and_reports_every_scenario(tmp_path):
+    class Small(BalancingConfig):
+        scenarios = ("right-weights", "wrong-weights")
+
+    config = Small(out=tmp_path, policies=("sed", "lsq"), seeds=1, episode_s=30.0, warmup_s=5.0)
+    records = run_suite(config)
+    assert [(r["scenario"], r["policy"]) for r in records] == [
+        (scenario, policy) for scenario in Small.scenarios for policy in ("sed", "lsq")
+    ]
+    summaries = sorted(tmp_path.glob("runs/*/summary.json"))
+    assert summaries[0].parent.name == "right-weights-lsq-0"
+    written = [path.stat().st_mtime_ns for path in summaries]
+    assert run_suite(config) == records
+    assert [path.stat().st_mtime_ns for path in summaries] == written
+    longer = Small(out=tmp_path, policies=("sed",), seeds=1, episode_s=31.0, warmup_s=5.0)
+    matrix = Matrix(longer, Workers(), _progress())
+    assert matrix.finished(Run("right-weights", "sed", 0)) is None
+    page = write_report(tmp_path, records).read_text()
+    assert "wrong-weights" in page and "FCT mean" in page and 'src="http' not in page
+    frame = pl.read_parquet(tmp_path / "results.parquet")
+    assert frame["regret"].is_finite().all() and set(frame["scenario"]) == set(Small.scenarios)
+
+
+def test_the_emulation_scores_what_the_twin_trained(tmp_path):
+    config = BalancingQuickConfig(tmp_path, backend="emulation", **BACKEND_DEFAULTS["emulation"])
+    episode, training = config.episode("wrong-weights", "ppo", 1), config.training("", "ppo")
+    assert episode["env"]["backend"] == "emulation" and "backend" not in training["env"]
+    # The same servers in both; what a learner sees has the same size.
+    of_both = [settings["env"]["scenario"]["groups"] for settings in (episode, training)]
+    counts = [[(g["count"], g["workers"]) for g in groups] for groups in of_both]
+    assert counts == [[(3, 2), (4, 4)]] * 2
+    assert [group["weight"] for group in of_both[0]] == [4, 2]
+    assert config.policies == (
+        "sed",
+        "sed2",
+        "hlb",
+        "lsq",
+        "lsq2",
+        "wcmp",
+        "awcmp",
+        "ecmp",
+        "random",
+        "ppo",
+        "ddpg",
+    )
+
+
+def test_a_step_of_any_preset_ends_at_ninety_per_cent():
+    step = make_pool("capacity-step", 0.85, 60, "testbed-7")
+    # 22 processors become 3 * 2 + 4 * 4 / 2 = 14.
+    assert step.offered_load * 22 / 14 == pytest.approx(0.9)
+    assert step.events[0].target == "strong" and step.events[0].at_ns == 30 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"policies": ("gsq",)}, "policies: value 'gsq'"),
+        ({"jobs": 2}, "jobs: value 2"),
+        ({"backend": "mininet"}, "backend: value 'mininet'"),
+        ({"preset": "testbed-8"}, "did you mean 'testbed-7'"),
+    ],
+)
+def test_what_the_emulation_cannot_do_is_refused(tmp_path, settings, words):
+    given = {"backend": "emulation", **BACKEND_DEFAULTS["emulation"], **settings}
+    with pytest.raises(ConfigError, match=words):
+        BalancingQuickConfig(tmp_path, **given)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from dcgym.cli.tables import print_results
+from dcgym.errors import BackendError, ConfigError
+from dcgym.suites import QuickConfig, load_records, write_report
+from dcgym.suites.episode import run_episode
+from dcgym.suites.fidelity import require
+from dcgym.suites.results import prepare_folder, write_json, write_results
+from dcgym.suites.runner import Matrix, Run, _progress
+from dcgym.suites.statistics import METRICS, interval_95, summarise
+from dcgym.suites.worker import Workers
+from dcgym.testing.fake_backend import FakeBackend
+
+
+def columns(**changes: list[float]) -> dict[str, Any]:
+    names = ("reward", "goodput_bps", "queue_bytes", "rtt_us", "drops", "marks", "utilisation")
+    values = {name: [0.0] * 4 for name in names}
+    values["time_s"] = [1.0, 2.0, 3.0, 4.0]
+    return {name: np.asarray(value) for name, value in {**values, **changes}.items()}
+
+
+def test_interval_is_student_t() -> None:
+    mean, half = interval_95([1.0, 2.0, 3.0])
+    # t(0.975, 2) = 4.303, s = 1, n = 3.
+    assert mean == 2.0
+    assert half == pytest.approx(4.303 / math.sqrt(3))
+
+
+def test_interval_of_one_value_is_unknown() -> None:
+    mean, half = interval_95([5.0])
+    assert mean == 5.0
+    assert math.isnan(half)
+
+
+def test_interval_ignores_values_that_were_not_measured() -> None:
+    assert interval_95([1.0, math.nan, 3.0])[0] == 2.0
+
+
+def test_metrics_leave_out_the_warmup() -> None:
+    steps = columns(goodput_bps=[0.0, 0.0, 4e6, 6e6], drops=[9.0, 9.0, 1.0, 2.0])
+    metrics = summarise(steps, warmup_s=2.0, received_bytes=np.array([1.0, 1.0]))
+    assert tuple(metrics) == METRICS
+    assert metrics["goodput_bps"] == 5e6
+    assert metrics["drops"] == 3.0
+    assert metrics["jain"] == 1.0
+
+
+def test_rtt_quantiles_skip_steps_without_a_sample() -> None:
+    steps = columns(rtt_us=[math.nan, 0.0, 100.0, 300.0])
+    metrics = summarise(steps, warmup_s=0.0, received_bytes=np.array([1.0]))
+    assert metrics["rtt_us_p50"] == 200.0
+
+
+def test_jain_counts_a_starved_receiver() -> None:
+    metrics = summarise(columns(), warmup_s=0.0, received_bytes=np.array([8.0, 0.0]))
+    assert metrics["jain"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"seeds": 0}, "seeds"),
+        ({"jobs": -1}, "jobs"),
+        ({"warmup_s": 12.0}, "warmup_s"),
+        ({"policies": ("cubik",)}, "cubic"),
+        ({"policies": ()}, "policies"),
+        ({"policies": ("cubic", "cubic")}, "once"),
+    ],
+)
+def test_bad_settings_are_refused(change: dict[str, Any], field: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=field):
+        QuickConfig(out=tmp_path, **change)
+
+
+def spec(folder: Path, policy: str = "cubic", seed: int = 0) -> dict[str, Any]:
+    return {
+        "env": {"topology": "dumbbell", "traffic": "pairs", "interval": "50ms"}
+        | {"backend": FakeBackend},
+        "policy": policy,
+        "seed": seed,
+        "steps": 80,
+        "interval_s": 0.05,
+        "warmup_s": 2.0,
+        "folder": str(folder / "runs" / f"{policy}-{seed}"),
+    }
+
+
+def test_episode_writes_steps_and_summary(tmp_path: Path) -> None:
+    record = run_episode(spec(tmp_path))
+    run = tmp_path / "runs" / "cubic-0"
+    steps = pl.read_parquet(run / "steps.parquet")
+    assert steps.height == 80
+    assert steps["time_s"][-1] == pytest.approx(4.0)
+    assert steps["goodput_bps"].tail(40).mean() == pytest.approx(record["metrics"]["goodput_bps"])
+    assert json.loads((run / "summary.json").read_text())["policy"] == "cubic"
+    # Two fluid flows of 10 Mbit/s each fill the core link of the dumbbell.
+    assert record["metrics"]["goodput_bps"] == pytest.approx(10e6, rel=0.15)
+
+
+def test_results_and_report_hold_every_run(tmp_path: Path) -> None:
+    for policy in ("cubic", "fair-share"):
+        for seed in (0, 1):
+            run_episode(spec(tmp_path, policy, seed))
+    records = load_records(tmp_path)
+    frame = pl.read_parquet(write_results(tmp_path, records))
+    assert sorted(frame["policy"]) == ["cubic", "cubic", "fair-share", "fair-share"]
+    page = write_report(tmp_path, records).read_text()
+    assert "fair-share" in page
+    assert "Plotly.newPlot" in page
+    assert 'src="http' not in page
+
+
+def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) -> None:
+    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1)
+    run = Run("", "cubic", 0)
+    matrix = Matrix(config, Workers(), _progress())
+    assert matrix.finished(run) is None
+    record = matrix.spec(run) | {"fidelity": {"status": "ok", "reasons": []}}
+    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
+    assert matrix.finished(run) is not None
+    longer = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, episode_s=20.0)
+    assert Matrix(longer, Workers(), _progress()).finished(run) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "required", "is_kept"),
+    [
+        ("ok", "ok", True),
+        ("degraded", "ok", False),
+        ("degraded", "degraded", True),
+        ("invalid", "degraded", False),
+        ("invalid", "invalid", True),
+    ],
+)
+def test_runs_of_poor_fidelity_are_refused_and_run_again(
+    tmp_path: Path, status: str, required: str, is_kept: bool
+) -> None:
+    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, require_fidelity=required)
+    matrix, run = Matrix(config, Workers(), _progress()), Run("", "cubic", 0)
+    fidelity = {"status": status, "reasons": ["tasks waited for a processor 95% of the time"]}
+    record = matrix.spec(run) | {"fidelity": fidelity}
+    write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
+    assert (matrix.finished(run) is not None) == is_kept
+    assert len(matrix.complete()) == is_kept
+    if is_kept:
+        require(matrix.complete("invalid"), required)
+        return
+    with pytest.raises(BackendError, match=rf"refused 1 of 1 .*cubic-0 {status}.*95%") as caught:
+        require(matrix.complete("invalid"), required)
+    assert "\n" not in str(caught.value)
+
+
+def test_report_and_table_say_what_was_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The test double says of itself that it is invalid.
+    records = [run_episode(spec(tmp_path, seed=seed)) for seed in (0, 1)]
+    page = write_report(tmp_path, records).read_text()
+    assert "did not keep up in 2 of 2 runs: test double, not a network" in page
+    print_results(records)
+    printed = capsys.readouterr().out
+    assert "invalid" in printed and "test double, not a network" in printed
+
+
+def test_damaged_summary_counts_as_unfinished(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "cubic-0"
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text('{"half')
+    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1)
+    assert Matrix(config, Workers(), _progress()).finished(Run("", "cubic", 0)) is None
+
+
+def test_out_that_is_a_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(ConfigError, match=r"out: .*can be written") as caught:
+        prepare_folder(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_full_disk_is_one_line() -> None:
+    if not Path("/dev/full").exists() or os.geteuid() != 0:
+        pytest.skip("needs root to mount a tiny file system in a private namespace")
+    code = (
+        "mount -t tmpfs -o size=16k none /mnt && exec "
+        f"{sys.executable} -m dcgym bench quick --policies cubic --out /mnt/out"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_failed_worker_reports_its_last_line(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match=r"Expecting value|KeyError|parent"):
+        Workers().run("json.tool", {}, tmp_path / "ok" / "log.txt", lambda *_: None)
+        Workers().run("dcgym.suites.episode", {}, tmp_path / "bad" / "log.txt", lambda *_: None)
+
+
+def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    child = (
+        "import os, sys, time; from dcgym.suites.worker import end_with_parent; "
+        "end_with_parent(os.getppid()); "
+        f"open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    )
+    parent = (
+        "import subprocess, sys, time; "
+        f"subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent])
+    wait_for(lambda: mark.exists() and mark.read_text() != "")
+    process.kill()
+    process.wait()
+    status = Path(f"/proc/{mark.read_text()}/stat")
+    wait_for(lambda: not status.exists() or status.read_text().split()[2] == "Z")
+
+
+def wait_for(condition: Any, timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)

@@ -1,0 +1,67 @@
+"""Two network namespaces joined by a veth pair, and plans run between them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+
+from dcgym.traffic import Flow, Plan
+from dcgym.traffic.generators.generator import Generator
+
+LEAD_NS = 20_000_000
+ADDRESSES = ("10.0.0.1", "10.0.0.2")
+
+
+class Pair:
+    """Two network namespaces, each held by a sleeping process, with a veth pair between them."""
+
+    def __init__(self) -> None:
+        self.holders = [self._hold(), self._hold()]
+        a, b = (holder.pid for holder in self.holders)
+        # Created from inside the first namespace, so that the machine's own never sees it.
+        self.run(0, f"ip link add eth0 type veth peer name eth0 netns {b}")
+        for side, ip in enumerate(ADDRESSES):
+            self.run(side, f"ip addr add {ip}/24 dev eth0")
+            self.run(side, "ip link set eth0 up")
+        assert a != b
+
+    @staticmethod
+    def _hold() -> subprocess.Popen[bytes]:
+        holder = subprocess.Popen(["unshare", "-n", "sleep", "300"])
+        own = os.readlink("/proc/self/ns/net")
+        deadline = time.monotonic() + 5
+        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        return holder
+
+    def run(self, side: int, command: str) -> str:
+        argv = ["nsenter", "-t", str(self.holders[side].pid), "-n", *command.split()]
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+    def limit(self, rate: str, queue_bytes: int = 100_000) -> None:
+        self.run(0, f"tc qdisc add dev eth0 root tbf rate {rate} burst 3000 limit {queue_bytes}")
+
+    def hosts(self) -> list[tuple[int, str, str]]:
+        return [(i, f"/proc/{self.holders[i].pid}/ns/net", ip) for i, ip in enumerate(ADDRESSES)]
+
+    def close(self) -> None:
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+def run_plan(generator: Generator, *flows: Flow, cc: str | None = None) -> int:
+    generator.load(Plan("test", 0, flows), {"h1": cc} if cc else None)
+    start_ns = time.monotonic_ns() + LEAD_NS
+    generator.start(start_ns)
+    return start_ns
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "condition not met in time"
+        time.sleep(0.002)

@@ -1,0 +1,67 @@
+"""Small pools with known answers, and means over independent runs with their intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from dcgym.backends.simulation import BalancingTwin
+from dcgym.tasks.balancing import (
+    Application,
+    Distribution,
+    Scenario,
+    ServerGroup,
+    Stage,
+    exponential,
+)
+
+SECOND = 10**9
+SERVICE = exponential("10ms")
+CONFIDENCE = 0.9999  # of each interval: some hundred are looked at in every run of the tests
+
+
+def pool(
+    *groups: ServerGroup, load: float = 0.8, service: Distribution = SERVICE, **changes: Any
+) -> Scenario:
+    """Servers without network in between, so that only queueing takes time."""
+    fields: dict[str, Any] = {
+        "name": "pool",
+        "groups": groups,
+        "applications": (Application("a", (Stage("cpu", service),)),),
+        "balancers": 1,
+        "load": load,
+        "backlog": 100_000,
+        "latency_ns": (0, 0),
+        "packet_interval_ns": 0,
+        "probe_interval_ns": 0,
+    }
+    return Scenario(**fields | changes)
+
+
+def run(
+    scenario: Any, rule: str = "random", seconds: float = 200, envs: int = 20, **options: Any
+) -> BalancingTwin:
+    """Run independent environments, one seed each."""
+    options.setdefault("warm_up_ns", int(seconds * SECOND / 10))
+    twin = BalancingTwin(scenario, n_envs=envs, **options)
+    twin.reset(range(100, 100 + envs))
+    twin.set_rule(rule)
+    twin.advance(int(seconds * SECOND))
+    return twin
+
+
+def means_us(twin: BalancingTwin, what: str = "mean_us") -> npt.NDArray[np.float64]:
+    """Return a figure of each environment's only application."""
+    summaries = [twin.summary(env)["applications"] for env in range(twin.n_envs)]
+    return np.array([next(iter(found.values()))[what] for found in summaries])
+
+
+def check_mean(values: npt.NDArray[np.float64], expected: float) -> None:
+    """Refuse unless the expected value lies in the interval, which must be narrow."""
+    error = stats.sem(values)
+    low, high = stats.t.interval(CONFIDENCE, len(values) - 1, values.mean(), error)
+    assert low <= expected <= high, f"{expected} is not in {low} .. {high}"
+    assert high - low < 0.3 * expected, "the interval says nothing"

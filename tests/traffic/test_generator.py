@@ -1,0 +1,332 @@
+"""The traffic generator against real kernels: two namespaces joined by a veth pair."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dcgym.errors import BackendError, ConfigError, FeatureNotSupported
+from dcgym.traffic import Flow, Plan
+from dcgym.traffic.generators.generator import Generator, GeneratorView, generator_path, plan_file
+from tests.support.pairs import Pair, run_plan, wait_for
+
+FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
+
+
+def _missing() -> str:
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        generator_path()
+    except FeatureNotSupported as error:
+        return str(error)
+    return ""
+
+
+pytestmark = [
+    pytest.mark.emulation,
+    pytest.mark.skipif(bool(_missing()), reason=_missing() or "unused"),
+]
+
+
+def rates_bps(view: GeneratorView, seconds: float) -> tuple[float, float]:
+    """Measure what host 1 sends and host 2 receives."""
+    header0, hosts0 = view.read()
+    time.sleep(seconds)
+    header1, hosts1 = view.read()
+    scale = 8e9 / (int(header1["sample_ns"]) - int(header0["sample_ns"]))
+    return (
+        (int(hosts1["tx_bytes"][0]) - int(hosts0["tx_bytes"][0])) * scale,
+        (int(hosts1["rx_bytes"][1]) - int(hosts0["rx_bytes"][1])) * scale,
+    )
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def records(view: GeneratorView) -> npt.NDArray[np.void]:
+    return view.records()
+
+
+def wait_for_recovery(view: GeneratorView) -> None:
+    """Wait until slow start's overshoot, if any, is repaired.
+
+    Slow start is over within a second, and then half a second passes without a retransmission.
+    """
+    last, since = -1, time.monotonic()
+    started = since
+
+    def is_quiet() -> bool:
+        nonlocal last, since
+        count = int(view.hosts()["retransmits"][0])
+        if count != last:
+            last, since = count, time.monotonic()
+        now = time.monotonic()
+        return now - started > 1.0 and now - since > 0.5
+
+    wait_for(is_quiet)
+
+
+@pytest.mark.parametrize("cc", ["cubic", "reno"])
+def test_bulk_tcp_fills_a_shaped_link(
+    pair: Pair, generator: Generator, view: GeneratorView, cc: str
+) -> None:
+    pair.limit("10mbit")
+    run_plan(generator, Flow("h1", "h2"), cc=cc)
+    wait_for_recovery(view)
+    spent_s = cpu_seconds(generator.pid)
+    assert cc in pair.run(0, "ss -tin")
+    tx_bps, rx_bps = rates_bps(view, 4.0)
+    # 1448 of the 1514 bytes that TBF charges are payload. The last loss of the sawtooth may hold
+    # back one round trip of data, 80 ms of the 4 s.
+    goodput_bps = 10e6 * 1448 / 1514
+    assert tx_bps == pytest.approx(goodput_bps, rel=0.03)
+    assert rx_bps == pytest.approx(goodput_bps, rel=0.03)
+    assert cpu_seconds(generator.pid) - spent_s < 0.2
+    hosts = view.hosts()
+    assert 0 < hosts["min_rtt_ns"][0] < 20e6
+    assert hosts["active_flows"].tolist() == [1, 0]
+    assert hosts["rtt_samples"][0] > 100
+
+
+def test_round_trip_is_the_queue_over_the_rate(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.limit("10mbit")
+    run_plan(generator, Flow("h1", "h2"), cc="cubic")
+    wait_for_recovery(view)
+    first = view.hosts()
+    backlogs_bytes = []
+    for _ in range(40):
+        queue = json.loads(pair.run(0, "tc -j -s qdisc show dev eth0 root"))[0]
+        backlogs_bytes.append(queue["backlog"])
+        time.sleep(0.05)
+    last = view.hosts()
+    summed_ns, samples = (
+        int(last[name][0]) - int(first[name][0]) for name in ("rtt_sum_ns", "rtt_samples")
+    )
+    # The queue is nearly all of this path's round trip; it drains at 10 Mbit/s. The smoothed RTT
+    # follows it an eighth a sample, and the sawtooth moves slowly against that.
+    assert summed_ns / samples == pytest.approx(np.mean(backlogs_bytes) * 8 / 10e6 * 1e9, rel=0.2)
+
+
+def test_tcp_rate_cap(generator: Generator, view: GeneratorView) -> None:
+    run_plan(generator, Flow("h1", "h2", rate_bps=20_000_000))
+    time.sleep(0.5)
+    _, rx_bps = rates_bps(view, 1.0)
+    assert rx_bps == pytest.approx(20e6, rel=0.05)
+
+
+@pytest.mark.parametrize("rate_bps", [1_000_000, 10_000_000, 200_000_000])
+def test_udp_rate_within_one_percent(
+    generator: Generator, view: GeneratorView, rate_bps: int
+) -> None:
+    run_plan(generator, Flow("h1", "h2", "udp", rate_bps=rate_bps))
+    time.sleep(0.2)
+    tx_bps, rx_bps = rates_bps(view, 3.0)
+    # Over 3 s, one datagram more or less is 0.4 % of 1 Mbit/s.
+    assert tx_bps == pytest.approx(rate_bps, rel=0.01)
+    assert rx_bps == pytest.approx(rate_bps, rel=0.01)
+
+
+def test_udp_flow_of_given_duration_sends_the_product(
+    generator: Generator, view: GeneratorView
+) -> None:
+    run_plan(generator, Flow("h1", "h2", "udp", rate_bps=8_000_000, duration_ns=1_000_000_000))
+    wait_for(lambda: view.finished)
+    (record,) = records(view)
+    assert record["bytes"] == pytest.approx(1_000_000, rel=0.003)
+    assert record["transport"] == 1
+    assert record["outcome"] == FINISHED
+
+
+def test_udp_flows_to_one_port_keep_apart(generator: Generator, view: GeneratorView) -> None:
+    run_plan(
+        generator,
+        Flow("h1", "h2", "udp", rate_bps=10_000_000, size_bytes=100_000, port=7000),
+        Flow("h1", "h2", "udp", rate_bps=10_000_000, size_bytes=33_333, start_ns=1, port=7000),
+    )
+    wait_for(lambda: view.finished)
+    assert {int(r["id"]): int(r["bytes"]) for r in records(view)} == {0: 100_000, 1: 33_333}
+
+
+def test_a_generator_with_more_to_send_than_any_machine_can_still_answers(
+    generator: Generator, view: GeneratorView
+) -> None:
+    run_plan(generator, *(Flow("h1", "h2", "udp", rate_bps=10**10) for _ in range(64)))
+    wait_for(lambda: int(view.read()[1]["tx_bytes"][0]) > 0)
+    # `stop` raises unless there is an answer within 10 s; what is due never ends meanwhile.
+    assert generator.stop() > 0
+
+
+def test_udp_overload_loses_and_says_so(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.limit("10mbit")
+    run_plan(generator, Flow("h1", "h2", "udp", rate_bps=20_000_000))
+    time.sleep(0.3)
+    tx_bps, rx_bps = rates_bps(view, 1.0)
+    assert tx_bps == pytest.approx(20e6, rel=0.02)
+    assert rx_bps == pytest.approx(10e6 * 1472 / 1514, rel=0.02)
+
+
+def test_finite_flows_deliver_every_byte(generator: Generator, view: GeneratorView) -> None:
+    sizes = [1, 1447, 1448, 1449, 65_536, 1_000_000, 12_345_678]
+    start_ns = run_plan(generator, *(Flow("h1", "h2", size_bytes=size) for size in sizes))
+    wait_for(lambda: view.finished)
+    done = records(view)
+    assert {int(r["id"]): int(r["bytes"]) for r in done} == dict(enumerate(sizes))
+    assert set(done["outcome"].tolist()) == {FINISHED}
+    assert set(done["planned_start_ns"].tolist()) == {start_ns}
+    assert (done["start_ns"] - done["planned_start_ns"]).max() < 50_000_000
+    assert (done["end_ns"] > done["start_ns"]).all()
+    hosts = view.hosts()
+    assert int(hosts["rx_bytes"][1]) == sum(sizes)
+    assert int(hosts["tx_bytes"][0]) <= sum(sizes)
+    assert "TIME-WAIT" not in pair_sockets(generator)
+
+
+def pair_sockets(generator: Generator) -> str:
+    argv = ["nsenter", "-t", str(generator.pid), "-n", "ss", "-tan"]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def test_start_time_repetitions_and_gap(generator: Generator, view: GeneratorView) -> None:
+    offset_ns, gap_ns = 300_000_000, 50_000_000
+    start_ns = run_plan(
+        generator,
+        Flow("h1", "h2", size_bytes=10_000, start_ns=offset_ns, repetitions=3, gap_ns=gap_ns),
+    )
+    wait_for(lambda: view.finished)
+    done = records(view)
+    assert done["repetition"].tolist() == [0, 1, 2]
+    assert int(done["planned_start_ns"][0]) == start_ns + offset_ns
+    gaps = done["planned_start_ns"][1:] - done["end_ns"][:-1]
+    assert gaps.tolist() == [gap_ns, gap_ns]
+    assert (done["start_ns"] - done["planned_start_ns"]).max() < 20_000_000
+
+
+def test_duration_ends_a_tcp_flow_on_time(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    # More queue than 0.5 s can fill: nothing is lost, so all that was sent arrived in order.
+    pair.limit("10mbit", 1_000_000)
+    start_ns = run_plan(generator, Flow("h1", "h2", duration_ns=500_000_000))
+    wait_for(lambda: view.finished)
+    (record,) = records(view)
+    assert int(record["end_ns"]) - start_ns == pytest.approx(500_000_000, abs=20_000_000)
+    assert record["outcome"] == FINISHED
+    assert record["bytes"] == pytest.approx(10e6 / 8 / 2 * 1448 / 1514, rel=0.15)
+
+
+def test_stop_cuts_many_flows_at_once(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.limit("100mbit")
+    flows = [Flow("h1", "h2") for _ in range(32)] + [Flow("h2", "h1") for _ in range(32)]
+    run_plan(generator, *flows)
+    wait_for(lambda: int(view.read()[0]["flows_active"]) == 64)
+    time.sleep(1.0)
+    assert view.hosts()["active_flows"].tolist() == [32, 32]
+    began = time.monotonic()
+    assert generator.stop() > 0
+    assert time.monotonic() - began < 0.1
+    cut = records(view)
+    assert sorted(cut["id"].tolist()) == list(range(64))
+    assert set(cut["outcome"].tolist()) == {CUT}
+    # A few may still be waiting to repeat a lost SYN.
+    assert (cut["bytes"] > 0).sum() > 48
+    assert int(view.read()[0]["flows_active"]) == 0
+    for side in (0, 1):
+        assert pair.run(side, "ss -Htan") == ""
+        assert pair.run(side, "ss -Huan") == ""
+
+
+def test_restart_is_clean_and_counters_go_on(generator: Generator, view: GeneratorView) -> None:
+    for round_number in range(1, 6):
+        run_plan(generator, Flow("h1", "h2", size_bytes=50_000))
+        wait_for(lambda: view.finished)
+        assert len(records(view)) == 1
+        assert int(view.hosts()["rx_bytes"][1]) == 50_000 * round_number
+
+
+def test_bulk_tcp_exceeds_a_gigabit(generator: Generator, view: GeneratorView) -> None:
+    run_plan(generator, Flow("h1", "h2"))
+    time.sleep(0.3)
+    _, rx_bps = rates_bps(view, 1.0)
+    assert rx_bps > 1e9
+
+
+def test_unreachable_host_fails_and_is_recorded(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.run(0, "ip route add blackhole 10.0.0.2/32")
+    run_plan(generator, Flow("h1", "h2", size_bytes=10))
+    wait_for(lambda: len(records(view)) == 1)
+    (record,) = records(view)
+    assert (record["outcome"], record["bytes"]) == (REFUSED, 0)
+
+
+def test_bad_requests_are_refused_and_survived(generator: Generator) -> None:
+    with pytest.raises(BackendError, match="no-such-cc"):
+        generator.load(Plan("test", 0, (Flow("h1", "h2"),)), {"h1": "no-such-cc"})
+    with pytest.raises(ConfigError, match="'h9'"):
+        generator.load(Plan("test", 0, (Flow("h1", "h9"),)))
+    with pytest.raises(BackendError, match="unknown command: jump"):
+        generator._request("jump")
+    with pytest.raises(BackendError, match="without its memory file"):
+        generator._request("plan 1\n- -")
+    fd = plan_file(Plan("test", 0, (Flow("h1", "h2"),)), ["h1", "h2"])
+    with pytest.raises(BackendError, match="shorter than it says"):
+        generator.load_file(fd, 2, {})
+    for offset, field in ((0, "source"), (4, "destination"), (12, "port"), (24, "size")):
+        broken = plan_file(Plan("test", 0, (Flow("h1", "h2"),)), ["h1", "h2"])
+        os.pwrite(broken, (2**31).to_bytes(4, "little") * 2, offset)
+        with pytest.raises(BackendError, match=f"wrong {field} in flow 0"):
+            generator.load_file(broken, 1, {})
+        os.close(broken)
+    os.close(fd)
+    generator.load(Plan("test", 0, (Flow("h1", "h2"),)))
+
+
+def test_heartbeat_and_idle_cost(generator: Generator, view: GeneratorView) -> None:
+    spent_s = cpu_seconds(generator.pid)
+    for _ in range(20):
+        time.sleep(0.05)
+        assert time.monotonic_ns() - view.heartbeat_ns < 50_000_000
+    assert cpu_seconds(generator.pid) - spent_s <= 0.05
+
+
+def test_death_is_reported(generator: Generator) -> None:
+    os.kill(generator.pid, 9)
+    with pytest.raises(BackendError, match="dead"):
+        generator.stop()
+
+
+def test_closing_the_control_socket_ends_the_process(pair: Pair) -> None:
+    generator = Generator(pair.hosts())
+    pid = generator.pid
+    generator.close()
+    generator.close()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_readers_never_see_a_torn_block(generator: Generator, view: GeneratorView) -> None:
+    run_plan(generator, *(Flow("h1", "h2", "udp", rate_bps=1_000_000) for _ in range(8)))
+    latest = 0
+    deadline = time.monotonic() + 1.0
+    while time.monotonic() < deadline:
+        header, hosts = view.read()
+        assert int(header["sequence"]) % 2 == 0
+        assert int(header["sequence"]) >= latest
+        assert int(header["flows_active"]) == int(hosts["active_flows"].sum())
+        latest = int(header["sequence"])

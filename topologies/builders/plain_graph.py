@@ -1,0 +1,114 @@
+"""Any graph as a network: what the graph leaves open is filled in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dcgym.config import check_in, check_int, load_mapping
+from dcgym.errors import ConfigError
+from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
+from dcgym.topologies.io import files
+from dcgym.topologies.links import LinkShape
+from dcgym.topologies.validation import is_node_name
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["plain_graph"]
+
+_MAX_HOSTS = 65_536
+
+_Entries: TypeAlias = list[dict[str, Any]]
+
+
+def plain_graph(
+    source: str | Path | Mapping[str, Any] | networkx.Graph[Any],
+    hosts_per_switch: int = 1,
+    rate: str | int = "100Mbit",
+    queue: str | int = "400KB",
+    mark: str | int | None = "30KB",
+    delay: str | int | float = 0,
+) -> Topology:
+    """Build a network from a graph that knows nothing of networks, or not all.
+
+    A node without a role is a switch. If no node is a host, each switch gets hosts of its own,
+    named h1, h2, ... A link without a rate, queue, mark or delay gets the one given here, and what
+    else a node or link carries (coordinates, labels) is left out. Where a name cannot start the
+    name of an interface ("New York", 7), all nodes are numbered s1, s2, ... in their order.
+
+    Args:
+        source: A .graphml, .yaml or .json file, its content, or a NetworkX graph. Of a directed
+            graph both directions of an edge are one link; parallel edges are parallel links.
+        hosts_per_switch: Hosts at each switch, where the graph has none.
+        rate: Rate of the links that have none.
+        queue: Limit of each queue, likewise.
+        mark: Marking threshold, likewise; None for no threshold.
+        delay: One-way delay, likewise; a number is in seconds.
+
+    Raises:
+        ConfigError: The source cannot be read, or makes no network.
+    """
+    check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
+    defaults: dict[str, Any] = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
+    LinkShape.parse(**defaults)
+    content = _read(source)
+    nodes, links = _valid_names(_known_fields(content, "nodes"), _known_fields(content, "links"))
+    if not any(node["role"] in ENDPOINT_ROLES for node in nodes):
+        hosts, cables = _hosts_of(nodes, hosts_per_switch)
+        nodes, links = hosts + nodes, cables + links
+    name = content.get("name", "graph")
+    return files.from_dict({"name": name, "nodes": nodes, "links": links, "defaults": defaults})
+
+
+def _read(source: Any) -> dict[str, Any]:
+    if isinstance(source, str | Path):
+        path = Path(source)
+        suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), files.SUFFIXES)
+        if suffix != ".graphml":
+            return {"name": path.stem, **load_mapping(path, "source")}
+        source = files.read_graphml(path)
+    if isinstance(source, Mapping):
+        return dict(source)
+    if not hasattr(source, "to_undirected"):
+        raise ConfigError("source", source, "a file, a mapping, or a NetworkX graph")
+    return files.graph_content(source.to_undirected())
+
+
+def _known_fields(content: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Return copies of the nodes or links without what only other programs understand."""
+    known = {"nodes": ("name", "role", "layer"), "links": ("a", "b", *files.QUANTITY_KEYS)}[kind]
+    entries = content.get(kind)
+    if not isinstance(entries, Sequence) or not all(isinstance(e, Mapping) for e in entries):
+        raise ConfigError(f"source {kind}", entries, f"a list of {kind}, each a mapping")
+    return [{key: entry[key] for key in known if key in entry} for entry in entries]
+
+
+def _valid_names(nodes: _Entries, links: _Entries) -> tuple[_Entries, _Entries]:
+    """Fill in the roles, and number the nodes where one of their names will not do."""
+    for entries, keys in ((nodes, ("name",)), (links, ("a", "b"))):
+        for entry, key in itertools.product(entries, keys):
+            if key not in entry:
+                raise ConfigError("source", dict(entry), f"a mapping with the field {key!r}")
+    names = [str(node["name"]) for node in nodes]
+    if not all(is_node_name(name) for name in names):
+        new = {name: f"s{number}" for number, name in enumerate(dict.fromkeys(names), 1)}
+    else:
+        new = {name: name for name in names}
+    nodes = [{"role": "switch", **node, "name": new[str(node["name"])]} for node in nodes]
+    ends = [{end: new.get(str(link[end]), link[end]) for end in ("a", "b")} for link in links]
+    return nodes, [{**link, **new_ends} for link, new_ends in zip(links, ends, strict=True)]
+
+
+def _hosts_of(nodes: _Entries, count: int) -> tuple[_Entries, _Entries]:
+    taken = {node["name"] for node in nodes}
+    free = (name for name in (f"h{n}" for n in itertools.count(1)) if name not in taken)
+    hosts: _Entries = []
+    cables: _Entries = []
+    for node in nodes:
+        for name in itertools.islice(free, count):
+            hosts.append({"name": name, "role": "host"})
+            cables.append({"a": name, "b": node["name"]})
+    return hosts, cables

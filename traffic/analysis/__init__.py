@@ -1,0 +1,1 @@
+"""What became of a plan's flows."""

@@ -1,0 +1,214 @@
+"""Completion times and slowdowns of an episode, with the flows that it cut short."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.traffic.analysis.ideal import ideal_completion_ns
+from dcgym.traffic.analysis.survival import Survival
+from dcgym.traffic.plans.plan import Plan
+from dcgym.traffic.plans.records import NONE, Records
+
+if TYPE_CHECKING:
+    from dcgym.topologies import Topology
+
+__all__ = ["BUCKETS", "Runs", "find_origin_ns", "flow_metrics", "gather_runs", "size_table"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+
+FINISHED, CUT = 1, 2
+"""Outcomes of the generator's records; every other one is a failure."""
+
+BUCKETS = (
+    ("up to 10 KB", 10_000),
+    ("10 KB to 100 KB", 100_000),
+    ("100 KB to 1 MB", 1_000_000),
+    ("over 1 MB", math.inf),
+)
+"""Size classes: name and largest size in bytes."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Every run of a flow with a size that was due in an episode; one entry a run.
+
+    Attributes:
+        size_bytes: Size.
+        elapsed_ns: From the planned start to the end, or to when the run was last seen.
+        ideal_ns: Completion time on an empty network.
+        is_finished: Whether all bytes arrived; where not, ``elapsed_ns`` is a lower bound.
+        is_failed: Whether the run ended with an error.
+    """
+
+    size_bytes: IntArray
+    elapsed_ns: FloatArray
+    ideal_ns: FloatArray
+    is_finished: BoolArray
+    is_failed: BoolArray
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self.size_bytes)
+
+    def select(self, chosen: BoolArray) -> Runs:
+        """Return some of the runs."""
+        return Runs(
+            self.size_bytes[chosen],
+            self.elapsed_ns[chosen],
+            self.ideal_ns[chosen],
+            self.is_finished[chosen],
+            self.is_failed[chosen],
+        )
+
+
+def gather_runs(
+    plan: Plan,
+    flow_records: Records,
+    topology: Topology,
+    end_ns: int,
+    origin_ns: int,
+    warmup_ns: int = 0,
+) -> Runs:
+    """Join a plan with the records of its flows, so that no run is lost.
+
+    A run that has no record, because it still ran or had not even begun when the episode ended,
+    counts as unfinished from its planned start on. So does one that its planned duration ended
+    before its last byte. A flow whose predecessor (``after``) has not ended was never due.
+
+    Args:
+        plan: What was to be sent.
+        flow_records: What was sent: records with ``id``, ``outcome``, ``planned_start_ns``,
+            ``end_ns`` and ``bytes`` (`dcgym.traffic.generators.view.RECORD_DTYPE`).
+        topology: The network.
+        end_ns: End of the episode, on the clock of the records.
+        origin_ns: Beginning of the plan, on the same clock.
+        warmup_ns: Runs planned to start earlier than this after the origin are left out.
+
+    Returns:
+        The runs: recorded ones in the order of the records, then those without a record.
+    """
+    planned = plan.to_records([host.name for host in topology.hosts])
+    ideal_ns = ideal_completion_ns(planned, topology)
+    is_sized = planned["size_bytes"] != NONE
+    ended = flow_records[is_sized[_ids(flow_records)]]
+    begun_ns = ended["planned_start_ns"].astype(np.int64)
+    open_ids, open_begun_ns = _open_runs(planned, flow_records, origin_ns)
+    kept = is_sized[open_ids]
+    open_ids, open_begun_ns = open_ids[kept], open_begun_ns[kept]
+    ids = np.concatenate([_ids(ended), open_ids])
+    begun_ns = np.concatenate([begun_ns, open_begun_ns])
+    seen_ns = np.concatenate([ended["end_ns"].astype(np.int64), np.full(len(open_ids), end_ns)])
+    is_finished, is_failed = _outcomes(ended, planned)
+    is_open = np.zeros(len(open_ids), bool)
+    runs = Runs(
+        planned["size_bytes"][ids],
+        (seen_ns - begun_ns).astype(np.float64),
+        ideal_ns[ids],
+        np.concatenate([is_finished, is_open]),
+        np.concatenate([is_failed, is_open]),
+    )
+    # Stopping the traffic after the episode may leave records of flows that were not due in it.
+    return runs.select((begun_ns >= origin_ns + warmup_ns) & (begun_ns < end_ns))
+
+
+def flow_metrics(runs: Runs) -> dict[str, float]:
+    """Reduce runs to the metrics of an episode.
+
+    Means and percentiles are those of the Kaplan-Meier estimate (`survival`), in which an
+    unfinished run counts as longer than it has lasted so far. Without unfinished runs they are
+    the plain ones. A percentile that too few runs have reached is NaN.
+
+    Returns:
+        ``flows``, ``flows_finished``, ``flows_censored`` (unfinished without an error),
+        ``flows_failed``; ``fct_us_mean, _p50, _p90, _p95, _p99``; ``slowdown_mean, _p50, _p95,
+        _p99``: completion time over that on an empty network. Empty without runs.
+    """
+    if not len(runs):
+        return {}
+    fct = Survival(runs.elapsed_ns / 1e3, runs.is_finished)
+    slowdown = Survival(runs.elapsed_ns / runs.ideal_ns, runs.is_finished)
+    counts = {
+        "flows": len(runs),
+        "flows_finished": int(runs.is_finished.sum()),
+        "flows_censored": int((~runs.is_finished & ~runs.is_failed).sum()),
+        "flows_failed": int(runs.is_failed.sum()),
+    }
+    return {
+        **{name: float(count) for name, count in counts.items()},
+        "fct_us_mean": fct.mean(),
+        **{f"fct_us_p{p}": fct.quantile(p / 100) for p in (50, 90, 95, 99)},
+        "slowdown_mean": slowdown.mean(),
+        **{f"slowdown_p{p}": slowdown.quantile(p / 100) for p in (50, 95, 99)},
+    }
+
+
+def size_table(runs: Runs) -> list[dict[str, Any]]:
+    """Return the metrics of each size class that has a run, with its name under ``sizes``."""
+    table = []
+    least = 0.0
+    for name, most in BUCKETS:
+        chosen = runs.select((runs.size_bytes > least) & (runs.size_bytes <= most))
+        if len(chosen):
+            table.append({"sizes": name, **flow_metrics(chosen)})
+        least = most
+    return table
+
+
+def find_origin_ns(plan: Plan, flow_records: Records, default_ns: int) -> int:
+    """Return when the plan began, on the clock of its records.
+
+    Args:
+        plan: The plan.
+        flow_records: Records of its flows.
+        default_ns: What to return where no record tells, since no flow has ended.
+    """
+    ids = _ids(flow_records)
+    told = (flow_records["repetition"] == 0) & (plan.records["after"][ids] == NONE)
+    if not told.any():
+        return default_ns
+    row = int(np.flatnonzero(told)[0])
+    start_ns = int(plan.records["start_ns"][ids[row]])
+    return int(flow_records["planned_start_ns"][row]) - start_ns
+
+
+def _outcomes(ended: Records, planned: Records) -> tuple[BoolArray, BoolArray]:
+    """Return which records are of runs that delivered all, and which of runs that failed."""
+    ids = _ids(ended)
+    has_all = ended["bytes"].astype(np.int64) >= planned["size_bytes"][ids]
+    # Nobody sends a lost datagram again: a UDP flow has ended once all are sent.
+    has_all |= planned["transport"][ids] == 1
+    is_failed = (ended["outcome"] != FINISHED) & (ended["outcome"] != CUT)
+    return (ended["outcome"] == FINISHED) & has_all, is_failed
+
+
+def _ids(flow_records: Records) -> IntArray:
+    return flow_records["id"].astype(np.int64)
+
+
+def _open_runs(
+    planned: Records, flow_records: Records, origin_ns: int
+) -> tuple[IntArray, IntArray]:
+    """Return the flows that have a run without a record, and when it was to start."""
+    count = len(planned)
+    ids = _ids(flow_records)
+    n_ended = np.bincount(ids, minlength=count)
+    last_end_ns = np.zeros(count, np.int64)
+    np.maximum.at(last_end_ns, ids, flow_records["end_ns"].astype(np.int64))
+    is_cut = np.zeros(count, bool)
+    is_cut[ids[flow_records["outcome"] == CUT]] = True
+    repetitions = planned["repetitions"]
+    is_over = (repetitions != 0) & (n_ended >= repetitions)
+    after = planned["after"]
+    waits = after != NONE
+    base_ns = np.where(waits, last_end_ns[after], origin_ns) + planned["start_ns"]
+    starts_ns = np.where(n_ended > 0, last_end_ns + planned["gap_ns"], base_ns)
+    may_run = ~waits | (is_over & ~is_cut)[after]
+    rows = np.flatnonzero(~is_over & ~is_cut & may_run)
+    return rows, starts_ns[rows]

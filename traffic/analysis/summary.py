@@ -1,0 +1,184 @@
+"""What a plan asks of a network: flows, bytes, rates, and the load of its links."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.traffic.analysis.ideal import wire_bytes
+from dcgym.traffic.arrivals.load import directed_ports, link_amounts, most_loaded
+from dcgym.traffic.plans.plan import Plan
+from dcgym.traffic.plans.records import NONE, Records
+from dcgym.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from dcgym.topologies import Topology
+
+__all__ = ["link_loads", "pair_bytes", "sent_bytes", "span_s", "summarise_plan"]
+
+FloatArray = npt.NDArray[np.float64]
+
+SIZE_PERCENTILES = (1, 10, 50, 90, 99)
+
+
+def summarise_plan(plan: Plan, topology: Topology) -> dict[str, Any]:
+    """Return the statistics of a plan, as plain data.
+
+    Returns:
+        Counts (``flows``, ``sized_flows``, ``endless_flows``, ``waiting_flows`` of closed loops,
+        ``groups``), ``span_s`` (until the last planned start or end), ``flows_per_s`` and
+        ``gap_cv`` (the coefficient of variation of the gaps between starts: 1 for Poisson; these
+        three are None where flows wait for others),
+        ``bytes`` and ``sizes`` (least, mean, largest and percentiles of the sizes), ``load``
+        (the link with the highest, mean and highest of the hosts' links, and those of each host,
+        as application bytes over capacity and span; with ``headers``, those included; None where
+        flows are endless or wait for others), ``pairs``, ``digest``, ``name`` and ``seed``.
+    """
+    records = plan.to_records([host.name for host in topology.hosts])
+    sizes = records["size_bytes"][records["size_bytes"] != NONE]
+    waits = records["after"] != NONE
+    starts_ns = np.sort(records["start_ns"]) if not waits.any() else np.zeros(0, np.int64)
+    return {
+        "name": plan.name,
+        "seed": plan.seed,
+        "digest": plan.digest(),
+        "flows": len(plan),
+        "sized_flows": int(sizes.size),
+        "endless_flows": int(np.count_nonzero(_is_endless(records))),
+        "waiting_flows": int(np.count_nonzero(waits)),
+        "groups": int(np.unique(records["group"][records["group"] > 0]).size),
+        "pairs": len(plan.pair_counts()) if len(plan) else 0,
+        "span_s": None if waits.any() else span_s(records),
+        **_arrivals(starts_ns),
+        "bytes": int(sizes.astype(np.float64).sum()),
+        "sizes": _size_statistics(sizes),
+        "load": _load(records, topology),
+    }
+
+
+def sent_bytes(records: Records) -> FloatArray:
+    """Return the application bytes of each flow, all its runs; NaN where the plan has no limit."""
+    by_time = records["duration_ns"] * (records["rate_bps"] / 8 / NS_PER_S)
+    is_timed = (records["duration_ns"] != NONE) & (records["rate_bps"] != NONE)
+    one = np.where(
+        records["size_bytes"] != NONE, records["size_bytes"], np.where(is_timed, by_time, np.nan)
+    )
+    total: FloatArray = np.where(records["repetitions"] == 0, np.nan, one * records["repetitions"])
+    return total
+
+
+def span_s(records: Records) -> float:
+    """Return the time from 0 to the last planned start, or end where a duration is planned."""
+    if not len(records):
+        return 0.0
+    lasts_ns = np.where(records["duration_ns"] == NONE, 0, records["duration_ns"])
+    is_timed = records["size_bytes"] == NONE
+    ends_ns = records["start_ns"] + np.where(is_timed, lasts_ns, 0)
+    return float(ends_ns[records["after"] == NONE].max()) / NS_PER_S
+
+
+def link_loads(records: Records, topology: Topology, headers: bool = False) -> FloatArray | None:
+    """Return the offered load of each of `load.directed_ports`, 1 being its capacity.
+
+    Args:
+        records: The flows; ``src`` and ``dst`` are indexes of ``topology.hosts``.
+        topology: The network.
+        headers: Whether to count the headers of the packets of flows with a size.
+
+    Returns:
+        The loads; None where they depend on the network: flows without a limit, flows that wait
+        for others, or a plan without extent in time.
+    """
+    amounts, span = sent_bytes(records), span_s(records)
+    if span <= 0 or np.isnan(amounts).any() or (records["after"] != NONE).any():
+        return None
+    if headers:
+        amounts = (
+            amounts
+            + np.where(
+                records["size_bytes"] == NONE, 0, (wire_bytes(records) - records["size_bytes"])
+            )
+            * records["repetitions"]
+        )
+    pairs = np.stack([records["src"], records["dst"]], axis=1).astype(np.int64)
+    rates_bps = np.array([port.rate_bps for port in directed_ports(topology)], np.float64)
+    return link_amounts(topology, pairs, amounts * 8 / span) / rates_bps
+
+
+def pair_bytes(records: Records, n_hosts: int) -> tuple[FloatArray, str]:
+    """Return what each host (row) sends to each other one (column), and what is counted.
+
+    Bytes where every flow has a limit, else flows.
+    """
+    amounts, unit = sent_bytes(records), "bytes"
+    if np.isnan(amounts).any():
+        amounts, unit = np.ones(len(records)), "flows"
+    matrix = np.zeros((n_hosts, n_hosts))
+    np.add.at(matrix, (records["src"], records["dst"]), amounts)
+    return matrix, unit
+
+
+def _is_endless(records: Records) -> npt.NDArray[np.bool_]:
+    limits = (records["size_bytes"] == NONE) & (records["duration_ns"] == NONE)
+    endless: npt.NDArray[np.bool_] = limits | (records["repetitions"] == 0)
+    return endless
+
+
+def _arrivals(starts_ns: npt.NDArray[np.int64]) -> dict[str, float | None]:
+    gaps_s = np.diff(starts_ns) / NS_PER_S
+    if not gaps_s.size or gaps_s.sum() == 0:
+        return {"flows_per_s": None, "gap_cv": None}
+    mean_s = float(gaps_s.mean())
+    return {"flows_per_s": 1 / mean_s, "gap_cv": float(gaps_s.std()) / mean_s}
+
+
+def _size_statistics(sizes: npt.NDArray[np.int64]) -> dict[str, float] | None:
+    if not sizes.size:
+        return None
+    percentiles = np.percentile(sizes, SIZE_PERCENTILES, method="inverted_cdf")
+    return {
+        "least": float(sizes.min()),
+        **{f"p{p}": float(v) for p, v in zip(SIZE_PERCENTILES, percentiles, strict=True)},
+        "largest": float(sizes.max()),
+        "mean": float(sizes.mean()),
+        "half_of_bytes": _half_of_bytes(sizes),
+    }
+
+
+def _half_of_bytes(sizes: npt.NDArray[np.int64]) -> float:
+    """Return the size up to which flows carry half of all bytes."""
+    ordered = np.sort(sizes).astype(np.float64)
+    carried = np.cumsum(ordered)
+    return float(ordered[int(np.searchsorted(carried, carried[-1] / 2))])
+
+
+def _load(records: Records, topology: Topology) -> dict[str, Any] | None:
+    loads = link_loads(records, topology)
+    if loads is None:
+        return None
+    ports = directed_ports(topology)
+    rates_bps = np.array([port.rate_bps for port in ports])
+    busiest = most_loaded(topology, loads * rates_bps)
+    with_headers = link_loads(records, topology, headers=True)
+    at_hosts = [i for i, port in enumerate(ports) if topology.node(port.node).is_endpoint]
+    to_hosts = [i for i, port in enumerate(ports) if topology.node(port.peer).is_endpoint]
+    hosts: dict[str, dict[str, float]] = {host.name: {} for host in topology.hosts}
+    for i in at_hosts:
+        hosts[ports[i].node]["sending"] = float(loads[i])
+    for i in to_hosts:
+        hosts[ports[i].peer]["receiving"] = float(loads[i])
+    return {
+        "bottleneck": f"{ports[busiest].node}-{ports[busiest].peer}",
+        "bottleneck_load": float(loads[busiest]),
+        "bottleneck_load_with_headers": (
+            math.nan if with_headers is None else float(with_headers[busiest])
+        ),
+        "sending_hosts_mean": float(loads[at_hosts].mean()),
+        "sending_hosts_max": float(loads[at_hosts].max()),
+        "receiving_hosts_mean": float(loads[to_hosts].mean()),
+        "receiving_hosts_max": float(loads[to_hosts].max()),
+        "hosts": hosts,
+    }

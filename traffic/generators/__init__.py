@@ -1,0 +1,1 @@
+"""Processes that carry a plan out."""

@@ -1,0 +1,208 @@
+"""Runs a plan of applications behind the traffic generator's protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from dcgym.traffic.generators.app_run import AppRun
+from dcgym.traffic.generators.interfaces import InterfaceCounters
+from dcgym.traffic.generators.shared_block import SharedBlock
+from dcgym.traffic.generators.tool_routes import CongestionRoutes
+from dcgym.traffic.generators.tool_run import in_namespace
+from dcgym.traffic.generators.view import HOST_DTYPE
+
+__all__ = ["AppEngine"]
+
+LATE_NS = 2_000_000
+SAMPLE_NS = 20_000_000
+GRACE_NS = 200_000_000
+END_NS = 2_000_000_000
+PAUSE_S = 0.002
+
+
+class AppEngine:
+    """The first process of a pid namespace, so that nothing of an application survives it.
+
+    The counters of the hosts are those of their interfaces: whatever the applications send and
+    however they do it, it is counted.
+    """
+
+    def __init__(self, block_fd: int) -> None:
+        """Take the shared block.
+
+        Raises:
+            ValueError: Other processes than the applications' would be ended with them.
+        """
+        if os.getpid() != 1:
+            raise ValueError("applications need a pid namespace of their own")
+        # What the emulator ignores, its children would; they shall have the usual disposition.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        self._block_fd = block_fd
+        self._runs: list[AppRun] = []
+        self._namespaces: list[str] = []
+        self._origin_ns = 0
+        self._reported_ns = 0  # the origin that the records count from
+        self._plan: bytes = b"[]"
+        self._next_sample_ns = 0
+
+    def set_hosts(self, namespaces: Sequence[str], addresses: Sequence[str]) -> None:
+        """Lay out the block for these hosts."""
+        self._namespaces = list(namespaces)
+        self._routes = CongestionRoutes(self._namespaces)
+        self._counters = InterfaceCounters(self._namespaces)
+        self._block = SharedBlock(self._block_fd, len(namespaces))
+        self._hosts = np.zeros(len(namespaces), HOST_DTYPE)
+        self._publish()
+
+    def load(self, plan_fd: int, n_rows: int, congestion: Sequence[str]) -> int:
+        """Replace the plan; returns how many applications it has."""
+        self.stop()
+        self._plan = os.pread(plan_fd, os.fstat(plan_fd).st_size, 0)
+        self._routes.choose(congestion)
+        self._rewind()
+        return len(self._runs)
+
+    def start(self, start_ns: int) -> None:
+        """Run the plan from its beginning."""
+        if self._origin_ns:
+            self.stop()
+        if any(run.ended for run in self._runs):
+            self._rewind()
+        self._origin_ns = self._reported_ns = start_ns
+        self._block.begin()
+        self.tick()
+
+    def stop(self) -> int:
+        """End everything that runs, and return how many applications that were."""
+        active = [run for run in self._runs if run.active]
+        now_ns = time.monotonic_ns()
+        for run in active:
+            run.end("cut", now_ns)
+        deadline_ns = now_ns + GRACE_NS
+        while any(run.active for run in active) and time.monotonic_ns() < deadline_ns:
+            self._step(active)
+            self._heartbeat()
+            time.sleep(PAUSE_S)
+        self._kill_all(active)
+        self._close_sockets()
+        self._origin_ns = 0
+        self._publish()
+        return len(active)
+
+    def tick(self) -> None:
+        """Do what is due and publish the counters."""
+        if self._origin_ns:
+            self._step(self._runs)
+        self._reap_orphans()
+        self._publish()
+
+    def report(self) -> str:
+        """Return the records of the applications as JSON, in the order of the plan."""
+        return json.dumps([run.report(self._reported_ns) for run in self._runs])
+
+    def _rewind(self) -> None:
+        for run in self._runs:
+            run.close()
+        self._runs = []
+        for row in json.loads(self._plan):
+            self._runs.append(AppRun(row, self._namespaces[row["host"]]))
+
+    def _step(self, runs: Sequence[AppRun]) -> None:
+        now_ns = time.monotonic_ns()
+        for run in runs:
+            run.step(now_ns, self._origin_ns)
+
+    def _kill_all(self, active: Sequence[AppRun]) -> None:
+        """End what left its process group too, and wait until all are gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)  # kill(2): all of this pid namespace but process 1
+        deadline_ns = time.monotonic_ns() + END_NS
+        while time.monotonic_ns() < deadline_ns:
+            self._step(active)
+            self._reap_orphans()
+            self._heartbeat()
+            try:
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            time.sleep(PAUSE_S)
+
+    def _close_sockets(self) -> None:
+        """End the connections that outlive their processes, in TIME_WAIT or with data to send.
+
+        The next episode would find their ports taken (sock_diag(7), CONFIG_INET_DIAG_DESTROY).
+        """
+        hosts = {run.host for run in self._runs if run.start_ns}
+        argv = ["ss", "--kill", "--tcp", "--all", "--numeric"]
+        killers = [
+            subprocess.Popen(
+                in_namespace(self._namespaces[host], argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for host in hosts
+        ]
+        for killer in killers:
+            killer.wait(END_NS / 1e9)
+            self._heartbeat()
+
+    def _reap_orphans(self) -> None:
+        """Take the exit codes that nobody else asks for, as the first process must."""
+        own = {run.pid for run in self._runs if run.active}
+        with contextlib.suppress(ChildProcessError):
+            flags = os.WEXITED | os.WNOHANG
+            while (found := os.waitid(os.P_ALL, 0, flags | os.WNOWAIT)) is not None:
+                if found.si_pid in own:
+                    return
+                os.waitpid(found.si_pid, 0)
+
+    def _finished(self) -> bool:
+        """Tell whether all have ended whose end is waited for."""
+        awaited = [run for run in self._runs if not run.background]
+        return bool(awaited) and all(run.ended for run in awaited)
+
+    def _heartbeat(self) -> None:
+        self._block.publish({"heartbeat_ns": time.monotonic_ns()}, self._hosts)
+
+    def _sample(self, now_ns: int) -> None:
+        if now_ns < self._next_sample_ns:
+            return
+        seen = self._counters.read()
+        # Headers of small packets are more than what is taken off for them.
+        for name in ("tx_bytes", "rx_bytes", "retransmits"):
+            self._hosts[name] = np.maximum(seen[name], self._hosts[name])
+        took_ns = time.monotonic_ns() - now_ns
+        self._next_sample_ns = now_ns + max(SAMPLE_NS, 10 * took_ns)
+
+    def _publish(self) -> None:
+        if not self._namespaces:
+            return
+        now_ns = time.monotonic_ns()
+        self._sample(now_ns)
+        active = [run for run in self._runs if run.active]
+        self._hosts["active_flows"] = 0
+        for run in active:
+            self._hosts["active_flows"][run.host] += 1
+        started = [run for run in self._runs if run.start_ns]
+        late = (run.start_ns - self._reported_ns - run.planned_ns > LATE_NS for run in started)
+        fields = {
+            "heartbeat_ns": time.monotonic_ns(),
+            "sample_ns": now_ns,
+            "start_ns": self._origin_ns,
+            "flows_planned": len(self._runs),
+            "flows_active": len(active),
+            "flows_finished": sum(run.ended for run in self._runs),
+            "finished": int(self._finished()),
+            "starts": len(started),
+            "late_starts": sum(late),
+        }
+        self._block.publish(fields, self._hosts)

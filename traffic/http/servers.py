@@ -1,0 +1,202 @@
+"""HTTP servers of the native generator: what they are, and the memory that shows their state."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from ipaddress import ip_address
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
+from dcgym.errors import ConfigError
+from dcgym.traffic.generators.sequence_lock import read_whole
+
+__all__ = [
+    "CPUS",
+    "SCHEDULINGS",
+    "SERVER_DTYPE",
+    "HttpServer",
+    "ServerRows",
+    "check_address",
+    "rows_bytes",
+    "server_lines",
+]
+
+SCHEDULINGS = ("fifo", "processor-sharing")
+CPUS = ("timed", "burnt")
+
+SERVER_DTYPE = np.dtype(
+    [
+        ("busy", "<u4"),
+        ("waiting", "<u4"),
+        ("io", "<u4"),
+        ("workers_busy", "<u4"),
+        ("sequence", "<u8"),
+        ("accepted", "<u8"),
+        ("completed", "<u8"),
+        ("rejected", "<u8"),
+        ("heartbeat_ns", "<u8"),
+        ("mean_service_ns", "<u8"),
+    ]
+)
+"""A server's state (`dcgym_http_server` of dcgym/native/include/http.h): flows at the server, of
+these waiting for the CPU and in I/O, processors in use; then, since the start, connections
+accepted, requests completed, connections rejected; when it was written (CLOCK_MONOTONIC, 0 while
+the server is down), and the exponentially weighted time from the begin of service to its end."""
+
+_MOST_SPEED = 1e6
+
+
+@dataclass(frozen=True)
+class HttpServer:
+    """A server that answers ``GET /work?cpu_us=..&io_us=..&bytes=..``.
+
+    Its processors follow blocked processor sharing as the balancing twin's do (Yao et al.,
+    equation 42): up to ``slots`` requests are served at once, each at full speed while there are
+    no more than ``workers``, else at workers/requests of it; the others wait. FIFO is the case
+    slots = workers. The I/O stages of all requests share one device.
+
+    Attributes:
+        host: Name of the host it runs on.
+        workers: Processors.
+        scheduling: "fifo" or "processor-sharing".
+        slots: Requests in service at most under processor sharing; ignored for "fifo".
+        cpu: "timed" passes the CPU time of a request, which costs next to nothing; "burnt" uses
+            it up on ``workers`` real threads, which the machine must have processors for.
+        cpu_speed: CPU seconds that one processor does in a second.
+        io_speed: I/O seconds that the server does in a second, shared by the requests in I/O.
+        backlog: Requests that may wait for the CPU; one more is reset.
+        address: IPv4 or IPv6 address; empty for every address of the host's namespace.
+        port: TCP port.
+    """
+
+    host: str
+    workers: int = 1
+    scheduling: str = "fifo"
+    slots: int = 1024
+    cpu: str = "timed"
+    cpu_speed: float = 1.0
+    io_speed: float = 1.0
+    backlog: int = 128
+    address: str = ""
+    port: int = 8000
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if not isinstance(self.host, str) or not self.host:
+            raise ConfigError("server.host", self.host, "the name of a host")
+        check_int("server.workers", self.workers, 1, 1024)
+        check_in("server.scheduling", self.scheduling, SCHEDULINGS)
+        check_int("server.slots", self.slots, 1, 65_536)
+        if self.scheduling == "processor-sharing" and self.slots < self.workers:
+            raise ConfigError("server.slots", self.slots, f"at least the {self.workers} workers")
+        check_in("server.cpu", self.cpu, CPUS)
+        for field in ("cpu_speed", "io_speed"):
+            value = check_positive(f"server.{field}", getattr(self, field))
+            check_range(f"server.{field}", value, 0, _MOST_SPEED)
+        check_int("server.backlog", self.backlog, 0, 1_000_000)
+        if self.address:
+            check_address("server.address", self.address)
+        check_int("server.port", self.port, 1, 65_535)
+
+    @property
+    def slots_in_service(self) -> int:
+        """Requests served at once at most, by the scheduling."""
+        return self.workers if self.scheduling == "fifo" else self.slots
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the server as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> HttpServer:
+        """Build a server from plain data."""
+        check_keys(data, [field.name for field in fields(cls)], "server")
+        return cls(**{"host": "", **data})
+
+
+def check_address(field: str, value: object) -> str:
+    """Return the text if it is an IPv4 or IPv6 address, else raise ConfigError."""
+    try:
+        if not isinstance(value, str):
+            raise ValueError
+        ip_address(value)
+    except ValueError:
+        raise ConfigError(field, value, "an IPv4 or IPv6 address") from None
+    return value
+
+
+def server_lines(servers: Sequence[HttpServer], hosts: Sequence[str]) -> str:
+    """Return the servers as the generator reads them from its control socket.
+
+    Raises:
+        ConfigError: A server's host is none of these, or two servers have one address and port.
+    """
+    lines = [str(len(servers))]
+    taken: set[tuple[str, str, int]] = set()
+    for number, server in enumerate(servers):
+        if server.host not in hosts:
+            raise ConfigError(f"servers[{number}].host", server.host, list(hosts))
+        place = (server.host, server.address, server.port)
+        if place in taken:
+            allowed = f"a port that no earlier server of {server.host} has"
+            raise ConfigError(f"servers[{number}].port", server.port, allowed)
+        taken.add(place)
+        words = (
+            hosts.index(server.host),
+            server.address or "*",
+            server.port,
+            server.workers,
+            server.slots_in_service,
+            CPUS.index(server.cpu),
+            float(server.cpu_speed),
+            float(server.io_speed),
+            server.backlog,
+        )
+        lines.append(" ".join(map(str, words)))
+    return "\n".join(lines)
+
+
+def rows_bytes(n_servers: int) -> int:
+    """Return the size of the servers' rows in whole pages, which a BPF map is mapped in."""
+    return -(-n_servers * SERVER_DTYPE.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+class ServerRows:
+    """Reads the state of the servers, from any process that holds the descriptor."""
+
+    def __init__(self, fd: int, n_servers: int) -> None:
+        """Map the rows.
+
+        Args:
+            fd: A memory file, or a BPF array map made with BPF_F_MMAPABLE, with 64-byte rows.
+            n_servers: Number of rows.
+        """
+        self._map = mmap.mmap(fd, rows_bytes(n_servers), prot=mmap.PROT_READ)
+        self._rows = np.frombuffer(self._map, SERVER_DTYPE, n_servers)
+
+    def read(self) -> npt.NDArray[np.void]:
+        """Return a copy of the rows, each whole by itself.
+
+        Raises:
+            BackendError: The generator died while it was writing.
+        """
+        copy = np.empty(len(self._rows), SERVER_DTYPE)
+        torn = np.ones(len(copy), bool)
+
+        def copy_torn() -> npt.NDArray[np.void] | None:
+            before = self._rows["sequence"].copy()
+            copy[torn] = self._rows[torn]
+            torn[:] &= (before % 2 == 1) | (self._rows["sequence"] != before)
+            return None if torn.any() else copy
+
+        return read_whole(copy_torn, "a server's state")
+
+    def close(self) -> None:
+        """Release the mapping; copies stay valid."""
+        self._rows = np.empty(0, SERVER_DTYPE)
+        self._map.close()

@@ -1,0 +1,1 @@
+"""Plans of flows, by name, from files or from mappings."""

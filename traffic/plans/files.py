@@ -1,0 +1,149 @@
+"""Plans in files: JSON, Parquet, CSV with one flow a line, and Iroko's flow matrices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dcgym.config import check_in
+from dcgym.errors import ConfigError
+from dcgym.traffic.plans.flow import FLOW_FIELDS, column
+from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
+from dcgym.traffic.plans.plan import Plan
+from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
+from dcgym.traffic.plans.tables import Table, read_table, read_text
+
+__all__ = ["FILE_SUFFIXES", "load_plan", "read_plan", "save_plan"]
+
+FILE_SUFFIXES = (".csv", ".json", ".parquet")
+
+Where = Callable[[int], str]
+
+_ABSENT = {"port": 0, "repetitions": 1, "start_ns": 0, "gap_ns": 0, "group": 0}
+_PLAN_COLUMNS = ("plan", "seed")
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan to a .json or .parquet file, or its flows to a .csv file."""
+    check_in("plan file type", path.suffix, FILE_SUFFIXES)
+    try:
+        if path.suffix == ".json":
+            path.write_text(json.dumps(plan.to_dict(), indent=2) + "\n", encoding="utf-8")
+        else:
+            _write_table(plan, path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError("plan file", str(path), f"a writable path ({reason})") from error
+
+
+def load_plan(path: Path, seed: int = 0) -> Plan:
+    """Read a plan; a .csv file is named after itself and takes the seed given.
+
+    Raises:
+        ConfigError: The file cannot be read, or a row holds what is not allowed.
+    """
+    return read_plan(path, seed)[0]
+
+
+def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tuple[Plan, Where]:
+    """Read a plan, and a function that names the row of the file that a flow came from.
+
+    Args:
+        path: The file.
+        seed: Seed of what the file leaves random, and of the plan where the file names none.
+        fastest_bps: Highest rate of any host, if known (see `iroko.read_iroko`).
+    """
+    if path.suffix == ".json":
+        return _read_json(path)
+    table = read_table(path)
+    if set(table.columns) == set(IROKO_COLUMNS):
+        hosts, records, origins = read_iroko(table, seed, fastest_bps)
+
+        def where(row: int) -> str:
+            return table.where(origins[row])
+
+        return Plan.from_records(path.stem or "plan", seed, hosts, records, where), where
+    return _own_plan(table, path, seed), table.where
+
+
+def _read_json(path: Path) -> tuple[Plan, Where]:
+    text = read_text(path)
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        allowed = f"valid JSON ({error.msg}, line {error.lineno})"
+        raise ConfigError("traffic file", str(path), allowed) from error
+    except (RecursionError, ValueError) as error:
+        raise ConfigError("traffic file", str(path), f"valid JSON ({error})") from error
+    return Plan.from_dict(content), lambda row: f"{path.name}, flows[{row}]"
+
+
+def _write_table(plan: Plan, path: Path) -> None:
+    import polars as pl
+
+    text = {"src": pl.String, "dst": pl.String, "transport": pl.String}
+    frame = pl.DataFrame(
+        {name: column(plan.records, plan.hosts, name) for name in FLOW_FIELDS},
+        schema={name: text.get(name, pl.Int64) for name in FLOW_FIELDS},
+    )
+    if path.suffix == ".csv":
+        frame.write_csv(path)
+    else:
+        own = {"plan": pl.lit(plan.name), "seed": pl.lit(plan.seed, pl.Int64)}
+        frame.with_columns(**own).write_parquet(path)
+
+
+def _own_plan(table: Table, path: Path, seed: int) -> Plan:
+    _check_header(table)
+    ends = table.texts("src") + table.texts("dst")
+    hosts = list(dict.fromkeys(ends))
+    index = {name: number for number, name in enumerate(hosts)}
+    records = np.empty(len(table), FLOW_DTYPE)
+    records["src"] = [index[name] for name in ends[: len(table)]]
+    records["dst"] = [index[name] for name in ends[len(table) :]]
+    records["transport"] = _transports(table)
+    for name in FLOW_FIELDS[3:]:
+        absent = _ABSENT.get(name, NONE)
+        values = table.integers(name, absent) if name in table.columns else absent
+        if name == "port":
+            _check_port_range(table, values)
+        records[name] = values
+    name, seed = _identity(table, path.stem or "plan", seed)
+    return Plan.from_records(name, seed, hosts, records, table.where)
+
+
+def _check_header(table: Table) -> None:
+    if not set(table.columns) & set(FLOW_FIELDS):
+        allowed = f"columns out of {','.join(FLOW_FIELDS)}, or {','.join(IROKO_COLUMNS)}"
+        raise ConfigError(f"{table.name}, header", ",".join(table.columns), allowed)
+    table.check_columns((*FLOW_FIELDS, *_PLAN_COLUMNS), ("src", "dst"))
+
+
+def _transports(table: Table) -> list[int]:
+    cells = table.columns.get("transport", [None] * len(table))
+    for row, cell in enumerate(cells):
+        if cell not in (None, "", *TRANSPORTS):
+            check_in(f"{table.where(row)}, transport", cell, TRANSPORTS)
+    return [TRANSPORTS.index(cell) if cell else 0 for cell in cells]
+
+
+def _check_port_range(table: Table, ports: object) -> None:
+    # A record's port has 32 bits, where a wrong one would wrap round.
+    numbers = np.atleast_1d(np.asarray(ports))
+    wrong = np.flatnonzero((numbers < 0) | (numbers > LAST_PORT))
+    if wrong.size:
+        row = int(wrong[0])
+        cell = table.columns["port"][row]
+        raise ConfigError(f"{table.where(row)}, port", cell, f"1 to {LAST_PORT}, or empty")
+
+
+def _identity(table: Table, name: str, seed: int) -> tuple[str, int]:
+    """Return the name and the seed that a Parquet file carries, or those given."""
+    if not len(table):
+        return name, seed
+    if "plan" in table.columns:
+        name = table.texts("plan")[0]
+    return name, int(table.integers("seed")[0]) if "seed" in table.columns else seed

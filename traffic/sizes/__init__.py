@@ -1,0 +1,1 @@
+"""How large flows are: distributions and the random numbers behind them."""
