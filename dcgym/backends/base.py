@@ -1,53 +1,137 @@
-"""The network that an environment drives: one protocol, chosen by name."""
+"""The contract of backends: one lifecycle, what a backend can do, and two narrow protocols.
+
+A *network* backend runs a plan of flows over a topology and takes rate limits and path weights.
+A *pool* backend runs a scenario of balancers and servers and takes rules and server weights.
+Both share the lifecycle of `Backend`; the session of an environment (`dcgym.envs.session`) decides
+when an interval begins and ends, so that no backend has a rule of its own about late actions.
+
+Times are integer nanoseconds of the backend's own clock: CLOCK_MONOTONIC, or simulated time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
-from dcgym.monitors.network.snapshot import Snapshot
-from dcgym.tasks.network.events import Event
+from dcgym.monitors import Snapshot
+from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
-from dcgym.traffic import Plan
 
-__all__ = ["BACKENDS", "Backend", "Snapshot", "make_backend"]
+__all__ = [
+    "FIDELITIES",
+    "Backend",
+    "Capabilities",
+    "Fidelity",
+    "Network",
+    "NetworkBatch",
+    "Pool",
+    "Record",
+]
 
-BACKENDS = ("emulation",)
+FIDELITIES = ("ok", "degraded", "invalid")
+"""How far a run can be believed, from best to worst."""
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+TimeArray: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Record: TypeAlias = dict[str, Any]
+"""One row of plain data: what happened, as JSON can hold it."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend can do; environments and suites ask this and nothing else.
+
+    Attributes:
+        real_time: Time passes by itself, so that an action can be late.
+        deterministic: The same seed and actions give the same bits.
+        copies: Most copies that may be stepped side by side in one process.
+        events: Things may happen to links, switches, servers or balancers.
+        applications: Hosts can run commands in the place of flows.
+        oracles: The truth (remaining work, queues) is known exactly, for policies that need it.
+        flow_matrix: Bytes of every source host are counted at every switch port.
+        probes: Round trips between chosen hosts can be measured.
+        rules: Rules by which balancers can place flows.
+        largest_hosts: Most hosts or servers of one copy; None for no limit of its own.
+    """
+
+    real_time: bool = False
+    deterministic: bool = True
+    copies: int = 1
+    events: bool = False
+    applications: bool = False
+    oracles: bool = False
+    flow_matrix: bool = False
+    probes: bool = False
+    rules: tuple[str, ...] = ()
+    largest_hosts: int | None = None
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How far an episode can be believed.
+
+    Attributes:
+        status: One of `FIDELITIES`.
+        reasons: Why it is not "ok", one sentence each.
+        figures: What was measured, by name.
+    """
+
+    status: str = "ok"
+    reasons: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> Record:
+        """Return it as a record of a run holds it."""
+        return {"status": self.status, "reasons": list(self.reasons), **self.figures}
+
+
+class Backend(Protocol):
+    """What every backend has.
+
+    Construction is cheap, needs no privilege and starts nothing. Any call may raise `BackendError`
+    once the backend is dead or silent; after `close`, the next `start` or `reset` builds it anew.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in configurations and records."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do; never changes."""
+
+    def close(self) -> None:
+        """End everything that was started; a second call does nothing."""
 
 
 @runtime_checkable
-class Backend(Protocol):
-    """A network that runs traffic, takes rate limits and path weights, and shows its counters.
+class Network(Backend, Protocol):
+    """One network that runs traffic, takes limits and weights, and shows its counters."""
 
-    Times are CLOCK_MONOTONIC in ns. Any call may raise `BackendError` once the network is dead or
-    silent; the next `reset` builds it anew.
-    """
+    @property
+    def topology(self) -> Topology:
+        """The network."""
 
-    name: str
-    topology: Topology
+    @property
+    def congestion_control(self) -> Mapping[str, str]:
+        """Implementation of each algorithm that the hosts of this episode run."""
 
     def start(self) -> None:
         """Build the network; does nothing when it runs already."""
 
-    def reset(
-        self,
-        plan: Plan,
-        *,
-        congestion_control: dict[str, str],
-        marking: bool,
-        seed: int | None = None,
-        events: Sequence[Event] = (),
-    ) -> Snapshot:
-        """Clear all traffic, queues, limits and events in place, start the plan, measure."""
+    def reset(self, episode: NetworkEpisode) -> None:
+        """Clear traffic, queues, limits, weights and events in place, and start the plan."""
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
-        """Limit each host; returns the time at which every limit was acknowledged."""
+        """Limit each host, shape (H,); returns the time at which every limit was in force."""
 
-    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
+    def apply_weights(self, weights: FloatArray) -> int:
         """Weigh the equal-cost ports of the switches; returns the time at which they were in force.
 
         Args:
@@ -55,8 +139,8 @@ class Backend(Protocol):
                 `dcgym.topologies.next_hop_groups`. Where a group's are all 0 they count as equal.
         """
 
-    def wait_until(self, deadline_ns: int) -> int:
-        """Let the network run to the deadline; returns the overrun in ns."""
+    def advance(self, until_ns: int) -> int:
+        """Let the network run until a time; returns by how much it was missed, in ns."""
 
     def now_ns(self) -> int:
         """Return the time of the clock that snapshots are stamped with."""
@@ -64,37 +148,132 @@ class Backend(Protocol):
     def snapshot(self) -> Snapshot:
         """Read one consistent state, and begin a new interval for the peak queues."""
 
-    def stop_traffic(self) -> None:
-        """Cut every flow that still runs; `flow_records` then holds these too."""
-
     def finished(self) -> bool:
         """Tell whether every flow of the plan has ended."""
 
+    def stop_traffic(self) -> None:
+        """Cut every flow that still runs; `flow_records` then holds these too."""
+
     def flow_records(self) -> npt.NDArray[Any]:
-        """Return the records of the flows that ended since the last reset."""
+        """Return the flows that ended since the reset (`traffic.generators.view.RECORD_DTYPE`)."""
 
-    def event_records(self) -> list[dict[str, Any]]:
-        """Return a record of each event that has taken effect since the last reset."""
+    def application_records(self) -> list[Record]:
+        """Return what became of each application of the plan; empty for a plan of flows."""
 
-    def fidelity(self) -> dict[str, Any]:
-        """Say how far the emulation can be believed: status ok, degraded or invalid, and why."""
+    def event_records(self) -> list[Record]:
+        """Return the events that have taken effect since the last reset."""
 
-    def close(self) -> None:
-        """End everything that was started; a second call does nothing."""
+    def fidelity(self) -> Fidelity:
+        """Say how far the episode can be believed."""
 
 
-def make_backend(name: str, topology: Topology, **options: Any) -> Backend:
-    """Create a backend, which starts nothing yet.
+class NetworkBatch(Backend, Protocol):
+    """Several copies of one network, stepped together; E copies, H hosts, W weights.
 
-    Args:
-        name: One of `BACKENDS`.
-        topology: The network to build.
-        options: Options of the backend, such as ``switch="ovs"``; unknown ones raise.
-
-    Raises:
-        ConfigError: Unknown backend or option.
+    A backend that runs many copies at once implements this itself; `NetworkEnsemble` makes one of
+    single networks.
     """
-    check_in("backend", name, BACKENDS)
-    from dcgym.backends.emulation import EmulationBackend
 
-    return EmulationBackend(topology, **options)
+    @property
+    def topology(self) -> Topology:
+        """The network, the same in every copy."""
+
+    @property
+    def n_envs(self) -> int:
+        """Number of copies."""
+
+    def congestion_control(self, env: int) -> Mapping[str, str]:
+        """Return `Network.congestion_control` of a copy."""
+
+    def start(self) -> None:
+        """Build all copies."""
+
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
+        """Begin an episode in each copy that has one here; None leaves a copy as it is."""
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> TimeArray:
+        """Limit the hosts of every copy, shape (E, H); returns when that was in force, (E,)."""
+
+    def apply_weights(self, weights: FloatArray) -> TimeArray:
+        """Weigh the paths of every copy, shape (E, W); returns when that was in force, (E,)."""
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time, (E,); a time that has passed changes nothing.
+
+        Returns:
+            By how much each time was missed, (E,).
+        """
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy, (E,)."""
+
+    def snapshot(self, env: int) -> Snapshot:
+        """Read the state of a copy at the end of its `advance`, or later."""
+
+    def finished(self, env: int) -> bool:
+        """Tell whether every flow of a copy's plan has ended."""
+
+    def stop_traffic(self, env: int) -> None:
+        """Cut every flow of a copy that still runs."""
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return the flows of a copy that ended since its reset."""
+
+    def application_records(self, env: int) -> list[Record]:
+        """Return what became of each application of a copy's plan."""
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have taken effect in a copy since its reset."""
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+
+
+class Pool(Backend, Protocol):
+    """Copies of one server pool, stepped together; E copies, B balancers, N servers.
+
+    The clock of each copy begins at 0 with its reset; it runs from the first `advance` on.
+    """
+
+    @property
+    def scenario(self) -> Scenario:
+        """Balancers, servers, applications and events, the same in every copy."""
+
+    @property
+    def n_envs(self) -> int:
+        """Number of copies."""
+
+    def reset(self, seeds: npt.NDArray[np.uint64], mask: Mask | None = None) -> None:
+        """Begin anew with these seeds, (E,): empty servers, rule "weighted", equal weights."""
+
+    def set_rule(self, name: str, balancer: int | None = None, mask: Mask | None = None) -> None:
+        """Let a balancer (all if None) place new flows by a rule from now on."""
+
+    def set_weights(
+        self, weights: FloatArray, balancer: int | None = None, mask: Mask | None = None
+    ) -> TimeArray:
+        """Set the weights, (E, B, N), or (E, N) of one balancer; returns when they were in force."""
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy, (E,)."""
+
+    def observe(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Return what the balancers know (`BalancingTwin.observe` lists the arrays)."""
+
+    def truth(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Return what only the servers know (`BalancingTwin.truth` lists the arrays)."""
+
+    def records(self, env: int) -> npt.NDArray[Any]:
+        """Return and forget the finished flows of a copy (`BalancingTwin.records`)."""
+
+    def summary(self, env: int) -> Record:
+        """Return figures of a copy since its warm-up (`BalancingTwin.summary`)."""
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have happened in a copy since its reset."""
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""

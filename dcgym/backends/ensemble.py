@@ -1,0 +1,135 @@
+"""Single networks, stepped together as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Capabilities, Fidelity, Network, Record
+from dcgym.monitors import Snapshot
+from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.topologies import Topology
+
+__all__ = ["NetworkEnsemble"]
+
+FloatArray = npt.NDArray[np.float64]
+TimeArray = npt.NDArray[np.int64]
+
+
+class NetworkEnsemble:
+    """A `NetworkBatch` of single networks, which share nothing but the caller's thread.
+
+    Networks in real time all run while one of them is waited for: their intervals end at their own
+    deadlines, in the order of these.
+
+    Args:
+        networks: One or more networks over the same topology.
+    """
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        self._networks = tuple(networks)
+        # State of each copy at its own deadline, until somebody asks for it.
+        self._ended: list[Snapshot | None] = [None] * len(self._networks)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The single networks."""
+        return self._networks
+
+    @property
+    def name(self) -> str:
+        """Name of the networks' backend."""
+        return self._networks[0].name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of a single network."""
+        return self._networks[0].capabilities
+
+    @property
+    def topology(self) -> Topology:
+        """The network, the same in every copy."""
+        return self._networks[0].topology
+
+    @property
+    def n_envs(self) -> int:
+        """Number of copies."""
+        return len(self._networks)
+
+    def congestion_control(self, env: int) -> Mapping[str, str]:
+        """Return the implementation of each algorithm that a copy's hosts run."""
+        return self._networks[env].congestion_control
+
+    def start(self) -> None:
+        """Build all copies."""
+        for network in self._networks:
+            network.start()
+
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
+        """Begin an episode in each copy that has one here."""
+        for env, episode in enumerate(episodes):
+            if episode is not None:
+                self._ended[env] = None
+                self._networks[env].reset(episode)
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> TimeArray:
+        """Limit the hosts of every copy, shape (E, H)."""
+        return self._of_each(lambda env, network: network.apply_rates(rates_bps[env]))
+
+    def apply_weights(self, weights: FloatArray) -> TimeArray:
+        """Weigh the paths of every copy, shape (E, W)."""
+        return self._of_each(lambda env, network: network.apply_weights(weights[env]))
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time, (E,)."""
+        overruns_ns = np.zeros(self.n_envs, np.int64)
+        for env in np.argsort(until_ns, kind="stable"):
+            overruns_ns[env] = self._networks[env].advance(int(until_ns[env]))
+            if self.n_envs > 1:
+                # The copies after it must not lengthen its interval.
+                self._ended[env] = self._networks[env].snapshot()
+        return overruns_ns
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy, (E,)."""
+        return self._of_each(lambda _, network: network.now_ns())
+
+    def snapshot(self, env: int) -> Snapshot:
+        """Return the state of a copy at the end of its `advance`, once, and then the present one."""
+        ended, self._ended[env] = self._ended[env], None
+        return self._networks[env].snapshot() if ended is None else ended
+
+    def finished(self, env: int) -> bool:
+        """Tell whether every flow of a copy's plan has ended."""
+        return self._networks[env].finished()
+
+    def stop_traffic(self, env: int) -> None:
+        """Cut every flow of a copy that still runs."""
+        self._networks[env].stop_traffic()
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return the flows of a copy that ended since its reset."""
+        return self._networks[env].flow_records()
+
+    def application_records(self, env: int) -> list[Record]:
+        """Return what became of each application of a copy's plan."""
+        return self._networks[env].application_records()
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have taken effect in a copy since its reset."""
+        return self._networks[env].event_records()
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+        return self._networks[env].fidelity()
+
+    def close(self) -> None:
+        """End all copies; a second call does nothing."""
+        for network in self._networks:
+            network.close()
+
+    def _of_each(self, call: Callable[[int, Network], int]) -> TimeArray:
+        return np.array([call(env, network) for env, network in enumerate(self._networks)])

@@ -1,0 +1,144 @@
+"""Names: one registry for everything that a configuration calls by name.
+
+A package that adds its own imports the registry of the kind and calls `add`. Where nobody imports
+it, an entry point of the group ``dcgym.plugins`` names the module; it is imported the first time
+that a name is not found, or that names are listed::
+
+    [project.entry-points."dcgym.plugins"]
+    my_package = "my_package.register"
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from dcgym.errors import ConfigError, suggest
+
+__all__ = ["PLUGIN_GROUP", "REGISTRIES", "Registry", "load_plugins"]
+
+PLUGIN_GROUP = "dcgym.plugins"
+
+_NAME = re.compile(r"[a-z0-9]+([-+._][a-z0-9]+)*")
+_Thing = TypeVar("_Thing")
+
+
+class Registry(Mapping[str, _Thing], Generic[_Thing]):
+    """Things of one kind by name, in the order in which they were added.
+
+    Reading it as a mapping never raises `ConfigError`; `find` does, with the nearest name.
+
+    Args:
+        kind: What the things are, in the plural: "topologies".
+        field: Field of a configuration that names one: "topology".
+        pattern: What a name looks like; lower-case words joined by "-" if None.
+    """
+
+    def __init__(self, kind: str, field: str, pattern: re.Pattern[str] | None = None) -> None:
+        self.kind, self.field = kind, field
+        self._pattern = pattern or _NAME
+        self._things: dict[str, _Thing] = {}
+        self._descriptions: dict[str, str] = {}
+        REGISTRIES[kind] = self
+
+    def add(self, name: str, thing: _Thing, description: str = "") -> _Thing:
+        """Make a thing available by name, and return it.
+
+        Args:
+            name: Lower-case words joined by "-".
+            thing: The thing.
+            description: One line for listings; the first line of its documentation if empty.
+
+        Raises:
+            ConfigError: The name is malformed or taken.
+        """
+        if not isinstance(name, str) or not self._pattern.fullmatch(name):
+            raise ConfigError(self.field, name, 'lower-case words joined by "-"')
+        if name in self._things:
+            raise ConfigError(self.field, name, "a name that is not registered yet")
+        self._things[name] = thing
+        self._descriptions[name] = description or _first_line(thing)
+        return thing
+
+    def remove(self, name: str) -> None:
+        """Forget a thing.
+
+        Raises:
+            ConfigError: There is no such name.
+        """
+        self.find(name)
+        del self._things[name], self._descriptions[name]
+
+    def find(self, name: object, field: str | None = None) -> _Thing:
+        """Return the thing of a name.
+
+        Args:
+            name: The name, as a configuration holds it.
+            field: Field named in the error; the registry's own if None.
+
+        Raises:
+            ConfigError: There is no such name; the error suggests the nearest one.
+        """
+        if not isinstance(name, str) or name not in self._things:
+            load_plugins()
+        if isinstance(name, str) and name in self._things:
+            return self._things[name]
+        hint = suggest(name, self._things) if isinstance(name, str) else None
+        raise ConfigError(field or self.field, name, list(self._things), hint)
+
+    def names(self) -> list[str]:
+        """List all names, those of installed plug-ins included."""
+        load_plugins()
+        return list(self._things)
+
+    def describe(self, name: str) -> str:
+        """Return the line that describes a thing.
+
+        Raises:
+            ConfigError: There is no such name.
+        """
+        self.find(name)
+        return self._descriptions[name]
+
+    def __getitem__(self, name: str) -> _Thing:
+        return self._things[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._things)
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+
+# The kinds hold different things, and nobody reads more than names here.
+REGISTRIES: dict[str, Registry[Any]] = {}
+"""The registries that have been imported, by kind."""
+
+_loaded: set[str] = set()
+
+
+def load_plugins() -> None:
+    """Import the plug-ins that have not been imported yet; each registers what it adds.
+
+    Raises:
+        ConfigError: A plug-in cannot be imported.
+    """
+    for point in importlib.metadata.entry_points(group=PLUGIN_GROUP):
+        if point.value in _loaded:
+            continue
+        # Before the import: a plug-in may look up names itself.
+        _loaded.add(point.value)
+        try:
+            point.load()
+        except Exception as error:
+            reason = f"a module that can be imported ({type(error).__name__}: {error})"
+            raise ConfigError(f"plug-in {point.name}", point.value, reason) from error
+
+
+def _first_line(thing: object) -> str:
+    # An instance has its class's documentation, which says nothing about this one thing.
+    has_own = isinstance(thing, type) or callable(thing)
+    text = (thing.__doc__ or "") if has_own else ""
+    return text.strip().split("\n", 1)[0]
