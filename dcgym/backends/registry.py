@@ -1,0 +1,152 @@
+"""Backends by name: what each can do, which options it takes, and how to make one.
+
+Importing this module registers nothing; `dcgym.backends` registers the backends of this package. A
+backend from outside calls ``NETWORKS.add`` or ``POOLS.add`` with a maker of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dcgym.backends.base import Capabilities, Network, NetworkBatch, Pool
+from dcgym.backends.ensemble import NetworkEnsemble
+from dcgym.config import check_int
+from dcgym.errors import ConfigError, suggest
+from dcgym.registry import Registry
+from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.topologies import Topology
+
+__all__ = [
+    "NETWORKS",
+    "POOLS",
+    "NetworkMaker",
+    "Options",
+    "PoolMaker",
+    "make_network",
+    "make_networks",
+    "make_pool",
+]
+
+Options: TypeAlias = Mapping[str, object]
+"""Values of a backend's options by name; one that is missing has the backend's default."""
+
+MakeNetwork: TypeAlias = Callable[[Topology, Options], Network]
+MakeNetworks: TypeAlias = Callable[[Topology, int, Options], NetworkBatch]
+MakePool: TypeAlias = Callable[[Scenario, int, Options], Pool]
+
+
+@dataclass(frozen=True)
+class NetworkMaker:
+    """Makes the networks of one backend.
+
+    Attributes:
+        name: Name of the backend in configurations.
+        capabilities: What its networks can do.
+        options: Names of the options that `make` takes.
+        make: Makes one network, and checks the values of the options.
+        make_batch: Makes several copies at once, where the backend has a way of its own.
+    """
+
+    name: str
+    capabilities: Capabilities
+    options: frozenset[str]
+    make: MakeNetwork
+    make_batch: MakeNetworks | None = None
+
+
+@dataclass(frozen=True)
+class PoolMaker:
+    """Makes the pools of one backend.
+
+    Attributes:
+        name: Name of the backend in configurations.
+        capabilities: What its pools can do.
+        options: Names of the options that `make` takes.
+        make: Makes the copies of one pool, and checks the values of the options.
+    """
+
+    name: str
+    capabilities: Capabilities
+    options: frozenset[str]
+    make: MakePool
+
+
+NETWORKS: Registry[NetworkMaker] = Registry("network backends", "backend")
+"""Backends of tasks on networks."""
+
+POOLS: Registry[PoolMaker] = Registry("pool backends", "backend")
+"""Backends of tasks on server pools."""
+
+
+def make_network(name: str, topology: Topology, options: Options | None = None) -> Network:
+    """Make one network; nothing is started.
+
+    Args:
+        name: A name in `NETWORKS`.
+        topology: The network.
+        options: Options that the backend takes.
+
+    Raises:
+        ConfigError: There is no such backend, or it does not take an option or its value.
+    """
+    maker = NETWORKS.find(name)
+    return maker.make(topology, _checked(maker, options))
+
+
+def make_networks(
+    name: str, topology: Topology, n_envs: int, options: Options | None = None
+) -> NetworkBatch:
+    """Make several copies of a network; nothing is started.
+
+    Args:
+        name: A name in `NETWORKS`.
+        topology: The network.
+        n_envs: Number of copies.
+        options: Options that the backend takes.
+
+    Raises:
+        ConfigError: There is no such backend, it does not take an option or its value, or it
+            cannot run so many copies.
+    """
+    maker = NETWORKS.find(name)
+    checked = _checked(maker, options)
+    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    if maker.make_batch is not None:
+        return maker.make_batch(topology, n_envs, checked)
+    return NetworkEnsemble([maker.make(topology, checked) for _ in range(n_envs)])
+
+
+def make_pool(
+    name: str, scenario: Scenario, n_envs: int = 1, options: Options | None = None
+) -> Pool:
+    """Make copies of a server pool; nothing is started.
+
+    Args:
+        name: A name in `POOLS`.
+        scenario: The pool and its traffic.
+        n_envs: Number of copies.
+        options: Options that the backend takes.
+
+    Raises:
+        ConfigError: There is no such backend, it does not take an option or its value, or it
+            cannot run so many copies.
+    """
+    maker = POOLS.find(name)
+    checked = _checked(maker, options)
+    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    return maker.make(scenario, n_envs, checked)
+
+
+def _checked(maker: NetworkMaker | PoolMaker, options: Options | None) -> Options:
+    given = dict(options or {})
+    for name, value in given.items():
+        if name not in maker.options:
+            allowed = f"left out with the backend {maker.name}, which takes {_listed(maker)}"
+            raise ConfigError(name, value, allowed, suggest(name, maker.options))
+    return given
+
+
+def _listed(maker: NetworkMaker | PoolMaker) -> str:
+    return ", ".join(sorted(maker.options)) or "no options"
