@@ -1,0 +1,34 @@
+"""Reading what an agent says: finite numbers of the right shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.errors import ConfigError
+from dcgym.tasks.common.statistics import FloatArray
+
+__all__ = ["read_action"]
+
+
+def read_action(
+    action: npt.ArrayLike, shape: tuple[int, ...], is_batch: bool = False
+) -> FloatArray:
+    """Return an action as an array of finite numbers.
+
+    Args:
+        action: What the agent said.
+        shape: Shape of one action.
+        is_batch: Accept any axes before those of one action: copies, agents.
+
+    Raises:
+        ConfigError: The shape is wrong, or something is no finite number.
+    """
+    try:
+        values = np.asarray(action, np.float64)
+    except (TypeError, ValueError):
+        values = np.full((), np.nan)
+    own = values.shape[-len(shape) :] if is_batch and shape else values.shape
+    if own != shape or not np.isfinite(values).all():
+        raise ConfigError("action", action, f"finite numbers of shape {shape}")
+    return values
