@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,7 +67,7 @@ def check_order(events: Sequence[TimedEvent], field: str = "events") -> None:
     Raises:
         ConfigError: An event is earlier than the one before it.
     """
-    for number, (before, event) in enumerate(zip(events, events[1:], strict=False), 1):
+    for number, (before, event) in enumerate(itertools.pairwise(events), 1):
         if event.at_ns < before.at_ns:
             allowed = f"{before.at_ns / 1e9:g}s or later: events are in order of time"
             raise ConfigError(f"{field}[{number}].at", f"{event.at_ns / 1e9:g}s", allowed)
