@@ -1,1 +1,4 @@
 """Where tasks run: the contract of backends, and the backends."""
+
+# Each entry registers its backends.
+import dcgym.backends.simulation.entry  # noqa: F401

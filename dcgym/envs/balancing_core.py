@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.balancing import KERNEL_RULES, REDUCERS, RULES, BalancingTwin
+from dcgym.backends.simulation.balancing import BalancingTwin
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.tasks.balancing.actions import make_weight_map
 from dcgym.tasks.balancing.observation import BalancerObservation, Measurements
+from dcgym.tasks.balancing.presets import ScenarioSpec
 from dcgym.tasks.balancing.rewards import BalancingReward, LoadInputs, jain_index
+from dcgym.tasks.balancing.rules import RULES, kernel_rules
 from dcgym.units import parse_duration
 
 __all__ = ["BACKENDS", "BalancingCore", "BalancingSettings", "ScenarioSpec"]
@@ -28,11 +30,11 @@ __all__ = ["BACKENDS", "BalancingCore", "BalancingSettings", "ScenarioSpec"]
 BACKENDS = ("simulation", "emulation")
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-ScenarioSpec: TypeAlias = str | Path | Mapping[str, Any] | Scenario
 TwinMaker: TypeAlias = Callable[[Scenario, int], Any]
 
 DECAYED_MEAN = REDUCERS.index("decayed_mean")
 COUNTERS = ("flows", "completed")
+TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
 US_PER_S = 1e6
 NS_PER_S = 1e9
 # Of an emulated episode; the slack is for agents that come late.
@@ -92,7 +94,7 @@ class BalancingSettings:
     @property
     def rules(self) -> tuple[str, ...]:
         """The rules that the backend offers."""
-        return KERNEL_RULES if self.is_real_time else RULES
+        return kernel_rules() if self.is_real_time else tuple(RULES)
 
     @property
     def is_real_time(self) -> bool:
@@ -299,11 +301,15 @@ class BalancingCore:
 
     def timing(self) -> dict[str, float]:
         """Return action_latency_us, observation_age_us, deadline_overrun_us and is_restarted."""
+        if not self.settings.is_real_time:
+            return dict.fromkeys(TIMES, 0.0) | {"is_restarted": False}
         found: dict[str, float] = self.twin.timing()
         return found
 
     def fidelity(self) -> dict[str, Any]:
         """Say how far the episode can be believed: status, reasons, figures."""
+        if not self.settings.is_real_time:
+            return dict(self.twin.fidelity(0).to_dict())
         found: dict[str, Any] = self.twin.fidelity()
         return found
 

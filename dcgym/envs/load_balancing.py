@@ -12,9 +12,10 @@ import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
 from dcgym.config import check_in, check_keys
-from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
+from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.actions import make_weight_map
+from dcgym.tasks.balancing.presets import ScenarioSpec
 
 __all__ = ["CentralLoadBalancingEnv", "LoadBalancingEnv", "pool_info"]
 

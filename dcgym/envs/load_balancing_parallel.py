@@ -11,9 +11,10 @@ import numpy.typing as npt
 from gymnasium.utils import seeding
 
 from dcgym.config import check_in
-from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
+from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
 from dcgym.envs.load_balancing import ALL_POOLS, BackendSpec, RewardSpec, pool_info
 from dcgym.errors import BackendError, ConfigError, MissingDependency
+from dcgym.tasks.balancing.presets import ScenarioSpec
 
 try:
     from pettingzoo import ParallelEnv

@@ -13,10 +13,11 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from dcgym.config import check_in, check_int, check_keys
-from dcgym.envs.balancing_core import BalancingCore, BalancingSettings, ScenarioSpec
+from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
 from dcgym.envs.load_balancing import BackendSpec, RewardSpec
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.actions import make_weight_map
+from dcgym.tasks.balancing.presets import ScenarioSpec
 
 __all__ = ["CentralLoadBalancingVectorEnv", "LoadBalancingVectorEnv"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
     ACK,
     FIN,
@@ -163,7 +163,7 @@ def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> No
     for port in range(1024, 1324):
         packet = Packet(port=port)
         expected = native.choose(
-            *(RULES.index(rule), servers, weights, ongoing, scores),
+            *(RULES[rule].number, servers, weights, ongoing, scores),
             *(random, turn, [packet.hash(rig.seed)], 0),
         )
         random, turn, scores = expected["random"], expected["turn"], expected["scores"]
@@ -182,7 +182,7 @@ def test_a_missed_flow_goes_where_the_twin_sends_it(rig: Rig, rule: str) -> None
     flows = [Packet(port=port, flags=ACK) for port in range(1024, 1224)]
     digests = [flow.hash(rig.seed) for flow in flows]
     found = [rig.send(flow) for flow in flows]
-    assert found == native.fallback(RULES.index(rule), servers, weights, digests)
+    assert found == native.fallback(RULES[rule].number, servers, weights, digests)
     if rule == "ecmp":
         assert found == [servers[(digest >> 32) * 4 >> 32] for digest in digests]
     elif rule != "wcmp":
@@ -229,11 +229,11 @@ def test_idle_servers_get_their_shares(
 
 def test_the_rule_changes_at_run_time(rig: Rig) -> None:
     assert [rig.send(Packet(port=port)) for port in (1, 2, 3, 4)] == [3, 5, 9, 3]
-    rig.native.pools.set_rule(0, RULES.index("sed"))
+    rig.native.pools.set_rule(0, RULES["sed"].number)
     rig.native.pools.set_weights(0, [1.0, 4.0, 1.0])
     assert [rig.send(Packet(port=port)) for port in (5, 6)] == [5, 5]
     pool = rig.region.pool()
-    assert RULES[int(pool["rule"])] == "sed" and list(pool["server"][:3]) == [3, 5, 9]
+    assert int(pool["rule"]) == RULES["sed"].number and list(pool["server"][:3]) == [3, 5, 9]
     assert list(pool["weight"][:3]) == [2**22, 2**24, 2**22]
 
 
@@ -283,8 +283,8 @@ BAD = {
     "address ": lambda native: native.add_vip(0, VIP4, 80, "tcp"),
     "port": lambda native: native.add_vip(0, VIP4, 0),
     "protocol": lambda native: native.add_vip(0, VIP4, 80, "sctp"),
-    "rule": lambda native: native.pools.set_rule(0, RULES.index("gsq")),
-    "rule ": lambda native: native.pools.set_rule(0, RULES.index("oracle")),
+    "rule": lambda native: native.pools.set_rule(0, RULES["gsq"].number),
+    "rule ": lambda native: native.pools.set_rule(0, RULES["oracle"].number),
     "servers": lambda native: native.pools.replace(0, 0, [64], [1.0]),
     "servers ": lambda native: native.pools.replace(0, 0, [1, 1], [1.0, 1.0]),
     "packet": lambda native: native.time_select(Packet(to_port=81).frame(), 1),

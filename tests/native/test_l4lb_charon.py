@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import BackendError, ConfigError
 from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from dcgym.tasks.balancing.rules import RULES
 from dcgym.traffic.http import SERVER_DTYPE
 from tests.support.l4lb_rig import (
     ACK,
@@ -424,7 +424,7 @@ def test_choices_after_reports_are_the_twins(rig: Rig, rule: str) -> None:
     for port in range(1024, 1424):
         packet = Packet(port=port, tcp_options=syn_options(77))
         expected = native.choose(
-            *(RULES.index(rule), servers, weights, [0] * 64, scores),
+            *(RULES[rule].number, servers, weights, [0] * 64, scores),
             *(random, 0, [packet.hash(rig.seed)], 0),
         )
         assert rig.send(packet) == expected["choices"][0]

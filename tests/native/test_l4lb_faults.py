@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import BackendError
 from dcgym.native import require
+from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import ACK, FIN, HOUR_NS, SYN, Packet, Rig, mac, timestamps
 
 pytestmark = pytest.mark.native
@@ -198,7 +198,7 @@ def test_without_its_agent_a_balancer_goes_on_with_the_last_weights() -> None:
     child = os.fork()
     if child == 0:
         writer = require().BalancerPools(rig.native.region_map_fd, 1)
-        writer.replace(0, RULES.index("weighted"), [3, 5], [1.0, 1000.0])
+        writer.replace(0, RULES["weighted"].number, [3, 5], [1.0, 1000.0])
         signal.pause()
     deadline = time.monotonic() + 10
     while rig.region.pool()["n"] != 2:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.native import require
+from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import HOUR_NS, Packet, Rig
 
 pytestmark = pytest.mark.native
@@ -23,8 +23,8 @@ READS = int(os.environ.get("DCGYM_SOAK_READS", 24_000_000))
 READERS, BATCH = 3, 10_000
 # The heaviest server is 31 of one and 32 of the other; of a mixture it is another.
 POOLS = [
-    (RULES.index("weighted"), list(range(32)), [1.0] * 31 + [1000.0]),
-    (RULES.index("sed"), list(range(32, 64)), [1000.0] + [1.0] * 31),
+    (RULES["weighted"].number, list(range(32)), [1.0] * 31 + [1000.0]),
+    (RULES["sed"].number, list(range(32, 64)), [1000.0] + [1.0] * 31),
 ]
 
 

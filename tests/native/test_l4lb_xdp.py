@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
     ACK,
     FIN,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.native import require_simulation, simulation_available
+from dcgym.tasks.balancing.rules import RULES
 
 pytestmark = pytest.mark.skipif(
     not simulation_available(), reason="the compiled simulation is not built"
@@ -36,7 +36,7 @@ def choose(rule: str, ongoing: list[int], weights: list[int], **options: Any) ->
     if "hashes" not in settings:
         settings["hashes"] = hashes(DRAWS)
     result: dict[str, Any] = require_simulation().choose(
-        RULES.index(rule), weights=weights, ongoing=ongoing, **settings
+        RULES[rule].number, weights=weights, ongoing=ongoing, **settings
     )
     return result
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.monitors.balancer.layout import ALIAS, SAMPLE, SERVERS, SLOTS
 from dcgym.native import require_simulation, simulation_available
+from dcgym.tasks.balancing.rules import RULES
 
 pytestmark = [
     pytest.mark.native,
@@ -131,7 +131,7 @@ def test_the_kernel_chooses_as_the_twin_does(program: Program, rule: str, n: int
     case = np.zeros(1, CASE)[0]
     servers = np.sort(rng.permutation(SERVERS)[:n])
     weights = rng.integers(1, 4, n) if n != 9 else rng.integers(1, 2**24, n)
-    case["rule"], case["n"], case["random"], case["now_ns"] = RULES.index(rule), n, 99, 10**10
+    case["rule"], case["n"], case["random"], case["now_ns"] = RULES[rule].number, n, 99, 10**10
     case["server"][:n], case["weight"][:n] = servers, weights
     # Columns behind the pool's end may hold anything.
     case["server"][n:], case["weight"][n:] = 0xFFFF, 1
@@ -143,7 +143,7 @@ def test_the_kernel_chooses_as_the_twin_does(program: Program, rule: str, n: int
     case["hash"] = rng.integers(0, 2**64, CHOICES, np.uint64)
     after = program.run(case, CHOICES)
     expected = native.choose(
-        RULES.index(rule),
+        RULES[rule].number,
         [int(s) for s in servers],
         [int(w) for w in weights],
         [int(q) for q in case["ongoing"]],
@@ -168,5 +168,5 @@ def test_an_impossible_pool_chooses_nobody(program: Program, n: int) -> None:
     case = np.zeros(1, CASE)[0]
     case["n"] = n
     for rule in KERNEL_RULES:
-        case["rule"] = RULES.index(rule)
+        case["rule"] = RULES[rule].number
         assert program.run(case, 1)["choice"][0] == require_simulation().NO_SERVER

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.monitors.balancer.layout import REGION, SERVERS, BalancerRegion
 from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing.rules import RULES
 
 OWN_MAC = "02:dc:00:00:00:63"
 CLIENT_MAC = "02:dc:00:00:00:01"
@@ -176,7 +176,7 @@ class Rig:
     def pool(self, rule: str, servers: Sequence[int], weights: Sequence[float] = ()) -> None:
         """Replace the pool; equal weights unless given."""
         given = list(weights) or [1.0] * len(servers)
-        self.native.pools.replace(0, RULES.index(rule), list(servers), given)
+        self.native.pools.replace(0, RULES[rule].number, list(servers), given)
 
     def send(self, packet: Packet) -> int | None:
         """Return the server that the packet is sent to, after a look at its every byte."""

@@ -9,79 +9,35 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.backends.simulation.plain import plain_config
-from dcgym.config import check_in, check_int
+from dcgym.config import check_int
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.tasks.balancing.actions import check_weights
+from dcgym.tasks.balancing.parts import MAX_SERVERS
+from dcgym.tasks.balancing.presets import ScenarioSpec
+from dcgym.tasks.balancing.rules import RULES
+from dcgym.tasks.common.events import count_due
 
-__all__ = [
-    "KERNEL_RULES",
-    "OUTCOMES",
-    "REDUCERS",
-    "RULES",
-    "TIMES",
-    "BalancingTwin",
-    "check_weights",
-]
+__all__ = ["CAPABILITIES", "BalancingTwin"]
 
-RULES = (
-    "ecmp",
-    "random",
-    "round-robin",
-    "wcmp",
-    "awcmp",
-    "lsq",
-    "lsq2",
-    "sed",
-    "sed2",
-    "weighted",
-    "weighted2",
-    "sapp",
-    "wsapp",
-    "gsq",
-    "gsq2",
-    "oracle",
-    "oracle2",
+CAPABILITIES = Capabilities(
+    copies=65_536,
+    events=True,
+    oracles=True,
+    rules=tuple(RULES),
+    largest_hosts=MAX_SERVERS,
 )
-"""Rules by which a balancer places a flow, in the order of their numbers in ``rules.h``.
-
-``wcmp``, ``sed``, ``sed2`` and ``wsapp`` use the weights that the scenario configures; ``awcmp``
-(weighted sampling), ``weighted`` and ``weighted2`` (least (q + 1) / w, over all servers or over two
-candidates) those of `BalancingTwin.set_weights`. ``gsq`` and ``oracle`` know the truth.
-"""
-
-KERNEL_RULES = RULES[: RULES.index("gsq")]
-"""Rules that the kernel's data plane has, too: they need nothing but what a balancer sees."""
-
-TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
-"""What `BalancingTwin.timing` tells of an interval."""
-
-OUTCOMES = ("completed", "rejected", "broken", "lost")
-"""How a flow ended: served; refused by a full backlog; broken because its packets reached another
-server; lost with a removed server, or because no balancer or server was left."""
+"""Of the twin: time waits, nothing disturbs it, and it knows what the servers know."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
 
 
-def check_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return weights as an array of this shape.
-
-    Raises:
-        ConfigError: The shape is wrong, or a weight is not finite or not above 0.
-    """
-    values = np.ascontiguousarray(weights, dtype=np.float64)
-    if values.shape != shape:
-        raise ConfigError("weights", f"shape {values.shape}", f"shape {shape}")
-    is_allowed = np.isfinite(values) & (values > 0)
-    if not is_allowed.all():
-        raise ConfigError("weights", float(values[~is_allowed][0]), "finite numbers above 0")
-    return values
-
-
 class BalancingTwin:
-    """Simulations of a balancing scenario, advanced together.
+    """Simulations of a balancing scenario, advanced together: a `Pool` in simulated time.
 
     Shapes use E environments, B balancers, N servers. An environment's course depends on its seed
     and on what is done to it, never on the number of environments or threads: bit for bit, on
@@ -101,9 +57,12 @@ class BalancingTwin:
         FeatureNotSupported: The compiled module was not built.
     """
 
+    name = "simulation"
+    capabilities = CAPABILITIES
+
     def __init__(
         self,
-        scenario: Any,
+        scenario: ScenarioSpec,
         n_envs: int = 1,
         threads: int = 1,
         record_limit: int = 0,
@@ -117,6 +76,8 @@ class BalancingTwin:
         check_int("warm_up_ns", warm_up_ns, 0, 2**60)
         self.n_balancers = self.scenario.balancers
         self.n_servers = self.scenario.n_servers
+        # The time that each environment has reached; -1 before the first `advance`.
+        self._reached_ns = np.full(self.n_envs, -1, np.int64)
         native: ModuleType = require_simulation()
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
@@ -136,30 +97,38 @@ class BalancingTwin:
             values = np.array([(first + i) % 2**64 for i in range(self.n_envs)], np.uint64)
         if values.shape != (self.n_envs,) or values.dtype.kind not in "iu" or (values < 0).any():
             raise ConfigError("seeds", seeds, f"{self.n_envs} whole numbers of 0 or more")
-        self._twin.reset(values.astype(np.uint64), self._mask(mask))
+        chosen = self._mask(mask)
+        self._twin.reset(values.astype(np.uint64), chosen)
+        self._reached_ns[chosen.view(np.bool_)] = -1
 
     def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
         """Let a balancer place new flows by this rule from now on.
 
         Args:
-            name: One of `RULES`.
+            name: A name in `RULES`.
             balancer: Number of the balancer; None for all.
             mask: Which environments, shape (E,); None for all.
+
+        Raises:
+            ConfigError: There is no such rule or balancer.
         """
-        number = RULES.index(check_in("rule", name, RULES))
+        number = RULES.find(name).number
         if balancer is not None:
             check_int("balancer", balancer, 0, self.n_balancers - 1)
         self._twin.set_rule(number, -1 if balancer is None else balancer, self._mask(mask))
 
     def set_weights(
         self, weights: npt.ArrayLike, balancer: int | None = None, mask: _Mask = None
-    ) -> None:
+    ) -> npt.NDArray[np.int64]:
         """Set the weights of ``awcmp``, ``weighted`` and ``weighted2``; only their ratios count.
 
         Args:
             weights: Shape (E, B, N), or (E, N) for one balancer; finite and above 0.
             balancer: Number of the balancer; None for all.
             mask: Which environments, shape (E,); None for all.
+
+        Returns:
+            The time at which they were in force, shape (E,): now.
 
         Raises:
             ConfigError: The shape is wrong, or a weight is not finite or not above 0.
@@ -170,13 +139,17 @@ class BalancingTwin:
             shape = (self.n_envs, self.n_servers)
         values = check_weights(weights, shape)
         self._twin.set_weights(values, -1 if balancer is None else balancer, self._mask(mask))
+        return self.now_ns()
 
-    def advance(self, until_ns: int | npt.ArrayLike) -> None:
+    def advance(self, until_ns: int | npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Run to a time; the interpreter lock is released meanwhile.
 
         Args:
             until_ns: Simulated time, one for all or one per environment, shape (E,). Events at
                 this very time are handled. An earlier time than now changes nothing.
+
+        Returns:
+            By how much each time was missed, shape (E,): zeros.
 
         Raises:
             BackendError: Over 16 million flows are in flight.
@@ -189,6 +162,12 @@ class BalancingTwin:
             self._twin.advance(times)
         except RuntimeError as error:
             raise BackendError(str(error)) from error
+        np.maximum(self._reached_ns, times, out=self._reached_ns)
+        return np.zeros(self.n_envs, np.int64)
+
+    def now_ns(self) -> npt.NDArray[np.int64]:
+        """Return the time of each environment, shape (E,)."""
+        return np.maximum(self._reached_ns, 0)
 
     def observe(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancers can know, in new arrays.
@@ -247,8 +226,8 @@ class BalancingTwin:
 
         Returns:
             A dict of
-            duration_s; events (handled since the reset); arrivals, completed, rejected, broken,
-            lost, pcc_violations, untracked, records_dropped, in_flight;
+            duration_s; events (handled since the reset); arrivals, completed, rejected,
+            pcc_violations, lost, untracked, records_dropped, in_flight;
             applications: name -> {count, mean_us, std_us, p50_us, p90_us, p95_us, p99_us} of
             completion times (percentiles within 1.6 %);
             server_flows, server_completed: lists, flows placed on each server and served by it;
@@ -258,6 +237,8 @@ class BalancingTwin:
             over samples every 100 ms, of flows per configured capacity, and of remaining work.
         """
         found: dict[str, Any] = self._twin.summary(self._env(env))
+        # The compiled name of the flows that pcc_violations counts.
+        found.pop("broken", None)
         names = [app.name for app in self.scenario.applications]
         found["applications"] = dict(zip(names, found["applications"], strict=True))
         return found
@@ -268,20 +249,35 @@ class BalancingTwin:
         Raises:
             ConfigError: The scenario has more servers than the layout's 64.
         """
-        if self.n_servers > 64:
-            allowed = "at most 64 servers, all that the shared-memory layout holds"
+        if self.n_servers > SERVERS:
+            allowed = f"at most {SERVERS} servers, all that the shared-memory layout holds"
             raise ConfigError("scenario.groups", self.n_servers, allowed)
         check_int("balancer", balancer, 0, self.n_balancers - 1)
         found: bytes = self._twin.region(self._env(env), balancer)
         return found
 
-    def timing(self) -> dict[str, float]:
-        """Return `TIMES` and is_restarted of the last interval: all 0, as time waits."""
-        return dict.fromkeys(TIMES, 0.0) | {"is_restarted": False}
+    def event_records(self, env: int = 0) -> list[Record]:
+        """Return the events that have happened in an environment since its reset.
 
-    def fidelity(self) -> dict[str, Any]:
-        """Return status and reasons: nothing disturbs a simulation."""
-        return {"status": "ok", "reasons": []}
+        Args:
+            env: Number of the environment.
+
+        Returns:
+            `Event.record` of each, with late_us and applied_us, which are 0: events are on time.
+        """
+        reached_ns = int(self._reached_ns[self._env(env)])
+        events = self.scenario.events
+        happened = events[: count_due(events, reached_ns)]
+        return [event.record() | {"late_us": 0.0, "applied_us": 0.0} for event in happened]
+
+    def fidelity(self, env: int = 0) -> Fidelity:
+        """Say how far an episode can be believed: nothing disturbs a simulation.
+
+        Args:
+            env: Number of the environment.
+        """
+        self._env(env)
+        return Fidelity()
 
     def close(self) -> None:
         """Do nothing: the memory goes with the object."""

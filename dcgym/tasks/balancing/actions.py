@@ -13,8 +13,16 @@ import numpy.typing as npt
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.tasks.common.actions import read_action
 
-__all__ = ["ACTIONS", "LEVELS", "WEIGHT_LIMIT", "WeightMap", "make_weight_map"]
+__all__ = [
+    "ACTIONS",
+    "LEVELS",
+    "WEIGHT_LIMIT",
+    "WeightMap",
+    "check_weights",
+    "make_weight_map",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,7 +66,7 @@ class ContinuousWeights:
 
     def to_weights(self, actions: Any) -> FloatArray:
         """Return 8**a, with a clipped to -1..1."""
-        values = _read_actions(actions, self.space)
+        values = read_action(actions, self.space.shape, is_batch=True)
         weights: FloatArray = WEIGHT_LIMIT ** np.clip(values, -1.0, 1.0)
         return weights
 
@@ -89,7 +97,7 @@ class DiscreteWeights:
 
     def to_weights(self, actions: Any) -> FloatArray:
         """Return the weights that the indices stand for."""
-        values = _read_actions(actions, self.space)
+        values = read_action(actions, self.space.shape, is_batch=True)
         if (values != np.rint(values)).any() or values.min() < 0 or values.max() >= LEVELS.size:
             raise ConfigError("action", actions, f"whole numbers from 0 to {LEVELS.size - 1}")
         weights: FloatArray = LEVELS[values.astype(np.intp)]
@@ -123,11 +131,20 @@ def make_weight_map(name: str, n_weights: int) -> WeightMap:
     return ACTIONS[check_in("action", name, ACTIONS)](n_weights)
 
 
-def _read_actions(actions: Any, space: gym.Space[Any]) -> FloatArray:
-    try:
-        values = np.asarray(actions, np.float64)
-    except (TypeError, ValueError):
-        values = np.full(1, np.nan)
-    if values.shape[-1:] != space.shape or not np.isfinite(values).all():
-        raise ConfigError("action", actions, f"finite numbers of shape {space.shape}")
+def check_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Return weights as an array of this shape, for a backend that is given them.
+
+    Args:
+        weights: Finite numbers above 0.
+        shape: The shape that they must have.
+
+    Raises:
+        ConfigError: The shape is wrong, or a weight is not finite or not above 0.
+    """
+    values = np.ascontiguousarray(weights, dtype=np.float64)
+    if values.shape != shape:
+        raise ConfigError("weights", f"shape {values.shape}", f"shape {shape}")
+    is_allowed = np.isfinite(values) & (values > 0)
+    if not is_allowed.all():
+        raise ConfigError("weights", float(values[~is_allowed][0]), "finite numbers above 0")
     return values

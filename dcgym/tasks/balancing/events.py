@@ -8,7 +8,7 @@ from typing import Any
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError
-from dcgym.units import parse_duration
+from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
 
 __all__ = ["EVENTS", "Event"]
 
@@ -29,7 +29,7 @@ _ON_BALANCERS = ("balancer-failure", "balancer-recovery")
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(TimedEvent):
     """A change at a given time.
 
     Attributes:
@@ -47,14 +47,12 @@ class Event:
         value: See `kind`; None where the kind has none.
     """
 
-    at_ns: int
-    kind: str
     target: str | int | tuple[int, ...] = "all"
     value: float | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that need no scenario."""
-        check_int("event.at_ns", self.at_ns, 0, 2**60)
+        check_int("event.at_ns", self.at_ns, 0, LATEST_NS)
         check_in("event.kind", self.kind, EVENTS)
         if self.kind in _VALUES:
             low, high = _VALUES[self.kind]
@@ -71,18 +69,34 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as plain data."""
-        data = asdict(self)
-        if isinstance(self.target, tuple):
-            data["target"] = list(self.target)
-        return data
+        return asdict(self) | {"target": self._plain_target}
+
+    def record(self) -> dict[str, Any]:
+        """Return the event as records hold it: at_s, kind, target, value."""
+        return {
+            "at_s": self.at_ns / 1e9,
+            "kind": self.kind,
+            "target": self._plain_target,
+            "value": self.value,
+        }
+
+    @property
+    def _plain_target(self) -> str | int | list[int]:
+        return list(self.target) if isinstance(self.target, tuple) else self.target
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Event:
-        """Build an event from plain data; the time may be a text such as "25s"."""
-        check_keys(data, ("at_ns", "kind", "target", "value"), "event")
-        at = data.get("at_ns")
-        at_ns = parse_duration(at, "event.at_ns") if isinstance(at, str) else at
+        """Build an event from plain data.
+
+        Args:
+            data: The fields; the time is ``at_ns``, or ``at`` in seconds or as a text ("25s").
+
+        Raises:
+            ConfigError: A field is unknown, missing or not allowed.
+        """
+        check_keys(data, ("at", "at_ns", "kind", "target", "value"), "event")
         target = data.get("target", "all")
         if isinstance(target, list):
             target = tuple(target)
-        return cls(at_ns, data.get("kind", ""), target, data.get("value"))  # type: ignore[arg-type]
+        at_ns = read_time_ns(data, "event")
+        return cls(at_ns, data.get("kind", ""), target, data.get("value"))

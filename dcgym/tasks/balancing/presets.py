@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
 from dcgym.errors import ConfigError, suggest
@@ -16,6 +16,7 @@ from dcgym.tasks.balancing.testbeds import testbed_7, testbed_20
 
 __all__ = [
     "PRESETS",
+    "ScenarioSpec",
     "charon_64",
     "hlb_128",
     "large_20",
@@ -23,6 +24,9 @@ __all__ = [
     "markov_2",
     "yao_sim_8",
 ]
+
+ScenarioSpec: TypeAlias = str | Path | Mapping[str, Any] | Scenario
+"""What `make_scenario` takes."""
 
 _STAGED = {
     "cpu": (1.0,),
@@ -176,7 +180,7 @@ PRESETS: dict[str, Callable[..., Scenario]] = {
 """The functions that build a scenario, by name. Each takes ``load``."""
 
 
-def make_scenario(spec: str | Path | Mapping[str, Any] | Scenario, **params: Any) -> Scenario:
+def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
     """Build a scenario from whatever a configuration holds.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dcgym.config import check_int, check_positive
-from dcgym.errors import ConfigError, suggest
+from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.events import Event
 from dcgym.tasks.balancing.parts import (
     MAX_SERVERS,
@@ -18,11 +18,13 @@ from dcgym.tasks.balancing.parts import (
     parse_fields,
     parse_rows,
 )
+from dcgym.tasks.common.events import check_order, find_named, find_numbered
 
 __all__ = ["Scenario"]
 
 MAX_BALANCERS = 64
 _LONGEST_NS = 3600 * 10**9
+_TARGET = "event.target"
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,8 @@ class Scenario:
             raise ConfigError("scenario.load", round(self.offered_load, 6), allowed)
 
     def _check_events(self) -> None:
-        last_ns = 0
+        check_order(self.events, "scenario.events")
         for event in self.events:
-            if event.at_ns < last_ns:
-                allowed = f"{last_ns} or later: events are in order of time"
-                raise ConfigError("event.at_ns", event.at_ns, allowed)
-            last_ns = event.at_ns
             self.targets(event)
 
     @property
@@ -178,30 +176,12 @@ class Scenario:
             ConfigError: The scenario has no such target.
         """
         if event.kind == "rate":
-            return self._named(event.target, [app.name for app in self.applications])
+            return find_named(_TARGET, event.target, [app.name for app in self.applications])
         if event.on_balancer:
-            return self._numbered(event.target, self.balancers, "balancer")
+            return find_numbered(_TARGET, event.target, self.balancers, "balancer")
         if isinstance(event.target, str):
-            groups = [group.name for group in self.server_groups]
-            return self._named(event.target, groups)
-        return self._numbered(event.target, self.n_servers, "server")
-
-    @staticmethod
-    def _named(target: object, names: Sequence[str]) -> tuple[int, ...]:
-        found = tuple(i for i, name in enumerate(names) if target in ("all", name))
-        if not found:
-            known = ["all", *dict.fromkeys(names)]
-            raise ConfigError("event.target", target, known, suggest(target, known))
-        return found
-
-    @staticmethod
-    def _numbered(target: object, count: int, what: str) -> tuple[int, ...]:
-        numbers = target if isinstance(target, tuple) else (target,)
-        for number in numbers:
-            if isinstance(number, str) or not isinstance(number, int):
-                raise ConfigError("event.target", target, f"the number of a {what}")
-            check_int("event.target", number, 0, count - 1)
-        return tuple(numbers)
+            return find_named(_TARGET, event.target, [g.name for g in self.server_groups])
+        return find_numbered(_TARGET, event.target, self.n_servers, "server")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario as plain data; `from_dict` reads it back."""

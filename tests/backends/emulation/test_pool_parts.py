@@ -113,7 +113,7 @@ def test_figures_count_from_the_warm_up_on() -> None:
     flows = followed(limit=1, warm_up_ns=MS)
     figures = flows.figures(3 * MS)
     assert (figures["arrivals"], figures["in_flight"]) == (2, 3)
-    counts = [figures[name] for name in ("completed", "rejected", "broken", "lost")]
+    counts = [figures[name] for name in ("completed", "rejected", "pcc_violations", "lost")]
     assert counts == [1, 1, 1, 1] and figures["records_dropped"] == 3
     times = figures["applications"]["static"]
     assert times["count"] == 1 and times["mean_us"] == pytest.approx(55_000)

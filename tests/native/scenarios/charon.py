@@ -11,9 +11,9 @@ from typing import Any
 from balanced import PORT, VIP, ask, client, join, serve
 from network import quiet, run, within
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import ConfigError
 from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing.rules import RULES
 
 SERVERS, BALANCER, CLIENT = (1, 2, 3, 4), 9, 20
 
@@ -68,7 +68,7 @@ def counted(balancer: Any) -> dict[str, int]:
 
 def pool(balancer: Any, rule: str, servers: tuple[int, ...]) -> None:
     """Replace the pool by one of equal weights."""
-    balancer.pools.replace(0, RULES.index(rule), list(servers), [1.0] * len(servers))
+    balancer.pools.replace(0, RULES[rule].number, list(servers), [1.0] * len(servers))
 
 
 def main() -> None:

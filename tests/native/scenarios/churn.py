@@ -14,8 +14,8 @@ import numpy as np
 from balanced import PORT, VIP, ask, client, join, serve
 from network import quiet, run, within
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing.rules import RULES
 
 SERVERS, BALANCER, CLIENT = (1, 2, 3, 4), 9, 20
 INTERVAL_S = 0.01
@@ -48,7 +48,7 @@ class Changes(threading.Thread):
         rng = np.random.default_rng(1)
         while not self._done.wait(INTERVAL_S):
             pool = [server for server in SERVERS if server != self.count % 5]
-            rule = RULES.index(("lsq", "sed", "wsapp", "random")[self.count % 4])
+            rule = RULES[("lsq", "sed", "wsapp", "random")[self.count % 4]].number
             self._pools.replace(0, rule, pool, list(rng.uniform(0.5, 2, len(pool))))
             self.count += 1
 
@@ -77,7 +77,7 @@ def main() -> None:
     )
     balancer.add_vip(0, VIP, PORT)
     balancer.set_servers(0, {number: f"02:dc:00:00:00:{number:02x}" for number in SERVERS})
-    balancer.pools.replace(0, RULES.index("random"), list(SERVERS), [1.0] * len(SERVERS))
+    balancer.pools.replace(0, RULES["random"].number, list(SERVERS), [1.0] * len(SERVERS))
     within(nodes[BALANCER], lambda: balancer.attach(socket.if_nametoindex("eth0")))
     changes = Changes(balancer.pools)
     changes.start()

@@ -13,8 +13,8 @@ from typing import Any
 from balanced import DEADLINE_S, VIP, ask, client, join, serve, wait_for
 from network import new_namespace, quiet, run, within
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing.rules import RULES
 
 PORT, SERVERS = 80, (1, 2)
 BALANCER, CLIENT, ROUTER = 9, 20, 254
@@ -107,7 +107,7 @@ def main() -> None:
     balancer.add_vip(0, VIP, PORT, "udp")
     macs = dict.fromkeys(SERVERS, "02:dc:00:00:00:fe")
     balancer.set_servers(0, macs, {number: [f"10.{number}.0.1"] for number in SERVERS})
-    balancer.pools.replace(0, RULES.index(request["rule"]), list(SERVERS), [1.0, 1.0])
+    balancer.pools.replace(0, RULES[request["rule"]].number, list(SERVERS), [1.0, 1.0])
     within(nodes[BALANCER], lambda: balancer.attach(socket.if_nametoindex("eth0")))
     connections = [client(home, socket.SOCK_STREAM) for _ in range(20)]
     result: dict[str, Any] = {"answers": [ask(connection) for connection in connections]}

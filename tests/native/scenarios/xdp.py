@@ -11,9 +11,9 @@ from typing import Any
 from balanced import PORT, VIP, asked, join, serve
 from network import quiet, run, within
 
-from dcgym.backends.simulation.balancing import RULES
 from dcgym.errors import BackendError
 from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing.rules import RULES
 
 BALANCER, CLIENT = 9, 20
 
@@ -44,7 +44,7 @@ def main() -> None:
     for protocol in ("tcp", "udp"):
         balancer.add_vip(0, VIP, PORT, protocol)
     balancer.set_servers(0, {number: f"02:dc:00:00:00:{number:02x}" for number in (1, 2)})
-    balancer.pools.replace(0, RULES.index("round-robin"), [1, 2], [1.0, 1.0])
+    balancer.pools.replace(0, RULES["round-robin"].number, [1, 2], [1.0, 1.0])
     peer, here = socket.if_nametoindex(f"p{BALANCER}"), os.open("/proc/self/ns/net", os.O_RDONLY)
     result: dict[str, Any] = {}
     eth0 = within(nodes[BALANCER], lambda: socket.if_nametoindex("eth0"))

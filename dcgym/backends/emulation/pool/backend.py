@@ -17,12 +17,13 @@ from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.backends.emulation.pool.process import PodProcess
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.backends.simulation import draw_arrivals
-from dcgym.backends.simulation.balancing import KERNEL_RULES, TIMES, check_weights
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require
 from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.tasks.balancing.actions import check_weights
+from dcgym.tasks.balancing.rules import kernel_rules
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
 
@@ -33,6 +34,7 @@ CLIENTS = 4
 START_DELAY_NS = 10_000_000
 SAMPLE_INTERVAL_NS = 25_000_000
 DEFAULT_HORIZON_NS = 600 * 10**9
+TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
 STALE_NS = 2_000_000_000
 # An action that arrives later than this part of its interval begins an interval of its own:
 # learners pause for seconds to train, and that time belongs to no action.
@@ -125,11 +127,11 @@ class EmulatedPool:
         """Let a balancer place new flows by this rule from now on.
 
         Args:
-            name: One of `KERNEL_RULES`.
+            name: One of `kernel_rules`.
             balancer: Number of the balancer; None for all.
             mask: One boolean.
         """
-        check_in("rule", name, KERNEL_RULES)
+        check_in("rule", name, kernel_rules())
         if balancer is not None:
             check_int("balancer", balancer, 0, self.n_balancers - 1)
         for number, writer in enumerate(self.pod.writers):

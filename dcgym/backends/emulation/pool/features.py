@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.balancing import KERNEL_RULES, RULES
 from dcgym.config import check_in
 from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.native import require, require_simulation
 from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.rules import RULES, kernel_rules
 
 __all__ = ["PoolFeatures", "PoolWriter"]
 
 FloatArray = npt.NDArray[np.float64]
 
-LEARNED = ("awcmp", "weighted", "weighted2")
 VIP = 0
 
 
@@ -50,7 +49,7 @@ class PoolWriter:
 
     def set_rule(self, name: str) -> None:
         """Place new flows by this rule."""
-        self._rule = check_in("rule", name, KERNEL_RULES)
+        self._rule = check_in("rule", name, kernel_rules())
         self._publish()
 
     def set_learned(self, weights: FloatArray) -> None:
@@ -58,7 +57,7 @@ class PoolWriter:
         if np.array_equal(weights, self._learned):
             return
         self._learned = weights.copy()
-        if self._rule in LEARNED:
+        if RULES[self._rule].uses_learned:
             self._publish()
 
     def set_eligible(self, eligible: npt.NDArray[np.bool_]) -> None:
@@ -69,13 +68,13 @@ class PoolWriter:
     @property
     def weights(self) -> FloatArray:
         """The weights in force, the largest being 1, shape (N,)."""
-        weights = self._learned if self._rule in LEARNED else self._configured
+        weights = self._learned if RULES[self._rule].uses_learned else self._configured
         found: FloatArray = weights / weights.max()
         return found
 
     def _publish(self) -> None:
         servers = np.flatnonzero(self._eligible)
-        rule = RULES.index(self._rule)
+        rule = RULES[self._rule].number
         self._pools.replace(VIP, rule, servers.tolist(), self.weights[servers].tolist())
 
 

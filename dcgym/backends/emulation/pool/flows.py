@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.balancing import OUTCOMES
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.parts import RESOURCES
+from dcgym.tasks.balancing.records import OUTCOMES
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
 __all__ = ["FLOW_DTYPE", "NOBODY", "PoolFlows"]
@@ -30,7 +30,7 @@ _OUTCOMES = {
     "finished": "completed",
     "refused": "rejected",
     "rejected": "rejected",
-    "reset": "broken",
+    "reset": "pcc_violations",
     "timed_out": "lost",
     "failed": "lost",
 }

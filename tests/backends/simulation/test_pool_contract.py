@@ -1,0 +1,103 @@
+"""The balancing twin as a `Pool`: its clock, its events, its options, and the table of rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dcgym.backends.registry import POOLS, make_pool
+from dcgym.backends.simulation import BalancingTwin
+from dcgym.errors import ConfigError
+from dcgym.native import require_simulation
+from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.rules import RULES, kernel_rules
+
+SECOND = 10**9
+
+
+@pytest.fixture
+def twin() -> BalancingTwin:
+    scenario = make_scenario(
+        {
+            **make_scenario("yao-sim-8").to_dict(),
+            "events": [
+                {"at": "2s", "kind": "drain-server", "target": 1},
+                {"at": "5s", "kind": "capacity", "target": "weak", "value": 0.5},
+            ],
+        }
+    )
+    pool = BalancingTwin(scenario, n_envs=3)
+    pool.reset(0)
+    return pool
+
+
+def test_clock_begins_at_zero_and_is_that_of_the_observations(twin: BalancingTwin) -> None:
+    assert twin.now_ns().tolist() == [0, 0, 0]
+    until = np.array([3, 0, 5]) * SECOND
+    assert twin.advance(until).tolist() == [0, 0, 0]
+    assert twin.now_ns().tolist() == until.tolist() == twin.observe()["time_ns"].tolist()
+    twin.advance(SECOND)
+    assert twin.now_ns().tolist() == [3 * SECOND, SECOND, 5 * SECOND]
+    twin.reset(1, mask=np.array([True, False, False]))
+    assert twin.now_ns().tolist() == [0, SECOND, 5 * SECOND]
+
+
+def test_weights_are_in_force_at_once(twin: BalancingTwin) -> None:
+    twin.advance(np.array([1, 2, 3]) * SECOND)
+    in_force_ns = twin.set_weights(np.ones((3, 2, 8)))
+    assert in_force_ns.tolist() == twin.now_ns().tolist()
+
+
+def test_records_of_events_grow_with_time(twin: BalancingTwin) -> None:
+    twin.advance(np.array([1, 2, 6]) * SECOND)
+    assert [len(twin.event_records(env)) for env in range(3)] == [0, 1, 2]
+    assert twin.event_records(2)[1] == {
+        "at_s": 5.0,
+        "kind": "capacity",
+        "target": "weak",
+        "value": 0.5,
+        "late_us": 0.0,
+        "applied_us": 0.0,
+    }
+
+
+def test_an_event_at_the_beginning_happens_with_the_first_advance() -> None:
+    rows = [{"at_ns": 0, "kind": "drain-server", "target": [1, 2]}]
+    scenario = make_scenario({**make_scenario("yao-sim-8").to_dict(), "events": rows})
+    twin = BalancingTwin(scenario)
+    twin.reset(0)
+    assert twin.event_records() == []
+    twin.advance(0)
+    assert [record["target"] for record in twin.event_records()] == [[1, 2]]
+
+
+def test_episodes_are_believed(twin: BalancingTwin) -> None:
+    assert twin.fidelity(0).to_dict() == {"status": "ok", "reasons": []}
+
+
+def test_registry_makes_it_by_name() -> None:
+    pool = make_pool("simulation", make_scenario("yao-sim-8"), 2, {"record_limit": 10})
+    assert isinstance(pool, BalancingTwin) and pool.n_envs == 2
+    assert pool.capabilities is POOLS["simulation"].capabilities
+    assert pool.capabilities.deterministic and pool.capabilities.oracles
+    with pytest.raises(ConfigError, match="horizon_ns"):
+        make_pool("simulation", make_scenario("yao-sim-8"), 2, {"horizon_ns": 10})
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_table_says_which_weights_the_compiled_rule_uses(name: str) -> None:
+    scenario = make_scenario("yao-sim-8")
+    twin = BalancingTwin(scenario)
+    twin.reset(0)
+    learned = np.arange(1.0, 9.0)
+    twin.set_weights(np.broadcast_to(learned, (1, 2, 8)))
+    twin.set_rule(name)
+    in_force = twin.observe()["weights"][0, 0]
+    configured = np.array([group.configured_weight for group in scenario.server_groups])
+    expected = learned if RULES[name].uses_learned else configured
+    np.testing.assert_allclose(in_force, expected / expected.max(), rtol=1e-6)
+
+
+def test_table_has_all_compiled_rules_in_their_order() -> None:
+    assert [rule.number for rule in RULES.values()] == list(range(require_simulation().N_RULES))
+    assert set(RULES) - set(kernel_rules()) == {"gsq", "gsq2", "oracle", "oracle2"}
