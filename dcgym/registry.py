@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -61,6 +62,18 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
         self._things[name] = thing
         self._descriptions[name] = description or _first_line(thing)
         return thing
+
+    def add_all(self, things: Mapping[str, _Thing]) -> None:
+        """Make several things available by name.
+
+        Args:
+            things: The things by name.
+
+        Raises:
+            ConfigError: A name is malformed or taken.
+        """
+        for name, thing in things.items():
+            self.add(name, thing)
 
     def remove(self, name: str) -> None:
         """Forget a thing.
@@ -117,6 +130,7 @@ REGISTRIES: dict[str, Registry[Any]] = {}
 """The registries that have been imported, by kind."""
 
 _loaded: set[str] = set()
+_scanned: list[tuple[str, ...]] = []
 
 
 def load_plugins() -> None:
@@ -125,6 +139,11 @@ def load_plugins() -> None:
     Raises:
         ConfigError: A plug-in cannot be imported.
     """
+    places = tuple(sys.path)
+    if _scanned == [places]:
+        # Reading the metadata of every installed package takes tens of milliseconds.
+        return
+    _scanned[:] = [places]
     for point in importlib.metadata.entry_points(group=PLUGIN_GROUP):
         if point.value in _loaded:
             continue

@@ -1,58 +1,48 @@
-"""The environment ids, in one place, as strings: nothing is imported before it is made."""
+"""What Gymnasium is told about an id, as strings: nothing is imported before it is made."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import gymnasium as gym
 
-__all__ = ["ENV_IDS", "MAX_EPISODE_STEPS", "register_envs"]
+__all__ = ["BUILT_IN", "register_envs", "register_id"]
 
-MAX_EPISODE_STEPS = 200
-
-
-@dataclass(frozen=True)
-class _Registration:
-    """What Gymnasium is told about an id.
-
-    Attributes:
-        entry_point: Module and class.
-        vector_entry_point: The same, of the native vector environment.
-        max_episode_steps: Steps until truncation.
-        nondeterministic: Real kernels and real time: the same seed does not give the same bytes.
-    """
-
-    entry_point: str
-    vector_entry_point: str | None = None
-    max_episode_steps: int = MAX_EPISODE_STEPS
-    nondeterministic: bool = False
-
-
-_REGISTRATIONS = {
-    "dcgym/CongestionControl-v0": _Registration(
-        "dcgym.envs.congestion_control:CongestionControlEnv", nondeterministic=True
-    ),
-    "dcgym/Joint-v0": _Registration("dcgym.envs.joint:JointEnv", nondeterministic=True),
-    "dcgym/PathBalancing-v0": _Registration(
-        "dcgym.envs.path_balancing:PathBalancingEnv", nondeterministic=True
-    ),
-    "dcgym/LoadBalancing-v0": _Registration(
-        "dcgym.envs.load_balancing:LoadBalancingEnv",
-        "dcgym.envs.load_balancing_vector:LoadBalancingVectorEnv",
-        max_episode_steps=240,
-    ),
-    "dcgym/CentralLoadBalancing-v0": _Registration(
-        "dcgym.envs.load_balancing:CentralLoadBalancingEnv",
-        "dcgym.envs.load_balancing_vector:CentralLoadBalancingVectorEnv",
-        max_episode_steps=240,
-    ),
+BUILT_IN: Mapping[str, tuple[int, bool]] = {
+    "dcgym/CongestionControl-v0": (200, False),
+    "dcgym/Joint-v0": (200, False),
+    "dcgym/PathBalancing-v0": (200, False),
+    "dcgym/LoadBalancing-v0": (240, True),
+    "dcgym/CentralLoadBalancing-v0": (240, True),
 }
+"""Time limit in steps of each id, and whether its default backend is deterministic.
 
-ENV_IDS = tuple(_REGISTRATIONS)
+A test compares `ENVIRONMENTS`.
+"""
+
+
+def register_id(env_id: str, max_episode_steps: int, is_deterministic: bool) -> None:
+    """Tell Gymnasium about an environment; a second call does nothing.
+
+    Args:
+        env_id: The id.
+        max_episode_steps: Steps until truncation.
+        is_deterministic: Whether its default backend is; the `spec` of a made environment says
+            what its own backend is.
+    """
+    if env_id in gym.registry:
+        return
+    gym.register(
+        env_id,
+        entry_point="dcgym.envs.single:TaskEnv",
+        vector_entry_point="dcgym.envs.vector:TaskVectorEnv",
+        max_episode_steps=max_episode_steps,
+        nondeterministic=not is_deterministic,
+        kwargs={"env": env_id},
+    )
 
 
 def register_envs() -> None:
-    """Register every environment; a second call does nothing."""
-    for env_id, registration in _REGISTRATIONS.items():
-        if env_id not in gym.registry:
-            gym.register(env_id, **vars(registration))
+    """Register every environment of this package; a second call does nothing."""
+    for env_id, (max_episode_steps, is_deterministic) in BUILT_IN.items():
+        register_id(env_id, max_episode_steps, is_deterministic)

@@ -1,46 +1,56 @@
-"""The multi-agent environment as Ray RLlib's new API stack wants it."""
+"""Every environment as Ray RLlib's new API stack wants it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from dcgym.envs.load_balancing_parallel import ParallelLoadBalancingEnv
+from dcgym.envs.factory import make_env, parallel_env
+from dcgym.envs.parallel import TaskParallelEnv
 from dcgym.errors import MissingDependency
 
 try:
     from ray.rllib.env.multi_agent_env import MultiAgentEnv
+    from ray.tune.registry import register_env
 except ImportError as error:
     raise MissingDependency("ray[rllib]", "rllib") from error
 
-__all__ = ["RllibLoadBalancingEnv"]
+__all__ = ["RllibParallelEnv", "register_rllib", "rllib_env"]
 
 
-class RllibLoadBalancingEnv(MultiAgentEnv):
-    """`ParallelLoadBalancingEnv` under RLlib's `MultiAgentEnv`.
+class RllibParallelEnv(MultiAgentEnv):
+    """An environment with several agents under RLlib's `MultiAgentEnv`.
 
-    ``ray.tune.registry.register_env("lb", RllibLoadBalancingEnv)`` makes it known to RLlib; the
-    configuration holds the environment's arguments.
+    Args:
+        config: What `dcgym.parallel_env` takes, as one mapping; ``env`` names the environment.
+
+    Raises:
+        ConfigError: Unknown environment, field or value that is not allowed.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Check the arguments and build the spaces; nothing is started before `reset`."""
         super().__init__()  # type: ignore[no-untyped-call]
-        self._env = ParallelLoadBalancingEnv(**dict(config or {}))
+        self._env: TaskParallelEnv = parallel_env(dict(config or {}))
         self.possible_agents = list(self._env.possible_agents)
         self.agents = list(self.possible_agents)
         self.observation_spaces = dict(self._env.observation_spaces.items())
         self.action_spaces = dict(self._env.action_spaces.items())
 
     @property
-    def env(self) -> ParallelLoadBalancingEnv:
+    def env(self) -> TaskParallelEnv:
         """The environment below."""
         return self._env
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Begin an episode for all agents."""
+        """Begin an episode for all agents.
+
+        Args:
+            seed: Seeds this and the following episodes.
+            options: Ignored.
+        """
         found = self._env.reset(seed, options)
         self.agents = list(self._env.agents)
         return found
@@ -48,7 +58,11 @@ class RllibLoadBalancingEnv(MultiAgentEnv):
     def step(  # type: ignore[override]
         self, action_dict: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
-        """Step all agents; the key ``__all__`` says whether the episode is over."""
+        """Step all agents; the key ``__all__`` says whether the episode is over.
+
+        Args:
+            action_dict: One action for each agent.
+        """
         observations, rewards, terminations, truncations, infos = self._env.step(action_dict)
         self.agents = list(self._env.agents)
         ends: dict[str, bool] = {**terminations, "__all__": all(terminations.values())}
@@ -56,9 +70,35 @@ class RllibLoadBalancingEnv(MultiAgentEnv):
         return observations, rewards, ends, cuts, infos
 
     def render(self) -> Any:
-        """Return a picture of the servers, if the render mode asks for one."""
+        """Return a picture, if the render mode asks for one."""
         return self._env.render()
 
     def close(self) -> None:
-        """Forget the twin."""
+        """End the backend."""
         self._env.close()
+
+
+def rllib_env(config: Mapping[str, Any]) -> Any:
+    """Make an environment for RLlib: one agent as Gymnasium's, several as `MultiAgentEnv`.
+
+    Args:
+        config: What `dcgym.make_env` takes, as one mapping, and ``agents``: "single" (the
+            default) or "several".
+
+    Raises:
+        ConfigError: Unknown environment, field or value that is not allowed.
+    """
+    arguments = dict(config)
+    if arguments.pop("agents", "single") == "several":
+        return RllibParallelEnv(arguments)
+    return make_env(arguments)
+
+
+def register_rllib(name: str = "dcgym") -> str:
+    """Make `rllib_env` known to RLlib, and return the name that stands for it.
+
+    Args:
+        name: Name for RLlib.
+    """
+    register_env(name, rllib_env)
+    return name

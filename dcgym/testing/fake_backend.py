@@ -3,7 +3,7 @@
 This is no simulator, and no result of it says anything about a real network: packets do not
 exist, queues do not delay delivery, acknowledgements are free, and TCP is an additive-increase,
 multiplicative-decrease rate whatever congestion control is asked for (marking, where on, halves
-instead of waiting for loss). It obeys the `Backend` protocol, is cheap, and reacts in the right
+instead of waiting for loss). It obeys the `Network` protocol, is cheap, and reacts in the right
 direction, which is what tests of environments, rewards and policies need. Flows split over
 equal-cost paths in proportion to the weights, at once and whether they are old or new.
 """
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Snapshot
+from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.errors import BackendError
-from dcgym.monitors import HOST, PORT
-from dcgym.tasks.network.events import Event
+from dcgym.monitors import HOST, PORT, Snapshot
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.view import RECORD_DTYPE
@@ -41,6 +41,9 @@ class FakeBackend:
     """Fluid flows over a topology, one rate a flow, one fluid queue a switch port."""
 
     name = "fake"
+    capabilities = Capabilities(
+        real_time=True, copies=64, events=True, flow_matrix=True, probes=True
+    )
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class FakeBackend:
             probes: Pairs of hosts; their round trips are those of the switches' queues.
         """
         self.topology = topology if topology is not None else make_topology("dumbbell")
+        self.congestion_control: dict[str, str] = {}
         self.is_running = False
         self._fail_at_step = fail_at_step
         self._probes = tuple(probes)
@@ -77,23 +81,19 @@ class FakeBackend:
         """Begin to run."""
         self.is_running = True
 
-    def reset(
-        self,
-        plan: Plan,
-        *,
-        congestion_control: dict[str, str],
-        marking: bool,
-        seed: int | None = None,
-        events: Sequence[Event] = (),
-    ) -> Snapshot:
-        """Forget the last episode and start the plan; events change nothing but the records."""
+    def reset(self, episode: NetworkEpisode) -> None:
+        """Forget the last episode and start the plan; events change nothing but the records.
+
+        Args:
+            episode: The plan, and whether switches mark; the rest changes nothing.
+        """
         self._require_running()
-        self._events = tuple(events)
-        self.congestion_control = dict(congestion_control)
-        self._has_marking = marking
+        self._events = episode.events
+        self.congestion_control = dict(episode.congestion_control)
+        self._has_marking = episode.marking
         self._splits = {}
         self._begin_ns = self._now_ns
-        self._read_flows(plan, seed)
+        self._read_flows(episode.plan, episode.seed)
         n_ports, n_hosts = len(self._rates_bps), len(self._host_rates_bps)
         self._queues = np.zeros(n_ports)
         self._peaks = np.zeros(n_ports)
@@ -101,7 +101,6 @@ class FakeBackend:
         self._hosts = {name: np.zeros(n_hosts) for name in HOST.names or ()}
         self._matrix = np.zeros((n_ports, n_hosts))
         self._caps_bps = self._host_rates_bps.copy()
-        return self.snapshot()
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
         """Limit each host from now on."""
@@ -119,15 +118,19 @@ class FakeBackend:
         self._read_paths()
         return self._now_ns
 
-    def wait_until(self, deadline_ns: int) -> int:
-        """Let the fluid run to the deadline, at once."""
+    def advance(self, until_ns: int) -> int:
+        """Let the fluid run to a time, at once.
+
+        Args:
+            until_ns: Virtual time.
+        """
         self._require_running()
         self._waits += 1
         if self._waits == self._fail_at_step:
             self.is_running = False
             raise BackendError("the fake network died, as it was told to")
-        while self._now_ns < deadline_ns:
-            tick_ns = min(TICK_NS, deadline_ns - self._now_ns)
+        while self._now_ns < until_ns:
+            tick_ns = min(TICK_NS, until_ns - self._now_ns)
             self._advance(tick_ns / 1e9)
             self._now_ns += tick_ns
         return 0
@@ -178,15 +181,19 @@ class FakeBackend:
         """Return no records: this network has none."""
         return np.empty(0, RECORD_DTYPE)
 
-    def event_records(self) -> list[dict[str, Any]]:
+    def application_records(self) -> list[Record]:
+        """Return no records: nothing here runs applications."""
+        return []
+
+    def event_records(self) -> list[Record]:
         """Return a record of each event whose time has passed, though it had no effect."""
         elapsed_ns = self._now_ns - self._begin_ns
         past = [event for event in self._events if event.at_ns <= elapsed_ns]
         return [{"at_s": e.at_ns / 1e9, "action": e.action, "target": e.target} for e in past]
 
-    def fidelity(self) -> dict[str, Any]:
+    def fidelity(self) -> Fidelity:
         """Say that nothing here may be taken for a result."""
-        return {"status": "invalid", "reasons": ["test double, not a network"]}
+        return Fidelity("invalid", ("test double, not a network",))
 
     def close(self) -> None:
         """Stop; a second call does nothing."""

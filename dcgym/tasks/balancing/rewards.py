@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.network.rewards import read_weights
+from dcgym.tasks.common.rewards import read_weights
 
 __all__ = ["REWARDS", "BalancingReward", "LoadInputs", "jain_index", "vbf"]
 

@@ -22,9 +22,8 @@ Every row belongs to the same switch port in every feature: the order is `topolo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -32,67 +31,22 @@ import numpy.typing as npt
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.registry import Registry
+from dcgym.tasks.network.interval import Interval
 
 __all__ = [
     "FEATURES",
-    "FEATURE_NAMES",
     "FLOW_MATRIX",
     "PROBE_RTT",
+    "Feature",
     "FeatureSet",
-    "Interval",
-    "counter_difference",
+    "feature_names",
 ]
 
 FloatArray = npt.NDArray[np.float64]
 DELTA_PREFIX = "d_"
 FLOW_MATRIX = "flow_matrix"
 PROBE_RTT = "probe_rtt"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """What happened between two snapshots.
-
-    Attributes:
-        duration_s: Seconds between the snapshots; 0 for the first observation.
-        ports: Structured array of the later snapshot's switch ports.
-        port_deltas: Increase of each counter, one float array a field.
-        rates_bps: Link rate of each switch port.
-        queue_limits_bytes: Queue limit of each switch port.
-        flow_matrix: Bytes by switch port and source host, or None.
-        probe_shares: Round trip of each probed pair over its longest queueing delay, or None.
-    """
-
-    duration_s: float
-    ports: npt.NDArray[Any]
-    port_deltas: dict[str, FloatArray]
-    rates_bps: FloatArray
-    queue_limits_bytes: FloatArray
-    flow_matrix: FloatArray | None = None
-    probe_shares: FloatArray | None = None
-
-
-def counter_difference(
-    now: npt.NDArray[Any], before: npt.NDArray[Any], fields: Sequence[str]
-) -> dict[str, FloatArray]:
-    """Return the increase of unsigned counters; 0 where a counter started again.
-
-    Args:
-        now: Array [n] of a structure that consists of 64-bit words only.
-        before: The same, earlier.
-        fields: Names of the words to compare.
-    """
-    # One subtraction for all words: most of a step's arithmetic used to be spent field by field.
-    later, earlier = _words(now), _words(before)
-    rises = np.where(later >= earlier, later - earlier, 0).astype(np.float64)
-    names = now.dtype.names or ()
-    return {name: rises[names.index(name)] for name in fields}
-
-
-def _words(records: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Return the words of structures, one row a field."""
-    flat = np.ascontiguousarray(records).view(np.uint64)
-    return np.ascontiguousarray(flat.reshape(len(records), -1).T)
 
 
 def _fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
@@ -125,19 +79,27 @@ def _drops(interval: Interval) -> FloatArray:
     return _fraction(drops, drops + interval.port_deltas["tx_packets"])
 
 
-FEATURES: dict[str, Callable[[Interval], FloatArray]] = {
-    "backlog": _queue("backlog_bytes"),
-    "peak": _queue("peak_bytes"),
-    "drops": _drops,
-    "overlimits": _per_packet("overlimits"),
-    "marks": _per_packet("marks"),
-    "tx_rate": _rate("tx_bytes"),
-    "rx_rate": _rate("rx_bytes"),
-}
+Feature = Callable[[Interval], FloatArray]
+"""From an interval to one number a switch port, 0 to 1."""
+
+FEATURES: Registry[Feature] = Registry("features", "features", re.compile(r"[a-z][a-z0-9_]*"))
+"""What a switch port can be observed by; each has a change ``d_NAME`` beside it."""
+
+FEATURES.add("backlog", _queue("backlog_bytes"), "bytes queued now, over the queue limit")
+FEATURES.add("peak", _queue("peak_bytes"), "highest backlog in the interval, over the queue limit")
+FEATURES.add("drops", _drops, "packets dropped, over packets offered to the port")
+FEATURES.add(
+    "overlimits", _per_packet("overlimits"), "packets that waited for tokens, over sent ones"
+)
+FEATURES.add("marks", _per_packet("marks"), "packets marked CE, over sent ones")
+FEATURES.add("tx_rate", _rate("tx_bytes"), "sending rate, over the link rate")
+FEATURES.add("rx_rate", _rate("rx_bytes"), "receiving rate, over the link rate")
 
 
-FEATURE_NAMES = (*FEATURES, *(DELTA_PREFIX + name for name in FEATURES), FLOW_MATRIX, PROBE_RTT)
-"""All names that an observation may be made of."""
+def feature_names() -> list[str]:
+    """List all names that an observation may be made of."""
+    names = FEATURES.names()
+    return [*names, *(DELTA_PREFIX + name for name in names), FLOW_MATRIX, PROBE_RTT]
 
 
 class FeatureSet:
@@ -238,8 +200,9 @@ class FeatureSet:
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError("features", names, "a list of feature names")
+    known = feature_names()
     for name in names:
-        check_in("features", name, FEATURE_NAMES)
+        check_in("features", name, known)
     if len(set(names)) != len(names):
         raise ConfigError("features", list(names), "each feature once")
     return tuple(names)

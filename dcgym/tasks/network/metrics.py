@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.network.features import Interval
-from dcgym.tasks.network.rewards import jain_index
+from dcgym.tasks.common.statistics import jain_index
+from dcgym.tasks.network.interval import Interval
 
 __all__ = ["HOST_COUNTERS", "PORT_COUNTERS", "interval_metrics"]
 
@@ -60,6 +60,6 @@ def interval_metrics(
         "drops": float(interval.port_deltas["drops"].sum()),
         "marks": float(interval.port_deltas["marks"].sum()),
         "retransmits": float(host_deltas["retransmits"].sum()),
-        "jain": jain_index(host_deltas["tx_bytes"][sending]),
+        "jain": float(jain_index(host_deltas["tx_bytes"][sending])),
         "utilisation": float(tx_shares.max()) if interval.duration_s > 0 else 0.0,
     }

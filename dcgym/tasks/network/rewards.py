@@ -25,23 +25,17 @@ The ``uplink_`` terms look at the ports among which paths are balanced, and at n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
-from dcgym.errors import ConfigError
+from dcgym.registry import Registry
+from dcgym.tasks.common.statistics import gini_coefficient, jain_index
 
-__all__ = [
-    "REWARDS",
-    "Reward",
-    "RewardInputs",
-    "gini_coefficient",
-    "jain_index",
-    "read_weights",
-]
+__all__ = ["NETWORK_REWARDS", "RewardInputs"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -70,21 +64,6 @@ class RewardInputs:
     uplink_jain: float = 1.0
 
 
-def jain_index(values: FloatArray) -> float:
-    """Return Jain's index, 1/n to 1; 1 where nothing is shared out."""
-    squares = float(values.size * np.square(values).sum())
-    return float(values.sum()) ** 2 / squares if squares > 0 else 1.0
-
-
-def gini_coefficient(values: FloatArray) -> float:
-    """Return the Gini coefficient, 0 (even) to 1 - 1/n; 0 where nothing is shared out."""
-    total = float(values.sum())
-    if total <= 0:
-        return 0.0
-    ranks = 2 * np.arange(1, values.size + 1) - values.size - 1
-    return float((ranks * np.sort(values)).sum() / (values.size * total))
-
-
 def _joint_queue(inputs: RewardInputs) -> float:
     action = float(inputs.shares.mean())
     return action - 2 * action * float(inputs.queues.max())
@@ -93,12 +72,12 @@ def _joint_queue(inputs: RewardInputs) -> float:
 def _fair_queue(inputs: RewardInputs) -> float:
     action, queue = float(inputs.shares.mean()), float(inputs.queues.max())
     limited = inputs.shares[inputs.shares < 1.0]
-    return action - queue * action + jain_index(limited) * (1 - queue)
+    return action - queue * action + float(jain_index(limited)) * (1 - queue)
 
 
 def _step(inputs: RewardInputs) -> float:
     queue = float(inputs.queues.max())
-    action = float(inputs.shares.mean()) * (1 - gini_coefficient(inputs.shares))
+    action = float(inputs.shares.mean()) * (1 - float(gini_coefficient(inputs.shares)))
     return -action - queue if queue > STEP_QUEUE_THRESHOLD else action - queue
 
 
@@ -107,55 +86,26 @@ def _goodput_queue(inputs: RewardInputs) -> float:
     return goodput - 2 * goodput * float(inputs.queues.max())
 
 
-REWARDS: dict[str, Callable[[RewardInputs], float]] = {
-    "joint_queue": _joint_queue,
-    "action": lambda inputs: float(inputs.shares.mean()),
-    "queue": lambda inputs: -(float(inputs.queues.sum()) ** 2),
-    "fair_queue": _fair_queue,
-    "step": _step,
-    "jain": lambda inputs: jain_index(inputs.shares),
-    "std_dev": lambda inputs: -float(inputs.shares.std()),
-    # Iroko's model of this name rewards the coefficient itself, that is inequality.
-    "gini": lambda inputs: 1 - gini_coefficient(inputs.shares),
-    "goodput": lambda inputs: float(inputs.goodput_shares.mean()),
-    "goodput_queue": _goodput_queue,
-    "uplink_load": lambda inputs: -float(inputs.uplink_loads.max(initial=0.0)),
-    "uplink_queue": lambda inputs: -float(inputs.uplink_queues.max(initial=0.0)),
-    "uplink_balance": lambda inputs: inputs.uplink_jain,
-}
+NETWORK_REWARDS: Registry[Callable[[RewardInputs], float]] = Registry(
+    "rewards", "reward", re.compile(r"[a-z][a-z0-9_]*")
+)
+"""Terms of the tasks on networks."""
 
-
-class Reward:
-    """A weighted sum of named terms."""
-
-    def __init__(self, spec: str | Sequence[str] | Mapping[str, float]) -> None:
-        """Read a term's name, several names (weight 1 each), or a mapping name to weight."""
-        self.weights = read_weights(spec, REWARDS)
-
-    def terms(self, inputs: RewardInputs) -> dict[str, float]:
-        """Return each term times its weight; their sum is the reward."""
-        return {name: weight * REWARDS[name](inputs) for name, weight in self.weights.items()}
-
-
-def read_weights(
-    spec: str | Sequence[str] | Mapping[str, float], known: Collection[str]
-) -> dict[str, float]:
-    """Return the weight of each term: a name, several names, or a mapping name to weight.
-
-    Raises:
-        ConfigError: Unknown term, or a weight that is no finite number.
-    """
-    if isinstance(spec, str):
-        spec = {spec: 1.0}
-    elif isinstance(spec, Sequence):
-        spec = dict.fromkeys(spec, 1.0)
-    if not isinstance(spec, Mapping) or not spec:
-        raise ConfigError("reward", spec, "a term, a list of terms, or a mapping term to weight")
-    weights: dict[str, float] = {}
-    for name, weight in spec.items():
-        check_in("reward", name, known)
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not is_number or not np.isfinite(weight):
-            raise ConfigError(f"reward.{name}", weight, "a finite number")
-        weights[name] = float(weight)
-    return weights
+NETWORK_REWARDS.add_all(
+    {
+        "joint_queue": _joint_queue,
+        "action": lambda inputs: float(inputs.shares.mean()),
+        "queue": lambda inputs: -(float(inputs.queues.sum()) ** 2),
+        "fair_queue": _fair_queue,
+        "step": _step,
+        "jain": lambda inputs: float(jain_index(inputs.shares)),
+        "std_dev": lambda inputs: -float(inputs.shares.std()),
+        # Iroko's model of this name rewards the coefficient itself, that is inequality.
+        "gini": lambda inputs: 1 - float(gini_coefficient(inputs.shares)),
+        "goodput": lambda inputs: float(inputs.goodput_shares.mean()),
+        "goodput_queue": _goodput_queue,
+        "uplink_load": lambda inputs: -float(inputs.uplink_loads.max(initial=0.0)),
+        "uplink_queue": lambda inputs: -float(inputs.uplink_queues.max(initial=0.0)),
+        "uplink_balance": lambda inputs: inputs.uplink_jain,
+    }
+)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import MissingDependency
-from dcgym.tasks.network.features import Interval
+from dcgym.tasks.network.interval import Interval
 from dcgym.topologies import Topology
 from dcgym.topologies.io.layout import layout
 

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.network.features import Interval
-from dcgym.tasks.network.rewards import jain_index
+from dcgym.tasks.common.statistics import jain_index
+from dcgym.tasks.network.interval import Interval
 from dcgym.topologies import Topology, next_hop_groups
 
 __all__ = ["Uplinks"]
@@ -79,5 +79,5 @@ class Uplinks:
         return {
             "uplink_load_max": float(loads.max()),
             "uplink_imbalance": float(shares @ np.array(peaks)),
-            "uplink_jain": float(shares @ np.array([jain_index(part) for part in by_group])),
+            "uplink_jain": float(shares @ np.array([float(jain_index(part)) for part in by_group])),
         }

@@ -1,23 +1,65 @@
-"""How fast may each host send: the congestion-control environment."""
+"""How fast may each host send: the task of congestion control."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dcgym.config import check_in
-from dcgym.envs.arguments import BackendSpec, RewardSpec, TopologySpec
-from dcgym.envs.decisions import Decision, RateDecision
-from dcgym.envs.network import NetworkEnv
-from dcgym.tasks.congestion.actions import ActionMap
+from dcgym.tasks.common.layout import Column, Layout
+from dcgym.tasks.congestion.rates import RateDecision
+from dcgym.tasks.network.arguments import read_topology
 from dcgym.tasks.network.features import FLOW_MATRIX
-from dcgym.traffic import Plan
+from dcgym.tasks.network.settings import NetworkSettings
+from dcgym.tasks.network.task import NetworkTask
+from dcgym.topologies import Topology
 
-__all__ = ["CongestionControlEnv"]
+__all__ = ["CONGESTION_LAYOUT", "CongestionSettings", "congestion_control"]
+
+CONGESTION_LAYOUT = Layout(
+    columns=(
+        Column("reward_mean", "reward"),
+        Column("goodput_bps", "goodput, Mbit/s", 1e6, 2),
+        Column("queue_bytes_mean", "queue mean, KB", 1e3, 1),
+        Column("queue_bytes_p99", "queue p99, KB", 1e3, 1),
+        Column("rtt_us_p50", "RTT p50, ms", 1e3, 1),
+        Column("rtt_us_p99", "RTT p99, ms", 1e3, 1),
+        Column("drops", "drops", 1.0, 0),
+        Column("jain", "Jain"),
+    ),
+    series=(
+        Column("goodput_bps", "goodput, Mbit/s", 1e6),
+        Column("queue_bytes", "longest queue, KB", 1e3),
+        Column("rate_share", "mean rate share of the hosts"),
+    ),
+    means={"rate_share": "rate_share_"},
+)
 
 
-class CongestionControlEnv(NetworkEnv):
+@dataclass(frozen=True, kw_only=True)
+class CongestionSettings(NetworkSettings):
+    """Arguments of `dcgym/CongestionControl-v0`.
+
+    Attributes:
+        flow_matrix: Observe the flow matrix too, as the feature of that name does.
+        action: One of `dcgym.tasks.congestion.actions.ACTIONS`.
+        floor: Least share that a host is given.
+    """
+
+    flow_matrix: bool = False
+    action: str = "direct"
+    floor: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Check the fields, and take the flow matrix among the features."""
+        super().__post_init__()
+        wants_matrix = check_in("flow_matrix", self.flow_matrix, (True, False))
+        names: Sequence[str] = self.features
+        if wants_matrix and not isinstance(names, str) and FLOW_MATRIX not in names:
+            object.__setattr__(self, "features", (*names, FLOW_MATRIX))
+
+
+def congestion_control(settings: CongestionSettings, given: Topology | None = None) -> NetworkTask:
     """Limit the sending rate of every host so that queues stay short and links full.
 
     ## Description
@@ -32,13 +74,14 @@ class CongestionControlEnv(NetworkEnv):
 
     ## Observation Space
     `Box`, float32. For each switch port, in the order of `topology.switch_ports`, the features in
-    the order given (see `dcgym.tasks.network.features`); then, with `flow_matrix`, ports times hosts; then the
-    current rate share of each host. Shares and fractions are 0 to 1, changes (`d_`) -1 to 1.
+    the order given (see `dcgym.tasks.network.features`); then, with `flow_matrix`, ports times
+    hosts; then the current rate share of each host. Shares and fractions are 0 to 1, changes
+    (`d_`) -1 to 1.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.tasks.network.rewards`; `joint_queue` is the thesis' eq. 4.3. A step
-    applies the action, waits until it is acknowledged and until the interval's absolute deadline,
-    reads one snapshot, and only then computes: the reward belongs to the action just given.
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`; `joint_queue` is the thesis'
+    eq. 4.3. A step applies the action, waits until it is acknowledged and until the interval's
+    absolute deadline, reads one snapshot, and only then computes: the reward belongs to the action just given.
 
     ## Starting State
     A measured observation of the running network with every share at 1. The plan's seed is drawn
@@ -67,7 +110,7 @@ class CongestionControlEnv(NetworkEnv):
     |---|---|
     | topology | name, mapping, file, or `Topology` |
     | traffic | name, mapping, file, or `Plan` |
-    | backend | "emulation", a `Backend`, or what makes one of a topology, "module:name" too |
+    | backend | "emulation", a `Network`, or what makes one of a topology, "module:name" too |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | features | names of the features |
     | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
@@ -78,7 +121,7 @@ class CongestionControlEnv(NetworkEnv):
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf" or "ovs"; of the emulation |
-    | events | what happens to links and switches during each episode (see `dcgym.tasks.network.events`) |
+    | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array" |
@@ -90,58 +133,13 @@ class CongestionControlEnv(NetworkEnv):
 
     ## Version History
     - v0: first version
+
+    Args:
+        settings: The arguments above.
+        given: The network of a backend that exists already.
     """
-
-    policy_family = "congestion"
-
-    def __init__(
-        self,
-        topology: TopologySpec = "dumbbell",
-        traffic: str | Path | Mapping[str, Any] | Plan = "pairs",
-        backend: BackendSpec = "emulation",
-        interval: str | int | float = "50ms",
-        features: Sequence[str] = ("backlog", "d_backlog"),
-        probes: Sequence[Sequence[str]] = (),
-        flow_matrix: bool = False,
-        reward: RewardSpec = "joint_queue",
-        action: str = "direct",
-        floor: float = 0.01,
-        congestion_control: str | Mapping[str, str] = "cubic",
-        marking: bool | Mapping[str, Any] = False,
-        switch: str = "ebpf",
-        events: Sequence[Mapping[str, Any]] = (),
-        preflight: bool = True,
-        generator: str = "native",
-        render_mode: str | None = None,
-        max_steps: int | None = None,
-    ) -> None:
-        """Check the arguments and build the spaces; nothing is started before `reset`."""
-        if check_in("flow_matrix", flow_matrix, (True, False)) and FLOW_MATRIX not in features:
-            features = (*features, FLOW_MATRIX)
-        self._action, self._floor = action, floor
-        super().__init__(
-            topology=topology,
-            traffic=traffic,
-            backend=backend,
-            interval=interval,
-            features=features,
-            probes=probes,
-            reward=reward,
-            congestion_control=congestion_control,
-            marking=marking,
-            switch=switch,
-            events=events,
-            preflight=preflight,
-            generator=generator,
-            render_mode=render_mode,
-            max_steps=max_steps,
-        )
-
-    @property
-    def action_map(self) -> ActionMap:
-        """What an action means, for policies."""
-        return self._rates.action_map
-
-    def _make_decisions(self) -> tuple[Decision, ...]:
-        self._rates = RateDecision(self.topology, self._action, self._floor)
-        return (self._rates,)
+    topology, marks = read_topology(settings.topology, settings.marking, given)
+    rates = RateDecision(topology, settings.action, settings.floor)
+    return NetworkTask(
+        settings, topology, marks, (rates,), family="congestion", layout=CONGESTION_LAYOUT
+    )

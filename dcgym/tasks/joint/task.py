@@ -1,21 +1,36 @@
-"""Rates and paths in one action: the joint environment."""
+"""Rates and paths in one action: the joint task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from dcgym.envs.arguments import BackendSpec, RewardSpec, TopologySpec
-from dcgym.envs.decisions import Decision, RateDecision
-from dcgym.envs.path_balancing import FLOW_TABLE, SHORT_FLOWS, WeightedPathsEnv
-from dcgym.tasks.congestion.actions import ActionMap
-from dcgym.traffic import Plan
+from dcgym.tasks.common.rewards import RewardSpec
+from dcgym.tasks.congestion.rates import RateDecision
+from dcgym.tasks.network.arguments import read_topology
+from dcgym.tasks.network.task import NetworkTask
+from dcgym.tasks.paths.task import PATHS_LAYOUT, PathSettings, observed_ports
+from dcgym.tasks.paths.weights import WeightDecision
+from dcgym.topologies import Topology
 
-__all__ = ["JointEnv"]
+__all__ = ["JointSettings", "joint"]
 
 
-class JointEnv(WeightedPathsEnv):
+@dataclass(frozen=True, kw_only=True)
+class JointSettings(PathSettings):
+    """Arguments of `dcgym/Joint-v0`; ``action`` is that of the rates.
+
+    Attributes:
+        floor: Least share that a host is given.
+        weighting: One of `dcgym.tasks.paths.actions.WEIGHTINGS`.
+    """
+
+    reward: RewardSpec = ("goodput_queue", "uplink_queue")
+    observe: str = "all"
+    floor: float = 0.01
+    weighting: str = "direct"
+
+
+def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask:
     """Limit the sending rate of every host and weigh the paths of its flows, in one step.
 
     ## Description
@@ -54,7 +69,7 @@ class JointEnv(WeightedPathsEnv):
     |---|---|
     | topology | name, mapping, file, or `Topology`; with equal-cost paths |
     | traffic | name, mapping, file, or `Plan`; weights steer flows that begin |
-    | backend | "emulation", a `Backend`, or what makes one of a topology, "module:name" too |
+    | backend | "emulation", a `Network`, or what makes one of a topology, "module:name" too |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | features | names of the features |
     | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
@@ -68,7 +83,7 @@ class JointEnv(WeightedPathsEnv):
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |
-    | events | what happens to links and switches during each episode (see `dcgym.tasks.network.events`) |
+    | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array" |
@@ -76,63 +91,20 @@ class JointEnv(WeightedPathsEnv):
 
     ## Version History
     - v0: first version
+
+    Args:
+        settings: The arguments above.
+        given: The network of a backend that exists already.
     """
-
-    policy_family = "joint"
-
-    def __init__(
-        self,
-        topology: TopologySpec = "fat-tree",
-        traffic: str | Path | Mapping[str, Any] | Plan = SHORT_FLOWS,
-        backend: BackendSpec = "emulation",
-        interval: str | int | float = "50ms",
-        features: Sequence[str] = ("tx_rate", "d_tx_rate", "backlog", "d_backlog"),
-        probes: Sequence[Sequence[str]] = (),
-        observe: str = "all",
-        reward: RewardSpec = ("goodput_queue", "uplink_queue"),
-        action: str = "direct",
-        floor: float = 0.01,
-        weighting: str = "direct",
-        flow_table: int = FLOW_TABLE,
-        flowlet_gap: str | int | float = 0,
-        congestion_control: str | Mapping[str, str] = "cubic",
-        marking: bool | Mapping[str, Any] = False,
-        switch: str = "ebpf",
-        events: Sequence[Mapping[str, Any]] = (),
-        preflight: bool = True,
-        generator: str = "native",
-        render_mode: str | None = None,
-        max_steps: int | None = None,
-    ) -> None:
-        """Check the arguments and build the spaces; nothing is started before `reset`."""
-        self._action, self._floor = action, floor
-        super().__init__(
-            weighting=weighting,
-            observe=observe,
-            flow_table=flow_table,
-            flowlet_gap=flowlet_gap,
-            topology=topology,
-            traffic=traffic,
-            backend=backend,
-            interval=interval,
-            features=features,
-            probes=probes,
-            reward=reward,
-            congestion_control=congestion_control,
-            marking=marking,
-            switch=switch,
-            events=events,
-            preflight=preflight,
-            generator=generator,
-            render_mode=render_mode,
-            max_steps=max_steps,
-        )
-
-    @property
-    def action_map(self) -> ActionMap:
-        """What the rates of an action mean, for policies."""
-        return self._rates.action_map
-
-    def _make_decisions(self) -> tuple[Decision, ...]:
-        self._rates = RateDecision(self.topology, self._action, self._floor)
-        return (self._rates, self._make_weights())
+    topology, marks = read_topology(settings.topology, settings.marking, given)
+    rates = RateDecision(topology, settings.action, settings.floor)
+    weights = WeightDecision(topology, settings.weighting)
+    return NetworkTask(
+        settings,
+        topology,
+        marks,
+        (rates, weights),
+        family="joint",
+        layout=PATHS_LAYOUT,
+        observed_ports=observed_ports(settings, weights.uplinks),
+    )

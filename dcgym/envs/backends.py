@@ -1,0 +1,51 @@
+"""From what a configuration says about a backend to what makes one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from dcgym.errors import ConfigError
+
+__all__ = ["find_object", "taken_options"]
+
+
+def find_object(spec: object) -> object:
+    """Return what a text such as "package.module:Name" names; anything else as it is.
+
+    Files and worker processes can so name a backend that nobody has registered.
+
+    Args:
+        spec: The argument ``backend``.
+
+    Raises:
+        ConfigError: There is nothing of that name.
+    """
+    if not isinstance(spec, str) or ":" not in spec:
+        return spec
+    module, _, name = spec.partition(":")
+    try:
+        found: object = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError("backend", spec, f"module:name of what makes one ({error})") from error
+    return found
+
+
+def taken_options(
+    wanted: Mapping[str, object], defaults: Mapping[str, object], known: frozenset[str]
+) -> dict[str, object]:
+    """Return the options to make a backend with.
+
+    An option that the backend does not know is left out where it has its default, and kept, to be
+    refused, where somebody asked for it.
+
+    Args:
+        wanted: The options by name.
+        defaults: What each is where nobody says anything.
+        known: Names of the options that the backend takes.
+    """
+    return {
+        name: value
+        for name, value in wanted.items()
+        if name in known or value != defaults.get(name, value)
+    }

@@ -1,0 +1,295 @@
+"""Tasks on a network, bound to one: many copies, one agent each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Capabilities, Fidelity, Network, NetworkBatch, Record
+from dcgym.backends.ensemble import NetworkEnsemble
+from dcgym.backends.registry import NETWORKS, make_networks
+from dcgym.config import check_int
+from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, TimeArray
+from dcgym.errors import BackendError, ConfigError
+from dcgym.monitors import Snapshot
+from dcgym.tasks.network.settings import NetworkSettings
+from dcgym.tasks.network.task import Measured, NetworkTask
+from dcgym.topologies import Topology
+from dcgym.traffic.plans.applications import AppPlan
+
+__all__ = ["NetworkSystem", "network_system"]
+
+Settings = TypeVar("Settings", bound=NetworkSettings)
+MakeTask = Callable[[Settings, "Topology | None"], NetworkTask]
+
+
+def network_system(
+    make_task: MakeTask[Settings], settings: Settings, n_envs: int = 1
+) -> NetworkSystem:
+    """Bind copies of a task to copies of a network; nothing is started.
+
+    Args:
+        make_task: Makes the task of one copy.
+        settings: The arguments of the environment.
+        n_envs: Number of copies.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    backend = find_object(settings.backend)
+    if isinstance(backend, type) or not isinstance(backend, Network):
+        first = make_task(settings, None)
+        return NetworkSystem(_copies(make_task, settings, first, n_envs), backend)
+    check_int("num_envs", n_envs, 1, 1)
+    return NetworkSystem([make_task(settings, backend.topology)], backend)
+
+
+def _copies(
+    make_task: MakeTask[Settings], settings: Settings, first: NetworkTask, n_envs: int
+) -> list[NetworkTask]:
+    check_int("num_envs", n_envs, 1)
+    # The network is read and marked once.
+    same = replace(settings, topology=first.topology, marking=first.marks)
+    return [first, *(make_task(same, None) for _ in range(n_envs - 1))]
+
+
+class NetworkSystem:
+    """Copies of a task on a network (`dcgym.envs.system.System`).
+
+    Args:
+        tasks: The task of each copy, all on the same topology.
+        backend: Name of a backend, a network, or a function that makes one of a topology.
+
+    Raises:
+        ConfigError: The backend cannot do what the tasks ask for.
+    """
+
+    is_measured_at_once = True
+
+    def __init__(self, tasks: Sequence[NetworkTask], backend: object) -> None:
+        self.tasks = tuple(tasks)
+        first = self.tasks[0]
+        self.n_envs, self.agents = len(self.tasks), first.agents
+        self.interval_ns = first.interval_ns
+        self.action_space, self.observation_space = first.action_space, first.observation_space
+        shape = (self.n_envs, 1, *self.observation_space.shape)
+        self.observations = np.zeros(shape, np.float32)
+        self.terms: dict[str, FloatArray] = {
+            name: np.zeros((self.n_envs, 1)) for name in first.reward.weights
+        }
+        self.read_ns = np.zeros(self.n_envs, np.int64)
+        self._measured: list[Measured | None] = [None] * self.n_envs
+        self._before: list[Snapshot | None] = [None] * self.n_envs
+        self._told_events = [0] * self.n_envs
+        self._events: list[list[Record]] = [[] for _ in self.tasks]
+        self._spec = backend
+        # Unknown names and options must fail here, not in the first episode.
+        self._network: NetworkBatch | None = self._make()
+        self._capabilities = self._network.capabilities
+        self._check(first)
+
+    @property
+    def backend(self) -> NetworkBatch | None:
+        """The networks; None after `close` or a failure."""
+        return self._network
+
+    @property
+    def network(self) -> NetworkBatch:
+        """The networks of running episodes.
+
+        Raises:
+            BackendError: There are none.
+        """
+        if self._network is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self._network
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+        return self._capabilities
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of an observation."""
+        return self.tasks[0].observation_labels
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that `begin` takes."""
+        return self.tasks[0].options
+
+    def task(self, env: int = 0) -> NetworkTask:
+        """Return the task of a copy."""
+        return self.tasks[env]
+
+    def draw_seed(self, generator: np.random.Generator) -> int:
+        """Draw the seed of an episode."""
+        return self.tasks[0].draw_seed(generator)
+
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+        """Begin an episode in each copy that has a seed, and measure it."""
+        episodes = [
+            None if seed is None else task.begin(seed, options)
+            for task, seed in zip(self.tasks, seeds, strict=True)
+        ]
+        if self._network is None:
+            self._network = self._make()
+        for task, episode in zip(self.tasks, episodes, strict=True):
+            if episode is not None:
+                self._check(task)
+        self._network.start()
+        self._network.reset(episodes)
+        self._apply()
+        self._renew()
+        for env, episode in enumerate(episodes):
+            if episode is not None:
+                self._told_events[env] = 0
+                # Read after the action was in force.
+                first = self._network.snapshot(env)
+                self._measure(env, first, first, is_first=True)
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Take the actions and put them in force."""
+        if actions is not None:
+            for task, own, is_fresh in zip(self.tasks, actions, fresh, strict=True):
+                if not is_fresh:
+                    task.read(own[0])
+        return self._apply()
+
+    def restart(self, mask: Mask) -> None:
+        """Begin the present interval anew in some copies."""
+        for env in np.flatnonzero(mask):
+            self._before[env] = self.network.snapshot(env)
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time."""
+        return self.network.advance(until_ns)
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy."""
+        return self.network.now_ns()
+
+    def measure(self, mask: Mask) -> None:
+        """Read the state of some copies."""
+        self._renew()
+        for env in np.flatnonzero(mask):
+            before = self._before[env]
+            assert before is not None
+            self._measure(int(env), before, self.network.snapshot(int(env)))
+
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """Return the metrics of the interval."""
+        each = [self._now(env).metrics for env in range(self.n_envs)]
+        return {name: np.array([one[name] for one in each]) for name in each[0]}
+
+    def finished(self) -> Mask:
+        """Tell in which copies every flow of the plan has ended."""
+        return np.array([self.network.finished(env) for env in range(self.n_envs)], np.bool_)
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what the agent of a copy is told beside its observation."""
+        measured = self._now(env)
+        return {
+            "reward_terms": measured.terms,
+            "metrics": measured.metrics,
+            "interval_us": measured.interval.duration_s * 1e6,
+            "events": self._events[env],
+            **measured.info,
+        }
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return the flows of a copy that have ended since its reset."""
+        return self.network.flow_records(env)
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have taken effect in a copy's episode."""
+        return self.network.event_records(env) if self.tasks[env].events else []
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+        return self.network.fidelity(env)
+
+    def render(self, env: int) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the network with link load and queues."""
+        measured, task = self._measured[env], self.tasks[env]
+        if measured is None:
+            return None
+        from dcgym.envs.render.network import draw_network
+
+        return draw_network(task.topology, measured.interval, task.rate_shares)
+
+    def close(self) -> None:
+        """End the networks; the next episode makes new ones."""
+        network, self._network = self._network, None
+        if network is not None:
+            network.close()
+
+    def _apply(self) -> TimeArray:
+        applied_ns = np.zeros(self.n_envs, np.int64)
+        for number, decision in enumerate(self.tasks[0].decisions):
+            values = np.stack([task.decisions[number].values for task in self.tasks])
+            applied_ns = np.maximum(applied_ns, decision.apply(self.network, values))
+        return applied_ns
+
+    def _renew(self) -> None:
+        """Leave to others the arrays that they were handed."""
+        self.observations, self.read_ns = self.observations.copy(), self.read_ns.copy()
+        self.terms = {name: values.copy() for name, values in self.terms.items()}
+
+    def _measure(
+        self, env: int, before: Snapshot, after: Snapshot, *, is_first: bool = False
+    ) -> None:
+        measured = self.tasks[env].measure(before, after, is_first=is_first)
+        self.observations[env, 0] = measured.observation
+        for name, value in measured.terms.items():
+            self.terms[name][env, 0] = value
+        self._measured[env], self._before[env] = measured, after
+        self.read_ns[env] = after.time_ns
+        self._events[env] = self._new_events(env)
+
+    def _new_events(self, env: int) -> list[Record]:
+        if not self.tasks[env].events:
+            return []
+        records = self.network.event_records(env)
+        told, self._told_events[env] = self._told_events[env], len(records)
+        return records[told:]
+
+    def _now(self, env: int) -> Measured:
+        measured = self._measured[env]
+        if measured is None:
+            raise BackendError("no episode is running: call reset() first")
+        return measured
+
+    def _make(self) -> NetworkBatch:
+        spec, topology = self._spec, self.tasks[0].topology
+        if isinstance(spec, str):
+            maker, task = NETWORKS.find(spec), self.tasks[0]
+            options = taken_options(task.backend_options(), task.default_options(), maker.options)
+            return make_networks(spec, topology, self.n_envs, options)
+        if not isinstance(spec, type) and isinstance(spec, Network):
+            return NetworkEnsemble([spec])
+        if not callable(spec):
+            raise ConfigError("backend", spec, "a name, a Network, or a function that makes one")
+        return NetworkEnsemble([spec(topology) for _ in self.tasks])
+
+    def _check(self, task: NetworkTask) -> None:
+        """Refuse what the backend cannot do."""
+        can = self._capabilities
+        if task.events and not can.events:
+            field = list(task.settings.events)
+            raise ConfigError("events", field, "none, with a backend that knows no events")
+        if isinstance(task.plan, AppPlan) and not can.applications:
+            allowed = "flows, with a backend that runs no apps"
+            raise ConfigError("traffic", task.plan.name, allowed)
+        if task.features.has_flow_matrix and not can.flow_matrix:
+            raise ConfigError("features", "flow_matrix", "a backend that measures a flow matrix")
+        if task.probes.pairs and not can.probes:
+            raise ConfigError("probes", list(task.probes.pairs), "none, with this backend")
+        if can.largest_hosts is not None:
+            check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)

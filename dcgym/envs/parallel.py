@@ -1,0 +1,185 @@
+"""Every environment with several agents, as PettingZoo wants it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+
+from dcgym.backends.base import Backend
+from dcgym.config import check_keys
+from dcgym.envs.registry import ENVIRONMENTS
+from dcgym.envs.session import Session
+from dcgym.envs.single import frames_per_second
+from dcgym.envs.system import Info, System
+from dcgym.errors import BackendError, ConfigError, MissingDependency
+from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
+
+try:
+    from pettingzoo import ParallelEnv
+except ImportError as error:
+    raise MissingDependency("pettingzoo", "marl") from error
+
+__all__ = ["TaskParallelEnv"]
+
+Observations = dict[str, npt.NDArray[np.float32]]
+Infos = dict[str, Info]
+
+
+class TaskParallelEnv(ParallelEnv):  # type: ignore[misc]
+    """One copy of a task under several agents; `dcgym.parallel_env` makes it.
+
+    All agents act at the same time; no message passes between them. Episodes end for all of them
+    alike.
+
+    Args:
+        env: Id of the environment.
+        **arguments: The fields of its settings.
+
+    Raises:
+        ConfigError: Unknown id, one without several agents, or an argument that is not allowed.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "name": "dcgym",
+        "render_modes": list(RENDER_MODES),
+        "render_fps": 20,
+        "is_parallelizable": True,
+    }
+
+    def __init__(self, env: str, **arguments: Any) -> None:
+        environment = ENVIRONMENTS.find(env)
+        form = environment.agents
+        if form is None:
+            several = [name for name, one in ENVIRONMENTS.items() if one.agents is not None]
+            raise ConfigError("env", env, f"one with several agents: {', '.join(several)}")
+        check_keys(arguments, form.arguments, "config")
+        self.settings: TaskSettings = form.settings(**arguments)
+        self.session = Session(form.make(self.settings, 1))
+        self.render_mode = self.settings.render_mode
+        name = env.rpartition("/")[2]
+        fps = frames_per_second(self.system)
+        self.metadata = {**self.metadata, "name": name, "render_fps": fps}
+        self.possible_agents = list(self.system.agents)
+        self.agents: list[str] = []
+        # A space of its own for each agent: a space holds the state of its samples.
+        self.observation_spaces: dict[str, gym.Space[Any]] = {
+            agent: copy.deepcopy(self.system.observation_space) for agent in self.possible_agents
+        }
+        self.action_spaces: dict[str, gym.Space[Any]] = {
+            agent: copy.deepcopy(self.system.action_space) for agent in self.possible_agents
+        }
+        self._steps = 0
+        self._generator: np.random.Generator | None = None
+
+    @property
+    def unwrapped(self) -> TaskParallelEnv:
+        """The environment itself."""
+        return self
+
+    @property
+    def system(self) -> System:
+        """The task on its backend."""
+        return self.session.system
+
+    @property
+    def task(self) -> Any:
+        """The task, as policies see it."""
+        return self.system.task()
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend, or None after `close` or a failure."""
+        return self.system.backend
+
+    def observation_space(self, agent: str) -> gym.Space[Any]:
+        """Return the observation space of an agent, always the same object.
+
+        Args:
+            agent: Name of the agent.
+        """
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gym.Space[Any]:
+        """Return the action space of an agent, always the same object.
+
+        Args:
+            agent: Name of the agent.
+        """
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, Infos]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds this and the following episodes.
+            options: Ignored: PettingZoo's own test passes any.
+
+        Raises:
+            BackendError: The backend did not come up.
+        """
+        if seed is not None or self._generator is None:
+            self._generator = seeding.np_random(seed)[0]
+        self.session.begin([self._generator])
+        self.session.advance()
+        self._steps = 0
+        self.agents = list(self.possible_agents)
+        return self._observations(), self._infos()
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        """Put every agent's action in force, let one interval pass, and return what it led to.
+
+        Args:
+            actions: One for each agent.
+
+        Raises:
+            ConfigError: An action is missing or not allowed.
+            BackendError: No episode is running, or the backend failed.
+        """
+        if not self.agents:
+            raise BackendError("no episode is running: call reset() first")
+        if set(actions) != set(self.agents):
+            raise ConfigError("actions", sorted(actions), f"one for each of {self.agents}")
+        self.session.advance([[actions[agent] for agent in self.agents]])
+        self._steps += 1
+        limit = self.settings.max_steps
+        is_cut, is_done = limit is not None and self._steps >= limit, self.session.finished()[0]
+        observations, infos = self._observations(), self._infos()
+        rewards = {
+            agent: float(sum(infos[agent]["reward_terms"].values())) for agent in self.agents
+        }
+        terminations = dict.fromkeys(self.agents, bool(is_done))
+        truncations = dict.fromkeys(self.agents, is_cut)
+        if is_cut or is_done:
+            self.agents = []
+        return observations, rewards, terminations, truncations, infos
+
+    def flow_records(self) -> npt.NDArray[Any]:
+        """Return the flows that have ended (`System.flow_records`)."""
+        return self.system.flow_records(0)
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the copy, or None where the render mode asks for none."""
+        if self.render_mode is None or not self.session.is_running:
+            return None
+        return self.system.render(0)
+
+    def close(self) -> None:
+        """End the backend; a second call does nothing."""
+        self.session.close()
+        self.agents = []
+
+    def _observations(self) -> Observations:
+        rows = self.session.observations[0]
+        return {agent: rows[i].copy() for i, agent in enumerate(self.agents)}
+
+    def _infos(self) -> Infos:
+        return {agent: self.session.info(0, i) for i, agent in enumerate(self.agents)}

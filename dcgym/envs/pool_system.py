@@ -1,0 +1,366 @@
+"""Tasks on a server pool, bound to one: many copies, one or several agents.
+
+Shapes: E copies, B balancers, M of them controlled, A agents, N servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Capabilities, Fidelity, Pool, Record
+from dcgym.backends.registry import POOLS, make_pool
+from dcgym.config import check_in, check_int
+from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, TimeArray
+from dcgym.errors import BackendError, ConfigError
+from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.tasks.balancing.observation import Measurements
+from dcgym.tasks.balancing.rewards import LoadInputs, jain_index
+from dcgym.tasks.balancing.settings import PoolSettings
+from dcgym.tasks.balancing.task import BalancingTask
+
+__all__ = ["PoolSystem", "pool_system"]
+
+Settings = TypeVar("Settings", bound=PoolSettings)
+
+DECAYED_MEAN = REDUCERS.index("decayed_mean")
+COUNTERS = ("flows", "completed")
+US_PER_S = 1e6
+NS_PER_S = 1e9
+# Of an episode in real time without a limit of its own; the slack is for agents that come late.
+LONGEST_NS = 600 * 10**9
+LONGEST_FLOWS = 500_000
+SLACK_NS = 30 * 10**9
+
+
+def pool_system(
+    make_task: Callable[[Settings], BalancingTask], settings: Settings, n_envs: int = 1
+) -> PoolSystem:
+    """Bind a task to copies of a pool; nothing is started.
+
+    Args:
+        make_task: Makes the task.
+        settings: The arguments of the environment.
+        n_envs: Number of copies.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    return PoolSystem(make_task(settings), find_object(settings.backend), n_envs)
+
+
+class PoolSystem:
+    """A task on copies of a pool (`dcgym.envs.system.System`).
+
+    Args:
+        task: The task.
+        backend: Name of a backend, or a function that makes a `Pool` of a scenario and a number
+            of copies.
+        n_envs: Number of copies.
+
+    Attributes:
+        seeds: The seed of each copy's episode, shape (E,).
+        seen: What the balancers know (`BalancingTwin.observe`).
+        truth: What only the servers know (`BalancingTwin.truth`).
+
+    Raises:
+        ConfigError: The backend cannot do what the task asks for.
+    """
+
+    is_measured_at_once = False
+
+    def __init__(self, task: BalancingTask, backend: object, n_envs: int = 1) -> None:
+        self._task, self._spec, self.n_envs = task, backend, check_int("num_envs", n_envs, 1)
+        self.agents, self.interval_ns = task.agents, task.interval_ns
+        self.action_space, self.observation_space = task.action_space, task.observation_space
+        groups = task.scenario.server_groups
+        self._workers = np.array([group.workers for group in groups], np.float64)
+        self._chosen = list(task.controlled)
+        shape = (n_envs, len(self._chosen), task.n_servers)
+        idle = task.weight_map.from_weights(np.ones(task.n_servers))
+        self._idle = np.broadcast_to(idle, shape)
+        self._last_actions = task.weight_map.unit(self._idle).copy()
+        self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
+        self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
+        self.observations = np.zeros((n_envs, task.n_agents, *self.observation_space.shape), "f4")
+        self.terms: dict[str, FloatArray] = {
+            name: np.zeros((n_envs, task.n_agents)) for name in task.reward.weights
+        }
+        self.read_ns = np.zeros(n_envs, np.int64)
+        self.seeds = np.zeros(n_envs, np.uint64)
+        self.seen: Mapping[str, npt.NDArray[Any]] = {}
+        self.truth: Mapping[str, npt.NDArray[Any]] = {}
+        # Unknown names and options must fail here, not in the first episode.
+        self._pool: Pool | None = self._make()
+        self._capabilities = self._pool.capabilities
+        self._check()
+
+    @property
+    def backend(self) -> Pool | None:
+        """The pool; None after `close` or a failure."""
+        return self._pool
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of running episodes.
+
+        Raises:
+            BackendError: There is none.
+        """
+        if self._pool is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self._pool
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+        return self._capabilities
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of an observation."""
+        return self._task.observation_labels
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that `begin` takes."""
+        return self._task.options
+
+    def task(self, env: int = 0) -> BalancingTask:
+        """Return the task, the same for every copy."""
+        return self._task
+
+    def draw_seed(self, generator: np.random.Generator) -> int:
+        """Draw the seed of an episode."""
+        return self._task.draw_seed(generator)
+
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+        """Empty the copies that have a seed; the next interval measures them."""
+        mask = np.array([seed is not None for seed in seeds], np.bool_)
+        drawn = np.array([0 if seed is None else seed for seed in seeds], np.uint64)
+        if self._pool is None:
+            self._pool = self._make()
+        pool = self._pool
+        pool.reset(drawn, mask=mask)
+        self.seeds = np.where(mask, drawn, self.seeds)
+        for balancer, rule in enumerate(self._task.rules):
+            pool.set_rule(rule, balancer, mask=mask)
+        self._counts = {name: np.where(mask, 0.0, self._counts[name]) for name in COUNTERS}
+        self.read_ns = np.where(mask, pool.now_ns(), self.read_ns)
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Set the weights; those of fresh copies are equal, whatever the action."""
+        task = self._task
+        read = self._idle if actions is None else self._read(actions)
+        weights = task.weight_map.to_weights(read)
+        units = task.weight_map.unit(read)
+        if fresh.any():
+            weights[fresh] = 1.0
+            units = np.where(fresh[:, None, None], task.weight_map.unit(self._idle), units)
+        self._weights[:, self._chosen] = weights
+        self._last_actions = units
+        return self.pool.set_weights(self._weights)
+
+    def restart(self, mask: Mask) -> None:
+        """Do nothing: what a pool measures is no difference of two states of its own."""
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time."""
+        return self.pool.advance(until_ns)
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy."""
+        return self.pool.now_ns()
+
+    def measure(self, mask: Mask) -> None:
+        """Read the state of all copies."""
+        task, chosen = self._task, self._chosen
+        self.seen, self.truth = self.pool.observe(), self.pool.truth()
+        self.read_ns = self.seen["time_ns"]
+        durations_s = self.seen["duration_us"][:, chosen] / US_PER_S
+        measured = Measurements(
+            ongoing=self.seen["ongoing"][:, chosen],
+            durations_s=durations_s,
+            completions_s=self.seen["completion_us"][:, chosen] / US_PER_S,
+            interarrivals_s=self.seen["interarrival_us"][:, chosen] / US_PER_S,
+        )
+        observed = task.observation.observe(measured, self._last_actions)
+        self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
+        terms = task.reward.terms(self._load_inputs(durations_s))
+        self.terms = {name: self._by_agent(values) for name, values in terms.items()}
+        self._before = self._counts
+        self._counts = {name: self.seen[name].sum(axis=(1, 2)) * 1.0 for name in COUNTERS}
+
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """Return the metrics of the interval and of its end, each of shape (E,).
+
+        Returns:
+            flows, completed: flows that the balancers saw begin and end.
+            fct_us_mean: mean over servers and balancers of the recent flows' completion times.
+            queue: flows at all servers.
+            jain, overprovision: over each server's flows per processor, of those in the pool.
+            utilisation: busy processors over those of the servers that are there.
+            untracked: flows so far that found no room in a flow table.
+        """
+        per_worker = np.where(self._left_out(), np.nan, self.truth["queue"] / self._workers)
+        mean = np.nanmean(per_worker, axis=-1)
+        workers = np.where(self.truth["capacity"] > 0, self._workers, 0).sum(axis=-1)
+        completion_us = self.seen["completion_us"][..., DECAYED_MEAN]
+        sampled = np.maximum((completion_us > 0).sum(axis=(1, 2)), 1)
+        return {
+            **{name: self._counts[name] - self._before[name] for name in COUNTERS},
+            "fct_us_mean": completion_us.sum(axis=(1, 2)) / sampled,
+            "queue": self.truth["queue"].sum(axis=-1).astype(np.float64),
+            "jain": jain_index(per_worker),
+            "overprovision": np.divide(
+                np.nanmax(per_worker, axis=-1), mean, out=np.ones(self.n_envs), where=mean > 0
+            ),
+            "utilisation": self.truth["busy_workers"].sum(axis=-1) / np.maximum(workers, 1),
+            "untracked": self.seen["untracked"].sum(axis=-1).astype(np.float64),
+        }
+
+    def finished(self) -> Mask:
+        """Tell that nothing is ever finished: traffic does not end."""
+        return np.zeros(self.n_envs, np.bool_)
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what an agent is told beside its observation."""
+        totals = self.pool.summary(env)
+        metrics = {name: float(values[env]) for name, values in self.metrics().items()}
+        metrics["rejected"] = float(totals["rejected"])
+        metrics["pcc_violations"] = float(totals["pcc_violations"])
+        own = self._balancers_of(agent)
+        servers = [self.servers(env, balancer) for balancer in own]
+        return {
+            "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
+            "metrics": metrics,
+            "servers": {name: np.concatenate([s[name] for s in servers]) for name in servers[0]},
+            "weights": np.concatenate([self._weights[env, balancer] for balancer in own]),
+            "interval_us": self.interval_ns / 1e3,
+        }
+
+    def servers(self, env: int, balancer: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what a balancer measured, in plain units, for slow loops.
+
+        Args:
+            env: Number of the copy.
+            balancer: Number of the balancer.
+
+        Returns:
+            ongoing: flows that it tracks, shape (N,).
+            duration_s, completion_s: reduced samples, shape (N, 5).
+            probed_flows, probe_time_s: flows at the server at the last answered poll, and when
+                that was taken (negative before the first one), shape (N,).
+            eligible: servers that take new flows, shape (N,).
+        """
+        at = (env, balancer)
+        return {
+            "ongoing": self.seen["ongoing"][at].copy(),
+            "duration_s": self.seen["duration_us"][at] / US_PER_S,
+            "completion_s": self.seen["completion_us"][at] / US_PER_S,
+            "probed_flows": self.seen["probe_queue"][at].copy(),
+            "probe_time_s": self.seen["probe_time_ns"][at] / NS_PER_S,
+            "eligible": self.seen["eligible"][env].copy(),
+        }
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return and forget the finished flows of a copy, at most `record_limit`."""
+        return self.pool.records(env)
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have happened in a copy's episode."""
+        return self.pool.event_records(env)
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+        return self.pool.fidelity(env)
+
+    def render(self, env: int) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the servers with their queues and weights."""
+        if not self.truth:
+            return None
+        from dcgym.envs.render.pool import draw_servers
+
+        weights = self._weights[env, self._chosen]
+        return draw_servers(self.truth["queue"][env], self._workers, weights)
+
+    def close(self) -> None:
+        """End the pool; the next episode makes a new one."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def _read(self, actions: Actions) -> npt.NDArray[Any]:
+        """Return an action for each copy and controlled balancer, (E, M, N)."""
+        given = np.asarray(actions)
+        shape = self._task.action_map.space.shape
+        if given.shape != (self.n_envs, len(self.agents), *(shape or ())):
+            raise ConfigError("action", actions, f"finite numbers of shape {shape}")
+        return given.reshape(self.n_envs, len(self._chosen), self._task.n_servers)
+
+    def _by_agent(self, values: FloatArray) -> FloatArray:
+        """Turn values of controlled balancers, (E, M), into those of agents, (E, A)."""
+        per_agent = self._task.balancers_per_agent
+        if per_agent == 1:
+            return values
+        mean: FloatArray = values.reshape(self.n_envs, -1, per_agent).mean(axis=2)
+        return mean
+
+    def _balancers_of(self, agent: int) -> list[int]:
+        per_agent = self._task.balancers_per_agent
+        return self._chosen[agent * per_agent : (agent + 1) * per_agent]
+
+    def _load_inputs(self, durations_s: FloatArray) -> LoadInputs:
+        drains_s = self.truth["remaining_ns"][:, None] / NS_PER_S
+        own_drains_s = self.truth["remaining_by_balancer_ns"][:, self._chosen] / NS_PER_S
+        seen_s = durations_s[..., DECAYED_MEAN]
+        out = self._left_out()[:, None]
+        if out.any():
+            seen_s, drains_s = (np.where(out, np.nan, values) for values in (seen_s, drains_s))
+        return LoadInputs(seen_s, drains_s, own_drains_s)
+
+    def _left_out(self) -> npt.NDArray[np.bool_]:
+        """Return the servers that take no flows, shape (E, N); none where no server takes any."""
+        eligible = self.seen["eligible"]
+        out: npt.NDArray[np.bool_] = ~eligible & eligible.any(axis=-1, keepdims=True)
+        return out
+
+    def _make(self) -> Pool:
+        spec, scenario = self._spec, self._task.scenario
+        if not isinstance(spec, str):
+            if not callable(spec):
+                allowed = "a name, or a function that makes a Pool of a scenario and a number"
+                raise ConfigError("backend", spec, allowed)
+            made: Pool = spec(scenario, self.n_envs)
+            return made
+        maker, settings = POOLS.find(spec), self._task.settings
+        wanted = {
+            "record_limit": settings.record_limit,
+            "warm_up_ns": settings.warm_up_ns,
+            "horizon_ns": self._horizon_ns(),
+        }
+        defaults = {"record_limit": 0, "warm_up_ns": 0, "horizon_ns": wanted["horizon_ns"]}
+        return make_pool(
+            spec, scenario, self.n_envs, taken_options(wanted, defaults, maker.options)
+        )
+
+    def _horizon_ns(self) -> int:
+        """Return how much traffic an episode in real time needs."""
+        max_steps = self._task.settings.max_steps
+        if max_steps is not None:
+            return (max_steps + 1) * self.interval_ns + SLACK_NS
+        longest_ns = LONGEST_FLOWS / sum(self._task.scenario.rates_per_s) * NS_PER_S
+        return min(LONGEST_NS, round(longest_ns))
+
+    def _check(self) -> None:
+        """Refuse what the backend cannot do."""
+        can, task = self._capabilities, self._task
+        check_in("rule", task.settings.rule, can.rules)
+        for rule in task.rules:
+            check_in("others", rule, can.rules)
+        if can.largest_hosts is not None:
+            check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)

@@ -1,0 +1,164 @@
+"""Environments by id: what each is told, what it decides, and where it runs.
+
+An environment that is registered here has every form: `gym.make`, `gym.make_vec`,
+`dcgym.parallel_env` where it has several agents, and RLlib's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, PoolMaker
+from dcgym.envs.network_system import network_system
+from dcgym.envs.pool_system import pool_system
+from dcgym.envs.registration import register_id
+from dcgym.envs.system import System
+from dcgym.registry import Registry
+from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
+from dcgym.tasks.balancing.task import central_load_balancing, each_balancer, load_balancing
+from dcgym.tasks.common.settings import TaskSettings
+from dcgym.tasks.congestion.task import CongestionSettings, congestion_control
+from dcgym.tasks.joint.task import JointSettings, joint
+from dcgym.tasks.network.settings import NetworkSettings
+from dcgym.tasks.network.task import NetworkTask
+from dcgym.tasks.paths.task import PathSettings, path_balancing
+
+__all__ = [
+    "ENVIRONMENTS",
+    "AgentForm",
+    "Environment",
+    "add_environment",
+    "network_form",
+    "pool_form",
+]
+
+
+@dataclass(frozen=True)
+class AgentForm:
+    """One way to divide a task among agents.
+
+    Attributes:
+        settings: Frozen dataclass of its arguments.
+        make: Binds copies of the task to a backend, from its arguments and the number of copies.
+        page: What it decides, sees and is rewarded for, in Markdown.
+        makers: The backends that it can be given by name.
+    """
+
+    settings: type[TaskSettings]
+    make: Callable[[Any, int], System]
+    page: str
+    makers: Registry[NetworkMaker] | Registry[PoolMaker]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Names of its arguments."""
+        return sorted(field.name for field in fields(self.settings))
+
+    @property
+    def default_maker(self) -> NetworkMaker | PoolMaker | None:
+        """The backend where nobody names one; None where that has no name."""
+        name = self.settings.__dataclass_fields__["backend"].default
+        return self.makers.get(name) if isinstance(name, str) else None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment.
+
+    Attributes:
+        id: Id, such as "dcgym/CongestionControl-v0".
+        family: Family of the policies that act in it.
+        single: The form of one agent.
+        agents: The form of several agents, None where there is none.
+        max_episode_steps: Steps until truncation where nobody says more.
+    """
+
+    id: str
+    family: str
+    single: AgentForm
+    agents: AgentForm | None = None
+    max_episode_steps: int = 200
+
+
+ENVIRONMENTS: Registry[Environment] = Registry(
+    "environments", "env", re.compile(r"[\w.-]+/[\w.-]+-v\d+")
+)
+"""The environments, by id."""
+
+
+def add_environment(environment: Environment) -> Environment:
+    """Make an environment available by its id, in dcgym and in Gymnasium.
+
+    Args:
+        environment: The environment.
+
+    Raises:
+        ConfigError: The id is malformed or taken.
+    """
+    ENVIRONMENTS.add(environment.id, environment, _summary(environment.single.page))
+    maker = environment.single.default_maker
+    is_deterministic = maker is not None and maker.capabilities.deterministic
+    register_id(environment.id, environment.max_episode_steps, is_deterministic)
+    return environment
+
+
+def network_form(
+    settings: type[NetworkSettings], task: Callable[[Any, Any], NetworkTask]
+) -> AgentForm:
+    """Return the form of a task on a network.
+
+    Args:
+        settings: Frozen dataclass of its arguments.
+        task: Makes the task of one copy, of the settings and of a network that is given, or None.
+            Its docstring is the page.
+    """
+    return AgentForm(
+        settings,
+        lambda given, n_envs: network_system(task, given, n_envs),
+        task.__doc__ or "",
+        NETWORKS,
+    )
+
+
+def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> AgentForm:
+    """Return the form of a task on a server pool.
+
+    Args:
+        settings: Frozen dataclass of its arguments.
+        task: Makes the task of the settings. Its docstring is the page.
+    """
+    return AgentForm(
+        settings, lambda given, n_envs: pool_system(task, given, n_envs), task.__doc__ or "", POOLS
+    )
+
+
+def _summary(page: str) -> str:
+    return page.strip().split("\n", 1)[0]
+
+
+for _environment in (
+    Environment(
+        "dcgym/CongestionControl-v0",
+        "congestion",
+        network_form(CongestionSettings, congestion_control),
+    ),
+    Environment("dcgym/PathBalancing-v0", "paths", network_form(PathSettings, path_balancing)),
+    Environment("dcgym/Joint-v0", "joint", network_form(JointSettings, joint)),
+    Environment(
+        "dcgym/LoadBalancing-v0",
+        "balancing",
+        pool_form(LoadBalancingSettings, load_balancing),
+        pool_form(PoolSettings, each_balancer),
+        max_episode_steps=240,
+    ),
+    Environment(
+        "dcgym/CentralLoadBalancing-v0",
+        "balancing",
+        pool_form(PoolSettings, central_load_balancing),
+        max_episode_steps=240,
+    ),
+):
+    add_environment(_environment)

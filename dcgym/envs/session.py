@@ -1,0 +1,178 @@
+"""The order of a step, for every task, backend, number of copies and number of agents.
+
+An interval begins when the action that belongs to it is in force, and ends at an absolute deadline.
+An action that comes later than `LATE_FRACTION` of the interval begins an interval of its own:
+learners pause for seconds to train, and that time belongs to no action. This is the only place
+that knows that rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dcgym.config import check_keys
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, System
+from dcgym.errors import BackendError
+
+__all__ = ["LATE_FRACTION", "Session"]
+
+LATE_FRACTION = 0.2
+
+_Result = TypeVar("_Result")
+
+
+class Session:
+    """Episodes of a system, stepped together.
+
+    Args:
+        system: The task on its backend.
+
+    Attributes:
+        system: The same.
+        is_running: Whether every copy is in an episode.
+    """
+
+    def __init__(self, system: System) -> None:
+        n_envs = system.n_envs
+        self.system = system
+        self.is_running = False
+        self._interval_ns = system.interval_ns
+        self._fresh = np.ones(n_envs, np.bool_)
+        self._deadline_ns = np.zeros(n_envs, np.int64)
+        self._elapsed_ns = np.zeros(n_envs, np.int64)
+        self._latency_ns = np.zeros(n_envs, np.int64)
+        self._overrun_ns = np.zeros(n_envs, np.int64)
+        self._age_ns = np.zeros(n_envs, np.int64)
+        self._is_late = np.zeros(n_envs, np.bool_)
+
+    @property
+    def n_envs(self) -> int:
+        """Number of copies."""
+        return self.system.n_envs
+
+    @property
+    def observations(self) -> Observations:
+        """What the agents see, shape (E, A, n)."""
+        return self.system.observations
+
+    def rewards(self) -> FloatArray:
+        """Return the reward of each agent, shape (E, A)."""
+        shape = (self.system.n_envs, len(self.system.agents))
+        total: FloatArray = sum(self.system.terms.values(), np.zeros(shape))
+        return total
+
+    def finished(self) -> Mask:
+        """Tell in which copies nothing is left to do, shape (E,)."""
+        return self._guarded(self.system.finished)
+
+    def begin(
+        self,
+        generators: Sequence[np.random.Generator | None],
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begin an episode in each copy that has a generator here.
+
+        The first observation is there after the next `advance`, which runs no interval in copies
+        that are measured at once.
+
+        Args:
+            generators: What each copy's seed is drawn from; None leaves a copy as it is.
+            options: Options of the task.
+
+        Raises:
+            ConfigError: Unknown option.
+            BackendError: The backend did not come up.
+        """
+        system = self.system
+        given = check_keys(options or {}, system.options, "options")
+        seeds = [None if one is None else system.draw_seed(one) for one in generators]
+        self._guarded(lambda: system.begin(seeds, given))
+        begun = np.array([seed is not None for seed in seeds])
+        self._fresh |= begun
+        self._deadline_ns = np.where(begun, system.read_ns, self._deadline_ns)
+        for times in (self._elapsed_ns, self._latency_ns, self._overrun_ns, self._age_ns):
+            times[begun] = 0
+        self._is_late[begun] = False
+        self.is_running = True
+
+    def advance(self, actions: Actions | None = None) -> None:
+        """Put the actions in force, let one interval pass, and measure what it led to.
+
+        Copies that have just begun take no action. Where they are measured only after an interval,
+        they run it as an episode begins; else their first observation is already there.
+
+        Args:
+            actions: An action for each copy and agent; None only where all copies have just begun.
+
+        Raises:
+            ConfigError: An action is not allowed.
+            BackendError: No episode is running, or the backend failed; the next `begin` makes a
+                new one.
+        """
+        if not self.is_running:
+            raise BackendError("no episode is running: call reset() first")
+        runs = ~self._fresh
+        if not self.system.is_measured_at_once:
+            runs[:] = True
+        if runs.any():
+            self._guarded(lambda: self._run(actions, runs))
+        self._fresh[:] = False
+
+    def _run(self, actions: Actions | None, runs: Mask) -> None:
+        system, seen_ns = self.system, self.system.read_ns
+        acted_ns = system.act(actions, self._fresh)
+        is_fresh = self._fresh
+        self._latency_ns = np.where(is_fresh, 0, acted_ns - seen_ns)
+        late_ns = acted_ns - self._deadline_ns
+        is_late = runs & (late_ns > LATE_FRACTION * self._interval_ns)
+        if not (self._interval_ns and system.capabilities.real_time):
+            is_late = np.zeros_like(runs)
+        if is_late.any():
+            self._deadline_ns = np.where(is_late, acted_ns, self._deadline_ns)
+            system.restart(is_late)
+        self._is_late = is_late
+        if self._interval_ns:
+            self._deadline_ns = np.where(
+                runs, self._deadline_ns + self._interval_ns, self._deadline_ns
+            )
+            overrun_ns = system.advance(self._deadline_ns)
+            self._overrun_ns = np.where(runs, overrun_ns, self._overrun_ns)
+        system.measure(runs)
+        self._elapsed_ns = np.where(is_fresh, 0, self._elapsed_ns + self._interval_ns)
+        self._age_ns = np.where(runs, system.now_ns() - system.read_ns, self._age_ns)
+
+    def time_s(self, env: int) -> float:
+        """Return the time since the first observation of a copy's episode, in whole intervals."""
+        return float(self._elapsed_ns[env]) / 1e9
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what an agent is told beside its observation.
+
+        Args:
+            env: Number of the copy.
+            agent: Number of the agent.
+        """
+        return self.system.info(env, agent) | {
+            "time_s": self.time_s(env),
+            "action_latency_us": float(self._latency_ns[env]) / 1e3,
+            "observation_age_us": float(self._age_ns[env]) / 1e3,
+            "deadline_overrun_us": float(max(self._overrun_ns[env], 0)) / 1e3,
+            "is_restarted": bool(self._is_late[env]),
+        }
+
+    def close(self) -> None:
+        """End the backend; a second call does nothing, and `begin` starts anew."""
+        self.is_running = False
+        self._fresh[:] = True
+        self.system.close()
+
+    def _guarded(self, work: Callable[[], _Result]) -> _Result:
+        """Drop a backend that failed, so that the next episode builds a new one."""
+        try:
+            return work()
+        except BackendError:
+            self.close()
+            raise

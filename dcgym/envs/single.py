@@ -1,0 +1,156 @@
+"""Every environment with one agent, as Gymnasium wants it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.envs.registration import EnvSpec
+
+from dcgym.backends.base import Backend
+from dcgym.config import check_keys
+from dcgym.envs.registry import ENVIRONMENTS
+from dcgym.envs.session import Session
+from dcgym.envs.system import Info, System
+from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
+
+__all__ = ["TaskEnv", "fitting_spec", "frames_per_second"]
+
+Observation = npt.NDArray[np.float32]
+
+
+class TaskEnv(gym.Env[Observation, Any]):
+    """One copy of a task under one agent; `gym.make` makes it.
+
+    The page of each id (`docs/envs`) says what it decides, sees and is rewarded for.
+
+    Args:
+        env: Id of the environment.
+        **arguments: The fields of its settings.
+
+    Attributes:
+        settings: The arguments, checked.
+        session: The copy and its clock.
+
+    Raises:
+        ConfigError: Unknown id, or an argument that is not allowed.
+    """
+
+    # Declared as Gymnasium declares it, which RUF012 cannot know.
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # noqa: RUF012
+
+    def __init__(self, env: str, **arguments: Any) -> None:
+        form = ENVIRONMENTS.find(env).single
+        check_keys(arguments, form.arguments, "config")
+        self.settings: TaskSettings = form.settings(**arguments)
+        self.session = Session(form.make(self.settings, 1))
+        self.action_space = self.system.action_space
+        self.observation_space = self.system.observation_space
+        self.render_mode = self.settings.render_mode
+        self.metadata = {**self.metadata, "render_fps": frames_per_second(self.system)}
+        self._steps = 0
+        self._spec: EnvSpec | None = None
+
+    @property
+    def system(self) -> System:
+        """The task on its backend."""
+        return self.session.system
+
+    @property
+    def task(self) -> Any:
+        """The task, as policies see it."""
+        return self.system.task()
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend, or None after `close` or a failure."""
+        return self.system.backend
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of the observation."""
+        return self.system.observation_labels
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The registered specification, with what the backend says about determinism."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = fitting_spec(spec, self.system)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, Info]:
+        """Begin an episode in place: what the backend built stays, everything in it is cleared.
+
+        Args:
+            seed: Seeds this and the following episodes.
+            options: Options of the task.
+
+        Returns:
+            A measured observation, and its info.
+
+        Raises:
+            ConfigError: Unknown option.
+            BackendError: The backend did not come up.
+        """
+        super().reset(seed=seed)
+        self.session.begin([self.np_random], options)
+        self.session.advance()
+        self._steps = 0
+        return self.session.observations[0, 0], self.session.info(0, 0)
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
+        """Put an action in force, let one interval pass, and return what it led to.
+
+        Args:
+            action: A point of the action space.
+
+        Raises:
+            ConfigError: The action is not allowed.
+            BackendError: No episode is running, or the backend failed.
+        """
+        session = self.session
+        session.advance([[action]])
+        self._steps += 1
+        info = session.info(0, 0)
+        reward = float(sum(info["reward_terms"].values()))
+        limit = self.settings.max_steps
+        is_truncated = limit is not None and self._steps >= limit
+        return session.observations[0, 0], reward, bool(session.finished()[0]), is_truncated, info
+
+    def flow_records(self) -> npt.NDArray[Any]:
+        """Return the flows that have ended (`System.flow_records`)."""
+        return self.system.flow_records(0)
+
+    def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
+        """Return a picture of the copy, or None where the render mode asks for none."""
+        if self.render_mode is None or not self.session.is_running:
+            return None
+        return self.system.render(0)
+
+    def close(self) -> None:
+        """End the backend; a second call does nothing, and `reset` starts a new one."""
+        self.session.close()
+
+
+def fitting_spec(spec: EnvSpec | None, system: System) -> EnvSpec | None:
+    """Return a specification that says whether the backend is deterministic.
+
+    Args:
+        spec: What is registered, or None.
+        system: The task on its backend.
+    """
+    if spec is None:
+        return None
+    return replace(spec, nondeterministic=not system.capabilities.deterministic)
+
+
+def frames_per_second(system: System) -> int:
+    """Return how many steps a second has, for films in real time; 20 where it runs freely."""
+    return max(1, round(1e9 / system.interval_ns)) if system.interval_ns else 20

@@ -1,0 +1,123 @@
+"""What faces and suites see of a task on its backend: E copies, A agents in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
+
+__all__ = ["Actions", "FloatArray", "Info", "Mask", "Observations", "System", "TimeArray"]
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+TimeArray: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Observations: TypeAlias = npt.NDArray[np.float32]
+Actions: TypeAlias = Sequence[Sequence[Any]] | npt.NDArray[Any]
+"""An action for each copy and agent, in this order."""
+Info: TypeAlias = dict[str, Any]
+
+
+class System(Protocol):
+    """A task bound to a backend; `Session` says when it is asked for what.
+
+    Attributes:
+        n_envs: Number of copies E.
+        agents: Names of the agents, the same in each copy.
+        interval_ns: Control interval; 0 runs freely.
+        is_measured_at_once: Whether a new episode has an observation before its first interval.
+        action_space: Space of one agent's action.
+        observation_space: Space of one agent's observation.
+        observations: What the agents see, shape (E, A, n); new at each measurement.
+        terms: Each reward term times its weight, shape (E, A).
+        read_ns: When the present state was read, on the backend's clock, shape (E,).
+    """
+
+    n_envs: int
+    agents: tuple[str, ...]
+    interval_ns: int
+    is_measured_at_once: bool
+    action_space: gym.Space[Any]
+    observation_space: gym.spaces.Box
+    observations: Observations
+    terms: Mapping[str, FloatArray]
+    read_ns: TimeArray
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend; None where it has been closed or has failed."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of an observation."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that `begin` takes."""
+
+    def task(self, env: int = 0) -> Any:
+        """Return the task of a copy, as policies see it."""
+
+    def draw_seed(self, generator: np.random.Generator) -> int:
+        """Draw the seed of an episode."""
+
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+        """Begin an episode in each copy that has a seed; None leaves a copy as it is."""
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Take the actions and put them in force; fresh copies keep what an episode begins with.
+
+        Args:
+            actions: An action for each copy and agent; None only where all copies are fresh.
+            fresh: Copies that have just begun, shape (E,).
+
+        Returns:
+            When they were in force, on the backend's clock, shape (E,).
+
+        Raises:
+            ConfigError: An action is not one of the action space; nothing is changed then.
+        """
+
+    def restart(self, mask: Mask) -> None:
+        """Begin the present interval anew in some copies, (E,): their action came late."""
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy, (E,)."""
+
+    def measure(self, mask: Mask) -> None:
+        """Read the state of some copies, (E,), and work out what the interval led to."""
+
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """Return the metrics of the interval, one number a copy, each of shape (E,)."""
+
+    def finished(self) -> Mask:
+        """Tell in which copies nothing is left to do, (E,)."""
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what an agent is told beside its observation."""
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return the flows of a copy that have ended, as its backend records them."""
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have taken effect in a copy's episode."""
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+
+    def render(self, env: int) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of a copy; None before the first episode."""
+
+    def close(self) -> None:
+        """End the backend; the next `begin` makes a new one."""

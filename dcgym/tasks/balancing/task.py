@@ -1,0 +1,272 @@
+"""Which server gets the next flow: the task of one balancer, of each, or of all under one agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_int
+from dcgym.tasks.balancing.actions import WeightMap, make_weight_map
+from dcgym.tasks.balancing.observation import BalancerObservation
+from dcgym.tasks.balancing.presets import make_scenario
+from dcgym.tasks.balancing.rewards import BalancingReward
+from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
+from dcgym.tasks.common.layout import Column, Layout
+
+__all__ = [
+    "BALANCING_LAYOUT",
+    "BalancingTask",
+    "central_load_balancing",
+    "each_balancer",
+    "load_balancing",
+]
+
+FloatArray = npt.NDArray[np.float64]
+SEED_LIMIT = 2**63
+
+BALANCING_LAYOUT = Layout(
+    columns=(
+        Column("reward_mean", "reward", 1.0, 2),
+        Column("fct_us_mean", "FCT mean, s", 1e6),
+        Column("fct_us_p50", "FCT p50, s", 1e6, 2),
+        Column("fct_us_p90", "FCT p90, s", 1e6, 2),
+        Column("fct_us_p99", "FCT p99, s", 1e6, 2),
+        Column("regret", "regret, s", 1e6),
+        Column("jain", "Jain"),
+        Column("overprovision", "max/mean"),
+        Column("rejected", "rejected", 1.0, 0),
+        Column("share_strong", "strong share"),
+    ),
+    series=(
+        Column("queue", "flows at all servers"),
+        Column("fct_us_mean", "recent completion time, s", 1e6),
+        Column("weight_strong", "part of the weights on the strong servers"),
+    ),
+)
+
+
+class BalancingTask:
+    """Weights of the servers, decided by balancers; the same for every copy of a pool.
+
+    Shapes: M balancers are controlled by A agents, each by one; N servers.
+
+    Args:
+        settings: The arguments of the environment.
+        controlled: Numbers of the controlled balancers.
+        n_agents: One, or as many as balancers are controlled.
+        others: Rule of the balancers that are not controlled.
+
+    Attributes:
+        scenario: The pool.
+        rules: Rule of each balancer.
+        weight_map: What one balancer's part of an action means.
+        action_map: What an agent's action means.
+        observation: What one balancer observes.
+        reward: Terms and weights.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+
+    family = "balancing"
+    options: tuple[str, ...] = ()
+    layout = BALANCING_LAYOUT
+
+    def __init__(
+        self,
+        settings: PoolSettings,
+        controlled: Sequence[int] | None = None,
+        n_agents: int | None = None,
+        others: str = "sed",
+    ) -> None:
+        self.settings = settings
+        self.scenario = make_scenario(settings.scenario)
+        n_balancers, self.n_servers = self.scenario.balancers, self.scenario.n_servers
+        self.controlled = tuple(range(n_balancers) if controlled is None else controlled)
+        for balancer in self.controlled:
+            check_int("balancer", balancer, 0, n_balancers - 1)
+        count = len(self.controlled)
+        self.n_agents = count if n_agents is None else n_agents
+        self.balancers_per_agent = count // self.n_agents
+        self.agents = tuple(f"balancer_{i}" for i in self.controlled[: self.n_agents])
+        self.rules = tuple(
+            settings.rule if i in self.controlled else others for i in range(n_balancers)
+        )
+        self.interval_ns = settings.interval_ns
+        self.weight_map: WeightMap = make_weight_map(settings.action, self.n_servers)
+        self.action_map: WeightMap = make_weight_map(
+            settings.action, self.n_servers * self.balancers_per_agent
+        )
+        self.observation = BalancerObservation(self.n_servers)
+        self.reward = BalancingReward(settings.reward)
+        self.action_space: gym.Space[npt.NDArray[np.generic]] = self.action_map.space
+        one, times = self.observation.space, self.balancers_per_agent
+        self.observation_space = gym.spaces.Box(
+            np.tile(one.low, times), np.tile(one.high, times), dtype=np.float32
+        )
+
+    @property
+    def configured_weights(self) -> FloatArray:
+        """The weight of each server as its operator sees it, once per balancer of an agent."""
+        groups = self.scenario.server_groups
+        weights = np.array([group.configured_weight for group in groups], np.float64)
+        return np.tile(weights, self.balancers_per_agent)
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of an observation, with its balancer where there are several."""
+        labels = self.observation.labels
+        if self.balancers_per_agent == 1:
+            return labels
+        return [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
+
+    def draw_seed(self, generator: np.random.Generator) -> int:
+        """Draw the seed of an episode's arrivals."""
+        return int(generator.integers(SEED_LIMIT))
+
+
+def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
+    """Weigh the servers of one layer-4 balancer so that flows finish soon.
+
+    ## Description
+    Clients open flows to one virtual address; an edge router spreads them over M balancers, and
+    each balancer picks one of N servers per flow. The answer goes straight to the client (direct
+    server return): a balancer sees its own part of the flows, one direction, and no task sizes.
+    Once per control interval the agent sets the weights ``w`` of one balancer; per flow the data
+    plane then takes the server with the least ``(q + 1) / w``, ``q`` being the flows it tracks
+    there. The other balancers follow a fixed rule. After Yao, "Autonomous Service Management in the
+    Cloud", 2023, chapters 3, 6 and 7.
+
+    ## Action Space
+    One weight per server; only their ratios count. With ``action="continuous"``:
+    `Box(-1, 1, (N,))`, the weight being ``8**a``, 1/8 to 8. With ``action="discrete"``:
+    `MultiDiscrete([3] * N)`, the index of one of the weights 1.0, 1.5 and 2.0, as in the published
+    agents. Rules with weights of their own, such as ``sed``, ignore the action.
+
+    ## Observation Space
+    `Box(12 N + 5)`, float32: what the balancer measured itself. Per server the flows it tracks and
+    five reductions each of sampled flow durations and completion times, then five of the times
+    between new flows, all squashed to 0..1 by ``x / (x + scale)``, then the last action, -1 to 1.
+
+    | position | meaning | scale |
+    |---|---|---|
+    | 11 j | flows tracked on server j | 8 |
+    | 11 j + 1 to 11 j + 5 | durations of ongoing flows on server j | 1 s |
+    | 11 j + 6 to 11 j + 10 | completion times of flows on server j | 1 s |
+    | 11 N to 11 N + 4 | times between two new flows | 0.1 s |
+    | 11 N + 5 to 12 N + 4 | the last action | |
+
+    The five reductions are the mean, 90th percentile, standard deviation, decayed mean and decayed
+    90th percentile (0.9 per second of a sample's age). `env.unwrapped.observation_labels`
+    names each position.
+
+    ## Rewards
+    A weighted sum of the terms in `dcgym.tasks.balancing.rewards`, of the interval after the
+    action: fairness of the flow durations that this balancer sampled on its servers.
+
+    ## Starting State
+    An empty pool after one interval with equal weights, so that the first observation is measured.
+    The same seed gives every policy the same arrivals and task sizes, on every machine, in every
+    number of environments side by side.
+
+    ## Episode End
+    Traffic does not end, so nothing terminates. `gymnasium.make` truncates after 240 steps
+    (60 s) unless told otherwise through `max_episode_steps`.
+
+    ## Information
+    | key | meaning |
+    |---|---|
+    | reward_terms | each term times its weight; they add up to the reward |
+    | metrics | of the interval: flows, completed, fct_us_mean |
+    | metrics | at its end: queue, jain, overprovision, utilisation |
+    | metrics | since the episode began: untracked, rejected, pcc_violations |
+    | servers | what the balancer measured, in plain units, for slow loops such as HLB |
+    | weights | the weights in force |
+    | time_s | simulated time since the first observation |
+    | interval_us | length of the interval |
+    | action_latency_us | from an observation to the weights that answer it |
+    | observation_age_us | age of the balancers' counters in it, up to 10 ms |
+    | deadline_overrun_us | how late the interval ended; all three are 0 in the simulation |
+    | is_restarted | whether the action came so late that an interval of its own began |
+
+    ## Arguments
+    | name | meaning |
+    |---|---|
+    | scenario | name, mapping (``{"preset": "yao-sim-8", "load": 0.9}``), file, or `Scenario` |
+    | backend | "simulation"; "emulation": BPF balancers and HTTP servers in real time; a function |
+    | | that makes a twin of a scenario and a number of pools |
+    | interval | control interval, such as "250ms" |
+    | reward | a term, a list of terms, or a mapping term to weight |
+    | action | "continuous" or "discrete" |
+    | rule | rule of the controlled balancer; "weighted" uses the action |
+    | others | rule of the other balancers |
+    | balancer | number of the controlled balancer |
+    | record_limit | finished flows kept for `flow_records` |
+    | render_mode | None or "rgb_array": the servers with their queues |
+    | max_steps | steps until truncation, or None |
+
+    ## Version History
+    - v0: first version
+
+    Args:
+        settings: The arguments above.
+    """
+    return BalancingTask(settings, (settings.balancer,), others=settings.others)
+
+
+def each_balancer(settings: PoolSettings) -> BalancingTask:
+    """One agent a balancer: each sees its own flows, and all meet in the same servers' queues.
+
+    Agents are `balancer_0` to `balancer_{M-1}`. Spaces, rewards and infos of an agent are those of
+    `dcgym/LoadBalancing-v0`, whose arguments this takes without ``others`` and ``balancer``; flows
+    that start within ``warm_up`` are left out of the records. All agents act at the same time;
+    no message passes between them. Episodes never terminate.
+
+    Args:
+        settings: The arguments of the environment.
+    """
+    return BalancingTask(settings)
+
+
+def central_load_balancing(settings: PoolSettings) -> BalancingTask:
+    """Weigh the servers of all balancers at once: one agent that sees what all of them see.
+
+    ## Description
+    The system of `dcgym/LoadBalancing-v0` with one agent over all M balancers: the centralised
+    learner that the multi-agent studies compare with. It needs what they avoid, a channel
+    from every balancer to the agent.
+
+    ## Action Space
+    One weight per balancer and server, balancer by balancer: `Box(-1, 1, (M * N,))` or
+    `MultiDiscrete([3] * (M * N))`, with the scales of `dcgym/LoadBalancing-v0`.
+
+    ## Observation Space
+    `Box(M * (12 N + 5))`, float32: the observations of `dcgym/LoadBalancing-v0`, one balancer after
+    the other.
+
+    ## Rewards
+    The mean over the balancers of the reward that each would get.
+
+    ## Starting State
+    As `dcgym/LoadBalancing-v0`.
+
+    ## Episode End
+    As `dcgym/LoadBalancing-v0`.
+
+    ## Information
+    As `dcgym/LoadBalancing-v0`; ``servers`` and ``weights`` hold a row per balancer and server.
+
+    ## Arguments
+    Those of `dcgym/LoadBalancing-v0` without ``others`` and ``balancer``; flows that start within
+    ``warm_up`` are left out of `flow_records`.
+
+    ## Version History
+    - v0: first version
+
+    Args:
+        settings: The arguments above.
+    """
+    return BalancingTask(settings, n_agents=1)

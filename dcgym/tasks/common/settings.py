@@ -1,0 +1,39 @@
+"""What every environment is told, whatever it decides about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dcgym.config import check_in, check_int
+
+__all__ = ["RENDER_MODES", "Duration", "TaskSettings"]
+
+RENDER_MODES = ("rgb_array",)
+
+Duration: TypeAlias = str | int | float
+"""Text such as "50ms", or a number of seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """Arguments that all environments take; those of one task are a subclass.
+
+    Attributes:
+        backend: Name of a backend, a backend, or what makes one; "module:name" names the latter.
+        interval: Control interval.
+        render_mode: None or "rgb_array".
+        max_steps: Steps until truncation, which also bounds what is drawn and started; None for
+            no limit of the environment's own.
+    """
+
+    backend: object
+    interval: Duration
+    render_mode: str | None = None
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields that all tasks have."""
+        check_in("render_mode", self.render_mode, (None, *RENDER_MODES))
+        if self.max_steps is not None:
+            check_int("max_steps", self.max_steps, 1)

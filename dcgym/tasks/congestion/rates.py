@@ -1,0 +1,63 @@
+"""The decision about rates: how fast each host may send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.tasks.congestion.actions import ActionMap, make_action_map
+from dcgym.tasks.network.decision import NetworkControls
+from dcgym.tasks.network.interval import Interval
+from dcgym.topologies import Topology
+
+__all__ = ["RateDecision"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class RateDecision:
+    """A share of its interface rate for each host.
+
+    Args:
+        topology: The network.
+        action: One of `dcgym.tasks.congestion.actions.ACTIONS`.
+        floor: Least share that a host is given.
+    """
+
+    name = "rates"
+    uplinks: None = None
+
+    def __init__(self, topology: Topology, action: str, floor: float) -> None:
+        """Build the space."""
+        self._rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
+        self.action_map: ActionMap = make_action_map(action, len(self._rates_bps), floor)
+        self.labels = [f"host{host}.rate" for host in range(len(self._rates_bps))]
+        self.begin()
+
+    def begin(self) -> None:
+        """Limit nobody."""
+        self.values = np.ones(len(self._rates_bps))
+
+    def read(self, action: npt.ArrayLike) -> None:
+        """Take one share a host."""
+        self.values = self.action_map.to_shares(action)
+
+    def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
+        """Set the limits of all hosts of every copy."""
+        rates_bps = np.maximum(np.rint(values * self._rates_bps), 1)
+        return controls.apply_rates(rates_bps.astype(np.uint64))
+
+    def info(self, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+        """Return the shares in force."""
+        return {"rate_shares": self.values.astype(np.float32)}
+
+    def metrics(self, interval: Interval) -> Mapping[str, float]:
+        """Add nothing: the metrics of every interval are those of rates."""
+        return {}
+
+    def reward_inputs(self, interval: Interval) -> Mapping[str, Any]:
+        """Return the shares in force."""
+        return {"shares": self.values}

@@ -1,0 +1,78 @@
+"""Reading the arguments that all tasks on a network share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dcgym.config import check_in, check_keys
+from dcgym.errors import ConfigError
+from dcgym.topologies import Topology, make_topology, with_marking
+from dcgym.units import parse_duration
+
+__all__ = [
+    "CONGESTION_CONTROLS",
+    "TopologySpec",
+    "read_congestion_control",
+    "read_interval",
+    "read_topology",
+]
+
+CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "new-vegas")
+
+TopologySpec: TypeAlias = str | Path | Mapping[str, Any] | Topology
+
+
+def read_topology(
+    spec: TopologySpec, marking: bool | Mapping[str, Any], given: Topology | None = None
+) -> tuple[Topology, bool]:
+    """Return the network, and whether its switches mark.
+
+    Args:
+        spec: What `make_topology` takes.
+        marking: Whether they mark; a mapping replaces how the topology says.
+        given: The network of a backend that exists already; it wins over the spec.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    topology = make_topology(spec) if given is None else given
+    if not isinstance(marking, Mapping):
+        return topology, check_in("marking", marking, (True, False))
+    if given is not None:
+        raise ConfigError("marking", dict(marking), "true or false where a backend is given")
+    return with_marking(topology, marking), bool(marking)
+
+
+def read_interval(interval: str | int | float) -> int:
+    """Return the control interval in ns; 0 runs freely.
+
+    Raises:
+        ConfigError: It is no duration, or negative.
+    """
+    interval_ns = parse_duration(interval, "interval")
+    if interval_ns < 0:
+        raise ConfigError("interval", interval, "a duration such as '50ms', or '0ms' to run freely")
+    return interval_ns
+
+
+def read_congestion_control(spec: str | Mapping[str, str], topology: Topology) -> dict[str, str]:
+    """Return the algorithm of each host.
+
+    Args:
+        spec: One for all hosts, or a mapping of host to algorithm; cubic for hosts not named.
+        topology: The network.
+
+    Raises:
+        ConfigError: Unknown host or algorithm.
+    """
+    names = [host.name for host in topology.hosts]
+    if isinstance(spec, Mapping):
+        check_keys(spec, names, "congestion_control")
+        chosen = {name: spec.get(name, "cubic") for name in names}
+    else:
+        chosen = dict.fromkeys(names, spec)
+    for algorithm in chosen.values():
+        check_in("congestion_control", algorithm, CONGESTION_CONTROLS)
+    return chosen

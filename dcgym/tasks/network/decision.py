@@ -1,0 +1,84 @@
+"""What an agent may set on a network, and how that is put in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.uplinks import Uplinks
+
+__all__ = ["Decision", "DecisionMap", "NetworkControls"]
+
+FloatArray = npt.NDArray[np.float64]
+TimeArray = npt.NDArray[np.int64]
+
+
+class NetworkControls(Protocol):
+    """What a decision may do to the E copies of a network (see `dcgym.backends.base`)."""
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> TimeArray:
+        """Limit the hosts of every copy, shape (E, H); returns when that was in force, (E,)."""
+
+    def apply_weights(self, weights: FloatArray) -> TimeArray:
+        """Weigh the paths of every copy, shape (E, W); returns when that was in force, (E,)."""
+
+
+class DecisionMap(Protocol):
+    """An action space together with its meaning."""
+
+    @property
+    def space(self) -> gym.spaces.Box:
+        """The space of one action."""
+
+    def to_shares(self, action: npt.ArrayLike) -> FloatArray:
+        """Return what an action means, 0 to 1 each."""
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the action that asks for this."""
+
+
+class Decision(Protocol):
+    """One thing that an agent decides in one copy of a network.
+
+    Attributes:
+        name: Its key where an action has several parts.
+        values: What is in force, 0 to 1 each; the tail of the observation.
+        labels: Name of each value.
+        uplinks: The ports that it is about; None where it is about hosts.
+    """
+
+    name: str
+    values: FloatArray
+    labels: list[str]
+    uplinks: Uplinks | None
+
+    @property
+    def action_map(self) -> DecisionMap:
+        """Its space, and what a point of it means."""
+
+    def begin(self) -> None:
+        """Go back to what every episode begins with."""
+
+    def read(self, action: npt.ArrayLike) -> None:
+        """Take an action, which `apply` then puts in force.
+
+        Raises:
+            ConfigError: It is no finite array of the space's shape.
+        """
+
+    def apply(self, controls: NetworkControls, values: FloatArray) -> TimeArray:
+        """Put the values of every copy in force, shape (E, n); returns when they were, (E,)."""
+
+    def info(self, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+        """Return what policies may want to know of an interval."""
+
+    def metrics(self, interval: Interval) -> Mapping[str, float]:
+        """Return the metrics that this decision adds."""
+
+    def reward_inputs(self, interval: Interval) -> Mapping[str, Any]:
+        """Return the fields of `RewardInputs` that this decision knows."""

@@ -1,0 +1,63 @@
+"""What the weights of equal-cost paths in an action mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_in
+from dcgym.tasks.common.actions import read_action
+
+__all__ = ["WEIGHTINGS", "PathWeightMap"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# exp(8) = 2981: one port gets all but a part in 3000 of two.
+LOGIT_LIMIT = 4.0
+
+WEIGHTINGS = ("direct", "softmax")
+"""Meanings of a path weight: the weight itself, or its logarithm."""
+
+
+class PathWeightMap:
+    """One number a port of each group; within a group they are normalised to shares.
+
+    With ``direct`` the numbers are weights, 0 to 1, and all zeros count as equal; so a share of
+    exactly 0 or 1 can be said. With ``softmax`` they are logits, -4 to 4: no port is ever empty.
+    """
+
+    def __init__(self, name: str, sizes: Sequence[int]) -> None:
+        """Build the space for groups of these sizes."""
+        self._is_softmax = check_in("action", name, WEIGHTINGS) == "softmax"
+        self._sizes = np.asarray(sizes, np.int64)
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        low, high = (-LOGIT_LIMIT, LOGIT_LIMIT) if self._is_softmax else (0.0, 1.0)
+        self.space = gym.spaces.Box(low, high, (int(self._sizes.sum()),), np.float32)
+
+    @property
+    def even(self) -> FloatArray:
+        """The shares that weigh all ports of a group alike."""
+        return self._normalise(np.ones(int(self._sizes.sum())))
+
+    def to_shares(self, action: npt.ArrayLike) -> FloatArray:
+        """Return the share of each port in its group's flows; each group's add up to 1."""
+        values = np.clip(read_action(action, self.space.shape), self.space.low, self.space.high)
+        return self._normalise(np.exp(values) if self._is_softmax else values)
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return an action that asks for these weights or shares of ports."""
+        largest = np.repeat(np.maximum.reduceat(shares, self._starts), self._sizes)
+        relative = np.where(largest > 0, shares / np.where(largest > 0, largest, 1.0), 1.0)
+        if self._is_softmax:
+            # The largest at the upper limit leaves the most room below it.
+            logs = np.log(np.maximum(relative, np.exp(-2 * LOGIT_LIMIT)))
+            relative = np.maximum(logs + LOGIT_LIMIT, -LOGIT_LIMIT)
+        return relative.astype(np.float32)
+
+    def _normalise(self, weights: FloatArray) -> FloatArray:
+        totals = np.repeat(np.add.reduceat(weights, self._starts), self._sizes)
+        even = 1.0 / np.repeat(self._sizes, self._sizes)
+        return np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), even)
