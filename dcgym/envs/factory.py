@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -30,6 +31,8 @@ __all__ = [
 
 DEFAULT_ENV = "dcgym/CongestionControl-v0"
 
+_ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+")
+
 ConfigSpec = str | Path | Mapping[str, Any]
 
 
@@ -47,9 +50,11 @@ def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any,
     """
     environment, arguments = _read(config, overrides)
     check_keys(arguments, environment.single.arguments, "config")
-    arguments.setdefault("max_steps", environment.max_episode_steps)
-    # The environment itself truncates: Gymnasium's wrapper would not tell it how long it is.
-    return gym.make(environment.id, max_episode_steps=-1, **arguments)
+    limit = arguments.setdefault("max_steps", environment.max_episode_steps)
+    # Both: Gymnasium's wrapper states the limit in the specification, but tells the environment
+    # nothing of it.
+    wrapped = -1 if limit is None else check_int("max_steps", limit, 1)
+    return gym.make(environment.id, max_episode_steps=wrapped, **arguments)
 
 
 def make_vec_env(
@@ -86,7 +91,7 @@ def parallel_env(config: ConfigSpec | None = None, **overrides: Any) -> TaskPara
         ConfigError: Unknown name, field or value that is not allowed.
         MissingDependency: PettingZoo is not installed.
     """
-    if isinstance(config, str) and _full_id(config) in ENVIRONMENTS:
+    if isinstance(config, str) and _ID.fullmatch(config):
         config = {"env": config}
     environment, arguments = _read(config, overrides)
     from dcgym.envs.parallel import TaskParallelEnv

@@ -165,7 +165,7 @@ class NetworkSystem:
     def restart(self, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
         for env in np.flatnonzero(mask):
-            self._before[env] = self.network.snapshot(env)
+            self._before[env] = self.network.snapshot(int(env))
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""

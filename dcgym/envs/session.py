@@ -47,6 +47,7 @@ class Session:
         self._overrun_ns = np.zeros(n_envs, np.int64)
         self._age_ns = np.zeros(n_envs, np.int64)
         self._is_late = np.zeros(n_envs, np.bool_)
+        self._finished = np.zeros(n_envs, np.bool_)
 
     @property
     def n_envs(self) -> int:
@@ -65,8 +66,8 @@ class Session:
         return total
 
     def finished(self) -> Mask:
-        """Tell in which copies nothing is left to do, shape (E,)."""
-        return self._guarded(self.system.finished)
+        """Tell in which copies nothing was left to do after the last interval, shape (E,)."""
+        return self._finished
 
     def begin(
         self,
@@ -96,6 +97,7 @@ class Session:
         for times in (self._elapsed_ns, self._latency_ns, self._overrun_ns, self._age_ns):
             times[begun] = 0
         self._is_late[begun] = False
+        self._finished = self._finished & ~begun
         self.is_running = True
 
     def advance(self, actions: Actions | None = None) -> None:
@@ -142,6 +144,8 @@ class Session:
             self._overrun_ns = np.where(runs, overrun_ns, self._overrun_ns)
         system.measure(runs)
         self._elapsed_ns = np.where(is_fresh, 0, self._elapsed_ns + self._interval_ns)
+        self._finished = runs & system.finished()
+        # Last: whatever was done until here has aged the observation.
         self._age_ns = np.where(runs, system.now_ns() - system.read_ns, self._age_ns)
 
     def time_s(self, env: int) -> float:

@@ -23,29 +23,43 @@ Info: TypeAlias = dict[str, Any]
 
 
 class System(Protocol):
-    """A task bound to a backend; `Session` says when it is asked for what.
+    """A task bound to a backend; `Session` says when it is asked for what."""
 
-    Attributes:
-        n_envs: Number of copies E.
-        agents: Names of the agents, the same in each copy.
-        interval_ns: Control interval; 0 runs freely.
-        is_measured_at_once: Whether a new episode has an observation before its first interval.
-        action_space: Space of one agent's action.
-        observation_space: Space of one agent's observation.
-        observations: What the agents see, shape (E, A, n); new at each measurement.
-        terms: Each reward term times its weight, shape (E, A).
-        read_ns: When the present state was read, on the backend's clock, shape (E,).
-    """
+    @property
+    def n_envs(self) -> int:
+        """Number of copies E."""
 
-    n_envs: int
-    agents: tuple[str, ...]
-    interval_ns: int
-    is_measured_at_once: bool
-    action_space: gym.Space[Any]
-    observation_space: gym.spaces.Box
-    observations: Observations
-    terms: Mapping[str, FloatArray]
-    read_ns: TimeArray
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents, the same in each copy."""
+
+    @property
+    def interval_ns(self) -> int:
+        """Control interval; 0 runs freely."""
+
+    @property
+    def is_measured_at_once(self) -> bool:
+        """Whether a new episode has an observation before its first interval."""
+
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        """Space of one agent's action."""
+
+    @property
+    def observation_space(self) -> gym.spaces.Box:
+        """Space of one agent's observation."""
+
+    @property
+    def observations(self) -> Observations:
+        """What the agents see, shape (E, A, n); a new array at each measurement."""
+
+    @property
+    def terms(self) -> Mapping[str, FloatArray]:
+        """Each reward term times its weight, shape (E, A)."""
+
+    @property
+    def read_ns(self) -> TimeArray:
+        """When the present state was read, on the backend's clock, shape (E,)."""
 
     @property
     def backend(self) -> Backend | None:

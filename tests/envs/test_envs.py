@@ -6,7 +6,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
-from dcgym.envs.congestion_control import CongestionControlEnv
 from dcgym.errors import BackendError, ConfigError
 from dcgym.testing import FakeBackend, check_contract, check_no_dead_feature
 from dcgym.topologies import make_topology
@@ -100,7 +99,7 @@ def test_same_seed_gives_the_same_plan_and_episode():
         env = make(traffic="random-bijection", topology={"name": "fat-tree", "k": 4})
         env.reset(seed=7)
         step = env.step(np.ones(16, np.float32))
-        runs.append((env.unwrapped.plan, step[0].tolist(), step[1]))
+        runs.append((env.unwrapped.task.plan, step[0].tolist(), step[1]))
     assert runs[0] == runs[1]
 
 
@@ -159,7 +158,7 @@ def test_finished_plan_terminates_and_max_steps_truncates():
 
 def test_construction_starts_nothing_and_close_is_idempotent():
     backend = FakeBackend()
-    env = CongestionControlEnv(backend=backend)
+    env = gym.make("dcgym/CongestionControl-v0", backend=backend)
     assert not backend.is_running
     env.reset()
     env.close()
@@ -171,17 +170,17 @@ def test_construction_starts_nothing_and_close_is_idempotent():
 
 def test_environments_share_no_settings():
     make(interval="10ms", features=("peak",), floor=0.2)
-    env = make().unwrapped
-    assert env.interval_ns == 50_000_000 and env.features.names == ("backlog", "d_backlog")
+    task = make().unwrapped.task
+    assert task.interval_ns == 50_000_000 and task.features.names == ("backlog", "d_backlog")
 
 
 def test_tanh_action_follows_equation_4_1_and_inverts():
-    env = make(action="tanh", floor=0.1).unwrapped
-    shares = env.action_map.to_shares(np.array([0.0, 1.0, -4.0, 4.0]))
+    rates = make(action="tanh", floor=0.1).unwrapped.task.rate_map
+    shares = rates.to_shares(np.array([0.0, 1.0, -4.0, 4.0]))
     assert shares[0] == pytest.approx(0.55)
     assert shares[1] == pytest.approx((np.tanh(1) + 1) / 2 * 0.9 + 0.1)
     assert shares[2] >= 0.1 and shares[3] <= 1
-    back = env.action_map.to_shares(env.action_map.from_shares(np.array([0.3, 0.5, 0.1, 1.0])))
+    back = rates.to_shares(rates.from_shares(np.array([0.3, 0.5, 0.1, 1.0])))
     assert back == pytest.approx([0.3, 0.5, 0.1, 1.0], abs=1e-3)
 
 
@@ -224,7 +223,7 @@ def test_the_emulation_refuses_links_that_delay():
 
 @pytest.mark.parametrize("action", [[1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4])
 def test_wrong_action_is_refused(action):
-    env = CongestionControlEnv(backend=FakeBackend())
+    env = gym.make("dcgym/CongestionControl-v0", backend=FakeBackend())
     env.reset()
     with pytest.raises(ConfigError, match="action"):
         env.step(np.array(action, np.float32))
@@ -234,7 +233,7 @@ def test_make_env_reads_yaml(tmp_path):
     path = tmp_path / "env.yaml"
     path.write_text("interval: 20ms\ntopology: {name: dumbbell, hosts: 6}\nmax_steps: 3\n")
     env = dcgym.make_env(path, backend=FakeBackend)
-    assert env.unwrapped.interval_ns == 20_000_000
+    assert env.unwrapped.task.interval_ns == 20_000_000
     assert env.action_space.shape == (6,)
     assert env.spec.max_episode_steps == 3
 

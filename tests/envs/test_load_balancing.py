@@ -50,7 +50,7 @@ def test_sizes_follow_the_scenario():
     assert make(CENTRAL).observation_space.shape == (2 * (12 * 8 + 5),)
     assert make(CENTRAL).action_space.shape == (16,)
     assert make(scenario={"preset": "large-20"}).action_space.shape == (20,)
-    labels = make().unwrapped.core.observation.labels
+    labels = make().unwrapped.observation_labels
     assert len(labels) == 101 and labels[12] == "server1.duration_mean"
 
 
@@ -162,9 +162,9 @@ def test_rllib_check_passes():
     pytest.importorskip("ray.rllib")
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
-    from dcgym.envs.rllib import RllibLoadBalancingEnv
+    from dcgym.envs.rllib import RllibParallelEnv
 
-    env = RllibLoadBalancingEnv({"max_steps": 20})
+    env = RllibParallelEnv({"env": "LoadBalancing-v0", "max_steps": 20})
     check_multiagent_environments(env)
     env.reset(seed=0)
     for _ in range(20):
@@ -190,7 +190,7 @@ def test_central_reward_is_the_mean_of_the_agents():
 def favour(env, servers):
     weights = np.full(8, 1 / 8)
     weights[list(servers)] = 8.0
-    return env.unwrapped.action_map.from_weights(weights)
+    return env.unwrapped.task.action_map.from_weights(weights)
 
 
 def test_the_action_moves_the_flows_and_belongs_to_its_reward():
@@ -228,11 +228,11 @@ def test_metrics_agree_with_the_twin():
         *_, info = env.step(env.action_space.sample())
         completed += info["metrics"]["completed"]
         metrics = info["metrics"]
-        truth = env.unwrapped.core.truth
+        truth = env.unwrapped.system.truth
         assert metrics["queue"] == truth["queue"].sum()
         assert metrics["utilisation"] == pytest.approx(truth["busy_workers"].sum() / 12)
         assert 1 / 8 <= metrics["jain"] <= 1 <= metrics["overprovision"]
-    counted = env.unwrapped.core.seen["completed"].sum()
+    counted = env.unwrapped.system.seen["completed"].sum()
     # The flows of the first, unobserved interval are not in the sum of the steps.
     assert 0 <= counted - completed <= 5
     records = env.unwrapped.flow_records()
@@ -246,13 +246,13 @@ def test_a_drained_group_leaves_metrics_and_rewards_to_the_others():
     env.reset(seed=0)
     for _ in range(80):
         *_, info = env.step(env.action_space.sample())
-    core = env.unwrapped.core
+    system = env.unwrapped.system
     assert info["servers"]["eligible"].tolist() == [False] * 4 + [True] * 4
-    seen_us = core.seen["duration_us"][0, 0, 4:, 3]
+    seen_us = system.seen["duration_us"][0, 0, 4:, 3]
     assert info["reward_terms"]["jain"] == pytest.approx(
         seen_us.sum() ** 2 / (4 * (seen_us**2).sum())
     )
-    queues = core.truth["queue"][0, 4:]
+    queues = system.truth["queue"][0, 4:]
     assert info["metrics"]["jain"] == pytest.approx(
         queues.sum() ** 2 / (4 * (queues.astype(float) ** 2).sum())
     )

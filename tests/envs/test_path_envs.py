@@ -80,10 +80,14 @@ def test_k4_has_sixteen_groups_of_two_uplinks():
     # Four features of 32 uplinks, then the weights.
     assert env.observation_space.shape == (32 * 4 + 32,)
     assert make(observe="all").observation_space.shape == (80 * 4 + 32,)
-    groups = env.uplinks.groups
+    groups = env.task.uplinks.groups
     assert [group.switch for group in groups] == [f"s{n}" for n in range(1, 17)]
     assert all([port.number for port in group.ports] == [3, 4] for group in groups)
-    assert env.uplinks.labels[:3] == ["s1-eth3>h3.weight", "s1-eth4>h3.weight", "s2-eth3>h1.weight"]
+    assert env.task.uplinks.labels[:3] == [
+        "s1-eth3>h3.weight",
+        "s1-eth4>h3.weight",
+        "s2-eth3>h1.weight",
+    ]
 
 
 def test_joint_action_is_rates_and_weights():
@@ -131,13 +135,13 @@ def test_reset_goes_back_to_even_weights():
     observation, info = env.reset(seed=0)
     assert info["path_weights"] == pytest.approx([0.5] * 4)
     assert observation[-4:] == pytest.approx([0.5] * 4)
-    *_, info = env.step(env.unwrapped.weight_map.from_shares(np.ones(4)))
+    *_, info = env.step(env.unwrapped.task.weight_map.from_shares(np.ones(4)))
     assert info["uplink_loads"] == pytest.approx([0.4, 0.4, 0, 0], abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["direct", "softmax"])
 def test_weight_map_inverts(name):
-    weights = make(topology=two_spines(), action=name).unwrapped.weight_map
+    weights = make(topology=two_spines(), action=name).unwrapped.task.weight_map
     shares = np.array([0.25, 0.75, 0.9, 0.1])
     assert weights.space.contains(weights.from_shares(shares))
     assert weights.to_shares(weights.from_shares(shares)) == pytest.approx(shares, abs=1e-6)
@@ -146,7 +150,7 @@ def test_weight_map_inverts(name):
 
 
 def test_softmax_is_the_ratio_of_exponentials():
-    weights = make(topology=two_spines(), action="softmax").unwrapped.weight_map
+    weights = make(topology=two_spines(), action="softmax").unwrapped.task.weight_map
     shares = weights.to_shares(np.array([1.0, 0.0, 4.0, -4.0]))
     assert shares == pytest.approx([np.e / (np.e + 1), 1 / (np.e + 1), 0.99966, 0.00034], abs=1e-5)
 

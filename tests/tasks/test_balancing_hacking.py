@@ -46,7 +46,7 @@ def run(load, action=None):
         *_, infos = envs.step(chosen)
         for name in REWARDS:
             totals[name] += infos["reward_terms"][name].mean() / 240
-    summaries = [envs.core.twin.summary(pool) for pool in range(N_POOLS)]
+    summaries = [envs.system.pool.summary(pool) for pool in range(N_POOLS)]
     return totals, np.mean([one["applications"]["cpu"]["mean_us"] for one in summaries]) / 1e6
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import dcgym
-from dcgym.envs.congestion_control import CongestionControlEnv
 from dcgym.errors import ConfigError, FeatureNotSupported
 from dcgym.tasks.network.events import Event, EventLog, make_events
 from dcgym.testing.fake_backend import FakeBackend
@@ -35,6 +36,11 @@ def test_every_action_is_read_in_base_units() -> None:
         Event(3_000_000_000, "down", ("s17",)),
     )
     assert [Event.from_dict(json.loads(json.dumps(e.to_dict()))) for e in events] == list(events)
+
+
+def make(**arguments: Any) -> gym.Env[Any, Any]:
+    """Make an environment with traffic on a fat tree."""
+    return gym.make("dcgym/CongestionControl-v0", traffic="stride-8", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -80,24 +86,21 @@ def test_every_action_is_read_in_base_units() -> None:
 )
 def test_wrong_events_are_one_clear_line_at_construction(spec: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        CongestionControlEnv({"name": "fat-tree", "k": 4}, "stride-8", events=spec)
+        make(topology={"name": "fat-tree", "k": 4}, events=spec)
     assert "\n" not in str(caught.value)
 
 
 def test_open_vswitch_refuses_events() -> None:
     with pytest.raises(FeatureNotSupported, match="events with switch='ovs'"):
-        CongestionControlEnv(fat_tree(4), "stride-8", switch="ovs", events=[DOWN])
+        make(topology=fat_tree(4), switch="ovs", events=[DOWN])
 
 
 def test_a_backend_without_events_is_refused() -> None:
-    class Plain:
-        name, topology = "plain", fat_tree(4)
-
-        def apply_rates(self) -> None:
-            """Look like a backend."""
+    class Plain(FakeBackend):
+        capabilities = replace(FakeBackend.capabilities, events=False)
 
     with pytest.raises(ConfigError, match=r"^events: "):
-        CongestionControlEnv(backend=Plain(), traffic="stride-8", events=[DOWN])  # type: ignore[arg-type]
+        make(backend=Plain(fat_tree(4)), events=[DOWN])
 
 
 def test_records_are_fetched_only_when_an_event_is_due() -> None:

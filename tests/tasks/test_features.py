@@ -5,7 +5,8 @@ import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.monitors import PORT
-from dcgym.tasks.network.features import FEATURES, FeatureSet, Interval, counter_difference
+from dcgym.tasks.network.features import FEATURES, FeatureSet
+from dcgym.tasks.network.interval import Interval, counter_difference
 
 
 def interval(backlog=(0, 100_000), seconds=0.05, matrix=None):

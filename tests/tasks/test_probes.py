@@ -36,7 +36,7 @@ def test_the_longest_wait_is_that_of_all_switch_queues_there_and_back() -> None:
 def test_round_trips_come_after_the_ports_and_follow_the_queue() -> None:
     env = make(traffic={"name": "pairs", "transport": "udp"}).unwrapped
     assert env.observation_space.shape == (6 + 3 + 4,)
-    assert env.features.labels[6:9] == ["probe0.rtt", "probe1.rtt", "probe2.rtt"]
+    assert env.observation_labels[6:9] == ["probe0.rtt", "probe1.rtt", "probe2.rtt"]
     first, _ = env.reset(seed=0)
     for _ in range(40):
         last, *_ = env.step(np.ones(4, np.float32))

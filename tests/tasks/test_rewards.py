@@ -7,7 +7,9 @@ import pytest
 
 import dcgym
 from dcgym.errors import ConfigError
-from dcgym.tasks.network.rewards import REWARDS, Reward, RewardInputs, gini_coefficient, jain_index
+from dcgym.tasks.common.rewards import Reward
+from dcgym.tasks.common.statistics import gini_coefficient, jain_index
+from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
 from dcgym.testing import FakeBackend
 
 SHARES = np.array([1.0, 0.5, 0.5, 0.0])
@@ -32,7 +34,7 @@ INPUTS = RewardInputs(SHARES, QUEUES, np.array([0.0, 0.0, 0.4, 0.4]))
     ],
 )
 def test_term_has_its_hand_worked_value(name, expected):
-    assert REWARDS[name](INPUTS) == pytest.approx(expected)
+    assert NETWORK_REWARDS[name](INPUTS) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -41,22 +43,22 @@ def test_term_has_its_hand_worked_value(name, expected):
 def test_uplink_terms_look_at_the_uplinks_alone(name, expected):
     busy, queued = np.array([0.1, 0.8]), np.array([0.25, 0.0])
     inputs = replace(INPUTS, uplink_loads=busy, uplink_queues=queued, uplink_jain=0.7)
-    assert REWARDS[name](inputs) == pytest.approx(expected)
-    assert REWARDS[name](INPUTS) == (1.0 if name == "uplink_balance" else 0.0)
+    assert NETWORK_REWARDS[name](inputs) == pytest.approx(expected)
+    assert NETWORK_REWARDS[name](INPUTS) == (1.0 if name == "uplink_balance" else 0.0)
 
 
 def test_every_term_is_tested():
-    assert len(REWARDS) == 13
+    assert len(NETWORK_REWARDS) == 13
 
 
 def test_step_reward_turns_negative_above_its_threshold():
     full = RewardInputs(np.ones(2), np.array([0.31]), np.zeros(2))
-    assert REWARDS["step"](full) == pytest.approx(-1.31)
+    assert NETWORK_REWARDS["step"](full) == pytest.approx(-1.31)
 
 
 def test_gini_term_prefers_equality():
     even = RewardInputs(np.full(4, 0.5), QUEUES, np.zeros(4))
-    assert REWARDS["gini"](even) == 1.0 > REWARDS["gini"](INPUTS)
+    assert NETWORK_REWARDS["gini"](even) == 1.0 > NETWORK_REWARDS["gini"](INPUTS)
 
 
 def test_indices_of_nothing():
@@ -65,7 +67,7 @@ def test_indices_of_nothing():
 
 
 def test_weighted_terms_add_up():
-    terms = Reward({"action": 2.0, "queue": 0.5}).terms(INPUTS)
+    terms = Reward({"action": 2.0, "queue": 0.5}, NETWORK_REWARDS).terms(INPUTS)
     assert terms == pytest.approx({"action": 1.0, "queue": -0.045})
 
 
@@ -74,13 +76,13 @@ def test_weighted_terms_add_up():
 )
 def test_wrong_spec_is_one_clear_line(spec):
     with pytest.raises(ConfigError) as caught:
-        Reward(spec)
+        Reward(spec, NETWORK_REWARDS)
     assert "\n" not in str(caught.value)
 
 
 def test_misspelt_term_gets_a_suggestion():
     with pytest.raises(ConfigError, match="did you mean 'joint_queue'"):
-        Reward("joint_queu")
+        Reward("joint_queu", NETWORK_REWARDS)
 
 
 def mean_reward(reward, shares):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dcgym.tasks.congestion.actions import ActionMap, make_action_map
 from dcgym.tasks.network.decision import NetworkControls
 from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
 
 __all__ = ["RateDecision"]
@@ -28,7 +29,7 @@ class RateDecision:
     """
 
     name = "rates"
-    uplinks: None = None
+    uplinks: Uplinks | None = None
 
     def __init__(self, topology: Topology, action: str, floor: float) -> None:
         """Build the space."""

@@ -106,5 +106,5 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
         (rates, weights),
         family="joint",
         layout=PATHS_LAYOUT,
-        observed_ports=observed_ports(settings, weights.uplinks),
+        observed_ports=observed_ports(settings, weights),
     )

@@ -14,7 +14,6 @@ from dcgym.tasks.common.settings import Duration
 from dcgym.tasks.network.arguments import TopologySpec, read_topology
 from dcgym.tasks.network.settings import NetworkSettings, TrafficSpec
 from dcgym.tasks.network.task import NetworkTask
-from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.tasks.paths.weights import WeightDecision
 from dcgym.topologies import Topology
 
@@ -80,14 +79,14 @@ class PathSettings(NetworkSettings):
         return super().backend_options() | own
 
 
-def observed_ports(settings: PathSettings, uplinks: Uplinks) -> list[int] | None:
+def observed_ports(settings: PathSettings, weights: WeightDecision) -> list[int] | None:
     """Return the indexes of the switch ports that are observed; None for all.
 
     Args:
         settings: Whose ``observe`` says which.
-        uplinks: The ports that the weights are about.
+        weights: The decision, whose ports are observed.
     """
-    return None if settings.observe == "all" else [int(port) for port in uplinks.ports]
+    return None if settings.observe == "all" else [int(port) for port in weights.ports]
 
 
 def path_balancing(settings: PathSettings, given: Topology | None = None) -> NetworkTask:
@@ -186,5 +185,5 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
         (weights,),
         family="paths",
         layout=PATHS_LAYOUT,
-        observed_ports=observed_ports(settings, weights.uplinks),
+        observed_ports=observed_ports(settings, weights),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.network.decision import NetworkControls
+from dcgym.tasks.network.decision import DecisionMap, NetworkControls
 from dcgym.tasks.network.interval import Interval
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.tasks.paths.actions import PathWeightMap
@@ -34,14 +34,22 @@ class WeightDecision:
 
     def __init__(self, topology: Topology, action: str) -> None:
         """Build the space."""
-        self.uplinks = Uplinks(topology)
-        self.action_map = PathWeightMap(action, self.uplinks.sizes.tolist())
-        self.labels = self.uplinks.labels
+        self._ports = Uplinks(topology)
+        self.uplinks: Uplinks | None = self._ports
+        weights = PathWeightMap(action, self._ports.sizes.tolist())
+        self.action_map: DecisionMap = weights
+        self._even = weights.even
+        self.labels = self._ports.labels
         self.begin()
+
+    @property
+    def ports(self) -> npt.NDArray[np.int64]:
+        """Indexes of the switch ports that the weights are about, each once, sorted."""
+        return self._ports.ports
 
     def begin(self) -> None:
         """Weigh all ports of a group alike."""
-        self.values = self.action_map.even
+        self.values = self._even
 
     def read(self, action: npt.ArrayLike) -> None:
         """Take one weight a port and group."""
@@ -55,17 +63,17 @@ class WeightDecision:
         """Return the weights in force and the loads that they led to, in the action's order."""
         return {
             "path_weights": self.values.astype(np.float32),
-            "uplink_loads": self.uplinks.loads(interval).astype(np.float32),
+            "uplink_loads": self._ports.loads(interval).astype(np.float32),
         }
 
     def metrics(self, interval: Interval) -> Mapping[str, float]:
         """Add how evenly the ports were used."""
-        return self.uplinks.balance(interval)
+        return self._ports.balance(interval)
 
     def reward_inputs(self, interval: Interval) -> Mapping[str, Any]:
         """Return load, queue and fairness of the ports that the weights are about."""
         return {
-            "uplink_loads": self.uplinks.loads(interval),
-            "uplink_queues": self.uplinks.queues(interval),
-            "uplink_jain": self.uplinks.balance(interval)["uplink_jain"],
+            "uplink_loads": self._ports.loads(interval),
+            "uplink_queues": self._ports.queues(interval),
+            "uplink_jain": self._ports.balance(interval)["uplink_jain"],
         }
