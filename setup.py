@@ -20,7 +20,6 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 NATIVE = Path("dcgym/native")
-HEADERS = [str(p) for p in sorted((ROOT / NATIVE).rglob("*.h*")) if p.suffix in {".h", ".hpp"}]
 SYSTEM_INCLUDE = f"/usr/include/{platform.machine()}-linux-gnu"
 # For `make sanitize`: what of the compiler's sanitizers the C++ parts carry.
 SANITIZERS = os.environ.get("DCGYM_SANITIZE", "")
@@ -37,6 +36,11 @@ def sources(pattern: str) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in sorted((ROOT / NATIVE).glob(pattern))]
 
 
+def headers(folder: str) -> list[str]:
+    """List the headers that sources of a folder include: its own and those that all share."""
+    return sources(f"{folder}/**/*.h*") + sources("include/*.h*")
+
+
 def extensions() -> list[Extension]:
     """Describe the C++ modules; an empty list where pybind11 is missing."""
     try:
@@ -45,11 +49,11 @@ def extensions() -> list[Extension]:
         print("warning: pybind11 is missing: the native modules are not built")
         return []
     return [
-        extension("_native", "src", pybind11.get_include(), libraries=["bpf", "mnl"]),
+        extension("_native", "kernel", pybind11.get_include(), libraries=["bpf", "mnl"]),
         # Needs a C++20 compiler alone. Fused operations would make results differ by machine.
         extension(
             "_simulation",
-            "src/simulation",
+            "twin",
             pybind11.get_include(),
             define_macros=[("DCGYM_RULE_SERVERS", "1024")],
             flags=["-O3", "-ffp-contract=off", "-fvisibility=hidden"],
@@ -60,14 +64,14 @@ def extensions() -> list[Extension]:
 def extension(
     name: str, folder: str, pybind: str, flags: Sequence[str] = ("-O2",), **options: Any
 ) -> Extension:
-    """Describe the C++ module made of the sources of one folder."""
+    """Describe the C++ module made of all sources below one folder."""
     return Extension(
         f"dcgym.native.{name}",
-        sources(f"{folder}/*.cpp"),
+        sources(f"{folder}/**/*.cpp"),
         include_dirs=[str(NATIVE / "include"), str(NATIVE / folder), pybind],
         extra_compile_args=["-std=c++20", *flags, "-g0", "-Wall", "-Wextra", "-pthread", *SANITIZE],
         extra_link_args=["-pthread", *SANITIZE],
-        depends=[os.path.relpath(h, ROOT) for h in HEADERS],
+        depends=headers(folder),
         language="c++",
         optional=True,
         **options,
@@ -79,7 +83,7 @@ def outdated(target: Path, inputs: Sequence[str]) -> bool:
     if not target.exists():
         return True
     built = target.stat().st_mtime
-    return any(Path(name).stat().st_mtime > built for name in [*inputs, *HEADERS, __file__])
+    return any(Path(name).stat().st_mtime > built for name in [*inputs, __file__])
 
 
 def compile_file(command: list[str], target: Path) -> None:
@@ -134,22 +138,22 @@ class BuildNative(build_ext):
         return ROOT / NATIVE if in_place else Path(self.build_lib) / NATIVE
 
     def _build_bpf(self) -> None:
-        files = sources("bpf/*.bpf.c")
+        files = sources("bpf/**/*.bpf.c")
         if files and shutil.which("clang") is None:
             raise RuntimeError("clang is missing")
         architecture = BPF_ARCHITECTURES.get(platform.machine(), platform.machine())
         for name in files:
             target = self._output() / "obj" / Path(name).with_suffix(".o").name
-            if self.force or outdated(target, [name]):
+            if self.force or outdated(target, [name, *headers("bpf")]):
                 command = ["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-mcpu=v3"]
                 command += [f"-D__TARGET_ARCH_{architecture}", f"-I{SYSTEM_INCLUDE}"]
                 command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'bpf'}", "-c", name]
                 compile_file(command, target)
 
     def _build_generator(self) -> None:
-        files = sources("generator/*.cpp")
+        files = sources("generator/**/*.cpp")
         target = self._output() / "bin" / "dcgym-generator"
-        if files and (self.force or outdated(target, files)):
+        if files and (self.force or outdated(target, files + headers("generator"))):
             compiler = os.environ.get("CXX", "g++")
             command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
             # Asio looks for it before any header of the library says that it is there, or after:
@@ -164,8 +168,9 @@ setup(
     package_data={
         "dcgym": ["py.typed"],
         "dcgym.native": [
-            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h*", "bpf/*"),
-            *("src/*", "src/simulation/*"),
+            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h*", "bpf/**/*.[ch]"),
+            # The sources tell a module that was built from others (digest.py).
+            *("kernel/**/*.?pp", "twin/**/*.?pp"),
         ],
     },
     ext_modules=extensions(),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["digest_path", "interface_digest"]
 
-FOLDERS = {"_native": "src", "_simulation": "src/simulation"}
+FOLDERS = {"_native": "kernel", "_simulation": "twin"}
 
 
 def interface_digest(root: Path, name: str) -> str | None:
@@ -20,7 +20,7 @@ def interface_digest(root: Path, name: str) -> str | None:
         root: The folder ``dcgym/native``.
         name: "_native" or "_simulation".
     """
-    files = sorted((root / FOLDERS[name]).glob("*module.cpp"))
+    files = sorted((root / FOLDERS[name]).rglob("*module.cpp"))
     if not files:
         return None
     content = hashlib.sha256()

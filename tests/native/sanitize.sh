@@ -8,9 +8,9 @@ python=$(realpath -s "$1")
 sanitizers=${2:-address,undefined}
 shift $(($# < 2 ? $# : 2))
 tests=(
-    tests/simulation tests/native tests/unit/test_monitors.py tests/unit/test_reservoir.py
-    tests/unit/test_rules.py tests/unit/test_load_balancing.py tests/emulation/test_generator.py
-    tests/emulation/test_emulator.py tests/emulation/test_http.py
+    tests/backends/simulation tests/native tests/monitors tests/envs/test_load_balancing.py
+    tests/backends/emulation/test_emulator.py tests/traffic/test_generator.py
+    tests/traffic/test_http.py
 )
 tree=build/sanitize/${sanitizers//,/-}
 mkdir -p "$tree"

@@ -14,10 +14,10 @@ from dcgym.native.digest import digest_path, interface_digest
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "src").mkdir()
+    (tmp_path / "kernel").mkdir()
     (tmp_path / "include").mkdir()
-    (tmp_path / "src" / "module.cpp").write_text("bindings")
-    (tmp_path / "src" / "fabric.cpp").write_text("body")
+    (tmp_path / "kernel" / "module.cpp").write_text("bindings")
+    (tmp_path / "kernel" / "fabric.cpp").write_text("body")
     (tmp_path / "include" / "fabric.h").write_text("layout")
     digest = interface_digest(tmp_path, "_native")
     assert digest is not None
@@ -32,7 +32,7 @@ def check() -> None:
     dcgym.native._require_current("_native", "the native module")
 
 
-@pytest.mark.parametrize("changed", ["src/module.cpp", "include/fabric.h"])
+@pytest.mark.parametrize("changed", ["kernel/module.cpp", "include/fabric.h"])
 def test_a_module_of_another_interface_is_refused_in_one_line(root: Path, changed: str) -> None:
     (root / changed).write_text("changed")
     with pytest.raises(FeatureNotSupported, match="built from other sources: make native"):
@@ -40,8 +40,8 @@ def test_a_module_of_another_interface_is_refused_in_one_line(root: Path, change
 
 
 def test_a_changed_body_or_a_build_without_sources_is_taken(root: Path) -> None:
-    (root / "src" / "fabric.cpp").write_text("changed")
+    (root / "kernel" / "fabric.cpp").write_text("changed")
     check()
-    (root / "src" / "module.cpp").unlink()
+    (root / "kernel" / "module.cpp").unlink()
     dcgym.native._require_current.cache_clear()
     check()

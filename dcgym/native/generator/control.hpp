@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine.hpp"
-#include "http_control.hpp"
+#include "flows/engine.hpp"
+#include "http/control.hpp"
 
 namespace dcgym {
 

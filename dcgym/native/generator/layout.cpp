@@ -2,7 +2,7 @@
 #include <cstddef>
 
 #include "http.h"
-#include "telemetry.hpp"
+#include "core/telemetry.hpp"
 
 namespace dcgym {
 namespace {

@@ -3,7 +3,7 @@
  * Any packet at any port of a switch: no byte is read beyond it, only what a router may change is
  * changed, and a header checksum that was right stays right.
  */
-#include "../../../dcgym/native/bpf/fabric.bpf.c"
+#include "../../../dcgym/native/bpf/fabric/fabric.bpf.c"
 
 #include "kernel.h"
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "http_message.hpp"
-#include "http_query.hpp"
+#include "http/message.hpp"
+#include "http/query.hpp"
 
 namespace {
 

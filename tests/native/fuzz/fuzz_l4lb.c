@@ -4,7 +4,7 @@
  * beyond them, balanced ones keep all but their MACs or get a good outer header, others stay as
  * they are, and the flows that rules count are those of the flow table.
  */
-#include "../../../dcgym/native/bpf/l4lb.bpf.c"
+#include "../../../dcgym/native/bpf/balancer/l4lb.bpf.c"
 
 #include "kernel.h"
 

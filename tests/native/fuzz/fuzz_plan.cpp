@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan.hpp"
+#include "flows/plan.hpp"
 #include "plan_file.hpp"
 
 namespace {

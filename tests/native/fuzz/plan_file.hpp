@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "generator.h"
-#include "hosts.hpp"
+#include "core/hosts.hpp"
 
 namespace dcgym_fuzz {
 

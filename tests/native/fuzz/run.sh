@@ -24,10 +24,10 @@ build() {
         ;;
     plan | http | control)
         local parts=dcgym/native/generator
-        local sources=($parts/{plan,hosts}.cpp)
-        [ "$1" != http ] || sources=($parts/{http_message,http_query}.cpp)
-        [ "$1" != control ] || mapfile -t sources < <(ls $parts/*.cpp | grep -v /main.cpp)
-        clang++ -std=c++20 -pthread "${common[@]}" -Idcgym/native/generator \
+        local sources=($parts/flows/plan.cpp $parts/core/hosts.cpp)
+        [ "$1" != http ] || sources=($parts/http/{message,query}.cpp)
+        [ "$1" != control ] || mapfile -t sources < <(find $parts -name '*.cpp' ! -name main.cpp)
+        clang++ -std=c++20 -pthread "${common[@]}" -I$parts \
             -DASIO_DISABLE_STD_ALIGNED_ALLOC "${sources[@]}" $here/fuzz_$1.cpp -o "$out/$1"
         ;;
     *)

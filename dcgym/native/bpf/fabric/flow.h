@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which member of its group a flow takes: hash, weighted groups, flow table, flowlets. */
+#ifndef DCGYM_BPF_FLOW_H
+#define DCGYM_BPF_FLOW_H
+
+#include "common/barrier.h"
+#include "fabric.h"
+
+/* A writer takes longer for a replacement than we for a read: 8 in a row need a hostile one. */
+#define GROUP_READ_RETRIES 8
+
+const volatile struct dcgym_fabric_constants constants = {.n_hosts = 1};
+volatile struct dcgym_fabric_control control SEC(".bss.control");
+
+/* The loader sets every max_entries before it loads the object. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct dcgym_group);
+} groups SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1);
+    __type(key, struct dcgym_flow_id);
+    __type(value, struct dcgym_flow);
+} flows SEC(".maps");
+
+/* Fields that keep a flow on one path. IPv4 uses the first word of each address. */
+struct flow_key {
+    __u32 source[4];
+    __u32 destination[4];
+    __u32 ports;
+    __u32 protocol;
+    __u32 begins; /* TCP's SYN: what the same fields meant before is over; not hashed */
+};
+
+#define FLOW_WORDS 10
+
+/* What a group's table in force says about one packet. */
+struct draw {
+    __u32 hash;
+    __u32 ifindex;
+    __u32 generation;
+    __u32 size;
+};
+
+/* MurmurHash3 x86_32 over whole words; the salt is its seed. */
+static __always_inline __u32 hash_word(__u32 hash, __u32 word) {
+    word *= 0xcc9e2d51;
+    word = (word << 15) | (word >> 17);
+    word *= 0x1b873593;
+    hash ^= word;
+    hash = (hash << 13) | (hash >> 19);
+    return hash * 5 + 0xe6546b64;
+}
+
+static __always_inline __u32 hash_flow(const struct flow_key *key, __u32 salt) {
+    const __u32 *words = (const __u32 *)key;
+    __u32 hash = salt;
+
+#pragma unroll
+    for (int i = 0; i < FLOW_WORDS; i++)
+        hash = hash_word(hash, words[i]);
+    hash ^= FLOW_WORDS * sizeof(__u32);
+    hash ^= hash >> 16;
+    hash *= 0x85ebca6b;
+    hash ^= hash >> 13;
+    hash *= 0xc2b2ae35;
+    return hash ^ (hash >> 16);
+}
+
+/* The product's high word is the slot, its low word is the uniform draw within it. */
+static __always_inline __u32 pick(const struct dcgym_group_table *table, __u32 size, __u32 hash) {
+    __u64 product = (__u64)hash * size;
+    const struct dcgym_group_slot *slot;
+    __u32 index = product >> 32;
+
+    if (index >= DCGYM_GROUP_MEMBERS)
+        return 0;
+    slot = &table->slots[index];
+    return (__u32)product < slot->threshold ? slot->ifindex : slot->alias;
+}
+
+static __always_inline __u64 version_of(const struct dcgym_group *group) {
+    return *(const volatile __u64 *)&group->version;
+}
+
+/* True if nothing read since `version` was taken can come from two tables. */
+static __always_inline bool is_unchanged(const struct dcgym_group *group, __u64 version) {
+    read_barrier();
+    return version_of(group) == version;
+}
+
+static __always_inline bool draw_by_hash(const struct dcgym_group *group,
+                                         const struct flow_key *key, struct draw *draw) {
+    for (int i = 0; i < GROUP_READ_RETRIES; i++) {
+        __u64 version = version_of(group);
+        const struct dcgym_group_table *table = &group->tables[version & 1];
+
+        read_barrier();
+        draw->generation = table->generation;
+        draw->size = table->size;
+        /* Most groups have one member, whatever the hash is. */
+        draw->hash = draw->size > 1 ? hash_flow(key, table->salt) : 0;
+        draw->ifindex = pick(table, draw->size, draw->hash);
+        if (is_unchanged(group, version))
+            return true;
+    }
+    return false;
+}
+
+static __always_inline bool draw_at_random(const struct dcgym_group *group, struct draw *draw) {
+    __u32 random = bpf_get_prandom_u32();
+
+    for (int i = 0; i < GROUP_READ_RETRIES; i++) {
+        __u64 version = version_of(group);
+        const struct dcgym_group_table *table = &group->tables[version & 1];
+
+        read_barrier();
+        draw->generation = table->generation;
+        draw->ifindex = pick(table, table->size, random);
+        if (is_unchanged(group, version))
+            return true;
+    }
+    return false;
+}
+
+struct search {
+    const struct dcgym_group_table *table;
+    __u32 ifindex;
+    bool found;
+};
+
+static long search_slot(__u32 index, struct search *search) {
+    if (index >= DCGYM_GROUP_MEMBERS || index >= search->table->size)
+        return 1;
+    search->found = search->table->slots[index].ifindex == search->ifindex;
+    return search->found;
+}
+
+/* Only after a change of members or of the route: looks the member up, with its new generation. */
+static __always_inline bool is_member(const struct dcgym_group *group, __u32 ifindex,
+                                      __u32 *generation) {
+    for (int i = 0; i < GROUP_READ_RETRIES; i++) {
+        __u64 version = version_of(group);
+        const struct dcgym_group_table *table = &group->tables[version & 1];
+        struct search search = {table, ifindex};
+
+        read_barrier();
+        *generation = table->generation;
+        /* A loop that the verifier walks once, not once an index. */
+        bpf_loop(DCGYM_GROUP_MEMBERS, search_slot, &search, 0);
+        if (is_unchanged(group, version))
+            return search.found;
+    }
+    return false;
+}
+
+static __always_inline __u64 make_pin(__u32 ifindex, __u32 generation) {
+    return (__u64)generation << 32 | ifindex;
+}
+
+/*
+ * The member that a known flow stays with, 0 if it has to choose anew. LRU elements are recycled
+ * under readers, so the word may be another flow's: its generation then differs, and the members
+ * are asked.
+ */
+static __always_inline __u32 kept_member(const struct dcgym_group *group, struct dcgym_flow *flow,
+                                         __u32 generation) {
+    __u64 pin = *(volatile __u64 *)&flow->pin;
+
+    if (flow->epoch != control.epoch)
+        return 0;
+    if (pin >> 32 == generation)
+        return (__u32)pin;
+    if (!is_member(group, (__u32)pin, &generation))
+        return 0;
+    *(volatile __u64 *)&flow->pin = make_pin((__u32)pin, generation);
+    return (__u32)pin;
+}
+
+static __always_inline void remember(struct dcgym_flow *flow, const struct dcgym_flow_id *id,
+                                     const struct draw *draw, __u64 now_ns) {
+    struct dcgym_flow fresh = {
+        .pin = make_pin(draw->ifindex, draw->generation),
+        .last_ns = now_ns,
+        .epoch = control.epoch,
+    };
+
+    if (!flow) {
+        bpf_map_update_elem(&flows, id, &fresh, BPF_ANY);
+        return;
+    }
+    flow->epoch = fresh.epoch;
+    flow->last_ns = now_ns;
+    *(volatile __u64 *)&flow->pin = fresh.pin;
+}
+
+/*
+ * A flow keeps the member it began with while that is a member, whatever the weights say since.
+ * With a flowlet gap it draws again, at random as LetFlow does (Vanini et al., NSDI 2017), once it
+ * was idle for longer: no packet of it is under way that could be overtaken.
+ */
+static __always_inline __u32 pinned_member(const struct dcgym_group *group, __u32 switch_id,
+                                           const struct flow_key *key, struct draw *draw) {
+    struct dcgym_flow_id id = {switch_id, draw->hash};
+    struct dcgym_flow *flow = bpf_map_lookup_elem(&flows, &id);
+    __u64 gap_ns = control.flowlet_gap_ns;
+    __u64 now_ns = gap_ns ? bpf_ktime_get_ns() : 0;
+    __u32 kept = flow && !key->begins ? kept_member(group, flow, draw->generation) : 0;
+
+    if (kept && (!gap_ns || now_ns - flow->last_ns <= gap_ns)) {
+        if (gap_ns)
+            flow->last_ns = now_ns;
+        return kept;
+    }
+    if (kept && !draw_at_random(group, draw))
+        return kept;
+    remember(flow, &id, draw, now_ns);
+    return draw->ifindex;
+}
+
+#endif

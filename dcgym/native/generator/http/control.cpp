@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "control.hpp"
+
+#include <cmath>
+#include <iostream>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace dcgym {
+namespace {
+
+constexpr const char *kAnyAddress = "*";
+constexpr std::size_t kMostServers = 1024;
+constexpr double kMostFactor = 1e6;
+constexpr std::uint32_t kMostBacklog = 1'000'000;
+constexpr std::uint32_t kMostWorkers = 1024;
+constexpr std::uint32_t kMostSlots = 65'536;
+
+template <typename Value> Value read(std::istream &in, const char *what) {
+    Value value{};
+    if (!(in >> value))
+        throw std::invalid_argument("wrong " + std::string{what});
+    return value;
+}
+
+std::uint64_t read_number(std::istream &in, const char *what, std::uint64_t low,
+                          std::uint64_t high) {
+    const auto value = read<std::int64_t>(in, what);
+    if (value < 0 || static_cast<std::uint64_t>(value) < low ||
+        static_cast<std::uint64_t>(value) > high)
+        throw std::invalid_argument("wrong " + std::string{what});
+    return static_cast<std::uint64_t>(value);
+}
+
+double read_factor(std::istream &in, const char *what, bool may_be_zero) {
+    const auto value = read<double>(in, what);
+    if (!std::isfinite(value) || value < 0 || value > kMostFactor || (value == 0 && !may_be_zero))
+        throw std::invalid_argument("wrong " + std::string{what});
+    return value;
+}
+
+HttpServerSpec read_server(std::istream &in, std::size_t n_hosts) {
+    HttpServerSpec spec;
+    spec.host = read_number(in, "host of a server", 0, n_hosts - 1);
+    spec.ip = read<std::string>(in, "address of a server");
+    if (spec.ip == kAnyAddress)
+        spec.ip.clear();
+    spec.port = static_cast<std::uint16_t>(read_number(in, "port of a server", 1, 65535));
+    StationConfig &station = spec.station;
+    station.workers =
+        static_cast<std::uint32_t>(read_number(in, "workers of a server", 1, kMostWorkers));
+    station.slots = static_cast<std::uint32_t>(
+        read_number(in, "slots of a server", station.workers, kMostSlots));
+    spec.is_burnt = read_number(in, "kind of a server's CPU", 0, 1) == 1;
+    station.cpu_speed = read_factor(in, "CPU speed of a server", false);
+    station.io_speed = read_factor(in, "I/O speed of a server", false);
+    spec.backlog =
+        static_cast<std::uint32_t>(read_number(in, "backlog of a server", 0, kMostBacklog));
+    return spec;
+}
+
+/// A request line holds it as it is.
+bool is_path(const std::string &text) {
+    for (const char c : text)
+        if (c <= ' ' || c > '~' || c == '?' || c == '#')
+            return false;
+    return !text.empty() && text.front() == '/';
+}
+
+} // namespace
+
+bool HttpControl::knows(const std::string &command) {
+    return command == "servers" || command == "server" || command == "requests";
+}
+
+std::string HttpControl::answer(const std::string &command, std::istream &rest, int file) {
+    if (command == "servers")
+        return set_servers(rest, file);
+    if (command == "server")
+        return change_server(rest);
+    return load_requests(rest, file);
+}
+
+void HttpControl::clear() {
+    http_.clients().load({});
+    http_.set_servers(-1, {});
+}
+
+std::string HttpControl::set_servers(std::istream &rest, int file) {
+    const std::size_t n = read_number(rest, "number of servers", 0, kMostServers);
+    if (n > 0 && world_.hosts.size() == 0)
+        throw std::invalid_argument("servers without hosts");
+    std::vector<HttpServerSpec> specs;
+    for (std::size_t i = 0; i < n; ++i)
+        specs.push_back(read_server(rest, world_.hosts.size()));
+    if (n > 0 && file < 0)
+        throw std::invalid_argument("servers without the memory of their rows");
+    http_.set_servers(file, specs);
+    return "ok " + std::to_string(n);
+}
+
+std::string HttpControl::change_server(std::istream &rest) {
+    HttpServer &server = http_.server(read_number(rest, "number of a server", 0, kMostServers - 1));
+    const auto time_ns =
+        static_cast<std::int64_t>(read_number(rest, "time of a change", 0, std::uint64_t{1} << 60));
+    const auto change = read_change(server, rest);
+    if (time_ns == 0)
+        change();
+    else
+        server.agenda().add(time_ns, [change] {
+            // Such as a restart on a port that is taken by now: the server stays down.
+            try {
+                change();
+            } catch (const std::exception &error) {
+                std::cerr << "dcgym-generator: " << error.what() << '\n';
+            }
+        });
+    return "ok";
+}
+
+std::function<void()> HttpControl::read_change(HttpServer &server, std::istream &rest) {
+    const auto change = read<std::string>(rest, "change of a server");
+    if (change == "drain")
+        return [&server] { server.drain(); };
+    if (change == "kill")
+        return [&server] { server.kill(HttpConnection::Close::abortive); };
+    if (change == "restart")
+        return [&server] { server.restart(); };
+    if (change == "reset")
+        return [&server] { server.reset(); };
+    if (change == "speed")
+        return [&server, to = read_factor(rest, "speed", false)] { server.set_speed(to); };
+    if (change == "colocated")
+        return [&server, to = read_factor(rest, "co-located load", true)] {
+            server.set_colocated(to);
+        };
+    throw std::invalid_argument("unknown change of a server: " + change);
+}
+
+std::string HttpControl::load_requests(std::istream &rest, int file) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 60;
+    RequestTables tables;
+    tables.n_requests = read_number(rest, "number of requests", 0, most);
+    tables.n_stages = read_number(rest, "number of stages", 0, most);
+    tables.timeout_ns = static_cast<std::int64_t>(read_number(rest, "timeout", 0, most));
+    const std::size_t n_targets = read_number(rest, "number of targets", 0, 65'536);
+    for (std::size_t i = 0; i < n_targets; ++i) {
+        const auto ip = read<std::string>(rest, "address of a target");
+        const auto port = static_cast<std::uint16_t>(read_number(rest, "port", 1, 65535));
+        tables.targets.emplace_back(ip, port);
+    }
+    for (std::string path; rest >> path;) {
+        if (!is_path(path))
+            throw std::invalid_argument("wrong path: " + path);
+        tables.paths.push_back(path);
+    }
+    if (file < 0)
+        throw std::invalid_argument("requests without their memory file");
+    const std::size_t n = tables.n_requests;
+    http_.clients().load(RequestPlan{file, std::move(tables), world_.hosts.size()});
+    return "ok " + std::to_string(n);
+}
+
+} // namespace dcgym

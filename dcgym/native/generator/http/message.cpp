@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include "message.hpp"
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <limits>
+
+namespace dcgym {
+namespace {
+
+namespace http = boost::beast::http;
+
+constexpr std::uint32_t kHeaderBytes = 8192;
+constexpr std::uint64_t kBodyBytes = 65'536;
+constexpr std::size_t kScratchBytes = 65'536;
+
+unsigned status_of(const boost::system::error_code &error) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+        return 431;
+    if (error == http::error::body_limit)
+        return 413;
+    return error == http::error::bad_version ? 505 : 400;
+}
+
+/// RFC 9112, section 3.2: a request of HTTP/1.1 names exactly one host.
+template <typename Message> unsigned check(const Message &message) {
+    if (message.version() != 10 && message.version() != 11)
+        return 505;
+    if (message.version() == 11 && message.count(http::field::host) != 1)
+        return 400;
+    return 200;
+}
+
+} // namespace
+
+struct RequestReader::Parser : http::request_parser<http::string_body> {
+    Parser() {
+        header_limit(kHeaderBytes);
+        body_limit(kBodyBytes);
+        eager(true);
+    }
+};
+
+RequestReader::RequestReader() : parser_{std::make_unique<Parser>()} {}
+
+RequestReader::~RequestReader() = default;
+
+Parsed RequestReader::refuse(unsigned status) {
+    status_ = status;
+    return Parsed::wrong;
+}
+
+Parsed RequestReader::take(std::string_view bytes) {
+    pending_.append(bytes);
+    while (!pending_.empty() && !parser_->is_done()) {
+        boost::system::error_code error;
+        const std::size_t used = parser_->put(boost::asio::buffer(pending_), error);
+        pending_.erase(0, used);
+        if (error == http::error::need_more)
+            break;
+        if (error)
+            return refuse(status_of(error));
+    }
+    if (!parser_->is_done())
+        return Parsed::more;
+    const unsigned status = check(parser_->get());
+    return status == 200 ? Parsed::whole : refuse(status);
+}
+
+HttpRequest RequestReader::next() {
+    const auto &message = parser_->get();
+    HttpRequest request;
+    request.target = std::string{message.target()};
+    request.get = message.method() == http::verb::get;
+    request.head = message.method() == http::verb::head;
+    request.keep_alive = message.keep_alive();
+    parser_ = std::make_unique<Parser>();
+    return request;
+}
+
+bool RequestReader::has_begun() const {
+    return !pending_.empty() || parser_->got_some();
+}
+
+struct ResponseReader::Parser : http::response_parser<http::buffer_body> {
+    Parser() {
+        header_limit(kHeaderBytes);
+        body_limit(std::numeric_limits<std::uint64_t>::max());
+        eager(true);
+    }
+};
+
+ResponseReader::ResponseReader() : parser_{std::make_unique<Parser>()} {}
+
+ResponseReader::~ResponseReader() = default;
+
+Parsed ResponseReader::take(std::string_view bytes) {
+    static std::array<char, kScratchBytes> scratch;
+    if (!pending_.empty())
+        bytes = pending_.append(bytes);
+    while (!bytes.empty() && !parser_->is_done()) {
+        parser_->get().body() = {scratch.data(), scratch.size(), true};
+        boost::system::error_code error;
+        const std::size_t used = parser_->put(boost::asio::buffer(bytes), error);
+        body_bytes_ += scratch.size() - parser_->get().body().size;
+        bytes.remove_prefix(used);
+        if (error == http::error::need_more)
+            break;
+        if (error && error != http::error::need_buffer)
+            return Parsed::wrong;
+    }
+    pending_ = std::string{bytes};
+    return parser_->is_done() ? Parsed::whole : Parsed::more;
+}
+
+Parsed ResponseReader::end() {
+    boost::system::error_code error;
+    if (!parser_->is_done() && parser_->got_some())
+        parser_->put_eof(error);
+    return !error && parser_->is_done() ? Parsed::whole : Parsed::wrong;
+}
+
+unsigned ResponseReader::status() const {
+    return parser_->is_header_done() ? parser_->get().result_int() : 0;
+}
+
+std::string response_header(unsigned status, std::uint64_t body_bytes, bool keep_alive,
+                            std::size_t server) {
+    std::string out = "HTTP/1.1 " + std::to_string(status) + " ";
+    out += std::string{http::obsolete_reason(http::int_to_status(status))};
+    out += "\r\nServer: dcgym\r\nServer-Id: " + std::to_string(server);
+    out += "\r\nContent-Type: application/octet-stream";
+    if (status == 405)
+        out += "\r\nAllow: GET, HEAD";
+    out += "\r\nContent-Length: " + std::to_string(body_bytes);
+    out += keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
+    return out;
+}
+
+} // namespace dcgym

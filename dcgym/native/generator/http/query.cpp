@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "query.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+namespace dcgym {
+namespace {
+
+constexpr std::int64_t kMostUs = 3'600'000'000;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kMostDecimals = 3;
+
+std::optional<std::int64_t> parse_digits(std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || text.front() == '-')
+        return std::nullopt;
+    return value;
+}
+
+std::optional<std::int64_t> parse_us(std::string_view text) {
+    const std::size_t point = std::min(text.find('.'), text.size());
+    const std::string_view decimals = text.substr(std::min(point + 1, text.size()));
+    const auto whole = parse_digits(text.substr(0, point));
+    if (!whole || *whole > kMostUs || decimals.size() > kMostDecimals)
+        return std::nullopt;
+    std::string padded{decimals};
+    padded.resize(kMostDecimals, '0');
+    const auto fraction = parse_digits(padded);
+    if (!fraction)
+        return std::nullopt;
+    return *whole * 1000 + *fraction;
+}
+
+bool parse_pair(std::string_view name, std::string_view value, Work &work) {
+    if (name == "bytes") {
+        const auto bytes = parse_digits(value);
+        if (!bytes || static_cast<std::uint64_t>(*bytes) > kMostBytes)
+            return false;
+        work.bytes = static_cast<std::uint64_t>(*bytes);
+        return true;
+    }
+    if (name != "cpu_us" && name != "io_us")
+        return false;
+    const auto demand_ns = parse_us(value);
+    if (!demand_ns || work.stages.size() == ServiceStation::kMostStages)
+        return false;
+    work.stages.push_back(
+        {*demand_ns, name == "cpu_us" ? ServiceResource::cpu : ServiceResource::io});
+    return true;
+}
+
+} // namespace
+
+std::optional<Work> parse_work(std::string_view query) {
+    Work work;
+    while (!query.empty()) {
+        const std::size_t end = std::min(query.find('&'), query.size());
+        const std::string_view pair = query.substr(0, end);
+        const std::size_t equals = pair.find('=');
+        if (equals == std::string_view::npos ||
+            !parse_pair(pair.substr(0, equals), pair.substr(equals + 1), work))
+            return std::nullopt;
+        query.remove_prefix(std::min(end + 1, query.size()));
+    }
+    return work;
+}
+
+std::string work_query(const std::vector<ServiceStage> &stages, std::uint64_t bytes) {
+    std::string out;
+    for (const ServiceStage &stage : stages) {
+        char text[32];
+        std::snprintf(text, sizeof(text), "%lld.%03lld",
+                      static_cast<long long>(stage.demand_ns / 1000),
+                      static_cast<long long>(stage.demand_ns % 1000));
+        out += stage.resource == ServiceResource::cpu ? "cpu_us=" : "io_us=";
+        out += std::string{text} + "&";
+    }
+    return out + "bytes=" + std::to_string(bytes);
+}
+
+} // namespace dcgym

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "core/agenda.hpp"
+#include "http.h"
+#include "connection.hpp"
+#include "registry.hpp"
+#include "service.hpp"
+
+namespace dcgym {
+
+/// What a server is.
+struct HttpServerSpec {
+    std::size_t host = 0;
+    std::string ip; /* empty: every address of the host's namespace */
+    std::uint16_t port = 0;
+    bool is_burnt = false;
+    std::uint32_t backlog = 0; /* requests that may wait for the CPU */
+    StationConfig station;
+};
+
+/// An HTTP/1.1 server: its socket, its connections, its processors.
+class HttpServer final : private ConnectionOwner, private Timetable::Entry {
+  public:
+    /// Listens at once; row is where its state is shown.
+    HttpServer(World &world, ConnectionRegistry &registry, std::size_t number, HttpServerSpec spec,
+               dcgym_http_server &row);
+    ~HttpServer() override;
+
+    /// Takes no more connections, and finishes the requests that it has.
+    void drain();
+    /// Closes everything at once.
+    void kill(HttpConnection::Close how);
+    /// Begins anew, with empty queues.
+    void restart();
+    /// Also forgets changes of its speed, and what it has counted.
+    void reset();
+    void set_speed(double factor);
+    void set_colocated(double processes);
+    /// What is to be done with this server later; reset() forgets it.
+    Agenda &agenda() { return agenda_; }
+    /// Shows the state; to be called every few milliseconds.
+    void publish();
+
+  private:
+    std::size_t number() const override { return number_; }
+    bool may_keep_alive() const override { return listener_.is_open(); }
+    bool serve(HttpConnection &connection, const Work &work) override;
+    void place_free() override { --handshaking_; }
+    void closed(HttpConnection &connection) override;
+
+    void due() override;
+    void open();
+    void make_service();
+    void wait();
+    int accept_one();
+    void greet(Fd socket, Greeted *client);
+    void reject(Fd socket, Greeted *client);
+    bool is_full() const;
+    void ended(const ServiceStation::Ended &job);
+
+    World &world_;
+    ConnectionRegistry &registry_;
+    const std::size_t number_;
+    const HttpServerSpec spec_;
+    dcgym_http_server &row_;
+    asio::posix::stream_descriptor listener_;
+    Agenda agenda_;
+    std::unique_ptr<Service> service_;
+    std::unordered_map<std::uint64_t, std::shared_ptr<HttpConnection>> connections_;
+    std::uint64_t next_ticket_ = 0;
+    std::uint32_t handshaking_ = 0; /* connections whose first request is still to come */
+    double factor_ = 1;
+    double colocated_ = 0;
+    std::uint64_t accepted_ = 0;
+    std::uint64_t completed_ = 0;
+    std::uint64_t rejected_ = 0;
+    double mean_service_ns_ = 0;
+    bool is_up_ = false;
+    std::uint64_t openings_ = 0; /* how often it began to listen */
+    /* What the event loop still holds for this server may outlive it. */
+    const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+} // namespace dcgym

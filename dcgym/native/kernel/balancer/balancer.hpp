@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loader of l4lb.bpf.o: one layer-4 balancer, its VIPs, their servers, its flow table.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "balancer_pools.hpp"
+#include "common/bpf_object.hpp"
+#include "l4lb.h"
+#include "veth_xdp.hpp"
+
+namespace dcgym {
+
+struct BalancerSize {
+    uint32_t vips;
+    uint32_t flow_entries; // 0: flows are not tracked
+    uint64_t seed;         // balancers of one seed agree where the hash leads
+    uint64_t stream;       // of random draws: one of their own each
+    bool collects;         // samples, beside the counters
+    uint64_t snapshot_interval_ns;
+};
+
+struct BalancerMode {
+    std::string consistency; // "table", "cookie", "none" or "rule"
+    std::string delivery;    // "l2" or "ipip"
+    std::string hook;        // "tc", "xdp" (in the driver) or "xdp-generic"
+    std::string pin_path;    // a directory on a bpffs that keeps flows beyond this object, or ""
+};
+
+// Whom the balancer is to its neighbours. Empty texts stand for the defaults.
+struct BalancerIdentity {
+    std::string mac;
+    std::string source_mac;               // of what it sends; mac by default
+    std::string gateway_mac;              // next hop of SYN-ACKs that come by tunnel
+    std::vector<std::string> tunnel_from; // an address a family
+};
+
+struct BalancerTimeouts {
+    uint64_t syn_ns;
+    uint64_t tcp_ns;
+    uint64_t udp_ns;
+    uint64_t closed_ns;
+};
+
+constexpr BalancerTimeouts default_timeouts = {5'000'000'000, 300'000'000'000, 30'000'000'000,
+                                               2'000'000'000};
+
+class Balancer {
+  public:
+    Balancer(const std::string &object_path, const BalancerIdentity &identity,
+             const BalancerSize &size, const BalancerMode &mode);
+
+    // Adds an address and port to a VIP.
+    void add_vip(uint32_t vip, const std::string &address, uint16_t port,
+                 const std::string &protocol);
+    // All servers of a VIP by number; a number that is missing, or has another MAC or address than
+    // before, loses its flows. Addresses are the ends of tunnels, at most one a family.
+    void set_servers(uint32_t vip, const std::map<uint32_t, std::string> &macs,
+                     const std::map<uint32_t, std::vector<std::string>> &addresses);
+    void set_timeouts(const BalancerTimeouts &timeouts);
+
+    // The writer of this process; outlives the balancer as long as somebody holds it.
+    std::shared_ptr<BalancerPools> pools() const;
+    int region_map_fd() const { return map_fd(object(), "regions"); }
+    int counter_map_fd() const { return map_fd(object(), "counters"); }
+
+    // Forgets flows, counters and samples, as a balancer that has just begun; its VIPs, servers,
+    // pools and interfaces stay. No packets may come meanwhile.
+    void clear();
+
+    // On what an interface of the caller's network namespace receives. Links hold the programs
+    // there: they go with this object or its process, whatever namespace that is in. At XDP's hook
+    // the other end of the veth pair gets a program too, and a probe must come back to it.
+    void attach(uint32_t ifindex, const Peer &peer);
+    void detach(uint32_t ifindex);
+    void check_path(const Peer &peer) const;
+    const char *program() const { return hook_ == 0 ? "l4lb_balance" : "l4lb_xdp"; }
+    TestRun test_run(const char *program, const std::string &packet, uint32_t repeat) const;
+
+    // Detaches and releases programs and maps; idempotent.
+    void close();
+
+  private:
+    bpf_object *object() const;
+    void resize_maps();
+    void pin_maps(const std::string &directory);
+    uint32_t witnesses() const;
+    void set_constants(const BalancerMode &mode);
+    void set_hook(const BalancerMode &mode);
+    void set_identity(const BalancerIdentity &identity);
+    void set_server(uint32_t index, dcgym_lb_target wanted, const dcgym_lb_endpoint &end);
+    void begin_state(uint32_t vip);
+    uint16_t next_generation(uint32_t index);
+    void start();
+    dcgym_lb_control &control() const;
+
+    void link(uint32_t ifindex, const char *program, int where, uint32_t owner, int namespace_fd);
+
+    BalancerSize size_;
+    uint32_t hook_ = 0;
+    bool tracks_;
+    ObjectPtr object_;
+    std::unique_ptr<Mapping> control_;
+    std::shared_ptr<BalancerPools> pools_;
+    std::multimap<uint32_t, Descriptor> attached_; // links, by interface
+};
+
+// Packets dropped by reason, and what else happened, from the descriptor of the counters.
+std::map<std::string, uint64_t> balancer_counters(int counter_map_fd);
+
+} // namespace dcgym

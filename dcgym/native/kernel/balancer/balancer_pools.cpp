@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "balancer_pools.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "alias.h"
+#include "common/bpf_object.hpp"
+#include "common/lifetime.hpp"
+
+namespace py = pybind11;
+
+namespace dcgym {
+namespace {
+
+// The kernel lays the values of an array map out at multiples of 8 bytes.
+static_assert(sizeof(dcgym_lb_region) % 8 == 0);
+static_assert(DCGYM_RULE_SERVERS == DCGYM_LB_SERVERS);
+
+uint32_t known(uint32_t rule) {
+    if (rule >= DCGYM_RULE_GSQ)
+        throw_config_error("rule", std::to_string(rule),
+                           "0 (ecmp) to " + std::to_string(DCGYM_RULE_GSQ - 1) +
+                               " (wsapp): the others need what servers alone know");
+    return rule;
+}
+
+void check_servers(const std::vector<uint16_t> &servers) {
+    uint64_t seen = 0;
+    for (const uint16_t server : servers) {
+        if (server >= DCGYM_LB_SERVERS)
+            throw_config_error("servers", std::to_string(server),
+                               "0 to " + std::to_string(DCGYM_LB_SERVERS - 1));
+        if (seen & 1ULL << server)
+            throw_config_error("servers", std::to_string(server), "each number once");
+        seen |= 1ULL << server;
+    }
+}
+
+void check_weights(const std::vector<double> &weights, size_t n_servers) {
+    if (weights.size() != n_servers)
+        throw_config_error("weights", std::to_string(weights.size()) + " weights",
+                           std::to_string(n_servers) + " weights, one a server");
+    for (const double weight : weights)
+        if (!std::isfinite(weight) || weight <= 0)
+            throw_config_error("weights", std::to_string(weight), "finite and above 0");
+}
+
+} // namespace
+
+BalancerPools::BalancerPools(int region_map_fd, uint32_t n_vips)
+    : n_vips_(n_vips),
+      mapping_(std::make_unique<Mapping>(region_map_fd, n_vips * sizeof(dcgym_lb_region), true)),
+      pools_(n_vips) {
+    for (uint32_t vip = 0; vip < n_vips; vip++)
+        pools_[vip] = in_force(vip);
+}
+
+// What the writer before left; nobody else writes now, so the newest pool stands still.
+Pool BalancerPools::in_force(uint32_t vip) const {
+    const dcgym_lb_pool *newest = region(vip).pools;
+    for (const dcgym_lb_pool &pool : region(vip).pools)
+        if (pool.sequence > newest->sequence)
+            newest = &pool;
+    return {newest->rule,
+            {newest->server, newest->server + newest->n},
+            {newest->weight, newest->weight + newest->n}};
+}
+
+dcgym_lb_region &BalancerPools::region(uint32_t vip) const {
+    if (vip >= n_vips_)
+        throw_config_error("vip", std::to_string(vip), "0 to " + std::to_string(n_vips_ - 1));
+    return reinterpret_cast<dcgym_lb_region *>(mapping_->data())[vip];
+}
+
+Pool &BalancerPools::pool(uint32_t vip) {
+    region(vip);
+    return pools_[vip];
+}
+
+void BalancerPools::replace(uint32_t vip, Pool replacement) {
+    known(replacement.rule);
+    check_servers(replacement.servers);
+    check_weights(replacement.weights, replacement.servers.size());
+    pool(vip) = std::move(replacement);
+    publish(vip);
+}
+
+void BalancerPools::set_rule(uint32_t vip, uint32_t rule) {
+    pool(vip).rule = known(rule);
+    publish(vip);
+}
+
+void BalancerPools::set_weights(uint32_t vip, const double *weights, size_t n_weights) {
+    std::vector<double> replacement(weights, weights + n_weights);
+    check_weights(replacement, pool(vip).servers.size());
+    pool(vip).weights = std::move(replacement);
+    publish(vip);
+}
+
+void BalancerPools::publish(uint32_t vip) {
+    const Pool &source = pool(vip);
+    dcgym_lb_region &to = region(vip);
+    const auto n = static_cast<uint32_t>(source.servers.size());
+    const uint64_t sequence = dcgym_lb_open(to.pools, sizeof(dcgym_lb_pool));
+    dcgym_lb_pool &buffer = to.pools[sequence % DCGYM_LB_BUFFERS];
+    buffer.time_ns = monotonic_ns();
+    buffer.rule = source.rule;
+    buffer.n = n;
+    std::copy(source.servers.begin(), source.servers.end(), buffer.server);
+    dcgym_fixed_weights(source.weights.data(), n, buffer.weight);
+    if (n > 0)
+        dcgym_alias_build(buffer.weight, n, buffer.alias);
+    dcgym_lb_publish(to.pools, sizeof(dcgym_lb_pool), sequence);
+}
+
+} // namespace dcgym
+
+namespace {
+
+using dcgym::BalancerPools;
+using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+void replace(BalancerPools &pools, uint32_t vip, uint32_t rule, std::vector<uint16_t> servers,
+             std::vector<double> weights) {
+    pools.replace(vip, {rule, std::move(servers), std::move(weights)});
+}
+
+void set_weights(BalancerPools &pools, uint32_t vip, const Weights &weights) {
+    if (weights.ndim() != 1)
+        dcgym::throw_config_error("weights", std::to_string(weights.ndim()) + " dimensions",
+                                  "one weight a server");
+    pools.set_weights(vip, weights.data(), static_cast<size_t>(weights.size()));
+}
+
+} // namespace
+
+void bind_balancer_pools(py::module_ &module) {
+    py::class_<BalancerPools, std::shared_ptr<BalancerPools>>(
+        module, "BalancerPools",
+        "Writes a balancer's pools through mapped memory; one writer a balancer.")
+        .def(py::init<int, uint32_t>(), py::arg("region_map_fd"), py::arg("n_vips"))
+        .def("replace", &replace, py::arg("vip"), py::arg("rule"), py::arg("servers"),
+             py::arg("weights"),
+             "Name the servers that take new flows, the rule that chooses, a weight a server; in "
+             "force whole with the next new flow. Existing flows stay where they are.")
+        .def("set_rule", &BalancerPools::set_rule, py::arg("vip"), py::arg("rule"),
+             "Choose by another rule of rules.h, by its number, from the next new flow on.")
+        .def("set_weights", &set_weights, py::arg("vip"), py::arg("weights"),
+             "Replace the weights, in the order of the pool's servers; only ratios count.");
+}

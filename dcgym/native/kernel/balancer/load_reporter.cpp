@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load_reporter.hpp"
+
+#include <bpf/bpf.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "balancer_fields.hpp"
+#include "http.h"
+#include "netlink/netlink.hpp"
+
+namespace py = pybind11;
+
+namespace dcgym {
+namespace {
+
+static_assert(sizeof(dcgym_lb_report) == 16);
+static_assert(sizeof(dcgym_lb_load) == sizeof(dcgym_http_server));
+static_assert(offsetof(dcgym_lb_load, workers_busy) == offsetof(dcgym_http_server, workers_busy));
+static_assert(offsetof(dcgym_lb_load, mean_service_ns) ==
+              offsetof(dcgym_http_server, mean_service_ns));
+
+constexpr uint32_t most_ports = 64;
+constexpr uint32_t epoch_margin_ms = 1U << 16; // SYN cookies set timestamps back a little
+constexpr const char *timestamps_path = "/proc/sys/net/ipv4/tcp_timestamps";
+
+// As the calling thread's network namespace has it.
+std::string read_timestamps() {
+    std::string value;
+    std::ifstream(timestamps_path) >> value;
+    return value;
+}
+
+} // namespace
+
+int create_load_map(uint32_t n_servers) {
+    check_range("n_servers", n_servers, 1, DCGYM_LB_SERVERS);
+    LIBBPF_OPTS(bpf_map_create_opts, options);
+    options.map_flags = BPF_F_MMAPABLE;
+    return check(bpf_map_create(BPF_MAP_TYPE_ARRAY, "loads", sizeof(uint32_t),
+                                sizeof(dcgym_lb_load), n_servers, &options),
+                 "cannot create the map of loads");
+}
+
+LoadReporter::LoadReporter(const std::string &object_path, uint32_t server, int load_map_fd,
+                           const ReporterMode &mode) {
+    check_range("server", server, 0, DCGYM_LB_SERVERS - 1);
+    constants_.server = server;
+    constants_.cookies = mode.cookies;
+    constants_.reports = mode.reports;
+    constants_.tunnel_to = parse_endpoint("addresses", mode.addresses);
+    constants_.epoch_ms = mode.epoch_ms < 0
+                              ? static_cast<uint32_t>(monotonic_ns() / 1'000'000) - epoch_margin_ms
+                              : static_cast<uint32_t>(mode.epoch_ms);
+    const std::string bytes = read_object(object_path);
+    object_ = open_object(bytes, object_path);
+    bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
+    check(bpf_map__set_initial_value(rodata, &constants_, sizeof(constants_)),
+          "cannot set the reporter's constants");
+    check(bpf_map__set_max_entries(bpf_object__find_map_by_name(object(), "vips"), most_ports),
+          "cannot size the map vips");
+    if (load_map_fd >= 0)
+        check(bpf_map__reuse_fd(bpf_object__find_map_by_name(object(), "loads"), load_map_fd),
+              "cannot use the map of loads");
+    check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
+}
+
+bpf_object *LoadReporter::object() const {
+    if (!object_)
+        throw_backend_error("the load reporter is closed", EBADF);
+    return object_.get();
+}
+
+void LoadReporter::add_vip(const std::string &address, uint16_t port) {
+    const dcgym_lb_vip_key key = parse_vip(address, port, "tcp");
+    const uint32_t vip = 0;
+    check(bpf_map_update_elem(map_fd(object(), "vips"), &key, &vip, BPF_ANY), "cannot add the VIP");
+}
+
+// Restoring an echo needs timestamps that are the machine's clock, without an offset of the flow's.
+void LoadReporter::attach(uint32_t ifindex, int namespace_fd) {
+    constexpr std::array<std::pair<const char *, bpf_attach_type>, 2> programs = {{
+        {"server_ingress", tcx_ingress},
+        {"server_egress", tcx_egress},
+    }};
+    std::string timestamps;
+    in_namespace(namespace_fd, [&] { timestamps = read_timestamps(); });
+    if (constants_.cookies && timestamps != "2")
+        throw_config_error("net.ipv4.tcp_timestamps", timestamps,
+                           "2 in a server's namespace: timestamps without a random offset");
+    for (size_t i = 0; i < programs.size(); i++) {
+        const int program = program_fd(object(), programs[i].first);
+        int link = -1;
+        in_namespace(namespace_fd, [&] {
+            link = bpf_link_create(program, static_cast<int>(ifindex), programs[i].second, nullptr);
+        });
+        links_[i].reset(check(link, "cannot attach the load reporter to interface " +
+                                        std::to_string(ifindex) + " (a tcx link needs Linux 6.6)"));
+    }
+}
+
+TestRun LoadReporter::test_run(const char *program, const std::string &packet) const {
+    return run_on_packet(program_fd(object(), program), packet, 0, 1);
+}
+
+void LoadReporter::close() {
+    for (Descriptor &link : links_)
+        link.reset();
+    object_.reset();
+}
+
+} // namespace dcgym
+
+namespace {
+
+using dcgym::LoadReporter;
+
+template <const char *program>
+py::bytes test(const LoadReporter &reporter, const py::bytes &packet) {
+    return reporter.test_run(program, packet).packet;
+}
+
+constexpr char ingress[] = "server_ingress", egress[] = "server_egress";
+
+} // namespace
+
+void bind_load_reporter(py::module_ &module) {
+    module.def(
+        "create_load_map", &dcgym::create_load_map, py::arg("n_servers"),
+        "Create a map of loads, to be mapped: a row of 64 bytes a server, whose first 32-bit "
+        "word is the number of flows there. Returns its descriptor, the caller's to close.");
+    py::class_<LoadReporter>(module, "LoadReporter", "The balancer's part at a server.")
+        .def(py::init([](const std::string &object_path, uint32_t server, int load_map_fd,
+                         bool cookies, bool reports, std::vector<std::string> addresses,
+                         int64_t epoch_ms) {
+                 return std::make_unique<LoadReporter>(
+                     object_path, server, load_map_fd,
+                     dcgym::ReporterMode{cookies, reports, std::move(addresses), epoch_ms});
+             }),
+             py::arg("object_path"), py::arg("server"), py::arg("load_map_fd") = -1,
+             py::arg("cookies") = true, py::arg("reports") = true,
+             py::arg("addresses") = std::vector<std::string>(), py::arg("epoch_ms") = -1)
+        .def("add_vip", &LoadReporter::add_vip, py::arg("address"), py::arg("port"),
+             "Take part for a VIP's address and port of TCP.")
+        .def_property_readonly("load_map_fd", &LoadReporter::load_map_fd,
+                               "Descriptor of the map of loads.")
+        .def_property_readonly("epoch_ms", &LoadReporter::epoch_ms,
+                               "Where the timestamps' clock begins; one that takes over from "
+                               "another must be given the other's.")
+        .def("attach", &LoadReporter::attach, py::arg("ifindex"), py::arg("namespace_fd") = -1,
+             "Take part on an interface of a network namespace, by default the caller's.")
+        .def("test_ingress", &test<ingress>, py::arg("packet"),
+             "Return what becomes of a packet that the server receives.")
+        .def("test_egress", &test<egress>, py::arg("packet"),
+             "Return what becomes of a packet that the server sends.")
+        .def("close", &LoadReporter::close, "Detach, and release all; idempotent.");
+}

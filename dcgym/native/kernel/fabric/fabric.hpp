@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loader of fabric.bpf.o: the switches of one emulation, all in one network namespace.
+#pragma once
+
+#include "common/bpf_object.hpp"
+#include "fabric.h"
+#include "groups.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dcgym {
+
+struct FabricSize {
+    uint32_t switches;
+    uint32_t hosts;
+    uint32_t ports;
+    uint32_t groups;
+    uint32_t ifindexes;
+    bool has_flow_matrix;
+    uint32_t flow_entries; // of the flow table; 0: none
+};
+
+class Fabric {
+  public:
+    Fabric(const std::string &object_path, const FabricSize &size);
+
+    void set_port(uint32_t ifindex, const dcgym_port_config &config);
+    void set_route(uint32_t switch_id, uint32_t host_number, uint32_t group_id);
+    void clear_route(uint32_t switch_id, uint32_t host_number);
+    // Probabilities for packets that arrive and that leave; set_port overwrites them.
+    void set_loss(uint32_t ifindex, double in, double out);
+    void attach(uint32_t ifindex, bool forward = true);
+    void detach(uint32_t ifindex);
+
+    // The groups, to be written here; another process maps them through the two descriptors.
+    GroupTable &groups() const;
+    int group_map_fd() const { return map_fd("groups"); }
+    int control_map_fd() const { return map_fd(".bss.control"); }
+
+    int port_map_fd() const;
+    // Bytes by port and source host, row by row; counted only if the size says so.
+    int flow_map_fd() const;
+    std::map<std::string, uint64_t> drop_counters() const;
+
+    // Runs a program on a packet, over and over.
+    TestRun test_run(const char *program, const std::string &packet, uint32_t ifindex,
+                     uint32_t repeat = 1) const;
+    // RED's average of the queue at a port, in bytes.
+    double red_average_bytes(uint32_t port_id) const;
+    void reset_red();
+
+    // Releases programs and maps that nothing else holds; idempotent.
+    void close() {
+        groups_.reset();
+        object_.reset();
+    }
+
+  private:
+    void resize_maps();
+    void update(const char *map, uint32_t key, const void *value, size_t value_bytes);
+    bpf_object *object() const;
+    int map_fd(const char *name) const;
+    void attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program);
+
+    FabricSize size_;
+    ObjectPtr object_;
+    std::unique_ptr<GroupTable> groups_;
+};
+
+} // namespace dcgym

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "queues.hpp"
+
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <sched.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "netlink/netlink.hpp"
+
+namespace py = pybind11;
+
+namespace dcgym {
+namespace {
+
+[[noreturn]] void fail(const char *what, int error) {
+    throw std::system_error(error, std::generic_category(), what);
+}
+
+} // namespace
+
+QueueReader::QueueReader(const std::string &object_path,
+                         const std::vector<NamespaceInterface> &interfaces)
+    : object_(open_object(read_object(object_path), object_path)) {
+    resize(static_cast<uint32_t>(interfaces.size()));
+    check(bpf_object__load(object_.get()), "cannot load the BPF object " + object_path);
+    in_namespace(-1, [&] {
+        // The thread's first namespace is the caller's, to which it does not return.
+        for (const bool own : {true, false}) {
+            for (uint32_t slot = 0; slot < interfaces.size(); slot++) {
+                const auto &[namespace_fd, ifindex] = interfaces[slot];
+                if ((namespace_fd < 0) != own)
+                    continue;
+                if (!own && setns(namespace_fd, CLONE_NEWNET) != 0)
+                    fail("setns", errno);
+                learn(slot, ifindex);
+            }
+        }
+    });
+}
+
+void QueueReader::resize(uint32_t count) {
+    for (const char *name : {"devices", "queues"})
+        check(bpf_map__set_max_entries(bpf_object__find_map_by_name(object_.get(), name), count),
+              std::string("cannot size the map ") + name);
+    bpf_map *rodata = bpf_object__find_map_by_name(object_.get(), ".rodata");
+    check(bpf_map__set_initial_value(rodata, &count, sizeof(count)),
+          "cannot set the number of queues");
+}
+
+void QueueReader::learn(uint32_t slot, int ifindex) const {
+    const std::array<char, ETH_HLEN + 1> packet{};
+    __sk_buff context{};
+    context.ifindex = static_cast<uint32_t>(ifindex);
+    context.mark = slot;
+    LIBBPF_OPTS(bpf_test_run_opts, options);
+    options.data_in = packet.data();
+    options.data_size_in = packet.size();
+    options.ctx_in = &context;
+    options.ctx_size_in = sizeof(context);
+    const int fd = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "queues_learn"));
+    const int result = bpf_prog_test_run_opts(fd, &options);
+    if (result < 0)
+        fail("find an interface's queue", -result);
+}
+
+int QueueReader::program_fd() const {
+    return bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "queues_read"));
+}
+
+int QueueReader::map_fd() const {
+    return bpf_object__find_map_fd_by_name(object_.get(), "queues");
+}
+
+void read_queues(int program_fd) {
+    LIBBPF_OPTS(bpf_test_run_opts, options);
+    const int result = bpf_prog_test_run_opts(program_fd, &options);
+    if (result < 0)
+        fail("read the queues", -result);
+}
+
+} // namespace dcgym
+
+void bind_queues(py::module_ &module) {
+    using dcgym::QueueReader;
+    module.def("read_queues", &dcgym::read_queues, py::arg("program_fd"),
+               "Copy all queues into the reader's mapped array.");
+    py::class_<QueueReader>(module, "QueueReader",
+                            "Reads the root queues of interfaces of any namespace.")
+        .def(py::init(
+                 [](const std::string &object_path, const std::vector<std::pair<int, int>> &pairs) {
+                     std::vector<dcgym::NamespaceInterface> interfaces;
+                     for (const auto &[namespace_fd, ifindex] : pairs)
+                         interfaces.push_back({namespace_fd, ifindex});
+                     return std::make_unique<QueueReader>(object_path, interfaces);
+                 }),
+             py::arg("object_path"), py::arg("interfaces"))
+        .def_property_readonly("program_fd", &QueueReader::program_fd)
+        .def_property_readonly("map_fd", &QueueReader::map_fd);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scenario in numbers, as dcgym.simulation.plain hands it over; checked there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/distribution.hpp"
+
+namespace dcgym::simulation {
+
+constexpr size_t max_stages = 8;
+
+enum class Resource : uint8_t { cpu, io };
+
+// The numbers of dcgym.balancing.EVENTS.
+enum class Change : uint8_t {
+    capacity,
+    colocated_load,
+    add_server,
+    remove_server,
+    drain_server,
+    balancer_failure,
+    balancer_recovery,
+    rate,
+};
+
+struct ServerConfig {
+    uint32_t workers;
+    uint32_t slots; // in service at most
+    double cpu_speed;
+    double io_speed;
+    double weight;
+    bool present;
+};
+
+struct StageConfig {
+    Resource resource;
+    Distribution time;
+};
+
+struct ApplicationConfig {
+    double rate_per_s;
+    std::vector<StageConfig> stages;
+};
+
+struct ScheduledChange {
+    int64_t at_ns;
+    Change change;
+    std::vector<uint32_t> targets;
+    double value;
+};
+
+struct Range {
+    int64_t low, high;
+};
+
+struct Config {
+    std::vector<ServerConfig> servers;
+    std::vector<ApplicationConfig> applications;
+    uint32_t balancers;
+    uint32_t backlog;
+    uint32_t flow_table_buckets;
+    uint32_t flow_table_ways;
+    int64_t syn_timeout_ns;
+    Range latency_ns;
+    int64_t packet_interval_ns;
+    int64_t probe_interval_ns;
+    Range probe_delay_ns;
+    std::vector<ScheduledChange> changes;
+    int64_t warm_up_ns;
+    size_t record_limit;
+};
+
+} // namespace dcgym::simulation

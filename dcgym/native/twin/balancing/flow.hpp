@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A flow on its way, and the store of all flows in flight.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "config.hpp"
+#include "core/random.hpp"
+
+namespace dcgym::simulation {
+
+using FlowId = uint32_t;
+constexpr FlowId no_flow = 0xffffffff;
+constexpr uint16_t no_server = DCGYM_NO_SERVER;
+constexpr uint16_t no_balancer = 0xffff;
+
+// The numbers of dcgym.simulation.balancing.OUTCOMES.
+enum class Outcome : uint8_t { completed, rejected, broken, lost };
+
+// What the flow's next event is.
+enum class Phase : uint8_t {
+    free,
+    syn_at_balancer,
+    syn_at_server,
+    report_at_balancer, // SYN-ACK through the balancer, only with Charon
+    data_at_balancer,
+    data_at_server,
+    at_server, // events are packets that the client sends meanwhile
+    end_at_balancer,
+    entry_timeout, // rejected, but its entry of the flow table lives on
+};
+
+struct Flow {
+    Splitmix random; // the flow's own stream: its course does not disturb the others'
+    uint64_t hash;   // of the five-tuple
+    uint64_t number; // in order of arrival
+    int64_t arrival_ns;
+    int64_t syn_ns;
+    int64_t served_ns;
+    int64_t end_ns;
+    std::array<int64_t, max_stages> demand_ns;
+    double finish;  // of the stage in service, in the resource's virtual time; below 0: waiting
+    uint32_t epoch; // of the server when the flow was placed
+    uint64_t reported_speed;
+    uint32_t reported_flows;
+    uint32_t hashed; // version of its balancer's pool whose hash leads to its server; 0: none
+    FlowId next;     // in the server's queue
+    uint16_t application;
+    uint16_t balancer;
+    uint16_t server;
+    Phase phase;
+    Outcome outcome;
+    uint8_t stage;
+    bool tracked;   // has an entry of its balancer's flow table
+    bool connected; // that entry is in the state CONN
+    bool covert;    // its packets name the server themselves
+    bool reported;  // its end is already in the statistics
+};
+
+// A flow as its client knows it; the dtype of dcgym.balancing.draw_arrivals.
+struct Arrival {
+    int64_t arrival_ns;
+    uint64_t flow; // number in order of arrival
+    std::array<int64_t, max_stages> demand_ns;
+    uint16_t application;
+};
+
+class FlowStore {
+  public:
+    void clear() {
+        flows_.clear();
+        free_ = no_flow;
+        in_use_ = 0;
+    }
+    Flow &operator[](FlowId id) { return flows_[id]; }
+    const Flow &operator[](FlowId id) const { return flows_[id]; }
+    size_t size() const { return flows_.size(); }
+    size_t in_use() const { return in_use_; }
+
+    FlowId take() {
+        in_use_++;
+        if (free_ == no_flow) {
+            flows_.emplace_back();
+            return static_cast<FlowId>(flows_.size() - 1);
+        }
+        const FlowId id = free_;
+        free_ = flows_[id].next;
+        return id;
+    }
+    void give_back(FlowId id) {
+        in_use_--;
+        flows_[id].phase = Phase::free;
+        flows_[id].next = free_;
+        free_ = id;
+    }
+
+  private:
+    std::vector<Flow> flows_;
+    FlowId free_ = no_flow;
+    size_t in_use_ = 0;
+};
+
+} // namespace dcgym::simulation

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules, the alias table, the reservoir and the samplers by themselves, for tests.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alias.h"
+#include "core/distribution.hpp"
+#include "reducers.hpp"
+#include "rules.h"
+
+namespace py = pybind11;
+using namespace dcgym::simulation;
+
+namespace {
+
+using Scores = std::vector<std::array<uint64_t, 3>>; // value, speed, time_ns
+
+std::vector<dcgym_alias> alias_table(const std::vector<uint32_t> &weights) {
+    if (weights.empty() || weights.size() > DCGYM_RULE_SERVERS)
+        throw py::value_error("weights: 1 to " + std::to_string(DCGYM_RULE_SERVERS) + " expected");
+    std::vector<dcgym_alias> table(weights.size());
+    dcgym_alias_build(weights.data(), static_cast<uint32_t>(weights.size()), table.data());
+    return table;
+}
+
+py::list alias_columns(const std::vector<uint32_t> &weights) {
+    py::list columns;
+    for (const dcgym_alias &column : alias_table(weights))
+        columns.append(py::make_tuple(column.threshold, column.other));
+    return columns;
+}
+
+// The pool's columns, readable as far as the rules may look.
+struct Columns {
+    Columns(std::vector<uint16_t> servers, std::vector<uint32_t> weights)
+        : n(static_cast<uint32_t>(servers.size())),
+          alias(servers.empty() ? std::vector<dcgym_alias>() : alias_table(weights)),
+          server(std::move(servers)), weight(std::move(weights)) {
+        server.resize(n + DCGYM_RULE_STRIDE);
+        weight.resize(n + DCGYM_RULE_STRIDE);
+    }
+    dcgym_pool_view view() const { return {n, server.data(), weight.data(), alias.data()}; }
+
+    uint32_t n;
+    std::vector<dcgym_alias> alias;
+    std::vector<uint16_t> server;
+    std::vector<uint32_t> weight;
+};
+
+// One choice per hash; the state carries over from one to the next.
+py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32_t> weights,
+                const std::vector<uint32_t> &ongoing, const Scores &scores, uint64_t random,
+                uint32_t turn, const std::vector<uint64_t> &hashes, uint64_t now_ns) {
+    for (const uint16_t server : servers)
+        if (server >= ongoing.size() || server >= scores.size())
+            throw py::value_error("servers: each needs a queue and a score");
+    const Columns columns(std::move(servers), std::move(weights));
+    std::vector<dcgym_score> score;
+    for (const auto &[value, speed, time_ns] : scores)
+        score.push_back({value, speed, time_ns});
+    const dcgym_pool_view pool = columns.view();
+    __u64 generator = random;
+    dcgym_state_view state{&generator, &turn, ongoing.data(), score.data()};
+    std::vector<uint32_t> choices;
+    for (const uint64_t hash : hashes)
+        choices.push_back(dcgym_choose(rule, &pool, &state, hash, now_ns));
+    py::list after;
+    for (const dcgym_score &s : score)
+        after.append(py::make_tuple(s.value, s.speed, s.time_ns));
+    using namespace py::literals;
+    return py::dict("choices"_a = choices, "scores"_a = after, "random"_a = uint64_t{generator},
+                    "turn"_a = turn);
+}
+
+std::vector<uint32_t> fallback(uint32_t rule, std::vector<uint16_t> servers,
+                               std::vector<uint32_t> weights, const std::vector<uint64_t> &hashes) {
+    const Columns columns(std::move(servers), std::move(weights));
+    const dcgym_pool_view pool = columns.view();
+    std::vector<uint32_t> found;
+    for (const uint64_t hash : hashes)
+        found.push_back(dcgym_fallback(rule, &pool, hash));
+    return found;
+}
+
+py::array_t<double> reduce_samples(const py::array_t<uint32_t, py::array::c_style> &samples,
+                                   int64_t now_ms) {
+    if (samples.size() != 2 * DCGYM_RESERVOIR_SLOTS)
+        throw py::value_error("samples: 128 pairs of time and value expected");
+    dcgym_reservoir reservoir;
+    std::memcpy(&reservoir, samples.data(), sizeof reservoir);
+    const Reduced reduced = reduce(reservoir, now_ms);
+    py::array_t<double> out(n_reducers);
+    std::memcpy(out.mutable_data(), &reduced, sizeof reduced);
+    return out;
+}
+
+// Ages in events of the samples left after so many, newest event 0.
+std::vector<uint32_t> survivors(uint64_t seed, uint32_t events) {
+    dcgym_reservoir reservoir{};
+    Splitmix random(seed);
+    for (uint32_t i = 0; i < events; i++)
+        dcgym_reservoir_add(&reservoir, static_cast<uint32_t>(random.next() >> 32), 1'000'000,
+                            1000ULL * i);
+    std::vector<uint32_t> ages;
+    for (const dcgym_sample &sample : reservoir.samples)
+        if (sample.time_ms != 0)
+            ages.push_back(events - 1 - sample.value_us);
+    return ages;
+}
+
+py::array_t<int64_t> sample(uint8_t kind, double mean_ns, double shape, uint64_t seed, size_t n) {
+    const Distribution distribution(static_cast<Kind>(kind), mean_ns, shape);
+    Splitmix random(seed);
+    py::array_t<int64_t> out(static_cast<py::ssize_t>(n));
+    for (size_t i = 0; i < n; i++)
+        out.mutable_at(i) = distribution.sample(random);
+    return out;
+}
+
+} // namespace
+
+void bind_rules(py::module_ &module) {
+    using namespace py::literals;
+    module.attr("SCORE_ONE") = DCGYM_SCORE_ONE;
+    module.attr("TICK_NS") = 1 << DCGYM_TICK_SHIFT;
+    module.attr("NO_SERVER") = DCGYM_NO_SERVER;
+    module.attr("N_RULES") = static_cast<int>(DCGYM_N_RULES);
+    module.def("alias_table", &alias_columns, "weights"_a, "Columns (threshold, other).");
+    module.def("choose", &choose, "rule"_a, "servers"_a, "weights"_a, "ongoing"_a, "scores"_a,
+               "random"_a, "turn"_a, "hashes"_a, "now_ns"_a, "Let a rule choose once per hash.");
+    module.def("fallback", &fallback, "rule"_a, "servers"_a, "weights"_a, "hashes"_a,
+               "Where flows go that nothing remembers.");
+    module.def("reduce", &reduce_samples, "samples"_a, "now_ms"_a, "The five scalars.");
+    module.def("reservoir_survivors", &survivors, "seed"_a, "events"_a);
+    module.def("sample", &sample, "kind"_a, "mean_ns"_a, "shape"_a, "seed"_a, "n"_a);
+    module.def("portable_log", &portable_log);
+    module.def("portable_exp", &portable_exp);
+    module.def("normal_quantile", &normal_quantile);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// One environment: clients, an edge that spreads flows, balancers, servers, and the clock.
+//
+// A flow's life, one way taking a uniform latency: SYN to a balancer, which places it; SYN to the
+// server, which accepts it or turns it away; SYN-ACK to the client (through the balancer with
+// Charon); request through the balancer to the server; the stages; the response to the client,
+// whose last packet takes the flow out of the balancer's table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "balancer.hpp"
+#include "config.hpp"
+#include "core/event_queue.hpp"
+#include "flow.hpp"
+#include "server.hpp"
+#include "statistics.hpp"
+
+namespace dcgym::simulation {
+
+class Simulation {
+  public:
+    explicit Simulation(std::shared_ptr<const Config> config);
+
+    void reset(uint64_t seed);
+    void advance(int64_t until_ns);
+    // The flows that `advance` would see arrive after a reset with this seed, and nothing more: no
+    // server serves them. Only a reset may follow.
+    std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns);
+
+    int64_t now_ns() const { return now_ns_; }
+    uint64_t events() const { return events_; }
+    std::vector<Balancer> &balancers() { return balancers_; }
+    const std::vector<Server> &servers() const { return servers_; }
+    // Brings the integrals over time up to now.
+    void integrate();
+    const Statistics &statistics() const { return statistics_; }
+    std::vector<Record> take_records();
+    int64_t measured_ns() const;
+    bool begun() const { return !balancers_.empty(); }
+    size_t in_flight() const { return flows_.in_use(); }
+    uint32_t assigned(size_t server) const { return assigned_[server]; }
+    double remaining_ns(size_t server) const;
+    // Adds each flow's part of remaining_ns to out[balancer * servers + server].
+    void remaining_by_balancer(double *out) const;
+
+  private:
+    struct Demand {
+        int64_t cpu_ns, io_ns;
+    };
+
+    // Events that are not a flow's have the first owners; flows come after them.
+    EventQueue::Owner arrival_owner(size_t app) const { return static_cast<uint32_t>(app); }
+    EventQueue::Owner cpu_owner(size_t server) const {
+        return first_cpu_ + static_cast<uint32_t>(server);
+    }
+    EventQueue::Owner io_owner(size_t server) const {
+        return first_io_ + static_cast<uint32_t>(server);
+    }
+    EventQueue::Owner owner(FlowId id) const { return first_flow_ + id; }
+
+    void handle(const EventQueue::Event &event);
+    void handle_flow(FlowId id);
+
+    // Traffic.
+    int64_t gap_ns(size_t app);
+    Flow draw(size_t app);
+    void arrive(size_t app);
+    uint16_t edge(const Flow &flow) const;
+    void send(FlowId id, Phase phase, int hops);
+    int64_t hop_ns(Flow &flow);
+
+    // The flow's way, one function per phase.
+    void syn_at_balancer(FlowId id);
+    void syn_at_server(FlowId id);
+    void report_at_balancer(FlowId id);
+    void data_at_balancer(FlowId id);
+    void data_at_server(FlowId id);
+    void packet_at_balancer(FlowId id);
+    void end_at_balancer(FlowId id);
+    void entry_timeout(FlowId id);
+
+    uint16_t place(Balancer &balancer, Flow &flow);
+    uint16_t oracle(Balancer &balancer, const Flow &flow, bool two);
+    // Server that a packet of the flow reaches by now; may move the flow to another balancer.
+    uint16_t route(Flow &flow);
+    bool consistent(FlowId id);
+
+    // Servers.
+    void begin_stage(FlowId id);
+    void begin_service(FlowId id, Resource resource);
+    void end_stage(size_t server, Resource resource);
+    void leave_server(FlowId id);
+    // Fills free slots and finds out when the next stage ends; must follow every change.
+    void settle(size_t server);
+    void retime(EventQueue::Owner owner, const SharedResource &resource);
+    void next_packet(FlowId id);
+    bool gone(const Flow &flow) const; // the server that the flow was placed on
+    void unplace(const Flow &flow);
+    void count_demand(const Flow &flow, int sign);
+    Demand demand(const Flow &flow) const;
+    double left_ns(const Flow &flow) const; // at its server's full speed
+
+    // Ends.
+    void note_end(Flow &flow, Outcome outcome, int64_t end_ns);
+    void forget(FlowId id);
+    void fail(FlowId id);
+
+    // Scheduled changes.
+    void apply(const ScheduledChange &change);
+    void apply_to_server(const ScheduledChange &change, uint32_t server);
+    void remove_server(uint32_t server);
+    void fail_balancer(uint32_t balancer);
+    void change_rate(uint32_t app, double factor);
+    void refresh_pools();
+    void probe();
+    void sample_evenness();
+    void begin_averages();
+
+    std::shared_ptr<const Config> config_;
+    uint32_t first_cpu_, first_io_, change_owner_, probe_owner_, evenness_owner_, averages_owner_;
+    uint32_t first_flow_;
+
+    int64_t now_ns_ = 0;
+    uint64_t events_ = 0;
+    uint64_t seed_ = 0;
+    uint64_t flow_number_ = 0;
+    size_t next_change_ = 0;
+    EventQueue queue_;
+    FlowStore flows_;
+    std::vector<Server> servers_;
+    std::vector<uint32_t> assigned_; // flows placed on each server and not yet done there
+    std::vector<Balancer> balancers_;
+    std::vector<Xoshiro> arrivals_; // one stream per application
+    std::vector<double> rate_factor_;
+    Splitmix probing_;
+    Statistics statistics_;
+    std::vector<Record> records_;
+    std::vector<double> scratch_;
+};
+
+} // namespace dcgym::simulation
