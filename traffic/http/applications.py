@@ -199,9 +199,7 @@ def _wiki(options: Options, where: str) -> tuple[Application, ...]:
     published rates (650 to 800 requests a second on the small testbed, 2023 to 2071 on the large
     one) a load of 73 to 90 % and of 83 to 85 %.
     """
-    # The check refuses everything that is no number.
-    asked: float = options.get("static_share", 0.75)  # type: ignore[assignment]
-    share = check_range(f"{where}.static_share", asked, 0, 1)
+    share = check_range(f"{where}.static_share", options.get("static_share", 0.75), 0, 1)
     page = (Stage("cpu", _time(options, "cpu", exponential("96ms"), where)),)
     static = (
         Stage("cpu", constant("1ms")),

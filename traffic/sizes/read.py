@@ -82,9 +82,7 @@ class Written:
         Raises:
             ConfigError: It is missing, or not above 0.
         """
-        # The check refuses everything that is no number.
-        value: float = self.spec.get(key, default)  # type: ignore[assignment]
-        return float(check_positive(f"{self.field}.{key}", value))
+        return float(check_positive(f"{self.field}.{key}", self.spec.get(key, default)))
 
 
 @dataclass(frozen=True)
