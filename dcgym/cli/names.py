@@ -32,7 +32,7 @@ def _environments() -> Iterable[str]:
 def _topologies() -> Iterable[str]:
     from dcgym.topologies import TOPOLOGIES
 
-    return TOPOLOGIES
+    return TOPOLOGIES.names()
 
 
 def _plans() -> Iterable[str]:
