@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import yaml
 
@@ -22,25 +22,24 @@ __all__ = [
     "load_mapping",
 ]
 
-_Number = TypeVar("_Number", int, float)
 _Value = TypeVar("_Value")
 
 
-def check_positive(field: str, value: _Number) -> _Number:
+def check_positive(field: str, value: object) -> float:
     """Return the value if it is a finite number above zero, else raise ConfigError."""
     if not _is_number(value) or value <= 0:
         raise ConfigError(field, value, "a positive number")
     return value
 
 
-def check_range(field: str, value: _Number, low: float, high: float) -> _Number:
+def check_range(field: str, value: object, low: float, high: float) -> float:
     """Return the value if low <= value <= high, else raise ConfigError."""
     if not _is_number(value) or not low <= value <= high:
         raise ConfigError(field, value, f"a number from {low} to {high}")
     return value
 
 
-def check_int(field: str, value: int, low: int, high: int | None = None) -> int:
+def check_int(field: str, value: object, low: int, high: int | None = None) -> int:
     """Return the value if it is a whole number in low..high (no upper end if None)."""
     if not is_whole(value) or value < low or (high is not None and value > high):
         allowed = f"a whole number of {low} or more"
@@ -50,7 +49,7 @@ def check_int(field: str, value: int, low: int, high: int | None = None) -> int:
     return value
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Return whether the value is an integer, numpy's included; True and False are not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
@@ -119,7 +118,7 @@ def _yaml_reason(error: yaml.YAMLError) -> str:
     return f"{problem}, line {mark.line + 1}" if mark is not None else str(problem)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     # numbers.Real covers numpy's scalars; True is a number to Python, never to a user.
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_real and math.isfinite(value)  # type: ignore[arg-type]

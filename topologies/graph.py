@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError, suggest
+from dcgym.topologies.content import TopologyContent, read_content, to_content
 from dcgym.topologies.routing import RouteTable
 from dcgym.topologies.validation import check_link, check_node, check_topology
 
@@ -167,7 +168,7 @@ class Topology:
             counts[kind] += 1
         return cls(name, tuple(nodes), tuple(links))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Pickle the graph only; what is derived from it is cheap to derive again."""
         return {"name": self.name, "nodes": self.nodes, "links": self.links}
 
@@ -225,47 +226,84 @@ class Topology:
             for switch in self.switches
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TopologyContent:
         """Return the topology as plain data that YAML and JSON can hold."""
-        from dcgym.topologies.io import files
+        return to_content(self)
 
-        return files.to_dict(self)
+    @classmethod
+    def from_dict(cls, content: Mapping[str, object]) -> Topology:
+        """Build a topology from plain data.
 
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> Topology:
-        """Build a topology from plain data (see `dcgym.topologies.io.files`)."""
-        from dcgym.topologies.io import files
+        Args:
+            content: What `to_dict` returns, or what a person writes (see `read_content`).
 
-        return files.from_dict(content)
+        Raises:
+            ConfigError: A field is unknown, missing or wrong.
+        """
+        parts = read_content(content)
+        # Nodes, links and the topology itself check what a file states.
+        links = [Link(**fields) for fields in parts.links]  # type: ignore[arg-type]
+        return cls.build(parts.name, parts.roles, links, parts.layers)  # type: ignore[arg-type]
 
     def to_networkx(self) -> networkx.MultiGraph[str]:
         """Return a NetworkX graph with the fields of nodes and links as attributes."""
-        from dcgym.topologies.io import files
+        from dcgym.topologies.io.networks import to_networkx
 
-        return files.to_networkx(self)
+        return to_networkx(self)
 
-    @staticmethod
-    def from_networkx(graph: networkx.Graph[str], name: str | None = None) -> Topology:
-        """Build a topology from a NetworkX graph with the attributes of `to_networkx`."""
-        from dcgym.topologies.io import files
+    @classmethod
+    def from_networkx(cls, graph: networkx.Graph[str], name: str | None = None) -> Topology:
+        """Build a topology from a NetworkX graph with the attributes of `to_networkx`.
 
-        return files.from_networkx(graph, name)
+        Args:
+            graph: Nodes need a "role"; edges the fields of a link, as in `from_dict`. The
+                attribute "order" of the edges, where present, restores the order of the links.
+            name: Name of the topology; the graph's own name if None.
+
+        Raises:
+            ConfigError: An attribute is missing or wrong.
+        """
+        from dcgym.topologies.io.networks import network_content
+
+        return cls.from_dict(network_content(graph, name))
 
     def save(self, path: str | Path) -> None:
-        """Write the topology to a .yaml, .json or .graphml file."""
+        """Write the topology to a .yaml, .json or .graphml file.
+
+        Args:
+            path: Where to; the suffix decides the format.
+
+        Raises:
+            ConfigError: Unknown suffix, or the file cannot be written.
+        """
         from dcgym.topologies.io import files
 
         files.save(self, path)
 
-    @staticmethod
-    def load(path: str | Path) -> Topology:
-        """Read a topology from a .yaml, .json or .graphml file."""
+    @classmethod
+    def load(cls, path: str | Path) -> Topology:
+        """Read a topology from a .yaml, .json or .graphml file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            ConfigError: It cannot be read, or holds no topology.
+        """
         from dcgym.topologies.io import files
 
-        return files.load(path)
+        return cls.from_dict(files.load(path))
 
     def draw(self, path: str | Path) -> None:
-        """Draw the topology to an .svg, .png or .pdf file."""
+        """Draw the topology to an .svg, .png or .pdf file.
+
+        Args:
+            path: Where to; the suffix decides the format.
+
+        Raises:
+            ConfigError: Unknown suffix, or the file cannot be written.
+            MissingDependency: Matplotlib is not installed.
+        """
         from dcgym.topologies.io import drawing
 
         drawing.draw(self, path)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dcgym.config import check_keys, check_range
 from dcgym.topologies.graph import Link
-from dcgym.topologies.marking import MarkSpec, parse_mark
+from dcgym.topologies.marking import MarkFields, MarkSpec, parse_mark
 from dcgym.topologies.validation import MIN_QUEUE_BYTES
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 __all__ = ["LinkShape", "Tiers", "parse_tiers"]
 
-Tiers: TypeAlias = Mapping[str, Mapping[str, Any]] | None
+Tiers: TypeAlias = Mapping[str, Mapping[str, object]] | None
 """Properties of the links of single tiers, by the tier's name: rate, queue, mark, delay."""
 
 _PROPERTIES = ("rate", "queue", "mark", "delay")
@@ -27,34 +27,32 @@ class LinkShape:
     rate_bps: int
     queue_bytes: int
     delay_ns: int
-    mark: Mapping[str, Any]
+    mark: MarkFields
 
     @classmethod
-    def parse(
-        cls,
-        rate: str | int,
-        queue: str | int,
-        mark: MarkSpec,
-        delay: str | int | float,
-        where: str = "",
-    ) -> LinkShape:
+    def parse(cls, values: Mapping[str, object], where: str = "") -> LinkShape:
         """Read what the user wrote, naming the user's own fields in errors.
 
         Args:
-            rate: Rate with a unit, or in bit/s.
-            queue: Size with a unit, or in bytes.
-            mark: Size with a unit, or in bytes, or a mapping, or None (see `parse_mark`).
-            delay: Duration with a unit, or in seconds.
+            values: ``rate``, ``queue``, ``mark`` (see `parse_mark`) and ``delay``.
             where: What precedes the names of the fields in errors.
+
+        Raises:
+            ConfigError: A value is not allowed.
         """
-        queue_bytes = parse_size(queue, f"{where}queue")
+        queue_bytes = parse_size(values["queue"], f"{where}queue")
         check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
-        marking = parse_mark(mark, f"{where}mark", queue_bytes)
-        rate_bps = parse_rate(rate, f"{where}rate")
-        return cls(rate_bps, queue_bytes, parse_duration(delay, f"{where}delay"), marking)
+        marking = parse_mark(values["mark"], f"{where}mark", queue_bytes)
+        rate_bps = parse_rate(values["rate"], f"{where}rate")
+        return cls(rate_bps, queue_bytes, parse_duration(values["delay"], f"{where}delay"), marking)
 
     def link(self, a: str, b: str) -> Link:
-        """Return a link of this shape between two nodes."""
+        """Return a link of this shape between two nodes.
+
+        Args:
+            a: Name of one end.
+            b: Name of the other end.
+        """
         rate_bps, queue_bytes, delay_ns = self.rate_bps, self.queue_bytes, self.delay_ns
         return Link(a, b, rate_bps, queue_bytes, delay_ns=delay_ns, **self.mark)
 
@@ -83,12 +81,12 @@ def parse_tiers(
     Raises:
         ConfigError: Unknown tier or property, or a value that is not allowed.
     """
-    shared: dict[str, Any] = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
-    LinkShape.parse(**shared)
+    shared = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
+    LinkShape.parse(shared)
     check_keys(tiers or {}, names, "tiers")
     shapes = {}
     for name in names:
         own = check_keys((tiers or {}).get(name, {}), _PROPERTIES, f"tiers.{name}")
         where = f"tiers.{name}." if own else ""
-        shapes[name] = LinkShape.parse(**{**shared, **own}, where=where)
+        shapes[name] = LinkShape.parse({**shared, **own}, where)
     return shapes

@@ -32,7 +32,7 @@ def _environments() -> Iterable[str]:
 def _topologies() -> Iterable[str]:
     from dcgym.topologies import TOPOLOGIES
 
-    return TOPOLOGIES
+    return TOPOLOGIES.names()
 
 
 def _plans() -> Iterable[str]:
@@ -48,9 +48,9 @@ def _generators() -> Iterable[str]:
 
 
 def _sizes() -> Iterable[str]:
-    from dcgym.traffic.sizes.read import DISTRIBUTIONS
+    from dcgym.traffic.sizes import SIZES
 
-    return DISTRIBUTIONS
+    return SIZES.names()
 
 
 def _policies() -> Iterable[str]:

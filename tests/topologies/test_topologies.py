@@ -26,7 +26,6 @@ from dcgym.topologies import (
     dumbbell,
     fat_tree,
     make_topology,
-    register_topology,
 )
 
 MBIT = 10**6
@@ -368,17 +367,17 @@ class TestRegistry:
         with pytest.raises(ConfigError, match="already complete"):
             make_topology(dumbbell(), hosts=4)
 
-    def test_own_topologies_can_be_registered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delitem(TOPOLOGIES, "triangle", raising=False)
-        register_topology("triangle", a_triangle)
+    def test_own_topologies_can_be_registered(self) -> None:
+        TOPOLOGIES.add("triangle", a_triangle)
         try:
             assert make_topology("triangle") == a_triangle()
             with pytest.raises(ConfigError, match="not registered yet"):
-                register_topology("triangle", a_triangle)
+                TOPOLOGIES.add("triangle", a_triangle)
         finally:
-            del TOPOLOGIES["triangle"]
-        with pytest.raises(ConfigError, match="lower-case"):
-            register_topology("My Ring", a_triangle)
+            TOPOLOGIES.remove("triangle")
+        for name in ("My Ring", "ring.yaml"):
+            with pytest.raises(ConfigError, match="lower-case"):
+                TOPOLOGIES.add(name, a_triangle)
 
 
 class TestPackage:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dcgym.config import check_in, check_int, load_mapping
 from dcgym.errors import ConfigError
+from dcgym.topologies.content import QUANTITY_KEYS
 from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
-from dcgym.topologies.io import files
+from dcgym.topologies.io.files import SUFFIXES, read_graphml
+from dcgym.topologies.io.networks import network_content
 from dcgym.topologies.links import LinkShape
 from dcgym.topologies.validation import is_node_name
 
@@ -21,11 +23,11 @@ __all__ = ["plain_graph"]
 
 _MAX_HOSTS = 65_536
 
-_Entries: TypeAlias = list[dict[str, Any]]
+_Entries: TypeAlias = list[dict[str, object]]
 
 
 def plain_graph(
-    source: str | Path | Mapping[str, Any] | networkx.Graph[Any],
+    source: str | Path | Mapping[str, object] | networkx.Graph[str],
     hosts_per_switch: int = 1,
     rate: str | int = "100Mbit",
     queue: str | int = "400KB",
@@ -52,34 +54,36 @@ def plain_graph(
         ConfigError: The source cannot be read, or makes no network.
     """
     check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
-    defaults: dict[str, Any] = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
-    LinkShape.parse(**defaults)
+    defaults = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
+    LinkShape.parse(defaults)
     content = _read(source)
     nodes, links = _valid_names(_known_fields(content, "nodes"), _known_fields(content, "links"))
     if not any(node["role"] in ENDPOINT_ROLES for node in nodes):
         hosts, cables = _hosts_of(nodes, hosts_per_switch)
         nodes, links = hosts + nodes, cables + links
     name = content.get("name", "graph")
-    return files.from_dict({"name": name, "nodes": nodes, "links": links, "defaults": defaults})
+    return Topology.from_dict({"name": name, "nodes": nodes, "links": links, "defaults": defaults})
 
 
-def _read(source: Any) -> dict[str, Any]:
+def _read(source: str | Path | Mapping[str, object] | networkx.Graph[str]) -> dict[str, object]:
     if isinstance(source, str | Path):
         path = Path(source)
-        suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), files.SUFFIXES)
+        suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
         if suffix != ".graphml":
             return {"name": path.stem, **load_mapping(path, "source")}
-        source = files.read_graphml(path)
+        source = read_graphml(path)
     if isinstance(source, Mapping):
         return dict(source)
-    if not hasattr(source, "to_undirected"):
+    import networkx
+
+    if not isinstance(source, networkx.Graph):
         raise ConfigError("source", source, "a file, a mapping, or a NetworkX graph")
-    return files.graph_content(source.to_undirected())
+    return network_content(source.to_undirected())
 
 
-def _known_fields(content: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+def _known_fields(content: Mapping[str, object], kind: str) -> _Entries:
     """Return copies of the nodes or links without what only other programs understand."""
-    known = {"nodes": ("name", "role", "layer"), "links": ("a", "b", *files.QUANTITY_KEYS)}[kind]
+    known = {"nodes": ("name", "role", "layer"), "links": ("a", "b", *QUANTITY_KEYS)}[kind]
     entries = content.get(kind)
     if not isinstance(entries, Sequence) or not all(isinstance(e, Mapping) for e in entries):
         raise ConfigError(f"source {kind}", entries, f"a list of {kind}, each a mapping")

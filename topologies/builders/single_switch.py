@@ -37,7 +37,7 @@ def single_switch(
         ConfigError: A parameter is not allowed.
     """
     check_int("hosts", hosts, 2, _MAX_HOSTS)
-    shape = LinkShape.parse(rate, queue, mark, delay)
+    shape = LinkShape.parse({"rate": rate, "queue": queue, "mark": mark, "delay": delay})
     names = [f"h{number + 1}" for number in range(hosts)]
     roles = [*((name, "host") for name in names), ("s1", "switch")]
     return Topology.build("single-switch", roles, [shape.link(name, "s1") for name in names])

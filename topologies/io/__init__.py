@@ -1,1 +1,1 @@
-"""Topologies in files and pictures."""
+"""Topologies outside of Python: files, NetworkX graphs and pictures."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -137,8 +137,16 @@ def _paint_nodes(
         side = min(26.0, 0.62 * points * _room(names, positions))
         xs, ys = zip(*(positions[name] for name in names), strict=True)
         is_endpoint = topology.node(names[0]).is_endpoint
-        style: dict[str, Any] = {"marker": "o" if is_endpoint else "s", "s": side**2}
-        axes.scatter(xs, ys, c=colour, edgecolors="white", linewidths=side / 20, zorder=4, **style)
+        axes.scatter(
+            xs,
+            ys,
+            s=side**2,
+            c=colour,
+            marker="o" if is_endpoint else "s",
+            edgecolors="white",
+            linewidths=side / 20,
+            zorder=4,
+        )
         # Below four points nobody can read a label, and a thousand of them take seconds.
         if 0.36 * side >= 4:
             for name in names:

@@ -93,7 +93,7 @@ class BalancingTwin:
         """
         values = np.asarray(seeds)
         if values.ndim == 0:
-            first = check_int("seeds", seeds, 0, 2**64 - 1)  # type: ignore[arg-type]
+            first = check_int("seeds", seeds, 0, 2**64 - 1)
             values = np.array([(first + i) % 2**64 for i in range(self.n_envs)], np.uint64)
         if values.shape != (self.n_envs,) or values.dtype.kind not in "iu" or (values < 0).any():
             raise ConfigError("seeds", seeds, f"{self.n_envs} whole numbers of 0 or more")

@@ -52,9 +52,8 @@ def read_time_ns(entry: Mapping[str, object], field: str = "event") -> int:
     name = "at" if "at" in entry else "at_ns"
     value = entry[name]
     if name == "at" or isinstance(value, str):
-        # parse_duration itself refuses what is neither text nor number.
-        return parse_duration(value, f"{field}.{name}")  # type: ignore[arg-type]
-    return check_int(f"{field}.at_ns", value, 0, LATEST_NS)  # type: ignore[arg-type]
+        return parse_duration(value, f"{field}.{name}")
+    return check_int(f"{field}.at_ns", value, 0, LATEST_NS)
 
 
 def check_order(events: Sequence[TimedEvent], field: str = "events") -> None:

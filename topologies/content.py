@@ -1,0 +1,164 @@
+"""A topology as plain data, such as YAML and JSON hold.
+
+A person may write quantities with units, and state what most links share only once::
+
+    name: triangle
+    defaults: {rate: 100Mbit, queue: 400KB, mark: 30KB}
+    nodes:
+      - {name: h1, role: host}
+      - {name: h2, role: host}
+      - {name: s1, role: switch}
+    links:
+      - {a: h1, b: s1}
+      - {a: h2, b: s1, rate: 10Mbit}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+from dcgym.config import check_keys
+from dcgym.errors import ConfigError
+from dcgym.topologies.marking import STEP_FIELDS, parse_mark
+from dcgym.units import parse_duration, parse_rate, parse_size
+
+if TYPE_CHECKING:
+    from dcgym.topologies.graph import Link, Node, Topology
+
+__all__ = ["QUANTITY_KEYS", "Parts", "TopologyContent", "read_content", "to_content"]
+
+Fields = Mapping[str, object]
+
+
+class TopologyContent(TypedDict):
+    """A topology as plain data."""
+
+    name: str
+    nodes: list[dict[str, object]]
+    links: list[dict[str, object]]
+
+
+class Parts(NamedTuple):
+    """What a topology is built of, as a file states it: still to be checked.
+
+    Attributes:
+        name: Name of the topology.
+        roles: Name and role of each node.
+        links: Fields of each `Link`.
+        layers: Height at which to draw a node, by its name.
+    """
+
+    name: object
+    roles: list[tuple[object, object]]
+    links: list[dict[str, object]]
+    layers: dict[object, object]
+
+
+# What a person writes, what the dataclass calls it, and how to read it into its fields.
+_QUANTITIES: tuple[tuple[str, str, Callable[[object, str], Fields]], ...] = (
+    ("rate", "rate_bps", lambda value, where: {"rate_bps": parse_rate(value, where)}),
+    ("queue", "queue_bytes", lambda value, where: {"queue_bytes": parse_size(value, where)}),
+    ("mark", "mark_bytes", lambda value, where: {**parse_mark(value, where)}),
+    ("delay", "delay_ns", lambda value, where: {"delay_ns": parse_duration(value, where)}),
+)
+QUANTITY_KEYS = (
+    *(key for short, full, _ in _QUANTITIES for key in (short, full)),
+    *STEP_FIELDS,
+)
+"""Fields of a link besides its ends."""
+
+
+def to_content(topology: Topology) -> TopologyContent:
+    """Return a topology as plain data.
+
+    Args:
+        topology: The topology.
+    """
+    return {
+        "name": topology.name,
+        "nodes": [_node(node) for node in topology.nodes],
+        "links": [_link_fields(link) for link in topology.links],
+    }
+
+
+def read_content(content: Mapping[str, object]) -> Parts:
+    """Read the parts of a topology from plain data.
+
+    Args:
+        content: Keys "name", "nodes" (each with name and role), "links" (each with a, b, and
+            rate, queue, mark, delay as text with units, or rate_bps, queue_bytes, mark_bytes,
+            delay_ns), and "defaults" for the links.
+
+    Raises:
+        ConfigError: A field is unknown, missing or wrong.
+    """
+    check_keys(content, ("name", "nodes", "links", "defaults"), "topology")
+    shared = _mapping(content.get("defaults", {}), QUANTITY_KEYS, "defaults of the links")
+    defaults = _quantities(shared, "defaults of the links")
+    nodes = [
+        _mapping(entry, ("name", "role", "layer"), f"node {number}")
+        for number, entry in enumerate(_entries(content, "nodes"), 1)
+    ]
+    roles = [
+        (_required(node, "name", f"node {number}"), _required(node, "role", f"node {number}"))
+        for number, node in enumerate(nodes, 1)
+    ]
+    layers = {node["name"]: node["layer"] for node in nodes if "layer" in node}
+    links = [
+        _link(entry, defaults, f"link {number}")
+        for number, entry in enumerate(_entries(content, "links"), 1)
+    ]
+    return Parts(content.get("name", "custom"), roles, links, layers)
+
+
+def _entries(content: Mapping[str, object], key: str) -> Sequence[object]:
+    entries = content.get(key)
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise ConfigError(f"topology {key}", entries, f"a list of {key}")
+    return entries
+
+
+def _mapping(entry: object, allowed: Sequence[str], where: str) -> Fields:
+    if not isinstance(entry, Mapping):
+        raise ConfigError(where, entry, "a mapping of field names to values")
+    return check_keys(entry, allowed, where)
+
+
+def _node(node: Node) -> dict[str, object]:
+    layer = {} if node.layer is None else {"layer": node.layer}
+    return {"name": node.name, "role": node.role, **layer}
+
+
+def _link_fields(link: Link) -> dict[str, object]:
+    """Return the fields of a link; those of RED only where they say something."""
+    return {key: value for key, value in asdict(link).items() if STEP_FIELDS.get(key, ...) != value}
+
+
+def _link(entry: object, defaults: Fields, where: str) -> dict[str, object]:
+    own = _mapping(entry, ("a", "b", *QUANTITY_KEYS), where)
+    a, b = _required(own, "a", where), _required(own, "b", where)
+    values = {"mark_bytes": None, "delay_ns": 0, **defaults, **_quantities(own, where)}
+    for short, full, _ in _QUANTITIES:
+        if full not in values:
+            raise ConfigError(f"{where} ({a}-{b})", f"no {short}", f"{short} or {full}, required")
+    return {"a": a, "b": b, **values}
+
+
+def _quantities(entry: Fields, where: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for short, full, parse in _QUANTITIES:
+        if short in entry and full in entry:
+            raise ConfigError(f"{where} field", short, f"{short} or {full}, not both")
+        if full in entry:
+            found[full] = entry[full]
+        elif short in entry:
+            found |= parse(entry[short], f"{where} {short}")
+    return found | {key: entry[key] for key in STEP_FIELDS if key in entry}
+
+
+def _required(entry: Fields, key: str, where: str) -> object:
+    if key not in entry:
+        raise ConfigError(where, dict(entry), f"a mapping with the field {key!r}")
+    return entry[key]
