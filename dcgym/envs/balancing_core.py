@@ -16,13 +16,13 @@ from dcgym.backends.simulation.balancing import BalancingTwin
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.monitors.balancer.reducers import REDUCERS
-from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.tasks.balancing import Scenario, make_scenario, measure
 from dcgym.tasks.balancing.actions import make_weight_map
-from dcgym.tasks.balancing.observation import BalancerObservation, Measurements
+from dcgym.tasks.balancing.observation import BalancerObservation
 from dcgym.tasks.balancing.presets import ScenarioSpec
-from dcgym.tasks.balancing.rewards import BalancingReward, LoadInputs, jain_index
+from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
+from dcgym.tasks.common.rewards import Reward
 from dcgym.units import parse_duration
 
 __all__ = ["BACKENDS", "BalancingCore", "BalancingSettings", "ScenarioSpec"]
@@ -32,10 +32,7 @@ BACKENDS = ("simulation", "emulation")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 TwinMaker: TypeAlias = Callable[[Scenario, int], Any]
 
-DECAYED_MEAN = REDUCERS.index("decayed_mean")
-COUNTERS = ("flows", "completed")
 TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
-US_PER_S = 1e6
 NS_PER_S = 1e9
 # Of an emulated episode; the slack is for agents that come late.
 LONGEST_NS = 600 * 10**9
@@ -157,14 +154,14 @@ class BalancingCore:
         self._workers = np.array([group.workers for group in groups], np.float64)
         self.weight_map = make_weight_map(settings.action, self.n_servers)
         self.observation = BalancerObservation(self.n_servers)
-        self.reward = BalancingReward(settings.reward)
+        self.reward = Reward(settings.reward, BALANCING_REWARDS)
         shape = (n_pools, len(self.controlled), self.n_servers)
         self._idle = self.weight_map.from_weights(np.ones(self.n_servers))
         self._last_actions = np.broadcast_to(self.weight_map.unit(self._idle), shape).copy()
         self._weights = np.ones((n_pools, self.scenario.balancers, self.n_servers))
         self._begun_ns = np.zeros(n_pools, np.int64)
         self._is_fresh = np.ones(n_pools, np.bool_)
-        self._counts = {name: np.zeros(n_pools) for name in COUNTERS}
+        self._counts = {name: np.zeros(n_pools) for name in measure.COUNTERS}
         self.seeds = np.zeros(n_pools, np.uint64)
         self._twin: Any = None
 
@@ -200,7 +197,7 @@ class BalancingCore:
         for balancer in self.controlled:
             self._twin.set_rule(self.settings.rule, balancer, mask=mask)
         self._is_fresh = self._is_fresh | mask
-        self._counts = {name: np.where(mask, 0.0, self._counts[name]) for name in COUNTERS}
+        self._counts = {name: np.where(mask, 0.0, self._counts[name]) for name in measure.COUNTERS}
 
     def advance(self, actions: npt.NDArray[Any] | None) -> None:
         """Set the weights, run one interval and measure it.
@@ -253,22 +250,7 @@ class BalancingCore:
             utilisation: busy processors over those of the servers that are there.
             untracked: flows so far that found no room in a flow table.
         """
-        per_worker = np.where(self._left_out(), np.nan, self.truth["queue"] / self._workers)
-        mean = np.nanmean(per_worker, axis=-1)
-        workers = np.where(self.truth["capacity"] > 0, self._workers, 0).sum(axis=-1)
-        completion_us = self.seen["completion_us"][..., DECAYED_MEAN]
-        sampled = np.maximum((completion_us > 0).sum(axis=(1, 2)), 1)
-        return {
-            **{name: self._counts[name] - self._before[name] for name in COUNTERS},
-            "fct_us_mean": completion_us.sum(axis=(1, 2)) / sampled,
-            "queue": self.truth["queue"].sum(axis=-1).astype(np.float64),
-            "jain": jain_index(per_worker),
-            "overprovision": np.divide(
-                np.nanmax(per_worker, axis=-1), mean, out=np.ones(self.n_pools), where=mean > 0
-            ),
-            "utilisation": self.truth["busy_workers"].sum(axis=-1) / np.maximum(workers, 1),
-            "untracked": self.seen["untracked"].sum(axis=-1).astype(np.float64),
-        }
+        return measure.interval_metrics(self.seen, self.truth, self._workers, self._before)
 
     def servers(self, pool: int, agent: int) -> dict[str, npt.NDArray[Any]]:
         """Return what a controlled balancer measured, in plain units, for slow loops.
@@ -280,15 +262,7 @@ class BalancingCore:
                 that was taken (negative before the first one), shape (N,).
             eligible: servers that take new flows, shape (N,).
         """
-        at = (pool, self.controlled[agent])
-        return {
-            "ongoing": self.seen["ongoing"][at].copy(),
-            "duration_s": self.seen["duration_us"][at] / US_PER_S,
-            "completion_s": self.seen["completion_us"][at] / US_PER_S,
-            "probed_flows": self.seen["probe_queue"][at].copy(),
-            "probe_time_s": self.seen["probe_time_ns"][at] / NS_PER_S,
-            "eligible": self.seen["eligible"][pool].copy(),
-        }
+        return measure.server_info(self.seen, pool, self.controlled[agent])
 
     def weights(self, pool: int, agent: int) -> FloatArray:
         """Return the weights in force of a controlled balancer, shape (N,)."""
@@ -336,30 +310,8 @@ class BalancingCore:
 
     def _measure(self) -> None:
         self.seen, self.truth = self.twin.observe(), self.twin.truth()
-        chosen = list(self.controlled)
-        durations_s = self.seen["duration_us"][:, chosen] / US_PER_S
-        measured = Measurements(
-            ongoing=self.seen["ongoing"][:, chosen],
-            durations_s=durations_s,
-            completions_s=self.seen["completion_us"][:, chosen] / US_PER_S,
-            interarrivals_s=self.seen["interarrival_us"][:, chosen] / US_PER_S,
-        )
+        measured = measure.measurements(self.seen, self.controlled)
         self.observations = self.observation.observe(measured, self._last_actions)
-        self.terms = self.reward.terms(self._load_inputs(durations_s, chosen))
+        self.terms = self.reward.terms(measure.load_inputs(self.seen, self.truth, self.controlled))
         self._before = self._counts
-        self._counts = {name: self.seen[name].sum(axis=(1, 2)) * 1.0 for name in COUNTERS}
-
-    def _load_inputs(self, durations_s: FloatArray, chosen: list[int]) -> LoadInputs:
-        drains_s = self.truth["remaining_ns"][:, None] / NS_PER_S
-        own_drains_s = self.truth["remaining_by_balancer_ns"][:, chosen] / NS_PER_S
-        seen_s = durations_s[..., DECAYED_MEAN]
-        out = self._left_out()[:, None]
-        if out.any():
-            seen_s, drains_s = (np.where(out, np.nan, values) for values in (seen_s, drains_s))
-        return LoadInputs(seen_s, drains_s, own_drains_s)
-
-    def _left_out(self) -> npt.NDArray[np.bool_]:
-        """Return the servers that take no flows, shape (E, N); none where no server takes any."""
-        eligible = self.seen["eligible"]
-        out: npt.NDArray[np.bool_] = ~eligible & eligible.any(axis=-1, keepdims=True)
-        return out
+        self._counts = measure.counts(self.seen)
