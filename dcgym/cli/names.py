@@ -48,9 +48,9 @@ def _generators() -> Iterable[str]:
 
 
 def _sizes() -> Iterable[str]:
-    from dcgym.traffic.sizes.read import DISTRIBUTIONS
+    from dcgym.traffic.sizes import SIZES
 
-    return DISTRIBUTIONS
+    return SIZES.names()
 
 
 def _policies() -> Iterable[str]:

@@ -23,9 +23,9 @@ from dcgym.traffic.plans.options import (
 )
 from dcgym.traffic.plans.patterns import Pairs, Pattern
 from dcgym.traffic.plans.records import NONE, Records
-from dcgym.traffic.sizes.distributions import Distribution
 from dcgym.traffic.sizes.draws import Draws
 from dcgym.traffic.sizes.read import read_durations
+from dcgym.traffic.sizes.samplers import Sampler
 from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def closed_loop(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) 
 
 
 def _requests(
-    sizes: Distribution, think: Distribution, spec: Spec, rate_bps: int, draws: Draws
+    sizes: Sampler, think: Sampler, spec: Spec, rate_bps: int, draws: Draws
 ) -> tuple[IntArray, IntArray]:
     """Draw think times and sizes of one user."""
     if "requests" in spec and "duration" in spec:
@@ -110,9 +110,7 @@ def _requests(
         count *= 2
 
 
-def _draw(
-    sizes: Distribution, think: Distribution, draws: Draws, count: int
-) -> tuple[IntArray, IntArray]:
+def _draw(sizes: Sampler, think: Sampler, draws: Draws, count: int) -> tuple[IntArray, IntArray]:
     # From the beginning each time, so that asking for more repeats what came before.
     thinks = think.quantile(draws.stream(0).uniform(count))
     return np.floor(thinks + 0.5).astype(np.int64), draw_sizes(sizes, draws.stream(1), count)

@@ -24,14 +24,14 @@ from dcgym.traffic.plans.options import (
 )
 from dcgym.traffic.plans.patterns import Pairs, Pattern, all_to_all
 from dcgym.traffic.plans.records import Records
-from dcgym.traffic.sizes.distributions import (
+from dcgym.traffic.sizes.draws import Draws
+from dcgym.traffic.sizes.samplers import (
     Constant,
-    Distribution,
     Exponential,
     LogNormal,
     Pareto,
+    Sampler,
 )
-from dcgym.traffic.sizes.draws import Draws
 from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def arrival_times_ns(spec: Spec, mean_gap_ns: float, draws: Draws) -> npt.NDArra
     return start_ns + kept.astype(np.int64)
 
 
-def _gap_distribution(spec: Spec) -> Distribution:
+def _gap_distribution(spec: Spec) -> Sampler:
     """Return the distribution of the time between arrivals, with mean 1."""
     arrivals = spec.get("arrivals", "poisson")
     options = arrivals if isinstance(arrivals, Mapping) else {"name": arrivals}

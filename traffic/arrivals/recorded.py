@@ -14,8 +14,8 @@ from dcgym.traffic.plans.options import SENDING, Spec, make_records, read_time, 
 from dcgym.traffic.plans.patterns import Pairs, Pattern
 from dcgym.traffic.plans.records import LARGEST, Records
 from dcgym.traffic.plans.tables import Table, read_table
-from dcgym.traffic.sizes.distributions import whole_numbers
 from dcgym.traffic.sizes.draws import Draws
+from dcgym.traffic.sizes.samplers import whole_numbers
 from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Speaks the native generator's protocol and has traffic tools or applications send.
 
-Started by `Generator` as ``python -m dcgym.traffic.generators.adapter``. It ends when its parent or its
-control socket does, and every process that it starts ends with it (PR_SET_PDEATHSIG).
+Started by `Generator` as ``python -m dcgym.traffic.generators.adapter``. It ends when its parent
+or its control socket does, and every process that it starts ends with it (PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations

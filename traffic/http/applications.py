@@ -16,9 +16,9 @@ from dcgym.traffic.http.files import load_requests
 from dcgym.traffic.http.plan import MAX_BYTES, REQUEST_DTYPE, TIMEOUT_NS, RequestKind, RequestPlan
 from dcgym.traffic.plans.options import read_time
 from dcgym.traffic.plans.tables import read_table
-from dcgym.traffic.sizes.distributions import Distribution
 from dcgym.traffic.sizes.draws import Draws
 from dcgym.traffic.sizes.read import read_durations, read_sizes
+from dcgym.traffic.sizes.samplers import Sampler
 from dcgym.units import NS_PER_S, parse_rate
 
 __all__ = ["APPLICATIONS", "STATIC_FILE_SIZES", "make_requests"]
@@ -202,7 +202,7 @@ def _hourly_rates(spec: Spec) -> list[float]:
     return [float(rates[hours.index(hour)]) * scale for hour in wanted]
 
 
-def _times(distribution: Distribution, count: int, draws: Draws) -> IntArray:
+def _times(distribution: Sampler, count: int, draws: Draws) -> IntArray:
     """Draw demands, rounded up to whole nanoseconds."""
     amounts = distribution.quantile(draws.uniform(count))
     return _ceil(np.minimum(amounts, _LONGEST_NS))
@@ -212,5 +212,5 @@ def _ceil(amounts: npt.NDArray[np.float64]) -> IntArray:
     return np.ceil(amounts).astype(np.int64)
 
 
-def _bytes(size: Distribution) -> int:
+def _bytes(size: Sampler) -> int:
     return min(int(np.ceil(size.mean)), MAX_BYTES)

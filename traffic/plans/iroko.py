@@ -10,8 +10,8 @@ from dcgym.errors import ConfigError
 from dcgym.traffic.plans.options import MOST_FLOWS, make_records
 from dcgym.traffic.plans.records import LAST_PORT, NONE, Records
 from dcgym.traffic.plans.tables import Table
-from dcgym.traffic.sizes.distributions import Exponential, whole_numbers
 from dcgym.traffic.sizes.draws import Draws
+from dcgym.traffic.sizes.samplers import Exponential, whole_numbers
 from dcgym.units import NS_PER_S, parse_duration
 
 __all__ = ["IROKO_COLUMNS", "RANDOM_HORIZON_NS", "read_iroko"]

@@ -12,9 +12,9 @@ from dcgym.config import check_in, check_positive
 from dcgym.errors import ConfigError
 from dcgym.traffic.plans.patterns import Pairs
 from dcgym.traffic.plans.records import FLOW_DTYPE, NONE, TRANSPORTS, Records
-from dcgym.traffic.sizes.distributions import Distribution, whole_numbers
 from dcgym.traffic.sizes.draws import Draws
 from dcgym.traffic.sizes.read import read_sizes
+from dcgym.traffic.sizes.samplers import Sampler, whole_numbers
 from dcgym.units import parse_duration, parse_rate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def read_time(spec: Spec, key: str, default: str | int = 0, positive: bool = Fal
     return time_ns
 
 
-def read_scaled_sizes(spec: Spec) -> Distribution:
+def read_scaled_sizes(spec: Spec) -> Sampler:
     """Return the size distribution of a spec, times its ``scale``."""
     if "sizes" not in spec:
         raise ConfigError("traffic.sizes", None, "a size, or a size distribution")
@@ -82,7 +82,7 @@ def read_scaled_sizes(spec: Spec) -> Distribution:
     return read_sizes(spec["sizes"], "traffic.sizes").scaled(scale)
 
 
-def draw_sizes(sizes: Distribution, draws: Draws, count: int) -> npt.NDArray[np.int64]:
+def draw_sizes(sizes: Sampler, draws: Draws, count: int) -> npt.NDArray[np.int64]:
     """Draw flow sizes in whole bytes, at least 1."""
     return whole_numbers(sizes.quantile(draws.uniform(count)))
 

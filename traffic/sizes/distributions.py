@@ -1,218 +1,239 @@
-"""Distributions of flow sizes and of the time between flows, sampled by inverting their CDF."""
+"""Distributions of durations, described by numbers alone.
+
+A description is what a scenario, an application or a file holds. Two samplers are made from it:
+the exact one of `dcgym.traffic.sizes.samplers`, for plans that are drawn ahead, and the one of
+the compiled twin, which draws while it runs. Their drawn numbers differ, their distribution does
+not.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from dcgym.config import check_in, check_int, check_keys, check_range
+from dcgym.errors import ConfigError
 from dcgym.traffic.sizes import exact
+from dcgym.traffic.sizes.samplers import (
+    Constant,
+    Exponential,
+    LogNormal,
+    Pareto,
+    Sampler,
+    Uniform,
+)
+from dcgym.units import parse_duration
 
 __all__ = [
-    "Constant",
+    "DISTRIBUTION_KINDS",
+    "LONGEST_NS",
     "Distribution",
-    "Exponential",
-    "LogNormal",
-    "Mixture",
-    "Pareto",
-    "whole_numbers",
+    "constant",
+    "describe",
+    "exponential",
+    "lognormal",
+    "pareto",
+    "uniform",
 ]
 
-FloatArray = npt.NDArray[np.float64]
+DISTRIBUTION_KINDS = ("constant", "exponential", "uniform", "lognormal", "pareto")
+"""The kinds, in the order of their numbers in the compiled twin."""
 
+LONGEST_NS = 3600 * 10**9
+"""Longest mean, and longest demand that is drawn: one hour."""
 
-class Distribution(Protocol):
-    """A distribution of positive amounts, in whatever unit its parameters have."""
-
-    @property
-    def mean(self) -> float:
-        """The analytic mean; infinity where it does not exist."""
-
-    def quantile(self, u: FloatArray) -> FloatArray:
-        """Return the amounts that a share ``u`` (between 0 and 1) of all amounts stays below."""
-
-    def cdf(self, x: FloatArray) -> FloatArray:
-        """Return the share of amounts of at most ``x``."""
-
-    def scaled(self, factor: float) -> Distribution:
-        """Return the distribution of ``factor`` times the amount."""
+# What `shape` means for each kind, with its open lower and closed upper end.
+_SHAPES = {
+    "uniform": ("half the width over the mean", 0.0, 1.0),
+    "lognormal": ("the standard deviation over the mean", 0.0, 100.0),
+    "pareto": ("the tail index", 1.0, 100.0),
+}
 
 
 @dataclass(frozen=True)
-class Constant:
-    """Always the same amount."""
-
-    amount: float
-
-    @property
-    def mean(self) -> float:
-        """The amount."""
-        return self.amount
-
-    def quantile(self, u: FloatArray) -> FloatArray:
-        """Return the amount for each entry."""
-        return np.full_like(u, self.amount)
-
-    def cdf(self, x: FloatArray) -> FloatArray:
-        """Return a step."""
-        return (x >= self.amount).astype(np.float64)
-
-    def scaled(self, factor: float) -> Constant:
-        """Return the constant times a factor."""
-        return Constant(self.amount * factor)
-
-
-@dataclass(frozen=True)
-class Exponential:
-    """Exponential with this mean: the times between the arrivals of a Poisson process."""
-
-    mean: float
-
-    def quantile(self, u: FloatArray) -> FloatArray:
-        """Return -mean ln(1 - u)."""
-        return -self.mean * exact.log(1 - u)
-
-    def cdf(self, x: FloatArray) -> FloatArray:
-        """Return 1 - exp(-x / mean)."""
-        return np.where(x > 0, 1 - exact.exp(-np.maximum(x, 0) / self.mean), 0.0)
-
-    def scaled(self, factor: float) -> Exponential:
-        """Return the distribution with the mean times a factor."""
-        return Exponential(self.mean * factor)
-
-
-@dataclass(frozen=True)
-class LogNormal:
-    """exp of a normal distribution.
+class Distribution:
+    """A distribution of durations with a given mean.
 
     Attributes:
-        median: exp(mu).
-        sigma: Standard deviation of the logarithm.
+        kind: One of `DISTRIBUTION_KINDS`.
+        mean_ns: Mean, from 1 ns to one hour.
+        shape: uniform: half the width over the mean, in (0, 1]; lognormal: standard deviation
+            over the mean, in (0, 100]; pareto: tail index, in (1, 100]; None for the others.
     """
 
-    median: float
-    sigma: float
+    kind: str
+    mean_ns: int
+    shape: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_in("distribution.kind", self.kind, DISTRIBUTION_KINDS)
+        check_int("distribution.mean_ns", self.mean_ns, 1, LONGEST_NS)
+        if self.kind not in _SHAPES:
+            if self.shape is not None:
+                raise ConfigError("distribution.shape", self.shape, f"nothing for {self.kind}")
+            return
+        meaning, low, high = _SHAPES[self.kind]
+        if self.shape is None:
+            raise ConfigError("distribution.shape", None, f"{meaning}, which {self.kind} needs")
+        check_range("distribution.shape", self.shape, low, high)
+        if self.shape == low:
+            raise ConfigError("distribution.shape", self.shape, f"{meaning}, above {low}")
+
+    @property
+    def squared_variation(self) -> float:
+        """Variance over the squared mean; infinite for a Pareto tail index of 2 or less."""
+        shape = 0.0 if self.shape is None else self.shape
+        if self.kind == "exponential":
+            return 1.0
+        if self.kind == "uniform":
+            return shape**2 / 3
+        if self.kind == "lognormal":
+            return shape**2
+        if self.kind == "pareto":
+            return 1 / (shape * (shape - 2)) if shape > 2 else math.inf
+        return 0.0
+
+    def sampler(self) -> Sampler:
+        """Return what draws this distribution exactly, in nanoseconds."""
+        return _SAMPLERS[self.kind](float(self.mean_ns), self.shape or 0.0)
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Return the distribution as plain data."""
+        data: dict[str, str | int | float] = {"kind": self.kind, "mean_ns": self.mean_ns}
+        return data if self.shape is None else data | {"shape": self.shape}
 
     @classmethod
-    def of_mean(cls, mean: float, sigma: float) -> LogNormal:
-        """Return the one with this mean."""
-        return cls(mean * float(exact.exp(-sigma * sigma / 2)), sigma)
+    def from_dict(cls, data: Mapping[str, object]) -> Distribution:
+        """Build a distribution from plain data; the mean may be a text such as "500ms".
 
-    @property
-    def mean(self) -> float:
-        """exp(mu + sigma^2 / 2)."""
-        return self.median * float(exact.exp(self.sigma * self.sigma / 2))
+        Args:
+            data: ``kind`` ("exponential" if not given), ``mean_ns``, and ``shape`` where the kind
+                has one.
 
-    def quantile(self, u: FloatArray) -> FloatArray:
-        """Return exp(mu + sigma z(u)), z the standard normal quantile."""
-        return self.median * exact.exp(self.sigma * exact.normal_quantile(u))
-
-    def cdf(self, x: FloatArray) -> FloatArray:
-        """Return the normal distribution function of (ln x - mu) / sigma."""
-        z = exact.log(np.maximum(x, 1e-300) / self.median) / (self.sigma * math.sqrt(2))
-        return np.array([0.5 * math.erfc(-value) for value in z.ravel()]).reshape(x.shape)
-
-    def scaled(self, factor: float) -> LogNormal:
-        """Return the distribution with the median times a factor."""
-        return LogNormal(self.median * factor, self.sigma)
-
-
-@dataclass(frozen=True)
-class Pareto:
-    """Pareto, bounded from above where ``most`` is finite (then the mass above it is left out).
-
-    Attributes:
-        least: Smallest amount.
-        shape: Tail index; the unbounded mean exists above 1.
-        most: Largest amount.
-    """
-
-    least: float
-    shape: float
-    most: float = math.inf
-
-    @property
-    def mean(self) -> float:
-        """The mean; infinity for an unbounded one of shape 1 or less."""
-        a, low, high = self.shape, self.least, self.most
-        if math.isinf(high):
-            return a * low / (a - 1) if a > 1 else math.inf
-        ratio = float(exact.log(high / low))
-        if a == 1:
-            return low * ratio / self._kept()
-        growth = 1 - float(exact.exp(-(a - 1) * ratio))
-        return a * low / (a - 1) * growth / self._kept()
-
-    def quantile(self, u: FloatArray) -> FloatArray:
-        """Return least (1 - u kept)^(-1/shape), kept the unbounded mass up to ``most``."""
-        power = exact.exp(-exact.log(1 - u * self._kept()) / self.shape)
-        return np.minimum(self.least * power, self.most)
-
-    def cdf(self, x: FloatArray) -> FloatArray:
-        """Return (1 - (least / x)^shape) / kept."""
-        inside = np.clip(x, self.least, min(self.most, 1e300))
-        return (1 - exact.exp(-self.shape * exact.log(inside / self.least))) / self._kept()
-
-    def scaled(self, factor: float) -> Pareto:
-        """Return the distribution with both bounds times a factor."""
-        return Pareto(self.least * factor, self.shape, self.most * factor)
-
-    def _kept(self) -> float:
-        if math.isinf(self.most):
-            return 1.0
-        return 1 - float(exact.exp(-self.shape * exact.log(self.most / self.least)))
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Each amount comes from one of several distributions.
-
-    Attributes:
-        parts: The distributions.
-        weights: Probability of each; they add up to 1.
-    """
-
-    parts: tuple[Distribution, ...]
-    weights: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The weighted mean of the parts."""
-        return sum(w * part.mean for w, part in zip(self.weights, self.parts, strict=True))
-
-    def quantile(self, u: FloatArray) -> FloatArray:
-        """Return amounts that follow the mixture if ``u`` is uniform.
-
-        Each part has an interval of ``u`` as long as its weight, so that the amounts do not rise
-        with ``u`` from one part to the next.
+        Raises:
+            ConfigError: A field is unknown, missing or wrong.
         """
-        amounts = np.zeros_like(u)
-        low = 0.0
-        for number, (weight, part) in enumerate(zip(self.weights, self.parts, strict=True)):
-            is_last = number == len(self.parts) - 1
-            chosen = (u >= low) & ((u < low + weight) | is_last)
-            # Rounding must not lead out of the open interval that quantiles exist on.
-            inside = np.clip((u[chosen] - low) / weight, 2.0**-53, 1 - 2.0**-53)
-            amounts[chosen] = part.quantile(inside)
-            low += weight
-        return amounts
-
-    def cdf(self, x: FloatArray) -> FloatArray:
-        """Return the weighted mean of the parts' shares."""
-        total = np.zeros_like(x, np.float64)
-        for weight, part in zip(self.weights, self.parts, strict=True):
-            total += weight * part.cdf(x)
-        return total
-
-    def scaled(self, factor: float) -> Mixture:
-        """Return the mixture of the parts times a factor."""
-        return Mixture(tuple(part.scaled(factor) for part in self.parts), self.weights)
+        check_keys(data, ("kind", "mean_ns", "shape"), "distribution")
+        mean = data.get("mean_ns")
+        mean_ns = parse_duration(mean, "distribution.mean_ns") if isinstance(mean, str) else mean
+        # The constructor checks what the types promise.
+        return cls(data.get("kind", "exponential"), mean_ns, data.get("shape"))  # type: ignore[arg-type]
 
 
-def whole_numbers(amounts: FloatArray) -> npt.NDArray[np.int64]:
-    """Round amounts half up to whole numbers of 1 or more."""
-    # 2^62 is beyond what a plan holds, so that its own check refuses it.
-    return np.floor(np.clip(amounts, 1.0, 2.0**62) + 0.5).astype(np.int64)
+_SAMPLERS: Mapping[str, Callable[[float, float], Sampler]] = {
+    "constant": lambda mean, _: Constant(mean),
+    "exponential": lambda mean, _: Exponential(mean),
+    "uniform": lambda mean, shape: Uniform(mean * (1 - shape), mean * (1 + shape)),
+    "lognormal": lambda mean, shape: LogNormal.of_mean(
+        mean, math.sqrt(float(exact.log(1 + shape * shape)))
+    ),
+    "pareto": lambda mean, shape: Pareto(mean * (shape - 1) / shape, shape),
+}
+
+
+def describe(sampler: Sampler, field: str) -> Distribution:
+    """Return the description of a sampler of durations, its mean in whole nanoseconds.
+
+    Args:
+        sampler: What was read from a configuration.
+        field: Name of the field in the error.
+
+    Raises:
+        ConfigError: No description fits: the distribution is bounded, mixed or without a mean, or
+            its parameters are out of range.
+    """
+    kind, shape = _kind_and_shape(sampler)
+    if kind is None or not math.isfinite(sampler.mean):
+        names = ", ".join(DISTRIBUTION_KINDS)
+        raise ConfigError(field, sampler, f"a distribution with a finite mean: {names}")
+    try:
+        return Distribution(kind, round(sampler.mean), shape)
+    except ConfigError as error:
+        where = f"{field}{error.field.removeprefix('distribution')}"
+        raise ConfigError(where, error.value, error.allowed) from None
+
+
+def _kind_and_shape(sampler: Sampler) -> tuple[str | None, float | None]:
+    if isinstance(sampler, Constant):
+        return "constant", None
+    if isinstance(sampler, Exponential):
+        return "exponential", None
+    if isinstance(sampler, Uniform):
+        return "uniform", (sampler.most - sampler.least) / 2 / sampler.mean
+    if isinstance(sampler, LogNormal):
+        return "lognormal", math.sqrt(float(exact.exp(sampler.sigma * sampler.sigma)) - 1)
+    if isinstance(sampler, Pareto) and math.isinf(sampler.most):
+        return "pareto", sampler.shape
+    return None, None
+
+
+def constant(value: str | float) -> Distribution:
+    """Return a distribution that always gives this duration; a number is in seconds.
+
+    Args:
+        value: The duration.
+
+    Raises:
+        ConfigError: It is no duration from 1 ns to one hour.
+    """
+    return Distribution("constant", parse_duration(value, "value"))
+
+
+def exponential(mean: str | float) -> Distribution:
+    """Return an exponential distribution with this mean; a number is in seconds.
+
+    Args:
+        mean: The mean.
+
+    Raises:
+        ConfigError: The mean is no duration from 1 ns to one hour.
+    """
+    return Distribution("exponential", parse_duration(mean, "mean"))
+
+
+def uniform(low: str | float, high: str | float) -> Distribution:
+    """Return a uniform distribution between two durations; numbers are in seconds.
+
+    Args:
+        low: Shortest duration.
+        high: Longest duration.
+
+    Raises:
+        ConfigError: `high` is not above `low`.
+    """
+    low_ns, high_ns = parse_duration(low, "low"), parse_duration(high, "high")
+    if low_ns >= high_ns:
+        raise ConfigError("high", high, f"a duration above low ({low})")
+    mean_ns = (low_ns + high_ns) // 2
+    return Distribution("uniform", mean_ns, (high_ns - low_ns) / 2 / mean_ns)
+
+
+def lognormal(mean: str | float, std: str | float) -> Distribution:
+    """Return a lognormal distribution by its mean and standard deviation, in seconds if numbers.
+
+    Args:
+        mean: The mean.
+        std: The standard deviation.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+    mean_ns, std_ns = parse_duration(mean, "mean"), parse_duration(std, "std")
+    if mean_ns == 0:
+        raise ConfigError("mean", mean, "a duration above 0")
+    return Distribution("lognormal", mean_ns, std_ns / mean_ns)
+
+
+def pareto(mean: str | float, tail_index: float) -> Distribution:
+    """Return a Pareto distribution by its mean and tail index; a number is in seconds.
+
+    Args:
+        mean: The mean.
+        tail_index: Above 1: the mean exists.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+    return Distribution("pareto", parse_duration(mean, "mean"), tail_index)

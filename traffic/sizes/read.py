@@ -1,146 +1,221 @@
-"""Size and gap distributions as users write them."""
+"""Size and duration distributions as users write them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dcgym.config import check_in, check_keys, check_positive
 from dcgym.errors import ConfigError, suggest
-from dcgym.traffic.sizes.cdfs import CDFS
-from dcgym.traffic.sizes.distributions import (
+from dcgym.registry import Registry
+from dcgym.traffic.sizes.cdfs import CDFS, Cdf
+from dcgym.traffic.sizes.distributions import Distribution, describe
+from dcgym.traffic.sizes.empirical import Empirical
+from dcgym.traffic.sizes.samplers import (
     Constant,
-    Distribution,
     Exponential,
     LogNormal,
     Mixture,
     Pareto,
+    Sampler,
+    Uniform,
 )
-from dcgym.traffic.sizes.empirical import Empirical
 from dcgym.units import parse_duration, parse_size
 
-__all__ = ["DISTRIBUTIONS", "read_durations", "read_sizes"]
+__all__ = [
+    "SIZES",
+    "SizeKind",
+    "Written",
+    "published",
+    "read_distribution",
+    "read_durations",
+    "read_sizes",
+]
 
-DISTRIBUTIONS = ("constant", "exponential", "lognormal", "pareto", "cdf", "mixture", *CDFS)
-"""Names of size distributions."""
-
-Parse = Callable[[Any, str], int]
-
-_KEYS = {
-    "constant": ("value",),
-    "exponential": ("mean",),
-    "lognormal": ("mean", "median", "sigma"),
-    "pareto": ("min", "shape", "max"),
-    "cdf": ("points", "file"),
-    "mixture": ("parts",),
-}
+Parse = Callable[[str | int | float, str], int]
 
 
-def read_sizes(spec: object, field: str = "sizes") -> Distribution:
+@dataclass(frozen=True)
+class Written:
+    """A distribution as somebody wrote it: a mapping whose amounts have a unit.
+
+    Attributes:
+        spec: The mapping.
+        field: Its name in error messages.
+        parse: What reads an amount: `parse_size` or `parse_duration`.
+    """
+
+    spec: Mapping[str, object]
+    field: str
+    parse: Parse
+
+    def has(self, key: str) -> bool:
+        """Return whether the mapping has this key."""
+        return key in self.spec
+
+    def amount(self, key: str) -> float:
+        """Return an amount, at least 1 in the unit of the distribution.
+
+        Args:
+            key: Its key.
+
+        Raises:
+            ConfigError: It is missing, or no such amount.
+        """
+        where = f"{self.field}.{key}"
+        if key not in self.spec:
+            raise ConfigError(where, None, "an amount above 0")
+        value = self.spec[key]
+        # The parser refuses everything that is no amount.
+        amount = self.parse(value, where)  # type: ignore[arg-type]
+        if amount < 1:
+            raise ConfigError(where, value, "more than 0")
+        return float(amount)
+
+    def number(self, key: str, default: float = 0.0) -> float:
+        """Return a positive number without a unit.
+
+        Args:
+            key: Its key.
+            default: Its value where the mapping has none.
+
+        Raises:
+            ConfigError: It is missing, or not above 0.
+        """
+        # The check refuses everything that is no number.
+        value: float = self.spec.get(key, default)  # type: ignore[assignment]
+        return float(check_positive(f"{self.field}.{key}", value))
+
+
+@dataclass(frozen=True)
+class SizeKind:
+    """A distribution that a configuration may name.
+
+    Attributes:
+        options: Keys of its mapping besides ``name`` and ``scale``; none for a distribution that
+            its name alone describes.
+        read: Makes the sampler of what was written.
+        is_in_bytes: Whether it is a distribution of sizes alone, and not of durations.
+    """
+
+    options: tuple[str, ...]
+    read: Callable[[Written], Sampler]
+    is_in_bytes: bool = False
+
+
+SIZES: Registry[SizeKind] = Registry("sizes", "sizes")
+"""Distributions of sizes, and those of durations among them, by name."""
+
+
+def read_sizes(spec: object, field: str = "sizes") -> Sampler:
     """Return a distribution of flow sizes in bytes.
 
     Args:
-        spec: A size such as "64KB", which is constant; a name of `cdfs.CDFS`; or a mapping with a
-            ``name`` of `DISTRIBUTIONS`, the parameters of that distribution and ``scale``:
-            constant (value), exponential (mean), lognormal (sigma, and mean or median), pareto
-            (min, shape, max if bounded), cdf (points, or the file that holds them), mixture (parts,
-            a list of mappings with ``weight`` and ``sizes``).
+        spec: A size such as "64KB", which is constant; the name of a published distribution
+            ("web-search"); or a mapping with a ``name`` of `SIZES`, the parameters of that
+            distribution and ``scale``: constant (value), exponential (mean), uniform (min, max),
+            lognormal (sigma, and mean or median), pareto (min, shape, max if bounded), cdf
+            (points, or the file that holds them), mixture (parts, a list of mappings with
+            ``weight`` and ``sizes``).
         field: Names the spec in error messages.
 
     Raises:
         ConfigError: The spec is not allowed.
     """
-    if isinstance(spec, str) and spec in CDFS:
-        spec = {"name": spec}
     if isinstance(spec, str) and spec[:1].isalpha():
-        raise ConfigError(field, spec, ("a size", *DISTRIBUTIONS), suggest(spec, DISTRIBUTIONS))
-    sizes = _read(spec, field, parse_size, DISTRIBUTIONS)
+        if spec not in SIZES.names() or SIZES[spec].options:
+            raise ConfigError(field, spec, ("a size", *SIZES), suggest(spec, SIZES))
+        spec = {"name": spec}
+    sizes = _read(spec, field, parse_size, SIZES.names())
     if isinstance(sizes, Constant) and sizes.amount < 1:
         raise ConfigError(field, spec, "a size of 1 byte or more")
     return sizes
 
 
-def read_durations(spec: object, field: str) -> Distribution:
+def read_durations(spec: object, field: str) -> Sampler:
     """Return a distribution of durations in nanoseconds.
 
     Args:
-        spec: A duration such as "5ms", which is constant, or a mapping as in `read_sizes`; the
-            published size distributions are not allowed.
+        spec: A duration such as "5ms", which is constant; a `Distribution`, or what its `to_dict`
+            returns; or a mapping as in `read_sizes`; distributions of sizes alone are not allowed.
         field: Names the spec in error messages.
 
     Raises:
         ConfigError: The spec is not allowed.
     """
-    return _read(spec, field, parse_duration, ("constant", "exponential", "lognormal", "pareto"))
+    if isinstance(spec, Distribution):
+        return spec.sampler()
+    if isinstance(spec, Mapping) and "kind" in spec:
+        return Distribution.from_dict(spec).sampler()
+    return _read(
+        spec, field, parse_duration, [n for n in SIZES.names() if not SIZES[n].is_in_bytes]
+    )
 
 
-def _read(spec: object, field: str, parse: Parse, names: tuple[str, ...]) -> Distribution:
+def read_distribution(spec: object, field: str) -> Distribution:
+    """Return the description of a distribution of durations.
+
+    Args:
+        spec: As in `read_durations`.
+        field: Names the spec in error messages.
+
+    Raises:
+        ConfigError: The spec is not allowed, or no description fits (see `describe`).
+    """
+    if isinstance(spec, Distribution):
+        return spec
+    if isinstance(spec, Mapping) and "kind" in spec:
+        return Distribution.from_dict(spec)
+    return describe(read_durations(spec, field), field)
+
+
+def published(cdf: Cdf) -> SizeKind:
+    """Return the distribution of flow sizes that points of its CDF describe.
+
+    Args:
+        cdf: The points; add the result to `SIZES` under a name of its own.
+    """
+    return SizeKind((), lambda written: Empirical(cdf.points, written.field), is_in_bytes=True)
+
+
+def _read(spec: object, field: str, parse: Parse, names: list[str]) -> Sampler:
     if not isinstance(spec, Mapping):
-        return Constant(parse(spec, field))
-    name = str(check_in(f"{field}.name", spec.get("name"), names))
-    check_keys(spec, ("name", "scale", *_KEYS.get(name, ())), field)
-    amounts = {
-        key: _amount(spec, key, field, parse)
-        for key in ("value", "mean", "median", "min", "max")
-        if key in spec
-    }
-    scale = check_positive(f"{field}.scale", spec.get("scale", 1.0))
-    if name in CDFS:
-        return Empirical(CDFS[name].points, field).scaled(scale)
-    if name == "cdf":
-        return _read_cdf(spec, field).scaled(scale)
-    if name == "mixture":
-        return _read_mixture(spec.get("parts"), f"{field}.parts").scaled(scale)
-    return _make(name, amounts, spec, field).scaled(scale)
+        # The parser refuses everything that is no amount.
+        return Constant(parse(spec, field))  # type: ignore[arg-type]
+    kind = SIZES[str(check_in(f"{field}.name", spec.get("name"), names))]
+    check_keys(spec, ("name", "scale", *kind.options), field)
+    written = Written(spec, field, parse)
+    scale = written.number("scale", 1.0)
+    return kind.read(written).scaled(scale)
 
 
-def _amount(spec: Mapping[str, Any], key: str, field: str, parse: Parse) -> float:
-    amount = parse(spec[key], f"{field}.{key}")
-    if amount < 1:
-        raise ConfigError(f"{field}.{key}", spec[key], "more than 0")
-    return float(amount)
-
-
-def _make(
-    name: str, amounts: Mapping[str, float], spec: Mapping[str, Any], field: str
-) -> Distribution:
-    if name == "constant":
-        return Constant(_require(amounts, "value", field))
-    if name == "exponential":
-        return Exponential(_require(amounts, "mean", field))
-    if name == "lognormal":
-        return _log_normal(amounts, spec, field)
-    least, shape = _require(amounts, "min", field), _number(spec, "shape", field)
-    if "max" not in amounts:
-        return Pareto(least, shape)
-    if amounts["max"] <= least:
-        raise ConfigError(f"{field}.max", spec["max"], f"more than min, {spec['min']}")
-    return Pareto(least, shape, amounts["max"])
-
-
-def _log_normal(amounts: Mapping[str, float], spec: Mapping[str, Any], field: str) -> LogNormal:
-    sigma = _number(spec, "sigma", field)
+def _log_normal(written: Written) -> LogNormal:
+    sigma = written.number("sigma")
     if sigma > 10:
-        raise ConfigError(f"{field}.sigma", spec["sigma"], "a number above 0, up to 10")
-    if ("mean" in amounts) == ("median" in amounts):
-        raise ConfigError(field, dict(spec), "either a mean or a median")
-    if "median" in amounts:
-        return LogNormal(amounts["median"], sigma)
-    return LogNormal.of_mean(amounts["mean"], sigma)
+        raise ConfigError(f"{written.field}.sigma", sigma, "a number above 0, up to 10")
+    if written.has("mean") == written.has("median"):
+        raise ConfigError(written.field, dict(written.spec), "either a mean or a median")
+    if written.has("median"):
+        return LogNormal(written.amount("median"), sigma)
+    return LogNormal.of_mean(written.amount("mean"), sigma)
 
 
-def _require(amounts: Mapping[str, float], key: str, field: str) -> float:
-    if key not in amounts:
-        raise ConfigError(f"{field}.{key}", None, "an amount above 0")
-    return amounts[key]
+def _bounds(written: Written) -> tuple[float, float]:
+    least, most = written.amount("min"), written.amount("max")
+    if most <= least:
+        allowed = f"more than min, {written.spec['min']}"
+        raise ConfigError(f"{written.field}.max", written.spec["max"], allowed)
+    return least, most
 
 
-def _number(spec: Mapping[str, Any], key: str, field: str) -> float:
-    return float(check_positive(f"{field}.{key}", spec.get(key, 0.0)))
+def _pareto(written: Written) -> Pareto:
+    least, shape = written.amount("min"), written.number("shape")
+    return Pareto(least, shape, _bounds(written)[1]) if written.has("max") else Pareto(least, shape)
 
 
-def _read_mixture(parts: object, field: str) -> Mixture:
+def _mixture(written: Written) -> Mixture:
+    parts, field = written.spec.get("parts"), f"{written.field}.parts"
     if not isinstance(parts, list | tuple) or not parts:
         raise ConfigError(field, parts, "a list of mappings with weight and sizes")
     weights, sizes = [], []
@@ -153,10 +228,11 @@ def _read_mixture(parts: object, field: str) -> Mixture:
     return Mixture(tuple(sizes), tuple(weight / total for weight in weights))
 
 
-def _read_cdf(spec: Mapping[str, Any], field: str) -> Empirical:
-    if ("points" in spec) == ("file" in spec):
+def _cdf(written: Written) -> Empirical:
+    spec, field = written.spec, written.field
+    if written.has("points") == written.has("file"):
         raise ConfigError(field, dict(spec), "either points or a file")
-    if "file" in spec:
+    if written.has("file"):
         return _read_cdf_file(spec["file"], f"{field}.file")
     points = spec["points"]
     if not isinstance(points, list | tuple):
@@ -189,3 +265,20 @@ def _point(cells: list[str], where: str) -> tuple[float, float]:
         return float(cells[0]), float(cells[1])
     except ValueError:
         raise ConfigError(where, " ".join(cells), "two numbers: bytes probability") from None
+
+
+SIZES.add("constant", SizeKind(("value",), lambda w: Constant(w.amount("value"))), "one amount")
+SIZES.add(
+    "exponential", SizeKind(("mean",), lambda w: Exponential(w.amount("mean"))), "by its mean"
+)
+SIZES.add("uniform", SizeKind(("min", "max"), lambda w: Uniform(*_bounds(w))), "by its bounds")
+SIZES.add(
+    "lognormal", SizeKind(("mean", "median", "sigma"), _log_normal), "by mean or median, and sigma"
+)
+SIZES.add("pareto", SizeKind(("min", "shape", "max"), _pareto), "by least amount and tail index")
+SIZES.add(
+    "cdf", SizeKind(("points", "file"), _cdf, is_in_bytes=True), "by points of its CDF, or a file"
+)
+SIZES.add("mixture", SizeKind(("parts",), _mixture, is_in_bytes=True), "of weighted parts")
+for _name, _points in CDFS.items():
+    SIZES.add(_name, published(_points), _points.source)
