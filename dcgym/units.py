@@ -68,7 +68,7 @@ _SIZE_HELP = "a size of 0 or more such as 400KB, 4MB, 64KiB, or an integer in by
 _DURATION_HELP = "a duration of 0 or more such as 50ms, 10us, 1.5s, or a number in seconds"
 
 
-def parse_rate(value: str | int | float, field: str = "rate") -> int:
+def parse_rate(value: object, field: str = "rate") -> int:
     """Return a rate in bit/s.
 
     Args:
@@ -90,7 +90,7 @@ def parse_rate(value: str | int | float, field: str = "rate") -> int:
     return rate_bps
 
 
-def parse_size(value: str | int | float, field: str = "size") -> int:
+def parse_size(value: object, field: str = "size") -> int:
     """Return a size in bytes; KB is 1000 bytes and KiB is 1024.
 
     Args:
@@ -109,7 +109,7 @@ def parse_size(value: str | int | float, field: str = "size") -> int:
     return _parse(value, field, _SIZE_UNITS, _SIZE_HELP)
 
 
-def parse_duration(value: str | int | float, field: str = "duration") -> int:
+def parse_duration(value: object, field: str = "duration") -> int:
     """Return a duration in nanoseconds.
 
     Args:

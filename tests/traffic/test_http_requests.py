@@ -244,7 +244,7 @@ def test_many_requests_at_a_time_all_end(generator: Generator) -> None:
 def test_applications_run_in_a_star(tmp_path: Path) -> None:
     with Star(3) as star, Generator(star.hosts(), star.names) as generator:
         generator.serve([HttpServer("h2", workers=4), HttpServer("h3", workers=4)])
-        spec = {"name": "wiki", "requests_per_s": 300, "duration": "1s", "cpu": "1ms"}
+        spec = {"name": "wiki", "requests_per_s": 300, "duration": "1s", "cpu": "1ms", "io": "1ms"}
         targets = [(address, 8000) for address in star.addresses[1:]]
         plan = make_requests(spec, ["h1"], targets, seed=4)
         results = run_requests(generator, plan)
@@ -257,5 +257,5 @@ def test_applications_run_in_a_star(tmp_path: Path) -> None:
     assert records["bytes"].tolist() == plan.requests["bytes"].tolist()
     # Each target is the server of that number, whom the results name without asking.
     assert records["server"].tolist() == plan.requests["target"].tolist()
-    assert set(written["application"]) == {"wiki-page", "wiki-static"}
+    assert set(written["application"]) == {"page", "static"}
     assert written["bytes"].to_list() == plan.requests["bytes"].tolist()

@@ -1,7 +1,14 @@
 """HTTP servers, requests and what became of them; see the guide "HTTP servers and clients"."""
 
-from dcgym.traffic.http.applications import APPLICATIONS, make_requests
+from dcgym.traffic.http.applications import (
+    APPLICATIONS,
+    Application,
+    ApplicationKind,
+    Stage,
+    make_application,
+)
 from dcgym.traffic.http.plan import REQUEST_DTYPE, RequestKind, RequestPlan
+from dcgym.traffic.http.requests import make_requests
 from dcgym.traffic.http.results import REQUEST_OUTCOMES, RESULT_DTYPE, RequestResults
 from dcgym.traffic.http.servers import SERVER_DTYPE, HttpServer, ServerRows
 
@@ -11,10 +18,14 @@ __all__ = [
     "REQUEST_OUTCOMES",
     "RESULT_DTYPE",
     "SERVER_DTYPE",
+    "Application",
+    "ApplicationKind",
     "HttpServer",
     "RequestKind",
     "RequestPlan",
     "RequestResults",
     "ServerRows",
+    "Stage",
+    "make_application",
     "make_requests",
 ]

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.traffic.http.applications import MAX_STAGES
 from dcgym.traffic.http.plan import (
-    MAX_STAGES,
     REQUEST_DTYPE,
     TIMEOUT_NS,
     RequestKind,

@@ -12,15 +12,12 @@ import numpy.typing as npt
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
+from dcgym.traffic.http.applications import MAX_BYTES, MAX_STAGES, RESOURCES
 from dcgym.traffic.http.servers import check_address
+from dcgym.traffic.sizes.distributions import LONGEST_NS
 
-__all__ = ["MAX_STAGES", "REQUEST_DTYPE", "RESOURCES", "RequestKind", "RequestPlan"]
+__all__ = ["REQUEST_DTYPE", "TIMEOUT_NS", "RequestKind", "RequestPlan"]
 
-RESOURCES = ("cpu", "io")
-"""What a stage occupies, by its number in the generator's memory."""
-
-MAX_STAGES = 8
-MAX_BYTES = 2**30
 TIMEOUT_NS = 60 * 10**9
 
 REQUEST_DTYPE = np.dtype(
@@ -35,7 +32,6 @@ REQUEST_DTYPE = np.dtype(
 """One request: its start from the origin of the plan, then numbers of its client, target and
 application in the plan's lists, and the length of the response's body."""
 
-_LONGEST_NS = 3600 * 10**9
 _LARGEST = 2**60
 _LARGEST_SEED = 2**63 - 1
 _PATH_REFUSED = set("?#")
@@ -148,8 +144,8 @@ class RequestPlan:
             raise ConfigError("plan.demands_ns", self.demands_ns.shape, allowed)
         for stage in range(self.demands_ns.shape[1]):
             column = self.demands_ns[:, stage]
-            wrong = (column < 0) | (column > _LONGEST_NS)
-            _refuse(wrong, column, f"demands_ns[{stage}]", f"0 to {_LONGEST_NS}")
+            wrong = (column < 0) | (column > LONGEST_NS)
+            _refuse(wrong, column, f"demands_ns[{stage}]", f"0 to {LONGEST_NS}")
             unused = self.stage_counts() <= stage
             allowed = "0, because the application has fewer stages"
             _refuse(unused & (column != 0), column, f"demands_ns[{stage}]", allowed)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.traffic.http.plan import RESOURCES, RequestPlan
+from dcgym.traffic.http.applications import RESOURCES
+from dcgym.traffic.http.plan import RequestPlan
 
 if TYPE_CHECKING:
     import polars as pl

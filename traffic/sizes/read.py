@@ -33,7 +33,7 @@ __all__ = [
     "read_sizes",
 ]
 
-Parse = Callable[[str | int | float, str], int]
+Parse = Callable[[object, str], int]
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ class Written:
         if key not in self.spec:
             raise ConfigError(where, None, "an amount above 0")
         value = self.spec[key]
-        # The parser refuses everything that is no amount.
-        amount = self.parse(value, where)  # type: ignore[arg-type]
+        amount = self.parse(value, where)
         if amount < 1:
             raise ConfigError(where, value, "more than 0")
         return float(amount)
@@ -146,7 +145,7 @@ def read_durations(spec: object, field: str) -> Sampler:
     """
     if isinstance(spec, Distribution):
         return spec.sampler()
-    if isinstance(spec, Mapping) and "kind" in spec:
+    if isinstance(spec, Mapping) and _is_data(spec):
         return Distribution.from_dict(spec).sampler()
     return _read(
         spec, field, parse_duration, [n for n in SIZES.names() if not SIZES[n].is_in_bytes]
@@ -165,7 +164,7 @@ def read_distribution(spec: object, field: str) -> Distribution:
     """
     if isinstance(spec, Distribution):
         return spec
-    if isinstance(spec, Mapping) and "kind" in spec:
+    if isinstance(spec, Mapping) and _is_data(spec):
         return Distribution.from_dict(spec)
     return describe(read_durations(spec, field), field)
 
@@ -179,10 +178,13 @@ def published(cdf: Cdf) -> SizeKind:
     return SizeKind((), lambda written: Empirical(cdf.points, written.field), is_in_bytes=True)
 
 
+def _is_data(spec: Mapping[str, object]) -> bool:
+    return "kind" in spec or "mean_ns" in spec
+
+
 def _read(spec: object, field: str, parse: Parse, names: list[str]) -> Sampler:
     if not isinstance(spec, Mapping):
-        # The parser refuses everything that is no amount.
-        return Constant(parse(spec, field))  # type: ignore[arg-type]
+        return Constant(parse(spec, field))
     kind = SIZES[str(check_in(f"{field}.name", spec.get("name"), names))]
     check_keys(spec, ("name", "scale", *kind.options), field)
     written = Written(spec, field, parse)

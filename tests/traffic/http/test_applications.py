@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.traffic.http import RequestPlan, make_requests
+from dcgym.tasks.balancing import testbeds
+from dcgym.traffic.http import (
+    APPLICATIONS,
+    Application,
+    RequestPlan,
+    Stage,
+    make_application,
+    make_requests,
+)
+from dcgym.traffic.sizes import exponential
 
 TARGETS = (("10.0.0.9", 80),)
 CLIENTS = ("c1", "c2", "c3")
@@ -28,12 +37,60 @@ def is_near(values: Any, expected: float, errors: float = 4.0) -> bool:
 
 
 def test_loops_take_exponential_cpu_time_and_reply_in_proportion() -> None:
-    plan = make(name="for-loop", cpu={"name": "exponential", "mean": "25ms"})
+    plan = make(
+        name="for-loop", cpu={"name": "exponential", "mean": "25ms"}, bytes_per_cpu_s=25_700
+    )
     cpu_ns = plan.demand_ns("cpu")
     assert is_near(cpu_ns, 25e6)
     assert 0.97 < cpu_ns.std() / cpu_ns.mean() < 1.03
     np.testing.assert_allclose(plan.requests["bytes"], cpu_ns * 25_700 / 1e9, atol=1)
     assert plan.demand_ns("io").sum() == 0
+
+
+@pytest.mark.parametrize("name", ["for-loop", "wiki", "files"])
+def test_a_name_means_the_same_in_a_testbed_and_over_http(name: str) -> None:
+    ours = make_application(name)
+    theirs = testbeds.testbed_7(application=name).applications
+    assert [one.to_dict() for one in ours] == [one.to_dict() for one in theirs]
+    plan = make(name=name, duration="60s")
+    shares = np.array([one.share for one in ours]) / sum(one.share for one in ours)
+    for number, one in enumerate(ours):
+        own = plan.requests["application"] == number
+        assert is_near(own, shares[number]) or len(ours) == 1
+        assert set(plan.requests["bytes"][own].tolist()) == {one.response_bytes}
+        for resource in ("cpu", "io"):
+            demand_ns = plan.demand_ns(resource)[own]
+            assert is_near(demand_ns, one.mean_ns(resource)) or set(demand_ns.tolist()) == {
+                one.mean_ns(resource)
+            }
+
+
+@pytest.mark.parametrize("name", sorted(APPLICATIONS))
+def test_every_application_is_plain_data_and_is_read_back(name: str) -> None:
+    for one in make_application(name):
+        assert Application.from_dict(one.to_dict()) == one
+
+
+def test_a_stage_is_written_as_traffic_writes_durations() -> None:
+    written = {"resource": "io", "time": {"name": "exponential", "mean": "5ms"}}
+    assert Stage.from_dict(written) == Stage("io", exponential("5ms"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"stages": 3}, r"application\.stages: value 3"),
+        ({"stages": [], "name": "x"}, "1 to 8 stages"),
+        ({"stages": [{"resource": "gpu", "time": "1ms"}], "name": "x"}, r"stage\.resource"),
+        ({"stages": [{"time": "1ms"}]}, r"application\.name: value None"),
+        ({"stages": [{"time": "1ms"}], "name": "x", "share": 0}, r"application\.share"),
+        ({"stages": [{"time": {}}], "name": "x"}, r"stage\.time"),
+        ({"nam": "x"}, "did you mean 'name'"),
+    ],
+)
+def test_wrong_data_of_an_application_is_refused(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Application.from_dict(data)
 
 
 def test_arrivals_are_poisson_and_clients_alike() -> None:
@@ -55,7 +112,9 @@ def test_files_take_the_time_of_their_size_on_the_device() -> None:
 
 
 def test_wiki_has_pages_and_static_content() -> None:
-    plan = make(name="wiki", static_share=0.25)
+    times = {"cpu": exponential("20ms"), "io": exponential("1ms")}
+    sizes_of_trace = {"name": "exponential", "mean": 12_288}
+    plan = make(name="wiki", static_share=0.25, response_sizes=sizes_of_trace, **times)
     is_static = plan.requests["application"] == 1
     assert is_near(is_static, 0.25)
     sizes = plan.requests["bytes"]
@@ -63,7 +122,7 @@ def test_wiki_has_pages_and_static_content() -> None:
     assert 0.97 < sizes.std() / sizes.mean() < 1.03
     assert is_near(plan.demand_ns("cpu")[~is_static], 20e6)
     assert is_near(plan.demand_ns("io")[is_static], 1e6)
-    assert plan.demand_ns("cpu")[is_static].sum() == 0
+    assert set(plan.demand_ns("cpu")[is_static].tolist()) == {1_000_000}
 
 
 def test_hours_are_played_at_their_rates(tmp_path: Path) -> None:
@@ -106,6 +165,11 @@ def test_a_plan_in_a_file_is_played_as_it_is(tmp_path: Path) -> None:
         ({"name": "wiki", "static_share": 2}, r"traffic\.static_share: value 2 "),
         ({"name": "static-files", "sizes": []}, r"traffic\.sizes: value \[\] "),
         ({"name": "static-files", "io_rate": "0"}, r"traffic\.io_rate: value '0' "),
+        ({"name": "wiki", "response_sizes": "big"}, r"traffic\.response_sizes: value 'big' "),
+        (
+            {"name": "wiki", "response_sizes": "1KB", "bytes_per_cpu_s": 1},
+            "either response_sizes or bytes_per_cpu_s",
+        ),
         ({"name": "hourly", "requests_per_s": 3}, "traffic field: value 'requests_per_s' "),
     ],
 )
