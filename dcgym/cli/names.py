@@ -60,16 +60,16 @@ def _policies() -> Iterable[str]:
 
 
 def _rewards() -> Iterable[str]:
-    from dcgym.tasks.balancing.rewards import REWARDS as BALANCING_REWARDS
+    from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
     from dcgym.tasks.network.rewards import REWARDS
 
     return {*REWARDS, *BALANCING_REWARDS}
 
 
 def _scenarios() -> Iterable[str]:
-    from dcgym.tasks.balancing import PRESETS
+    from dcgym.tasks.balancing import SCENARIOS
 
-    return PRESETS
+    return SCENARIOS
 
 
 def _features() -> Iterable[str]:

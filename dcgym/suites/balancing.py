@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from dcgym.config import check_in, check_positive, check_range
 from dcgym.errors import ConfigError
 from dcgym.suites.config import Settings, SuiteConfig
-from dcgym.tasks.balancing import PRESETS, Event, Scenario, make_scenario
+from dcgym.tasks.balancing import SCENARIOS as PRESETS
+from dcgym.tasks.balancing import Event, Scenario, make_scenario
 
 __all__ = [
     "CLASSIC_POLICIES",

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from dcgym.tasks.balancing.rewards import REWARDS
+from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
 
 pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
 
@@ -33,18 +33,18 @@ def run(load, action=None):
         num_envs=2 * N_POOLS,
         vectorization_mode="vector_entry_point",
         scenario={"preset": "yao-sim-8", "load": load},
-        reward=list(REWARDS),
+        reward=list(BALANCING_REWARDS),
         is_shared=True,
     )
     envs.reset(seed=0)
     envs.action_space.seed(0)
-    totals = dict.fromkeys(REWARDS, 0.0)
+    totals = dict.fromkeys(BALANCING_REWARDS, 0.0)
     for _ in range(240):
         chosen = envs.action_space.sample()
         if action is not None:
             chosen = np.broadcast_to(action, chosen.shape)
         *_, infos = envs.step(chosen)
-        for name in REWARDS:
+        for name in BALANCING_REWARDS:
             totals[name] += infos["reward_terms"][name].mean() / 240
     summaries = [envs.system.pool.summary(pool) for pool in range(N_POOLS)]
     return totals, np.mean([one["applications"]["cpu"]["mean_us"] for one in summaries]) / 1e6
@@ -64,13 +64,13 @@ def light():
 @pytest.mark.parametrize("exploit", EXPLOITS)
 def test_exploits_score_below_random_weights(exploit, heavy_random):
     scores, _ = run(0.85, EXPLOITS[exploit])
-    for name in REWARDS:
+    for name in BALANCING_REWARDS:
         assert scores[name] < heavy_random[name], name
 
 
 def test_right_weights_score_above_equal_and_random_ones_under_load(heavy_random):
     right, equal = run(0.85, RIGHT)[0], run(0.85, EQUAL)[0]
-    for name in REWARDS:
+    for name in BALANCING_REWARDS:
         assert right[name] > equal[name] > heavy_random[name], name
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.rewards import REWARDS, BalancingReward, LoadInputs, jain_index, vbf
+from dcgym.tasks.balancing.rewards import BALANCING_REWARDS, LoadInputs, vbf
+from dcgym.tasks.common.rewards import Reward
+from dcgym.tasks.common.statistics import jain_index
 
 EVEN = np.array([2.0, 2.0, 2.0, 2.0])
 ONE_SERVER = np.array([8.0, 0.0, 0.0, 0.0])
@@ -14,7 +16,7 @@ def terms(durations, drains=None, own=None):
     drains = durations if drains is None else drains
     own = np.zeros_like(drains) if own is None else own
     inputs = LoadInputs(durations, drains, own)
-    return {name: BalancingReward(name).terms(inputs)[name] for name in REWARDS}
+    return {name: Reward(name, BALANCING_REWARDS).terms(inputs)[name] for name in BALANCING_REWARDS}
 
 
 def test_even_loads_score_highest_in_every_fairness_term():
@@ -51,8 +53,10 @@ def test_servers_that_take_no_flows_are_left_out():
     without = terms(np.array([1.0, 2.0, 3.0]), own=np.array([0.5, 0.5, 0.0]))
     gone = np.array([1.0, np.nan, 2.0, 3.0])
     inputs = LoadInputs(gone, gone, np.array([0.5, 9.0, 0.5, 0.0]))
-    for name in REWARDS:
-        assert BalancingReward(name).terms(inputs)[name] == pytest.approx(without[name]), name
+    for name in BALANCING_REWARDS:
+        assert Reward(name, BALANCING_REWARDS).terms(inputs)[name] == pytest.approx(
+            without[name]
+        ), name
 
 
 def test_leading_axes_are_environments_and_balancers():
@@ -104,10 +108,10 @@ def test_local_vbf_is_no_potential_game_and_gets_worse_with_more_balancers():
 
 
 def test_terms_are_weighted_and_checked():
-    reward = BalancingReward({"vbf": 2.0, "makespan": 0.5})
+    reward = Reward({"vbf": 2.0, "makespan": 0.5}, BALANCING_REWARDS)
     inputs = LoadInputs(ONE_SERVER, ONE_SERVER, ONE_SERVER)
     assert {name: float(value) for name, value in reward.terms(inputs).items()} == pytest.approx(
         {"vbf": -24, "makespan": -4}
     )
     with pytest.raises(ConfigError, match="vbf"):
-        BalancingReward("vfb")
+        Reward("vfb", BALANCING_REWARDS)

@@ -10,7 +10,7 @@ import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import (
-    PRESETS,
+    SCENARIOS,
     Application,
     Distribution,
     Event,
@@ -29,7 +29,7 @@ CPU = Application("cpu", (Stage("cpu", exponential("100ms")),))
 ONE = ServerGroup("one", 1)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_preset_survives_json(name: str) -> None:
     scenario = make_scenario(name)
     assert Scenario.from_dict(json.loads(json.dumps(scenario.to_dict()))) == scenario

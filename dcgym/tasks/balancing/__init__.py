@@ -11,13 +11,13 @@ from dcgym.tasks.balancing.distributions import (
 )
 from dcgym.tasks.balancing.events import EVENTS, Event
 from dcgym.tasks.balancing.parts import Application, ServerGroup, Stage
-from dcgym.tasks.balancing.presets import PRESETS, make_scenario
+from dcgym.tasks.balancing.presets import SCENARIOS, make_scenario
 from dcgym.tasks.balancing.scenario import Scenario
 
 __all__ = [
     "DISTRIBUTIONS",
     "EVENTS",
-    "PRESETS",
+    "SCENARIOS",
     "Application",
     "Distribution",
     "Event",

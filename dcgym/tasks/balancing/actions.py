@@ -5,26 +5,26 @@ Rules look at ratios of weights only, so that a common factor changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.registry import Registry
 from dcgym.tasks.common.actions import read_action
+from dcgym.tasks.common.statistics import FloatArray
 
 __all__ = [
-    "ACTIONS",
     "LEVELS",
+    "WEIGHT_ACTIONS",
     "WEIGHT_LIMIT",
     "WeightMap",
     "check_weights",
     "make_weight_map",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 # The published agents choose among these; ratios between two servers are at most 2.
 LEVELS = np.array([1.0, 1.5, 2.0])
@@ -120,15 +120,24 @@ class DiscreteWeights:
         return np.asarray(actions, np.float64) - 1.0
 
 
-ACTIONS: dict[str, type[ContinuousWeights] | type[DiscreteWeights]] = {
-    "continuous": ContinuousWeights,
-    "discrete": DiscreteWeights,
-}
+WEIGHT_ACTIONS: Registry[Callable[[int], WeightMap]] = Registry("weight actions", "action")
+"""Meanings of an action as weights of servers, by name; each is made for a number of weights."""
+
+WEIGHT_ACTIONS.add("continuous", ContinuousWeights)
+WEIGHT_ACTIONS.add("discrete", DiscreteWeights)
 
 
 def make_weight_map(name: str, n_weights: int) -> WeightMap:
-    """Return the named map for a number of weights."""
-    return ACTIONS[check_in("action", name, ACTIONS)](n_weights)
+    """Return a meaning of actions.
+
+    Args:
+        name: A name in `WEIGHT_ACTIONS`.
+        n_weights: Number of weights that one action gives.
+
+    Raises:
+        ConfigError: There is no such name.
+    """
+    return WEIGHT_ACTIONS.find(name)(n_weights)
 
 
 def check_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:

@@ -24,12 +24,12 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["N_REDUCTIONS", "REDUCTIONS", "BalancerObservation", "Measurements"]
+from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.tasks.common.statistics import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["N_REDUCTIONS", "BalancerObservation", "Measurements"]
 
-REDUCTIONS = ("mean", "p90", "std", "decayed_mean", "decayed_p90")
-N_REDUCTIONS = len(REDUCTIONS)
+N_REDUCTIONS = len(REDUCERS)
 SERVER_COLUMNS = 1 + 2 * N_REDUCTIONS
 ONGOING_SCALE = 8.0
 INTERARRIVAL_SCALE_S = 0.1
@@ -67,9 +67,9 @@ class BalancerObservation:
     def labels(self) -> list[str]:
         """Name each position of the observation, as `server0.duration_mean`."""
         columns = ["ongoing"]
-        columns += [f"{channel}_{name}" for channel in ("duration", "fct") for name in REDUCTIONS]
+        columns += [f"{channel}_{name}" for channel in ("duration", "fct") for name in REDUCERS]
         rows = [f"server{j}.{name}" for j in range(self._n_servers) for name in columns]
-        rows += [f"interarrival_{name}" for name in REDUCTIONS]
+        rows += [f"interarrival_{name}" for name in REDUCERS]
         return rows + [f"server{j}.action" for j in range(self._n_servers)]
 
     def observe(self, measured: Measurements, last_actions: FloatArray) -> npt.NDArray[np.float32]:

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
 from dcgym.errors import ConfigError, suggest
+from dcgym.registry import Registry
 from dcgym.tasks.balancing.distributions import Distribution, exponential
 from dcgym.tasks.balancing.parts import Application, ServerGroup, Stage
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.testbeds import testbed_7, testbed_20
 
 __all__ = [
-    "PRESETS",
+    "SCENARIOS",
     "ScenarioSpec",
     "charon_64",
     "hlb_128",
@@ -168,16 +169,11 @@ def large_20(load: float = 0.85, balancers: int = 6, allow_overload: bool = Fals
     )
 
 
-PRESETS: dict[str, Callable[..., Scenario]] = {
-    "yao-sim-8": yao_sim_8,
-    "hlb-128": hlb_128,
-    "charon-64": charon_64,
-    "markov-2": markov_2,
-    "large-20": large_20,
-    "testbed-7": testbed_7,
-    "testbed-20": testbed_20,
-}
+SCENARIOS: Registry[Callable[..., Scenario]] = Registry("scenarios", "scenario")
 """The functions that build a scenario, by name. Each takes ``load``."""
+
+for _preset in (yao_sim_8, hlb_128, charon_64, markov_2, large_20, testbed_7, testbed_20):
+    SCENARIOS.add(_preset.__name__.replace("_", "-"), _preset)
 
 
 def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
@@ -191,11 +187,8 @@ def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
     Raises:
         ConfigError: Unknown name, or a field or parameter that is not allowed.
     """
-    if isinstance(spec, str) and spec in PRESETS:
-        return _from_preset({"preset": spec, **params})
     if isinstance(spec, str) and not spec.endswith((".yaml", ".yml", ".json")):
-        allowed = f"{', '.join(PRESETS)}, or a .yaml or .json file"
-        raise ConfigError("scenario", spec, allowed, suggest(spec, PRESETS))
+        return _from_name(spec, params)
     if isinstance(spec, str | Path):
         spec = load_mapping(spec, "scenario")
     if isinstance(spec, Mapping) and "preset" in spec:
@@ -210,16 +203,24 @@ def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
     return Scenario.from_dict(spec)
 
 
+def _from_name(name: str, params: Mapping[str, Any]) -> Scenario:
+    known = SCENARIOS.names()
+    if name not in known:
+        allowed = f"{', '.join(known)}, or a .yaml or .json file"
+        raise ConfigError("scenario", name, allowed, suggest(name, known))
+    return _from_preset({"preset": name, **params})
+
+
 def _from_preset(spec: Mapping[str, Any]) -> Scenario:
     params = dict(spec)
     name = params.pop("preset")
-    check_in("scenario.preset", name, PRESETS)
-    check_keys(params, inspect.signature(PRESETS[name]).parameters, f"preset {name}")
+    build = SCENARIOS.find(name, "scenario.preset")
+    check_keys(params, inspect.signature(build).parameters, f"preset {name}")
     if "load" in params:
         check_range("load", params["load"], 0, 10)
     if isinstance(params.get("service"), Mapping):
         params["service"] = Distribution.from_dict(params["service"])
-    return PRESETS[name](**params)
+    return build(**params)
 
 
 def _cpu_bound(time: Distribution) -> Application:

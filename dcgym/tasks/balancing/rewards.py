@@ -17,10 +17,10 @@ multi-agent paper.
 | cv | -std(d) / mean(d) | at most 0 | |
 | difference | F(l) - F(l without i) | s^2 | F = vbf of the true drain times ``l`` (twin only) |
 
-Durations equal to 0 on every server, as before the first flow, count as even. Servers that take no
+Durations equal to 0 on every server, as before the first flow, count as fair. Servers that take no
 flows (drained, removed, not yet added) are left out: N is the number of the others.
 
-Every term but `makespan` and `difference` judges evenness alone: servers that are slow alike score
+Every term but `makespan` and `difference` judges fairness alone: servers that are slow alike score
 well. The published lemma that local VBF gives an exact potential game is false (a covariance was
 dropped); `difference` does give one, since what the others have queued does not depend on
 balancer i. It needs the truth, which only the twin knows.
@@ -28,17 +28,21 @@ balancer i. It needs the truth, which only the twin knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from dcgym.tasks.common.rewards import read_weights
+from dcgym.registry import Registry
+from dcgym.tasks.common.statistics import (
+    FloatArray,
+    finite_count,
+    jain_index,
+    safe_ratio,
+    variance,
+)
 
-__all__ = ["REWARDS", "BalancingReward", "LoadInputs", "jain_index", "vbf"]
-
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["BALANCING_REWARDS", "LoadInputs", "vbf"]
 
 # One square millisecond: below it two servers cannot be told apart.
 VARIANCE_FLOOR_S2 = 1e-6
@@ -63,74 +67,56 @@ class LoadInputs:
 
 def vbf(loads: FloatArray) -> FloatArray:
     """Return the variance-based fairness: minus the variance over the servers."""
-    return -_variance(loads)
-
-
-def jain_index(loads: FloatArray) -> FloatArray:
-    """Return Jain's index over the last axis, 1/N to 1; 1 where all loads are 0."""
-    squares = _count(loads) * np.nansum(np.square(loads), axis=-1)
-    return _ratio(np.square(np.nansum(loads, axis=-1)), squares, otherwise=1.0)
+    return -variance(loads)
 
 
 def _log_vbf(loads: FloatArray) -> FloatArray:
-    result: FloatArray = -np.log(_variance(loads) + VARIANCE_FLOOR_S2)
+    result: FloatArray = -np.log(variance(loads) + VARIANCE_FLOOR_S2)
     return result
 
 
 def _pbf(loads: FloatArray) -> FloatArray:
     largest = np.nanmax(loads, axis=-1, keepdims=True)
-    ratios = np.where(np.isnan(loads), 1.0, _ratio(loads, largest, otherwise=1.0))
+    ratios = np.where(np.isnan(loads), 1.0, safe_ratio(loads, largest, otherwise=1.0))
     result: FloatArray = ratios.prod(axis=-1)
     return result
 
 
 def _cv(loads: FloatArray) -> FloatArray:
-    mean = np.nansum(loads, axis=-1) / _count(loads)
-    return -_ratio(np.sqrt(_variance(loads)), mean, otherwise=0.0)
+    mean = np.nansum(loads, axis=-1) / finite_count(loads)
+    return -safe_ratio(np.sqrt(variance(loads)), mean, otherwise=0.0)
 
 
 def _difference(inputs: LoadInputs) -> FloatArray:
     return vbf(inputs.drains_s) - vbf(inputs.drains_s - inputs.own_drains_s)
 
 
-def _count(loads: FloatArray) -> FloatArray:
-    count: FloatArray = np.isfinite(loads).sum(axis=-1).astype(np.float64)
-    return count
+BALANCING_REWARDS: Registry[Callable[[LoadInputs], FloatArray]] = Registry(
+    "balancing rewards", "reward"
+)
+"""Terms of the reward of a balancer, by name."""
 
-
-def _variance(loads: FloatArray) -> FloatArray:
-    count = _count(loads)
-    mean = np.nansum(loads, axis=-1) / count
-    squares: FloatArray = np.nansum(np.square(loads - mean[..., None]), axis=-1)
-    return squares / count
-
-
-def _ratio(part: FloatArray, whole: FloatArray, otherwise: float) -> FloatArray:
-    """Divide; `otherwise` where the whole is 0."""
-    part, whole = np.broadcast_arrays(part, whole)
-    result: FloatArray = np.divide(part, whole, out=np.full(part.shape, otherwise), where=whole > 0)
-    return result
-
-
-REWARDS: dict[str, Callable[[LoadInputs], FloatArray]] = {
-    "vbf": lambda inputs: vbf(inputs.durations_s),
-    "log_vbf": lambda inputs: _log_vbf(inputs.durations_s),
-    "vbf_log_vbf": lambda inputs: vbf(inputs.durations_s) + _log_vbf(inputs.durations_s),
-    "pbf": lambda inputs: _pbf(inputs.durations_s),
-    "makespan": lambda inputs: -np.nanmax(inputs.durations_s, axis=-1),
-    "jain": lambda inputs: jain_index(inputs.durations_s),
-    "cv": lambda inputs: _cv(inputs.durations_s),
-    "difference": _difference,
-}
-
-
-class BalancingReward:
-    """A weighted sum of named terms."""
-
-    def __init__(self, spec: str | Sequence[str] | Mapping[str, float]) -> None:
-        """Read a term's name, several names (weight 1 each), or a mapping name to weight."""
-        self.weights = read_weights(spec, REWARDS)
-
-    def terms(self, inputs: LoadInputs) -> dict[str, FloatArray]:
-        """Return each term times its weight; their sum is the reward."""
-        return {name: weight * REWARDS[name](inputs) for name, weight in self.weights.items()}
+BALANCING_REWARDS.add("vbf", lambda inputs: vbf(inputs.durations_s), "minus the variance")
+BALANCING_REWARDS.add(
+    "log_vbf", lambda inputs: _log_vbf(inputs.durations_s), "minus the logarithm of the variance"
+)
+BALANCING_REWARDS.add(
+    "vbf_log_vbf",
+    lambda inputs: vbf(inputs.durations_s) + _log_vbf(inputs.durations_s),
+    "vbf + log_vbf, the published default",
+)
+BALANCING_REWARDS.add(
+    "pbf", lambda inputs: _pbf(inputs.durations_s), "product of the ratios to the longest duration"
+)
+BALANCING_REWARDS.add(
+    "makespan",
+    lambda inputs: -np.nanmax(inputs.durations_s, axis=-1),
+    "minus the longest duration",
+)
+BALANCING_REWARDS.add("jain", lambda inputs: jain_index(inputs.durations_s), "Jain's index")
+BALANCING_REWARDS.add(
+    "cv", lambda inputs: _cv(inputs.durations_s), "minus the coefficient of variation"
+)
+BALANCING_REWARDS.add(
+    "difference", _difference, "what this balancer adds to the true fairness (twin only)"
+)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.tasks.balancing import Scenario
-from dcgym.tasks.balancing.rewards import jain_index
+from dcgym.tasks.common.statistics import jain_index
 
 __all__ = ["PoolServers", "ServerPolls"]
 
