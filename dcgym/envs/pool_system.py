@@ -17,9 +17,14 @@ from dcgym.config import check_in, check_int
 from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.system import Actions, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors.balancer.reducers import REDUCERS
-from dcgym.tasks.balancing.observation import Measurements
-from dcgym.tasks.balancing.rewards import LoadInputs, jain_index
+from dcgym.tasks.balancing.measure import (
+    COUNTERS,
+    counts,
+    interval_metrics,
+    load_inputs,
+    measurements,
+    server_info,
+)
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.balancing.task import BalancingTask
 
@@ -27,9 +32,6 @@ __all__ = ["PoolSystem", "pool_system"]
 
 Settings = TypeVar("Settings", bound=PoolSettings)
 
-DECAYED_MEAN = REDUCERS.index("decayed_mean")
-COUNTERS = ("flows", "completed")
-US_PER_S = 1e6
 NS_PER_S = 1e9
 # Of an episode in real time without a limit of its own; the slack is for agents that come late.
 LONGEST_NS = 600 * 10**9
@@ -85,7 +87,7 @@ class PoolSystem:
         self._idle = np.broadcast_to(idle, shape)
         self._last_actions = task.weight_map.unit(self._idle).copy()
         self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
-        self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
+        self._before = self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
         self.observations = np.zeros((n_envs, task.n_agents, *self.observation_space.shape), "f4")
         self.terms: dict[str, FloatArray] = {
             name: np.zeros((n_envs, task.n_agents)) for name in task.reward.weights
@@ -181,47 +183,15 @@ class PoolSystem:
         task, chosen = self._task, self._chosen
         self.seen, self.truth = self.pool.observe(), self.pool.truth()
         self.read_ns = self.seen["time_ns"]
-        durations_s = self.seen["duration_us"][:, chosen] / US_PER_S
-        measured = Measurements(
-            ongoing=self.seen["ongoing"][:, chosen],
-            durations_s=durations_s,
-            completions_s=self.seen["completion_us"][:, chosen] / US_PER_S,
-            interarrivals_s=self.seen["interarrival_us"][:, chosen] / US_PER_S,
-        )
-        observed = task.observation.observe(measured, self._last_actions)
+        observed = task.observation.observe(measurements(self.seen, chosen), self._last_actions)
         self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
-        terms = task.reward.terms(self._load_inputs(durations_s))
+        terms = task.reward.terms(load_inputs(self.seen, self.truth, chosen))
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
-        self._before = self._counts
-        self._counts = {name: self.seen[name].sum(axis=(1, 2)) * 1.0 for name in COUNTERS}
+        self._before, self._counts = self._counts, counts(self.seen)
 
     def metrics(self) -> Mapping[str, FloatArray]:
-        """Return the metrics of the interval and of its end, each of shape (E,).
-
-        Returns:
-            flows, completed: flows that the balancers saw begin and end.
-            fct_us_mean: mean over servers and balancers of the recent flows' completion times.
-            queue: flows at all servers.
-            jain, overprovision: over each server's flows per processor, of those in the pool.
-            utilisation: busy processors over those of the servers that are there.
-            untracked: flows so far that found no room in a flow table.
-        """
-        per_worker = np.where(self._left_out(), np.nan, self.truth["queue"] / self._workers)
-        mean = np.nanmean(per_worker, axis=-1)
-        workers = np.where(self.truth["capacity"] > 0, self._workers, 0).sum(axis=-1)
-        completion_us = self.seen["completion_us"][..., DECAYED_MEAN]
-        sampled = np.maximum((completion_us > 0).sum(axis=(1, 2)), 1)
-        return {
-            **{name: self._counts[name] - self._before[name] for name in COUNTERS},
-            "fct_us_mean": completion_us.sum(axis=(1, 2)) / sampled,
-            "queue": self.truth["queue"].sum(axis=-1).astype(np.float64),
-            "jain": jain_index(per_worker),
-            "overprovision": np.divide(
-                np.nanmax(per_worker, axis=-1), mean, out=np.ones(self.n_envs), where=mean > 0
-            ),
-            "utilisation": self.truth["busy_workers"].sum(axis=-1) / np.maximum(workers, 1),
-            "untracked": self.seen["untracked"].sum(axis=-1).astype(np.float64),
-        }
+        """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
+        return interval_metrics(self.seen, self.truth, self._workers, self._before)
 
     def finished(self) -> Mask:
         """Tell that nothing is ever finished: traffic does not end."""
@@ -234,37 +204,13 @@ class PoolSystem:
         metrics["rejected"] = float(totals["rejected"])
         metrics["pcc_violations"] = float(totals["pcc_violations"])
         own = self._balancers_of(agent)
-        servers = [self.servers(env, balancer) for balancer in own]
+        servers = [server_info(self.seen, env, balancer) for balancer in own]
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
             "metrics": metrics,
             "servers": {name: np.concatenate([s[name] for s in servers]) for name in servers[0]},
             "weights": np.concatenate([self._weights[env, balancer] for balancer in own]),
             "interval_us": self.interval_ns / 1e3,
-        }
-
-    def servers(self, env: int, balancer: int) -> dict[str, npt.NDArray[Any]]:
-        """Return what a balancer measured, in plain units, for slow loops.
-
-        Args:
-            env: Number of the copy.
-            balancer: Number of the balancer.
-
-        Returns:
-            ongoing: flows that it tracks, shape (N,).
-            duration_s, completion_s: reduced samples, shape (N, 5).
-            probed_flows, probe_time_s: flows at the server at the last answered poll, and when
-                that was taken (negative before the first one), shape (N,).
-            eligible: servers that take new flows, shape (N,).
-        """
-        at = (env, balancer)
-        return {
-            "ongoing": self.seen["ongoing"][at].copy(),
-            "duration_s": self.seen["duration_us"][at] / US_PER_S,
-            "completion_s": self.seen["completion_us"][at] / US_PER_S,
-            "probed_flows": self.seen["probe_queue"][at].copy(),
-            "probe_time_s": self.seen["probe_time_ns"][at] / NS_PER_S,
-            "eligible": self.seen["eligible"][env].copy(),
         }
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
@@ -313,21 +259,6 @@ class PoolSystem:
     def _balancers_of(self, agent: int) -> list[int]:
         per_agent = self._task.balancers_per_agent
         return self._chosen[agent * per_agent : (agent + 1) * per_agent]
-
-    def _load_inputs(self, durations_s: FloatArray) -> LoadInputs:
-        drains_s = self.truth["remaining_ns"][:, None] / NS_PER_S
-        own_drains_s = self.truth["remaining_by_balancer_ns"][:, self._chosen] / NS_PER_S
-        seen_s = durations_s[..., DECAYED_MEAN]
-        out = self._left_out()[:, None]
-        if out.any():
-            seen_s, drains_s = (np.where(out, np.nan, values) for values in (seen_s, drains_s))
-        return LoadInputs(seen_s, drains_s, own_drains_s)
-
-    def _left_out(self) -> npt.NDArray[np.bool_]:
-        """Return the servers that take no flows, shape (E, N); none where no server takes any."""
-        eligible = self.seen["eligible"]
-        out: npt.NDArray[np.bool_] = ~eligible & eligible.any(axis=-1, keepdims=True)
-        return out
 
     def _make(self) -> Pool:
         spec, scenario = self._spec, self._task.scenario
