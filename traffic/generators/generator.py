@@ -75,8 +75,8 @@ class Generator(HttpControl):
             probe_period_ns: Time between two requests of a probe.
             record_capacity: How many flow records are kept.
             deadline_s: Longest time to wait for a reply.
-            kind: One of `dcgym.traffic.generators.tools.GENERATORS`, or `dcgym.traffic.plans.applications.APPS` for plans of
-                applications; only "native" measures probes.
+            kind: A name of `tools.GENERATORS`, or `APPS` for plans of applications; only "native"
+                measures probes.
 
         Raises:
             BackendError: The process does not start, or refuses the hosts.
