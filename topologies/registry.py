@@ -68,9 +68,11 @@ def _from_params(spec: Mapping[str, object]) -> Topology:
 
 def _find(name: object) -> str:
     """Return the name under which a topology is registered."""
-    names = TOPOLOGIES.names()
     normal = name.strip().lower().replace("_", "-") if isinstance(name, str) else ""
-    if normal not in names:
-        allowed = f"{', '.join(names)}, or a .yaml, .json or .graphml file"
-        raise ConfigError("topology", name, allowed, suggest(normal, names) if normal else None)
+    if normal not in TOPOLOGIES:
+        names = TOPOLOGIES.names()
+        if normal not in names:
+            allowed = f"{', '.join(names)}, or a .yaml, .json or .graphml file"
+            hint = suggest(normal, names) if normal else None
+            raise ConfigError("topology", name, allowed, hint)
     return normal

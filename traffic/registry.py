@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dcgym.config import check_int, check_keys
-from dcgym.errors import ConfigError, suggest
+from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
+from dcgym.traffic.http import APPLICATIONS
+from dcgym.traffic.http.requests import HOURLY
 from dcgym.traffic.plans import bulk
 from dcgym.traffic.plans.applications import read_apps
 from dcgym.traffic.plans.files import FILE_SUFFIXES, read_plan
-from dcgym.traffic.plans.library import FAMILIES, PLANS, expand, find_pattern
-from dcgym.traffic.plans.options import SENDING, set_sending
-from dcgym.traffic.plans.patterns import Pattern
+from dcgym.traffic.plans.library import (
+    KINDS,
+    PLANS,
+    TrafficKind,
+    expand,
+    find_pattern,
+    load_unknown,
+)
+from dcgym.traffic.plans.options import SENDING, Spec, set_sending
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
 from dcgym.traffic.sizes.draws import Draws
@@ -25,30 +33,23 @@ from dcgym.traffic.sizes.draws import Draws
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["FAMILIES", "PLANS", "make_plan"]
+__all__ = ["make_plan"]
 
-Compile = Callable[[Pattern, Mapping[str, Any], "Topology", Draws], Records]
-
-# Kind of traffic, its options, and the pairs it has where a spec names none.
-_GENERATORS: dict[str, tuple[Compile, tuple[str, ...], str]] = {
-    "poisson": (open_loop.open_loop, open_loop.OPTIONS, "all-to-all"),
-    "closed-loop": (closed_loop.closed_loop, closed_loop.OPTIONS, "pairs"),
-    "recorded": (recorded.recorded, recorded.OPTIONS, "all-to-all"),
-}
+KINDS.add("poisson", TrafficKind(open_loop.open_loop, open_loop.OPTIONS))
+KINDS.add("closed-loop", TrafficKind(closed_loop.closed_loop, closed_loop.OPTIONS))
+KINDS.add("incast-bursts", TrafficKind(open_loop.incast_bursts, open_loop.BURST_OPTIONS))
+KINDS.add("recorded", TrafficKind(recorded.recorded, recorded.OPTIONS))
 
 
-def make_plan(
-    spec: str | Path | Mapping[str, Any] | Plan, topology: Topology, seed: int = 0
-) -> Plan:
+def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0) -> Plan:
     """Make a plan and check it against a topology.
 
     Args:
         spec: One of
-            a name from `PLANS` or of `FAMILIES`;
+            a name of `PLANS` or `PATTERNS`, or of one of the `FAMILIES`;
             a mapping with that ``name`` and options, which win over those the name stands for
-            (``bulk.OPTIONS`` for patterns such as "pairs", the OPTIONS of `open_loop`,
-            `closed_loop` and `recorded` for "poisson", "incast-bursts", "closed-loop" and
-            "recorded");
+            (``bulk.OPTIONS`` for patterns such as "pairs", the options of its kind for a name of
+            `KINDS`, such as "poisson");
             a mapping with ``mix``, a list of specs whose flows are put together;
             a mapping with ``apps``, commands that hosts run instead (`apps.read_apps`);
             a mapping with ``flows``, as `Plan.to_dict` writes it;
@@ -82,45 +83,42 @@ def make_plan(
         return _from_file(spec, topology, seed)
     if "mix" in spec:
         return _mix(spec, topology, seed)
-    if spec.keys() == {"name"} and "mix" in PLANS.get(str(spec["name"]), {}):
-        return _mix({**PLANS[spec["name"]], **spec}, topology, seed)
+    name = spec.get("name")
+    load_unknown(name)
+    if isinstance(name, str) and spec.keys() == {"name"} and "mix" in PLANS.get(name, {}):
+        return _mix({**PLANS[name], **spec}, topology, seed)
     records = _compile(spec, topology, Draws(seed))
     hosts = [host.name for host in topology.hosts]
-    return Plan.from_records(str(spec["name"]), seed, hosts, records).check(topology)
+    return Plan.from_records(str(name), seed, hosts, records).check(topology)
 
 
-def _compile(spec: Mapping[str, Any], topology: Topology, draws: Draws) -> Records:
+def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile a mapping with a name."""
-    written = expand(spec.get("name"))
+    name = spec.get("name")
+    if name == HOURLY or (isinstance(name, str) and name in APPLICATIONS):
+        allowed = (
+            "traffic of flows; requests of an application are made by "
+            "dcgym.traffic.http.make_requests, or by a pool whose scenario names the application"
+        )
+        raise ConfigError("traffic", name, allowed)
+    written = expand(name)
     full = {**written, **spec, "name": written["name"]}
     # What the user chooses displaces the alternative that the name stands for.
     for chosen, displaced in (("flows_per_s", "load"), ("load", "flows_per_s")):
         if chosen in spec and displaced not in spec:
             full.pop(displaced, None)
     kind = full["name"]
-    if kind == "incast-bursts":
-        check_keys(full, ("name", *open_loop.BURST_OPTIONS), "traffic")
-        return open_loop.incast_bursts(full, topology, draws)
-    if kind in _GENERATORS:
-        compile_spec, options, default_pairs = _GENERATORS[kind]
-        check_keys(full, ("name", *options), "traffic")
-        pattern = _pairs_option(full.get("pairs", default_pairs))
-        return compile_spec(pattern, full, topology, draws)
-    bulk_pattern = find_pattern(kind)
-    assert bulk_pattern is not None, kind
-    check_keys(spec, ("name", *bulk.OPTIONS), "traffic")
-    return bulk.bulk(bulk_pattern, full, topology, draws)
-
-
-def _pairs_option(name: object) -> Pattern:
-    pattern = find_pattern(name)
+    if isinstance(kind, str) and kind in KINDS:
+        check_keys(full, ("name", *KINDS[kind].options), "traffic")
+        return KINDS[kind].compile(full, topology, draws)
+    pattern = find_pattern(kind)
     if pattern is None:
-        names = [known for known in PLANS if find_pattern(known) is not None]
-        raise ConfigError("traffic.pairs", name, names, suggest(name, names))
-    return pattern
+        raise ConfigError("traffic", name, "a plan whose mapping names a kind or a pattern")
+    check_keys(spec, ("name", *bulk.OPTIONS), "traffic")
+    return bulk.bulk(pattern, full, topology, draws)
 
 
-def _mix(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
+def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
     """Put the flows of several specs together; each part has streams of its own."""
     check_keys(spec, ("mix", "name"), "traffic")
     parts = spec["mix"]
@@ -145,12 +143,12 @@ def _mix(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
     return Plan.from_records(name, seed, hosts, np.concatenate(joined)).check(topology)
 
 
-def _from_file(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
-    if not isinstance(spec["file"], str | Path):
-        allowed = "the path of a .csv, .json or .parquet file"
-        raise ConfigError("traffic.file", spec["file"], allowed)
+def _from_file(spec: Spec, topology: Topology, seed: int) -> Plan:
+    file = spec["file"]
+    if not isinstance(file, str | Path):
+        raise ConfigError("traffic.file", file, "the path of a .csv, .json or .parquet file")
     fastest_bps = max(port.rate_bps for port in topology.host_ports)
-    plan, where = read_plan(Path(spec["file"]), seed, fastest_bps)
+    plan, where = read_plan(Path(file), seed, fastest_bps)
     names = _resolve_addresses(plan, topology)
     hosts = [names.get(host, host) for host in plan.hosts]
     records = plan.records
@@ -164,7 +162,7 @@ def _from_file(spec: Mapping[str, Any], topology: Topology, seed: int) -> Plan:
     return Plan.from_records(plan.name, plan.seed, own, records, where).check(topology)
 
 
-def _change_sending(records: Records, spec: Mapping[str, Any], topology: Topology) -> None:
+def _change_sending(records: Records, spec: Spec, topology: Topology) -> None:
     """Set transport and rate of a file's flows; a rate of the file's own stays without one."""
     own_rates_bps = records["rate_bps"].copy()
     set_sending(records, spec, topology)

@@ -36,9 +36,9 @@ def _topologies() -> Iterable[str]:
 
 
 def _plans() -> Iterable[str]:
-    from dcgym.traffic import FAMILIES, PLANS
+    from dcgym.traffic import FAMILIES, PATTERNS, PLANS
 
-    return {*PLANS, *FAMILIES}
+    return {*PLANS.names(), *PATTERNS, *FAMILIES}
 
 
 def _generators() -> Iterable[str]:

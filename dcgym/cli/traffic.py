@@ -65,7 +65,7 @@ def show(
 
     network = make_topology(read_spec(topology))
     made = make_plan(read_spec(plan), network, seed)
-    summary = summarise_plan(made, network)
+    summary: dict[str, Any] = {**summarise_plan(made, network)}
     if isinstance(made, AppPlan):
         summary["apps"] = made.rows()
     if save is not None:

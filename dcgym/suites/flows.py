@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.traffic.analysis.slowdown import (
-    FINISHED,
     find_origin_ns,
     flow_metrics,
     gather_runs,
     size_table,
 )
-from dcgym.traffic.generators.view import OUTCOMES
+from dcgym.traffic.generators.view import FINISHED, OUTCOMES
 from dcgym.traffic.plans.records import TRANSPORTS
 from dcgym.units import NS_PER_S
 
@@ -41,8 +40,8 @@ def describe_flows(
         warmup_s: Flows planned to start earlier than this are left out.
 
     Returns:
-        ``metrics`` (see `dcgym.traffic.analysis.slowdown.flow_metrics`; empty for a plan without sizes),
-        ``flow_sizes`` (the same by size class) and ``plan`` (name, seed, flows, digest).
+        ``metrics`` (see `slowdown.flow_metrics`; empty for a plan without sizes), ``flow_sizes``
+        (the same by size class) and ``plan`` (name, seed, flows, digest).
     """
     plan, topology = env.unwrapped.plan, env.unwrapped.topology
     origin_ns = find_origin_ns(plan, flow_records, began_ns)
@@ -56,7 +55,7 @@ def flow_table(flow_records: npt.NDArray[Any], hosts: Sequence[str]) -> pl.DataF
     """Return the flows of an episode in the columns that `docs/guides/traffic.md` lists.
 
     Args:
-        flow_records: Records of the flows that ended (`dcgym.traffic.generators.view.RECORD_DTYPE`).
+        flow_records: Records of the flows that ended (`view.RECORD_DTYPE`).
         hosts: Names of the topology's hosts, in its order.
 
     Returns:

@@ -13,7 +13,7 @@ from dcgym.errors import BackendError
 from dcgym.traffic import Plan
 from dcgym.traffic.analysis.ideal import ideal_completion_ns, wire_bytes
 from dcgym.traffic.analysis.processor_sharing import sharing_times
-from dcgym.traffic.analysis.slowdown import FINISHED
+from dcgym.traffic.generators.view import FINISHED
 
 __all__ = ["measure_sharing"]
 

@@ -5,14 +5,15 @@ The header file is the source; `check_layout` compares every size and offset wit
 
 from __future__ import annotations
 
-import time
+import mmap
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import BackendError
+from dcgym.native.sequence_lock import read_whole
 
 __all__ = [
     "ALIAS",
@@ -34,7 +35,16 @@ BUFFERS = 4
 SLOTS = 128
 """Samples that a reservoir holds."""
 
-_READ_DEADLINE_S = 1.0
+Memory: TypeAlias = "mmap.mmap | bytes | bytearray | memoryview"
+"""What a region may be in."""
+
+
+class CompiledLayout(TypedDict):
+    """What ``_simulation.balancing_layout()`` returns: sizes and offsets of the structs."""
+
+    magic: int
+    version: int
+    structs: Mapping[str, tuple[int, Mapping[str, int]]]
 
 
 def _words(*names: str) -> list[tuple[str, str]]:
@@ -96,7 +106,7 @@ class BalancerRegion:
         BackendError: The memory holds no region of this version.
     """
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: Memory) -> None:
         """Map the region."""
         view = memoryview(buffer)
         if view.nbytes < REGION.itemsize:
@@ -110,12 +120,12 @@ class BalancerRegion:
             raise BackendError(f"balancer region: magic and version {found} in the memory")
 
     @property
-    def header(self) -> npt.NDArray[Any]:
+    def header(self) -> npt.NDArray[np.void]:
         """The header, as it is now."""
-        header: npt.NDArray[Any] = self._region["header"]
+        header: npt.NDArray[np.void] = self._region["header"]
         return header
 
-    def snapshot(self) -> npt.NDArray[Any]:
+    def snapshot(self) -> npt.NDArray[np.void]:
         """Return a copy of the newest counters, of type `SNAPSHOT` without half-written parts.
 
         Raises:
@@ -123,11 +133,11 @@ class BalancerRegion:
         """
         return self._newest(self._region["snapshots"])
 
-    def pool(self) -> npt.NDArray[Any]:
+    def pool(self) -> npt.NDArray[np.void]:
         """Return a copy of the newest pool: rule, servers, weights, alias table."""
         return self._newest(self._region["pools"])
 
-    def samples(self, server: int, what: str) -> npt.NDArray[Any]:
+    def samples(self, server: int, what: str) -> npt.NDArray[np.void]:
         """Return a copy of a reservoir, empty slots left out.
 
         Args:
@@ -139,7 +149,7 @@ class BalancerRegion:
         """
         return _filled(self._region["samples"][server][what])
 
-    def all_samples(self) -> npt.NDArray[Any]:
+    def all_samples(self) -> npt.NDArray[np.void]:
         """Return a copy of the reservoirs of all servers, empty slots (time 0) included.
 
         Returns:
@@ -148,30 +158,29 @@ class BalancerRegion:
         # Word by word: NumPy copies arrays of structs field by field, five times as slowly.
         return self._samples.copy().view(SAMPLES)
 
-    def interarrival(self) -> npt.NDArray[Any]:
+    def interarrival(self) -> npt.NDArray[np.void]:
         """Return a copy of the gaps between new flows, empty slots left out."""
         return _filled(self._region["interarrival"])
 
-    def all_interarrivals(self) -> npt.NDArray[Any]:
+    def all_interarrivals(self) -> npt.NDArray[np.void]:
         """Return a copy of the gaps between new flows, empty slots (time 0) included."""
-        samples: npt.NDArray[Any] = self._region["interarrival"]["samples"].copy()
+        samples: npt.NDArray[np.void] = self._region["interarrival"]["samples"].copy()
         return samples
 
     @staticmethod
-    def _newest(buffers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        deadline = time.monotonic() + _READ_DEADLINE_S
-        while True:
+    def _newest(buffers: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        def copy_newest() -> npt.NDArray[np.void] | None:
             sequences = buffers["sequence"].copy()
             slot = int(sequences.argmax())
-            copy: npt.NDArray[Any] = buffers[slot].copy()
+            copy: npt.NDArray[np.void] = buffers[slot].copy()
             # The writer needs three more publications to come back to this buffer.
-            if sequences[slot] != 0 and buffers["sequence"][slot] == sequences[slot]:
-                return copy
-            if time.monotonic() > deadline:
-                raise BackendError("balancer region: no complete block to read")
+            is_whole = sequences[slot] != 0 and buffers["sequence"][slot] == sequences[slot]
+            return copy if is_whole else None
+
+        return read_whole(copy_newest, "balancer region: no complete block to read")
 
 
-def check_layout(compiled: Mapping[str, Any]) -> list[str]:
+def check_layout(compiled: CompiledLayout) -> list[str]:
     """Compare the NumPy types with the compiled structs.
 
     Args:
@@ -191,7 +200,7 @@ def check_layout(compiled: Mapping[str, Any]) -> list[str]:
     return differences
 
 
-def _filled(reservoir: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _filled(reservoir: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     samples = reservoir["samples"].copy()
-    filled: npt.NDArray[Any] = samples[samples["time_ms"] != 0]
+    filled: npt.NDArray[np.void] = samples[samples["time_ms"] != 0]
     return filled

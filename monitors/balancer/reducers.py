@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +15,7 @@ DECAY_PER_S = 0.9
 
 
 def reduce_samples(
-    time_ms: npt.NDArray[Any], value_us: npt.NDArray[Any], now_ms: int
+    time_ms: npt.NDArray[np.uint32], value_us: npt.NDArray[np.uint32], now_ms: int
 ) -> npt.NDArray[np.float64]:
     """Reduce the samples of a reservoir.
 

@@ -6,7 +6,6 @@ The header file is the source; `check_layout` compares every size and offset wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ MAGIC = 0x4D595447434400
 VERSION = 3
 
 
-def _words(names: Sequence[str]) -> np.dtype[Any]:
+def _words(names: Sequence[str]) -> np.dtype[np.void]:
     return np.dtype([(name, "<u8") for name in names])
 
 
@@ -69,7 +68,7 @@ HOST = _words(
 )
 
 
-def check_layout(compiled: Mapping[str, Any]) -> list[str]:
+def check_layout(compiled: Mapping[str, object]) -> list[str]:
     """Compare the NumPy types with the compiled structs.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ class Snapshot:
 
     time_ns: int
     sequence: int
-    ports: npt.NDArray[Any]
-    hosts: npt.NDArray[Any]
+    ports: npt.NDArray[np.void]
+    hosts: npt.NDArray[np.void]
     flow_matrix: npt.NDArray[np.float64] | None = None
     probe_rtt_ns: npt.NDArray[np.float64] | None = None

@@ -15,9 +15,8 @@ import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.topologies import Link, Topology, dumbbell, fat_tree, make_topology
-from dcgym.traffic import PLANS, Plan, make_plan
+from dcgym.traffic import KINDS, PLANS, Plan, make_plan
 from dcgym.traffic.arrivals.load import directed_ports, link_amounts
-from dcgym.traffic.plans.library import GENERATORS
 from dcgym.traffic.plans.options import MOST_FLOWS
 
 
@@ -315,7 +314,7 @@ DIGESTS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_named_plans_never_change(name: str, fabric: Topology) -> None:
     spec = {"name": name}
-    if PLANS[name].get("name") in GENERATORS:
+    if PLANS[name].get("name") in KINDS:
         spec["duration"] = "1s"
     plan = make_plan(spec, fabric, 1)
     assert plan.digest()[:16] == DIGESTS[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dcgym.topologies import Topology
+    from dcgym.topologies import Port, Topology
 
 __all__ = ["FORMATS", "draw_plan", "plan_figure"]
 
@@ -188,7 +188,7 @@ def _paint_loads(axes: Axes, records: Records, topology: Topology) -> None:
         axes.set_xticks([])
 
 
-def _touches_host(topology: Topology, port: Any) -> bool:
+def _touches_host(topology: Topology, port: Port) -> bool:
     return any(topology.node(name).is_endpoint for name in (port.node, port.peer))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.traffic.analysis.ideal import ideal_completion_ns
 from dcgym.traffic.analysis.survival import Survival
+from dcgym.traffic.generators.view import CUT, FINISHED
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
 
@@ -22,9 +23,6 @@ __all__ = ["BUCKETS", "Runs", "find_origin_ns", "flow_metrics", "gather_runs", "
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
-
-FINISHED, CUT = 1, 2
-"""Outcomes of the generator's records; every other one is a failure."""
 
 BUCKETS = (
     ("up to 10 KB", 10_000),
@@ -149,9 +147,9 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
     }
 
 
-def size_table(runs: Runs) -> list[dict[str, Any]]:
+def size_table(runs: Runs) -> list[dict[str, str | float]]:
     """Return the metrics of each size class that has a run, with its name under ``sizes``."""
-    table = []
+    table: list[dict[str, str | float]] = []
     least = 0.0
     for name, most in BUCKETS:
         chosen = runs.select((runs.size_bytes > least) & (runs.size_bytes <= most))

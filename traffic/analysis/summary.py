@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -11,21 +11,66 @@ import numpy.typing as npt
 from dcgym.traffic.analysis.ideal import wire_bytes
 from dcgym.traffic.arrivals.load import directed_ports, link_amounts, most_loaded
 from dcgym.traffic.plans.plan import Plan
-from dcgym.traffic.plans.records import NONE, Records
+from dcgym.traffic.plans.records import NONE, Records, is_endless
 from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["link_loads", "pair_bytes", "sent_bytes", "span_s", "summarise_plan"]
+__all__ = [
+    "LoadSummary",
+    "PlanSummary",
+    "link_loads",
+    "pair_bytes",
+    "sent_bytes",
+    "span_s",
+    "summarise_plan",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
 SIZE_PERCENTILES = (1, 10, 50, 90, 99)
 
 
-def summarise_plan(plan: Plan, topology: Topology) -> dict[str, Any]:
+class LoadSummary(TypedDict):
+    """Application bytes over capacity and span, of links; with headers, those included."""
+
+    bottleneck: str
+    bottleneck_load: float
+    bottleneck_load_with_headers: float
+    sending_hosts_mean: float
+    sending_hosts_max: float
+    receiving_hosts_mean: float
+    receiving_hosts_max: float
+    hosts: dict[str, dict[str, float]]
+
+
+class PlanSummary(TypedDict):
+    """The statistics of a plan; see `summarise_plan`."""
+
+    name: str
+    seed: int
+    digest: str
+    flows: int
+    sized_flows: int
+    endless_flows: int
+    waiting_flows: int
+    groups: int
+    pairs: int
+    span_s: float | None
+    flows_per_s: float | None
+    gap_cv: float | None
+    bytes: int
+    sizes: dict[str, float] | None
+    load: LoadSummary | None
+
+
+def summarise_plan(plan: Plan, topology: Topology) -> PlanSummary:
     """Return the statistics of a plan, as plain data.
+
+    Args:
+        plan: The plan.
+        topology: The network that carries it.
 
     Returns:
         Counts (``flows``, ``sized_flows``, ``endless_flows``, ``waiting_flows`` of closed loops,
@@ -41,18 +86,20 @@ def summarise_plan(plan: Plan, topology: Topology) -> dict[str, Any]:
     sizes = records["size_bytes"][records["size_bytes"] != NONE]
     waits = records["after"] != NONE
     starts_ns = np.sort(records["start_ns"]) if not waits.any() else np.zeros(0, np.int64)
+    flows_per_s, gap_cv = _arrivals(starts_ns)
     return {
         "name": plan.name,
         "seed": plan.seed,
         "digest": plan.digest(),
         "flows": len(plan),
         "sized_flows": int(sizes.size),
-        "endless_flows": int(np.count_nonzero(_is_endless(records))),
+        "endless_flows": int(np.count_nonzero(is_endless(records))),
         "waiting_flows": int(np.count_nonzero(waits)),
         "groups": int(np.unique(records["group"][records["group"] > 0]).size),
         "pairs": len(plan.pair_counts()) if len(plan) else 0,
         "span_s": None if waits.any() else span_s(records),
-        **_arrivals(starts_ns),
+        "flows_per_s": flows_per_s,
+        "gap_cv": gap_cv,
         "bytes": int(sizes.astype(np.float64).sum()),
         "sizes": _size_statistics(sizes),
         "load": _load(records, topology),
@@ -60,7 +107,11 @@ def summarise_plan(plan: Plan, topology: Topology) -> dict[str, Any]:
 
 
 def sent_bytes(records: Records) -> FloatArray:
-    """Return the application bytes of each flow, all its runs; NaN where the plan has no limit."""
+    """Return the application bytes of each flow, all its runs; NaN where the plan has no limit.
+
+    Args:
+        records: The flows.
+    """
     by_time = records["duration_ns"] * (records["rate_bps"] / 8 / NS_PER_S)
     is_timed = (records["duration_ns"] != NONE) & (records["rate_bps"] != NONE)
     one = np.where(
@@ -71,7 +122,11 @@ def sent_bytes(records: Records) -> FloatArray:
 
 
 def span_s(records: Records) -> float:
-    """Return the time from 0 to the last planned start, or end where a duration is planned."""
+    """Return the time from 0 to the last planned start, or end where a duration is planned.
+
+    Args:
+        records: The flows.
+    """
     if not len(records):
         return 0.0
     lasts_ns = np.where(records["duration_ns"] == NONE, 0, records["duration_ns"])
@@ -112,6 +167,10 @@ def pair_bytes(records: Records, n_hosts: int) -> tuple[FloatArray, str]:
     """Return what each host (row) sends to each other one (column), and what is counted.
 
     Bytes where every flow has a limit, else flows.
+
+    Args:
+        records: The flows.
+        n_hosts: Number of the hosts that they index.
     """
     amounts, unit = sent_bytes(records), "bytes"
     if np.isnan(amounts).any():
@@ -121,18 +180,13 @@ def pair_bytes(records: Records, n_hosts: int) -> tuple[FloatArray, str]:
     return matrix, unit
 
 
-def _is_endless(records: Records) -> npt.NDArray[np.bool_]:
-    limits = (records["size_bytes"] == NONE) & (records["duration_ns"] == NONE)
-    endless: npt.NDArray[np.bool_] = limits | (records["repetitions"] == 0)
-    return endless
-
-
-def _arrivals(starts_ns: npt.NDArray[np.int64]) -> dict[str, float | None]:
+def _arrivals(starts_ns: npt.NDArray[np.int64]) -> tuple[float | None, float | None]:
+    """Return arrivals a second, and the coefficient of variation of the gaps."""
     gaps_s = np.diff(starts_ns) / NS_PER_S
     if not gaps_s.size or gaps_s.sum() == 0:
-        return {"flows_per_s": None, "gap_cv": None}
+        return None, None
     mean_s = float(gaps_s.mean())
-    return {"flows_per_s": 1 / mean_s, "gap_cv": float(gaps_s.std()) / mean_s}
+    return 1 / mean_s, float(gaps_s.std()) / mean_s
 
 
 def _size_statistics(sizes: npt.NDArray[np.int64]) -> dict[str, float] | None:
@@ -155,7 +209,7 @@ def _half_of_bytes(sizes: npt.NDArray[np.int64]) -> float:
     return float(ordered[int(np.searchsorted(carried, carried[-1] / 2))])
 
 
-def _load(records: Records, topology: Topology) -> dict[str, Any] | None:
+def _load(records: Records, topology: Topology) -> LoadSummary | None:
     loads = link_loads(records, topology)
     if loads is None:
         return None

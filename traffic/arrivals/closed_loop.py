@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.traffic.plans.library import read_pairs
 from dcgym.traffic.plans.options import (
     DEFAULT_DURATION,
     MOST_FLOWS,
@@ -21,7 +22,7 @@ from dcgym.traffic.plans.options import (
     read_time,
     set_sending,
 )
-from dcgym.traffic.plans.patterns import Pairs, Pattern
+from dcgym.traffic.plans.patterns import Pairs
 from dcgym.traffic.plans.records import NONE, Records
 from dcgym.traffic.sizes.draws import Draws
 from dcgym.traffic.sizes.read import read_durations
@@ -49,12 +50,12 @@ OPTIONS = (
 IntArray = npt.NDArray[np.int64]
 
 
-def closed_loop(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) -> Records:
+def closed_loop(spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile users; the flows of one user form a chain, each waiting for the one before.
 
     Args:
-        pattern: The pairs; each has ``users`` users of its own.
-        spec: ``sizes``, ``think`` (time from the end of a flow to the next start, exponential
+        spec: ``pairs`` ("pairs" if not given), each with ``users`` users of its own;
+            ``sizes``, ``think`` (time from the end of a flow to the next start, exponential
             with a mean of 10 ms if not given), and either ``requests`` for each user or
             ``duration``, within which as many are planned as could possibly start at the
             sender's line rate; further any of `OPTIONS`.
@@ -69,7 +70,7 @@ def closed_loop(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) 
         spec.get("think", {"name": "exponential", "mean": "10ms"}), "traffic.think"
     )
     users = check_int("traffic.users", spec.get("users", 1), 1, MOST_FLOWS)
-    pairs = np.repeat(pattern(topology, draws.stream(0)), users, axis=0)
+    pairs = np.repeat(read_pairs(spec, "pairs")(topology, draws.stream(0)), users, axis=0)
     check_count(len(pairs) * check_int("traffic.requests", spec.get("requests", 1), 1), spec)
     line_rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.int64)
     start_ns = read_time(spec, "start")
@@ -94,7 +95,7 @@ def _requests(
     if "requests" in spec and "duration" in spec:
         raise ConfigError("traffic.duration", spec["duration"], "either requests or a duration")
     if "requests" in spec:
-        return _draw(sizes, think, draws, int(spec["requests"]))
+        return _draw(sizes, think, draws, check_int("traffic.requests", spec["requests"], 1))
     duration_ns = read_time(spec, "duration", DEFAULT_DURATION, positive=True)
     cycle_ns = think.mean + sizes.mean * 8 * NS_PER_S / rate_bps
     check_count(duration_ns / cycle_ns, spec)

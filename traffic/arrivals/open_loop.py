@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int, check_keys, check_positive
+from dcgym.config import check_in, check_int, check_positive
 from dcgym.errors import ConfigError
+from dcgym.traffic.arrivals.gaps import read_gaps
 from dcgym.traffic.arrivals.load import directed_ports, link_amounts, most_loaded, resolve_link
+from dcgym.traffic.plans.library import read_pairs
 from dcgym.traffic.plans.options import (
     DEFAULT_DURATION,
     SENDING,
@@ -22,16 +23,9 @@ from dcgym.traffic.plans.options import (
     read_time,
     set_sending,
 )
-from dcgym.traffic.plans.patterns import Pairs, Pattern, all_to_all
+from dcgym.traffic.plans.patterns import Pairs, all_to_all
 from dcgym.traffic.plans.records import Records
 from dcgym.traffic.sizes.draws import Draws
-from dcgym.traffic.sizes.samplers import (
-    Constant,
-    Exponential,
-    LogNormal,
-    Pareto,
-    Sampler,
-)
 from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -46,22 +40,15 @@ OPTIONS = (*SENDING, *_RATE, "sizes", "scale", "pairs")
 BURST_OPTIONS = (*SENDING, *_RATE, "sizes", "scale", "senders")
 """What a spec of incast bursts may hold besides its name."""
 
-_ARRIVALS: Mapping[str, tuple[str, ...]] = {
-    "poisson": (),
-    "periodic": (),
-    "lognormal": ("sigma",),
-    "pareto": ("shape",),
-}
-
 FloatArray = npt.NDArray[np.float64]
 
 
-def open_loop(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) -> Records:
+def open_loop(spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile arrivals, each between a random pair of a pattern.
 
     Args:
-        pattern: The pairs, all equally likely.
-        spec: ``sizes``, and either ``load`` (application bytes over the capacity of ``link``) or
+        spec: ``sizes``, ``pairs`` (all equally likely, "all-to-all" if not given), and either
+            ``load`` (application bytes over the capacity of ``link``) or
             ``flows_per_s``; further any of `OPTIONS`.
         topology: The network.
         draws: Random numbers; arrivals, sizes and pairs have streams of their own.
@@ -70,7 +57,7 @@ def open_loop(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) ->
         ConfigError: An option is not allowed, or a link would get more than it can carry.
     """
     sizes = read_scaled_sizes(spec)
-    pairs = pattern(topology, draws.stream(0))
+    pairs = read_pairs(spec, "all-to-all")(topology, draws.stream(0))
     if not len(pairs):
         raise ConfigError("traffic.pairs", spec.get("pairs"), "a pattern with a pair or more")
     carried = link_amounts(topology, pairs, np.full(len(pairs), 1 / len(pairs)))
@@ -115,14 +102,13 @@ def arrival_times_ns(spec: Spec, mean_gap_ns: float, draws: Draws) -> npt.NDArra
     """Draw the starts of flows: gaps add up from ``start`` until ``duration`` is over.
 
     Args:
-        spec: ``arrivals`` ("poisson", "periodic", or a lognormal or pareto mapping with its
-            sigma or shape), ``duration`` and ``start``.
+        spec: ``arrivals`` (as `read_gaps` takes them), ``duration`` and ``start``.
         mean_gap_ns: Mean time between two arrivals.
         draws: Random numbers.
     """
     duration_ns = read_time(spec, "duration", DEFAULT_DURATION, positive=True)
     start_ns = read_time(spec, "start")
-    gaps = _gap_distribution(spec).scaled(mean_gap_ns)
+    gaps = read_gaps(spec.get("arrivals", "poisson")).scaled(mean_gap_ns)
     check_count(duration_ns / mean_gap_ns, spec)
     block = 64 + int(1.1 * duration_ns / mean_gap_ns)
     times_ns = np.zeros(1)
@@ -134,25 +120,6 @@ def arrival_times_ns(spec: Spec, mean_gap_ns: float, draws: Draws) -> npt.NDArra
         times_ns = np.concatenate([times_ns, following[1:]])
     kept = times_ns[1:][times_ns[1:] < duration_ns]
     return start_ns + kept.astype(np.int64)
-
-
-def _gap_distribution(spec: Spec) -> Sampler:
-    """Return the distribution of the time between arrivals, with mean 1."""
-    arrivals = spec.get("arrivals", "poisson")
-    options = arrivals if isinstance(arrivals, Mapping) else {"name": arrivals}
-    name = str(check_in("traffic.arrivals", options.get("name"), tuple(_ARRIVALS)))
-    check_keys(options, ("name", *_ARRIVALS[name]), "traffic.arrivals")
-    if name == "poisson":
-        return Exponential(1.0)
-    if name == "periodic":
-        return Constant(1.0)
-    (key,) = _ARRIVALS[name]
-    parameter = check_positive(f"traffic.arrivals.{key}", options.get(key, 0.0))
-    if name == "lognormal":
-        return LogNormal.of_mean(1.0, parameter)
-    if parameter <= 1:
-        raise ConfigError("traffic.arrivals.shape", parameter, "more than 1, for a mean to exist")
-    return Pareto((parameter - 1) / parameter, parameter)
 
 
 def _mean_gap_ns(spec: Spec, topology: Topology, carried: FloatArray, mean_bytes: float) -> float:

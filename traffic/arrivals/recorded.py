@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_positive
 from dcgym.errors import ConfigError, suggest
+from dcgym.traffic.plans.library import read_pairs
 from dcgym.traffic.plans.options import SENDING, Spec, make_records, read_time, set_sending
 from dcgym.traffic.plans.patterns import Pairs, Pattern
 from dcgym.traffic.plans.records import LARGEST, Records
@@ -30,23 +31,24 @@ COLUMNS = ("time_s", "time_ns", "size_bytes", "src", "dst")
 """Columns of the file: one of the times, the size, and both ends or none."""
 
 
-def recorded(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) -> Records:
+def recorded(spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile the arrivals of a file.
 
     Args:
-        pattern: Pairs that arrivals without ends are given to, all equally likely.
-        spec: ``file`` (CSV or Parquet with `COLUMNS`), ``time_compression`` (2 plays the file in
-            half its time), ``scale`` (a factor on the sizes); further any of `OPTIONS`. The first
-            arrival starts the plan.
+        spec: ``pairs`` that arrivals without ends are given to, all equally likely ("all-to-all"
+            if not given), ``file`` (CSV or Parquet with `COLUMNS`), ``time_compression`` (2 plays
+            the file in half its time), ``scale`` (a factor on the sizes); further any of
+            `OPTIONS`. The first arrival starts the plan.
         topology: The network.
         draws: Random numbers.
 
     Raises:
         ConfigError: The file cannot be read, or a row holds what is not allowed.
     """
-    if not isinstance(spec.get("file"), str | Path):
-        raise ConfigError("traffic.file", spec.get("file"), "the path of a .csv or .parquet file")
-    table = read_table(Path(spec["file"]), "traffic.file")
+    pattern, file = read_pairs(spec, "all-to-all"), spec.get("file")
+    if not isinstance(file, str | Path):
+        raise ConfigError("traffic.file", file, "the path of a .csv or .parquet file")
+    table = read_table(Path(file), "traffic.file")
     table.check_columns(COLUMNS, ("size_bytes",))
     times_ns = _times_ns(table)
     compression = check_positive("traffic.time_compression", spec.get("time_compression", 1.0))

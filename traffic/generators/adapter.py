@@ -24,9 +24,9 @@ import numpy as np
 from dcgym.traffic.generators.app_engine import AppEngine
 from dcgym.traffic.generators.shared_block import SharedBlock
 from dcgym.traffic.generators.tool_routes import CongestionRoutes
-from dcgym.traffic.generators.tool_run import FINISHED, Place, ToolRun
+from dcgym.traffic.generators.tool_run import Place, ToolRun
 from dcgym.traffic.generators.tools import TOOLS, Order, Tool
-from dcgym.traffic.generators.view import HOST_DTYPE
+from dcgym.traffic.generators.view import FINISHED, HOST_DTYPE
 from dcgym.traffic.plans.applications import APPS
 from dcgym.traffic.plans.records import FLOW_DTYPE, NONE, Records
 

@@ -6,16 +6,26 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from dcgym.traffic.generators.tool_run import in_namespace
+from dcgym.traffic.plans.applications import AppOrder
 
-__all__ = ["AppRun"]
+__all__ = ["AppReport", "AppRun"]
 
 GRACE_NS = 500_000_000
 TAIL_BYTES = 200
 _STREAMS = ("out", "err")
+
+
+class AppReport(TypedDict):
+    """What became of an application; times in seconds of the plan."""
+
+    outcome: str
+    exit_code: int | None
+    began_s: float | None
+    ended_s: float | None
+    said: str
 
 
 class AppRun:
@@ -31,7 +41,7 @@ class AppRun:
         said: The last line of its errors, or else of its output, once it has ended.
     """
 
-    def __init__(self, settings: Mapping[str, Any], namespace: str) -> None:
+    def __init__(self, settings: AppOrder, namespace: str) -> None:
         """Open the files; starts nothing.
 
         Args:
@@ -90,7 +100,7 @@ class AppRun:
             self._kill_ns = now_ns + GRACE_NS
             self._signal(signal.SIGTERM)
 
-    def report(self, origin_ns: int) -> dict[str, Any]:
+    def report(self, origin_ns: int) -> AppReport:
         """Return what became of it, as plain data; times in seconds of the plan."""
         return {
             "outcome": self.outcome,

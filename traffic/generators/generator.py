@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.traffic.generators.app_run import AppReport
 from dcgym.traffic.generators.tools import require_generator
 from dcgym.traffic.generators.view import GeneratorView, RecordStream, block_bytes
 from dcgym.traffic.http.control import HttpControl
@@ -75,8 +75,8 @@ class Generator(HttpControl):
             probe_period_ns: Time between two requests of a probe.
             record_capacity: How many flow records are kept.
             deadline_s: Longest time to wait for a reply.
-            kind: One of `dcgym.traffic.generators.tools.GENERATORS`, or `dcgym.traffic.plans.applications.APPS` for plans of
-                applications; only "native" measures probes.
+            kind: A name of `tools.GENERATORS`, or `APPS` for plans of applications; only "native"
+                measures probes.
 
         Raises:
             BackendError: The process does not start, or refuses the hosts.
@@ -172,9 +172,9 @@ class Generator(HttpControl):
         """Cut all flows and requests at once and return how many there were."""
         return int(self._request("stop").split()[1])
 
-    def app_records(self) -> list[dict[str, Any]]:
+    def app_records(self) -> list[AppReport]:
         """Return what became of the applications of the plan, in its order."""
-        records: list[dict[str, Any]] = json.loads(self._request("report").removeprefix("ok "))
+        records: list[AppReport] = json.loads(self._request("report").removeprefix("ok "))
         return records
 
     def close(self) -> None:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dcgym.traffic.generators.tools import Order, Result, Tool
+from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 
-__all__ = ["CUT", "FINISHED", "REFUSED", "RESET", "ToolRun", "in_namespace"]
-
-FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
+__all__ = ["ToolRun", "in_namespace"]
 
 LISTEN_DEADLINE_NS = 3_000_000_000
 ANSWER_DEADLINE_NS = 500_000_000

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
@@ -119,13 +118,14 @@ def iperf3_result(order: Order, sender: str, receiver: str) -> Result | None:
     total, arrived = _part(sent, "end", "sum_sent"), _part(received, "end", "sum_received")
     streams = _part(sent, "end").get("streams")
     tcp = _part(streams[0], "sender") if isinstance(streams, list) and streams else {}
+    # -1 where the kernel did not say.
+    retransmits = 0 if total.get("retransmits") == -1 else total.get("retransmits", 0)
     try:
         return Result(
             received_bytes=int(_amount(arrived["bytes"])),
             sent_bytes=int(_amount(total.get("bytes", 0))),
             seconds=_amount(arrived["seconds"]),
-            # -1 where the kernel did not say.
-            retransmits=int(_amount(max(total.get("retransmits", 0), 0))),
+            retransmits=int(_amount(retransmits)),
             srtt_ns=int(_amount(tcp.get("mean_rtt", 0))) * 1000,
             min_rtt_ns=int(_amount(tcp.get("min_rtt", 0))) * 1000,
         )
@@ -133,23 +133,26 @@ def iperf3_result(order: Order, sender: str, receiver: str) -> Result | None:
         return None
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     try:
-        return json.loads(text)
+        report: object = json.loads(text)
+        return report
     except (ValueError, RecursionError):
         return None
 
 
-def _part(report: Any, *names: str) -> Mapping[str, Any]:
+def _part(report: object, *names: str) -> Mapping[str, object]:
     """Return a mapping inside of mappings; an empty one where there is none."""
     for name in names:
         report = report.get(name) if isinstance(report, Mapping) else None
     return report if isinstance(report, Mapping) else {}
 
 
-def _amount(value: float) -> float:
+def _amount(value: object) -> float:
     """Return a number that a flow's record can hold, also in thousands of its unit."""
-    if isinstance(value, bool) or not 0 <= value < LARGEST / 1000:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value} is no number")
+    if not 0 <= value < LARGEST / 1000:
         raise ValueError(f"{value} is no amount")
     return value
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import mmap
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import BackendError
-from dcgym.traffic.generators.sequence_lock import read_whole
+from dcgym.native.sequence_lock import read_whole
 
 __all__ = [
+    "CUT",
+    "FINISHED",
     "HEADER_DTYPE",
     "HOST_DTYPE",
     "MAGIC",
     "OUTCOMES",
     "PROBE_DTYPE",
     "RECORD_DTYPE",
+    "REFUSED",
+    "RESET",
     "VERSION",
     "GeneratorView",
     "RecordStream",
@@ -27,11 +31,15 @@ __all__ = [
 MAGIC = 0x4447454E45523031
 VERSION = 2
 
-OUTCOMES = {1: "finished", 2: "cut", 3: "refused", 4: "reset"}
-"""Meaning of a record's outcome."""
+FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
+"""Outcomes of a record: all was sent; its time or the plan was over; no connection came about; the
+connection broke."""
+
+OUTCOMES = {FINISHED: "finished", CUT: "cut", REFUSED: "refused", RESET: "reset"}
+"""Outcomes by their number."""
 
 
-def _words(names: str) -> np.dtype[Any]:
+def _words(names: str) -> np.dtype[np.void]:
     return np.dtype([(name, "<u8") for name in names.split()])
 
 
@@ -106,7 +114,9 @@ class GeneratorView:
         return rtts_ns.astype(np.float64)
 
     def _read_all(self) -> _Entries:
-        return read_whole(self._copy_all, "its counters")
+        return read_whole(
+            self._copy_all, "the traffic generator died while it was writing its counters"
+        )
 
     def _copy_all(self) -> _Entries | None:
         before = int(self._header["sequence"][0])
@@ -166,8 +176,8 @@ class GeneratorView:
 
     def close(self) -> None:
         """Release the mapping; the arrays handed out before are copies and stay valid."""
-        released: Any = np.empty(0, HEADER_DTYPE)
-        self._header, self._hosts, self._probes, self._ring = (released,) * 4
+        released: npt.NDArray[np.void] = np.empty(0, HEADER_DTYPE)
+        self._header = self._hosts = self._probes = self._ring = released
         self._map.close()
 
 

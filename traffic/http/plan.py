@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +92,7 @@ class RequestPlan:
         clients: Sequence[str],
         targets: Sequence[tuple[str, int]],
         applications: Sequence[RequestKind],
-        requests: npt.NDArray[Any],
+        requests: npt.NDArray[np.void],
         demands_ns: npt.ArrayLike,
         timeout_ns: int = TIMEOUT_NS,
     ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int, check_keys, check_positive, check_range
-from dcgym.errors import ConfigError, suggest
+from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals.open_loop import arrival_times_ns
 from dcgym.traffic.http.applications import (
     APPLICATIONS,
@@ -98,10 +98,7 @@ def make_requests(
 def _applications(spec: Spec, more: tuple[str, ...], where: str) -> tuple[Application, ...]:
     """Return the applications of a spec; ``more`` are keys that it may have besides."""
     name = spec.get("name")
-    if not isinstance(name, str) or name not in APPLICATIONS.names():
-        names = [*APPLICATIONS, HOURLY]
-        raise ConfigError(f"{where}.name", name, names, suggest(name, names))
-    own = APPLICATIONS[name].options
+    own = APPLICATIONS.find(name, f"{where}.name").options
     check_keys(spec, ("name", *more, *_RESPONSES, *own), where)
     return make_application(name, {key: spec[key] for key in own if key in spec}, where)
 
@@ -167,7 +164,7 @@ def _hourly(spec: Spec, draws: Draws) -> tuple[IntArray, Spec]:
     check_keys(spec, _HOURS, "traffic")
     inner = spec.get("application")
     if not isinstance(inner, Mapping):
-        allowed = f"a mapping with a name of {APPLICATIONS.names()}"
+        allowed = f"a mapping with a name of {list(APPLICATIONS)}"
         raise ConfigError("traffic.application", inner, allowed)
     slice_ns = read_time(spec, "slice", "600s", positive=True)
     parts = [np.empty(0, np.int64)]
@@ -179,9 +176,10 @@ def _hourly(spec: Spec, draws: Draws) -> tuple[IntArray, Spec]:
 
 
 def _hourly_rates(spec: Spec) -> list[float]:
-    if not isinstance(spec.get("file"), str | Path):
-        raise ConfigError("traffic.file", spec.get("file"), "the path of a .csv or .parquet file")
-    table = read_table(Path(spec["file"]), "traffic.file")
+    file = spec.get("file")
+    if not isinstance(file, str | Path):
+        raise ConfigError("traffic.file", file, "the path of a .csv or .parquet file")
+    table = read_table(Path(file), "traffic.file")
     table.check_columns(_HOUR_COLUMNS, _HOUR_COLUMNS)
     hours, rates = table.integers("hour").tolist(), table.numbers("requests_per_s")
     for row, rate in enumerate(rates.tolist()):

@@ -6,7 +6,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -160,7 +160,7 @@ class RequestResults:
         plan, records = self.plan, self.records()
         origin = int(self._header["start_ns"][0])
         requests = plan.requests
-        columns: dict[str, Any] = {
+        columns: dict[str, npt.NDArray[np.generic] | list[str]] = {
             "request": np.arange(len(plan)),
             "client": np.array(plan.clients, object)[requests["client"]].tolist(),
             "application": _names(plan, requests["application"]),
@@ -200,12 +200,12 @@ class RequestResults:
         self.fd = -1
 
 
-def _names(plan: RequestPlan, numbers: npt.NDArray[Any]) -> list[str]:
+def _names(plan: RequestPlan, numbers: npt.NDArray[np.uint32]) -> list[str]:
     names = [kind.name for kind in plan.applications]
     return [names[i] for i in numbers.tolist()]
 
 
-def _stages(plan: RequestPlan) -> npt.NDArray[Any]:
+def _stages(plan: RequestPlan) -> npt.NDArray[np.void]:
     counts = plan.stage_counts()
     is_stage = np.arange(plan.demands_ns.shape[1]) < counts[:, None]
     resources = np.zeros((max(len(plan.applications), 1), plan.demands_ns.shape[1]), np.uint32)
@@ -218,7 +218,7 @@ def _stages(plan: RequestPlan) -> npt.NDArray[Any]:
     return stages
 
 
-def _wire(plan: RequestPlan, hosts: Sequence[str]) -> npt.NDArray[Any]:
+def _wire(plan: RequestPlan, hosts: Sequence[str]) -> npt.NDArray[np.void]:
     index = {name: i for i, name in enumerate(hosts)}
     for name in plan.clients:
         if name not in index:

@@ -6,14 +6,13 @@ import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from ipaddress import ip_address
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
 from dcgym.errors import ConfigError
-from dcgym.traffic.generators.sequence_lock import read_whole
+from dcgym.native.sequence_lock import read_whole
 
 __all__ = [
     "CPUS",
@@ -108,15 +107,23 @@ class HttpServer:
         """Requests served at once at most, by the scheduling."""
         return self.workers if self.scheduling == "fifo" else self.slots
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the server as plain data."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> HttpServer:
-        """Build a server from plain data."""
+    def from_dict(cls, data: Mapping[str, object]) -> HttpServer:
+        """Build a server from plain data.
+
+        Args:
+            data: The fields.
+
+        Raises:
+            ConfigError: A field is unknown or wrong.
+        """
         check_keys(data, [field.name for field in fields(cls)], "server")
-        return cls(**{"host": "", **data})
+        # The constructor checks what the types promise.
+        return cls(**{"host": "", **data})  # type: ignore[arg-type]
 
 
 def check_address(field: str, value: object) -> str:
@@ -194,7 +201,9 @@ class ServerRows:
             torn[:] &= (before % 2 == 1) | (self._rows["sequence"] != before)
             return None if torn.any() else copy
 
-        return read_whole(copy_torn, "a server's state")
+        return read_whole(
+            copy_torn, "the traffic generator died while it was writing a server's state"
+        )
 
     def close(self) -> None:
         """Release the mapping; copies stay valid."""

@@ -10,10 +10,11 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.errors import ConfigError, suggest
+from dcgym.traffic.plans.options import Spec
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import LARGEST
 from dcgym.units import NS_PER_S, parse_duration
@@ -21,7 +22,7 @@ from dcgym.units import NS_PER_S, parse_duration
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["APPS", "App", "AppPlan", "read_apps"]
+__all__ = ["APPS", "App", "AppOrder", "AppPlan", "read_apps"]
 
 APPS = "apps"
 """What the generator that runs applications is called, and the key of their spec."""
@@ -69,6 +70,18 @@ class App:
         return shlex.join(self.argv)
 
 
+class AppOrder(TypedDict):
+    """An application as the generator reads it."""
+
+    host: int
+    argv: tuple[str, ...]
+    start_ns: int
+    duration_ns: int | None
+    env: dict[str, str]
+    background: bool
+    output: str | None
+
+
 class AppPlan(Plan):
     """A plan without flows, of applications.
 
@@ -111,7 +124,7 @@ class AppPlan(Plan):
         """Return name, seed and number of applications."""
         return f"AppPlan({self.name!r}, seed={self.seed}, apps={len(self.apps)})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Pickle the applications too."""
         return {**super().__getstate__(), "apps": self.apps, "output": self.output}
 
@@ -156,7 +169,7 @@ class AppPlan(Plan):
 
     def to_generator(self, hosts: Sequence[str]) -> bytes:
         """Return the applications as the generator reads them: JSON, hosts by number."""
-        rows = [
+        rows: list[AppOrder] = [
             {
                 "host": hosts.index(app.host),
                 "argv": app.argv,
@@ -170,7 +183,7 @@ class AppPlan(Plan):
         ]
         return json.dumps(rows).encode()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """Return each application as plain data."""
         return [
             {
@@ -187,7 +200,7 @@ class AppPlan(Plan):
         """Refuse: only flows have this form."""
         raise ConfigError("plan", self.name, "a plan of flows")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Refuse, as `save` does: applications are kept as the mapping that describes them."""
         raise ConfigError("plan", self.name, "a plan of flows; keep applications in a .yaml file")
 
@@ -196,7 +209,7 @@ class AppPlan(Plan):
         self.to_dict()
 
 
-def read_apps(spec: Mapping[str, Any], topology: Topology, seed: int) -> AppPlan:
+def read_apps(spec: Spec, topology: Topology, seed: int) -> AppPlan:
     """Read the applications of a spec.
 
     Args:
@@ -225,10 +238,12 @@ def read_apps(spec: Mapping[str, Any], topology: Topology, seed: int) -> AppPlan
             apps += [_read_app(host, p, f"{where}[{n}]", topology) for n, p in enumerate(value)]
         else:
             apps.append(_read_app(host, value, where, topology))
-    return AppPlan(spec.get("name", APPS), seed, apps, output).check(topology)
+    # The plan checks its name.
+    name: str = spec.get("name", APPS)  # type: ignore[assignment]
+    return AppPlan(name, seed, apps, output).check(topology)
 
 
-def _read_app(host: str, value: Any, where: str, topology: Topology) -> App:
+def _read_app(host: str, value: object, where: str, topology: Topology) -> App:
     if not isinstance(value, Mapping):
         return App(host, _read_command(value, where, topology))
     check_keys(value, _FIELDS, where)
@@ -247,7 +262,7 @@ def _read_app(host: str, value: Any, where: str, topology: Topology) -> App:
     )
 
 
-def _read_command(value: Any, where: str, topology: Topology) -> tuple[str, ...]:
+def _read_command(value: object, where: str, topology: Topology) -> tuple[str, ...]:
     allowed = "a command: a text, or a list of a program and its arguments"
     if isinstance(value, str):
         try:
@@ -264,7 +279,7 @@ def _read_command(value: Any, where: str, topology: Topology) -> tuple[str, ...]
     return tuple(_with_addresses(word, topology) for word in words)
 
 
-def _read_env(value: Any, where: str) -> tuple[tuple[str, str], ...]:
+def _read_env(value: object, where: str) -> tuple[tuple[str, str], ...]:
     allowed = "a mapping of names to texts or numbers"
     if not isinstance(value, Mapping):
         raise ConfigError(where, value, allowed)

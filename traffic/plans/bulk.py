@@ -37,8 +37,7 @@ def bulk(pattern: Pattern, spec: Spec, topology: Topology, draws: Draws) -> Reco
         draws: Random numbers.
     """
     records = make_records(pattern(topology, draws.stream(0)))
-    default = "udp" if spec.get("name") == "pairs-udp" else "tcp"
-    set_sending(records, spec, topology, default)
+    set_sending(records, spec, topology)
     if spec.get("size") is not None:
         sizes = read_sizes(spec["size"], "traffic.size")
         records["size_bytes"] = draw_sizes(sizes, draws.stream(1), len(records))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from dcgym.config import check_in, check_int, check_keys
 from dcgym.errors import ConfigError
 from dcgym.traffic.plans.records import FLOW_DTYPE, LARGEST, LAST_PORT, NONE, TRANSPORTS, Records
 
-__all__ = ["FLOW_FIELDS", "Flow", "column", "read_flow", "row_name", "to_records"]
+__all__ = ["FLOW_FIELDS", "Cell", "Flow", "column", "read_flow", "row_name", "to_records"]
+
+
+Cell: TypeAlias = "str | int | None"
+"""The plain value of one field of a flow."""
 
 
 @dataclass(frozen=True)
@@ -94,46 +98,66 @@ def row_name(row: int) -> str:
 
 
 def to_records(flows: Sequence[Flow], hosts: Sequence[str]) -> Records:
-    """Return flows as records that index the hosts."""
+    """Return flows as records that index the hosts.
+
+    Args:
+        flows: The flows.
+        hosts: Names of the hosts; all that the flows name are among them.
+    """
     index = {name: i for i, name in enumerate(hosts)}
-    numbers: dict[str, Callable[[Any], int]] = {
+    numbers: dict[str, Callable[[str], int]] = {
         "src": index.__getitem__,
         "dst": index.__getitem__,
         "transport": TRANSPORTS.index,
-        "port": lambda port: port or 0,
     }
+    absent = {"port": 0}
     records = np.empty(len(flows), FLOW_DTYPE)
     # Not dataclasses.astuple: it copies deeply, at 40 us a flow.
     rows = map(attrgetter(*FLOW_FIELDS), flows)
     columns = zip(*rows, strict=True) if flows else [()] * len(FLOW_FIELDS)
     for name, values in zip(FLOW_FIELDS, columns, strict=True):
-        number = numbers.get(name)
-        records[name] = [_number(value) if number is None else number(value) for value in values]
+        if name in numbers:
+            records[name] = [numbers[name](value) for value in values]
+        else:
+            nothing = absent.get(name, NONE)
+            records[name] = [nothing if value is None else value for value in values]
     return records
 
 
-def column(records: Records, hosts: Sequence[str], name: str) -> list[Any]:
-    """Return one field of every flow as plain values, as `Flow` holds them."""
-    values: list[Any] = records[name].tolist()
+def column(records: Records, hosts: Sequence[str], name: str) -> list[Cell]:
+    """Return one field of every flow as plain values, as `Flow` holds them.
+
+    Args:
+        records: The flows.
+        hosts: Names that ``src`` and ``dst`` index.
+        name: The field.
+    """
+    values: list[int] = records[name].tolist()
     if name in ("src", "dst"):
         return [hosts[value] for value in values]
     if name == "transport":
         return [TRANSPORTS[value] for value in values]
     if _DEFAULTS[name] is not None:
-        return values
+        return list(values)
     absent = 0 if name == "port" else NONE
     return [None if value == absent else value for value in values]
 
 
-def read_flow(row: Mapping[str, Any], number: int) -> Flow:
-    """Build a flow from a mapping; errors name its number in the plan."""
+def read_flow(row: object, number: int) -> Flow:
+    """Build a flow from a mapping; errors name its number in the plan.
+
+    Args:
+        row: The fields of the flow.
+        number: Its number.
+
+    Raises:
+        ConfigError: A field is unknown or wrong.
+    """
     try:
+        if not isinstance(row, Mapping):
+            raise ConfigError("flow", row, "a mapping of field names to values")
         check_keys(row, FLOW_FIELDS, "flow")
         return Flow(**{"src": None, "dst": None, **row})
     except ConfigError as error:
         field = f"{row_name(number)}, {error.field}"
         raise ConfigError(field, error.value, error.allowed, error.hint) from None
-
-
-def _number(value: int | None) -> int:
-    return NONE if value is None else value

@@ -7,14 +7,21 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError, suggest
-from dcgym.traffic.plans.flow import FLOW_FIELDS, Flow, column, read_flow, row_name, to_records
+from dcgym.traffic.plans.flow import (
+    FLOW_FIELDS,
+    Flow,
+    column,
+    read_flow,
+    row_name,
+    to_records,
+)
 from dcgym.traffic.plans.ports import choose_ports
 from dcgym.traffic.plans.records import FLOW_DTYPE, TRANSPORTS, Records, check_records, is_endless
 
@@ -116,14 +123,15 @@ class Plan:
         """Return name, seed and number of flows."""
         return f"Plan({self.name!r}, seed={self.seed}, flows={len(self)})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Pickle the columns only."""
         return {name: self.__dict__[name] for name in ("name", "seed", "hosts", "records")}
 
     @cached_property
     def flows(self) -> tuple[Flow, ...]:
         """The flows as objects; large plans are better read through `records`."""
-        return tuple(Flow(**row) for row in self.rows())
+        # The columns were checked, and hold what a flow does.
+        return tuple(Flow(**row) for row in self.rows())  # type: ignore[arg-type]
 
     @property
     def endless(self) -> bool:
@@ -205,7 +213,14 @@ class Plan:
         return records
 
     def to_generator(self, hosts: Sequence[str]) -> bytes:
-        """Return the content of the memory file that a generator reads; see `to_records`."""
+        """Return the content of the memory file that a generator reads; see `to_records`.
+
+        Args:
+            hosts: Names of the generator's hosts, in its order.
+
+        Raises:
+            ConfigError: A flow names none of the hosts.
+        """
         return self.to_records(hosts).tobytes()
 
     def to_bytes(self) -> bytes:
@@ -215,38 +230,65 @@ class Plan:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Plan:
-        """Build a plan from what `to_bytes` returned."""
+        """Build a plan from what `to_bytes` returned.
+
+        Args:
+            data: The bytes.
+        """
         head, _, body = data.partition(b"\n")
         return cls.from_records(**json.loads(head), records=np.frombuffer(body, FLOW_DTYPE))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """Return each flow as a mapping of field names to plain values."""
         columns = [column(self.records, self.hosts, name) for name in FLOW_FIELDS]
         return [dict(zip(FLOW_FIELDS, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the plan as plain data; `from_dict` reads it back."""
         return {"name": self.name, "seed": self.seed, "flows": self.rows()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
-        """Build a plan from what `to_dict` returned."""
+    def from_dict(cls, data: Mapping[str, object]) -> Plan:
+        """Build a plan from what `to_dict` returned.
+
+        Args:
+            data: ``flows``, and any of ``name`` and ``seed``.
+
+        Raises:
+            ConfigError: A field is unknown, missing or wrong.
+        """
         check_keys(data, ("name", "seed", "flows"), "plan")
         rows = data.get("flows")
         if not isinstance(rows, list | tuple):
             raise ConfigError("plan.flows", rows, "a list of flows")
         flows = [read_flow(row, number) for number, row in enumerate(rows)]
-        return cls(data.get("name", "custom"), data.get("seed", 0), flows)
+        # The constructor checks what the types promise.
+        return cls(data.get("name", "custom"), data.get("seed", 0), flows)  # type: ignore[arg-type]
 
     def save(self, path: str | Path) -> None:
-        """Write the plan to a .json, .csv or .parquet file."""
+        """Write the plan to a .json, .csv or .parquet file.
+
+        Args:
+            path: Where to; the suffix decides the format.
+
+        Raises:
+            ConfigError: Unknown suffix, or the file cannot be written.
+        """
         from dcgym.traffic.plans.files import save_plan
 
         save_plan(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> Plan:
-        """Read a plan from a .json, .csv (ours, or Iroko's 11 columns) or .parquet file."""
+        """Read a plan from a .json, .csv (ours, or Iroko's 11 columns) or .parquet file.
+
+        Args:
+            path: The file.
+            seed: Seed of what the file leaves random, and of the plan where the file names none.
+
+        Raises:
+            ConfigError: The file cannot be read, or a row holds what is not allowed.
+        """
         from dcgym.traffic.plans.files import load_plan
 
         return load_plan(Path(path), seed)

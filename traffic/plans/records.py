@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,7 @@ FLOW_DTYPE = np.dtype(
 0 leaves the choice open, and -1 in ``size_bytes``, ``duration_ns``, ``rate_bps`` and ``after``
 means none. A flow's identifier is its row."""
 
-Records = npt.NDArray[Any]
+Records = npt.NDArray[np.void]
 Where = Callable[[int], str]
 BoolArray = npt.NDArray[np.bool_]
 

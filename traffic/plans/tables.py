@@ -7,16 +7,19 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError, suggest
 
-__all__ = ["Table", "read_table", "read_text"]
+__all__ = ["Cell", "Table", "read_table", "read_text"]
 
 _LARGEST = 2**63 - 1
+
+Cell: TypeAlias = "str | int | float | bool | None"
+"""Text of a CSV file, or a typed value of Parquet."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Table:
     """
 
     name: str
-    columns: dict[str, list[Any]]
+    columns: dict[str, list[Cell]]
     rows: Sequence[int]
     unit: str
 
@@ -44,7 +47,15 @@ class Table:
         return f"{self.name}, {self.unit} {self.rows[row]}"
 
     def check_columns(self, allowed: Collection[str], required: Collection[str]) -> None:
-        """Refuse a table with a column that is not allowed, or without one that is required."""
+        """Refuse a table with a column that is not allowed, or without one that is required.
+
+        Args:
+            allowed: Columns that the table may have.
+            required: Columns that it must have.
+
+        Raises:
+            ConfigError: It has another one, or lacks one.
+        """
         for name in self.columns:
             if name not in allowed:
                 raise ConfigError(f"{self.name}, column", name, allowed, suggest(name, allowed))
@@ -53,11 +64,20 @@ class Table:
                 raise ConfigError(f"{self.name}, header", list(self.columns), f"a column {name}")
 
     def texts(self, name: str) -> list[str]:
-        """Return a column of non-empty text."""
+        """Return a column of non-empty text.
+
+        Args:
+            name: The column.
+
+        Raises:
+            ConfigError: A cell is empty, or no text.
+        """
+        texts = []
         for row, cell in enumerate(self.columns[name]):
             if not isinstance(cell, str) or not cell:
                 raise ConfigError(f"{self.where(row)}, {name}", cell, "a text, such as h1")
-        return self.columns[name]
+            texts.append(cell)
+        return texts
 
     def integers(self, name: str, absent: int | None = None) -> npt.NDArray[np.int64]:
         """Return a column of whole numbers.
@@ -65,6 +85,9 @@ class Table:
         Args:
             name: The column.
             absent: Value of an empty cell; None refuses it.
+
+        Raises:
+            ConfigError: A cell holds something else.
         """
         values = []
         for row, cell in enumerate(self.columns[name]):
@@ -75,7 +98,14 @@ class Table:
         return np.array(values, np.int64)
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
-        """Return a column of finite numbers."""
+        """Return a column of finite numbers.
+
+        Args:
+            name: The column.
+
+        Raises:
+            ConfigError: A cell holds something else.
+        """
         values = []
         for row, cell in enumerate(self.columns[name]):
             try:
@@ -85,7 +115,7 @@ class Table:
         return np.array(values, np.float64)
 
 
-def _finite(cell: Any) -> float:
+def _finite(cell: Cell) -> float:
     if isinstance(cell, bool) or not isinstance(cell, int | float | str):
         raise ValueError
     value = float(cell)
@@ -110,7 +140,15 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
 
 
 def read_text(path: Path, field: str = "traffic file") -> str:
-    """Return the content of a UTF-8 file; a byte-order mark is dropped."""
+    """Return the content of a UTF-8 file; a byte-order mark is dropped.
+
+    Args:
+        path: The file.
+        field: Names the file in error messages.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -160,7 +198,7 @@ def _read_parquet(path: Path, field: str) -> Table:
     return Table(path.name, frame.to_dict(as_series=False), range(1, frame.height + 1), "row")
 
 
-def _integer(cell: Any, absent: int | None) -> int:
+def _integer(cell: Cell, absent: int | None) -> int:
     if absent is not None and (cell is None or cell == ""):
         return absent
     if isinstance(cell, bool) or not isinstance(cell, int | str):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcgym.config import check_in, check_keys, check_positive
+from dcgym.config import check_keys, check_positive
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.cdfs import CDFS, Cdf
@@ -121,10 +121,10 @@ def read_sizes(spec: object, field: str = "sizes") -> Sampler:
         ConfigError: The spec is not allowed.
     """
     if isinstance(spec, str) and spec[:1].isalpha():
-        if spec not in SIZES.names() or SIZES[spec].options:
+        if (spec not in SIZES and spec not in SIZES.names()) or SIZES[spec].options:
             raise ConfigError(field, spec, ("a size", *SIZES), suggest(spec, SIZES))
         spec = {"name": spec}
-    sizes = _read(spec, field, parse_size, SIZES.names())
+    sizes = _read(spec, field, parse_size)
     if isinstance(sizes, Constant) and sizes.amount < 1:
         raise ConfigError(field, spec, "a size of 1 byte or more")
     return sizes
@@ -145,9 +145,7 @@ def read_durations(spec: object, field: str) -> Sampler:
         return spec.sampler()
     if isinstance(spec, Mapping) and _is_data(spec):
         return Distribution.from_dict(spec).sampler()
-    return _read(
-        spec, field, parse_duration, [n for n in SIZES.names() if not SIZES[n].is_in_bytes]
-    )
+    return _read(spec, field, parse_duration)
 
 
 def read_distribution(spec: object, field: str) -> Distribution:
@@ -180,10 +178,13 @@ def _is_data(spec: Mapping[str, object]) -> bool:
     return "kind" in spec or "mean_ns" in spec
 
 
-def _read(spec: object, field: str, parse: Parse, names: list[str]) -> Sampler:
+def _read(spec: object, field: str, parse: Parse) -> Sampler:
     if not isinstance(spec, Mapping):
         return Constant(parse(spec, field))
-    kind = SIZES[str(check_in(f"{field}.name", spec.get("name"), names))]
+    kind = SIZES.find(spec.get("name"), f"{field}.name")
+    if kind.is_in_bytes and parse is not parse_size:
+        names = [name for name in SIZES if not SIZES[name].is_in_bytes]
+        raise ConfigError(f"{field}.name", spec["name"], names)
     check_keys(spec, ("name", "scale", *kind.options), field)
     written = Written(spec, field, parse)
     scale = written.number("scale", 1.0)

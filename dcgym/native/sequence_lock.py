@@ -1,4 +1,4 @@
-"""Reading what another process writes under a sequence lock (native/include/generator.h)."""
+"""Reading, from Python, memory that native code writes meanwhile."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dcgym.errors import BackendError
 
 __all__ = ["read_whole"]
 
-# As in native/src/collector.cpp: a writer that lost its processor inside a write on a busy machine
-# gets it back long before.
+# As in the collector: a writer that lost its processor inside a write on a busy machine gets it
+# back long before.
 DEADLINE_S = 1.0
 READS_WITHOUT_PAUSE = 100
 PAUSE_S = 50e-6
@@ -20,12 +20,12 @@ PAUSE_S = 50e-6
 _Copy = TypeVar("_Copy")
 
 
-def read_whole(copy: Callable[[], _Copy | None], what: str) -> _Copy:
+def read_whole(copy: Callable[[], _Copy | None], failure: str) -> _Copy:
     """Copy until no write came between.
 
     Args:
-        copy: Returns a copy, or None where the sequence was odd or changed meanwhile.
-        what: What the writer was writing, if it turns out to have died.
+        copy: Returns a copy, or None where the writer's sequence numbers say that it is torn.
+        failure: What to say of a writer that seems to have died inside a write.
 
     Raises:
         BackendError: There was no whole copy within a second.
@@ -39,4 +39,4 @@ def read_whole(copy: Callable[[], _Copy | None], what: str) -> _Copy:
             if time.monotonic() > deadline:
                 break
             time.sleep(PAUSE_S)
-    raise BackendError(f"the traffic generator died while it was writing {what}")
+    raise BackendError(failure)
