@@ -12,6 +12,7 @@ import runpy
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -151,16 +152,25 @@ class BuildNative(build_ext):
                 compile_file(command, target)
 
     def _build_generator(self) -> None:
-        files = sources("generator/**/*.cpp")
+        compiler = os.environ.get("CXX", "g++")
+        options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
+        # Asio looks for it before any header of the library says that it is there, or after:
+        # one file would free by one function what another took by the other.
+        options += ["-DASIO_DISABLE_STD_ALIGNED_ALLOC"]
+        options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}"]
+        included = headers("generator")
+        objects = []
+        commands = []
+        for name in sources("generator/**/*.cpp"):
+            objects.append((Path(self.build_temp) / name).with_suffix(".o"))
+            if self.force or outdated(objects[-1], [name, *included]):
+                commands.append(([compiler, *options, "-c", name], objects[-1]))
+        with ThreadPoolExecutor(int(self.parallel or 1)) as pool:
+            list(pool.map(lambda each: compile_file(*each), commands))
         target = self._output() / "bin" / "dcgym-generator"
-        if files and (self.force or outdated(target, files + headers("generator"))):
-            compiler = os.environ.get("CXX", "g++")
-            command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
-            # Asio looks for it before any header of the library says that it is there, or after:
-            # one file would free by one function what another took by the other.
-            command += ["-DASIO_DISABLE_STD_ALIGNED_ALLOC"]
-            command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}", *files]
-            compile_file(command, target)
+        files = [str(path) for path in objects]
+        if files and outdated(target, files):
+            compile_file([compiler, *options, *files], target)
 
 
 setup(

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.native
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Any]:
-    loaded = require().Fabric(str(bpf_object("fabric")), 2, 4, 6, 3)
+    loaded = require().Fabric(
+        str(bpf_object("fabric")), n_switches=2, n_hosts=4, n_ports=6, n_groups=3
+    )
     yield loaded
     loaded.close()
 
@@ -59,12 +61,12 @@ def test_wrong_values_are_named(
 
 def test_a_fabric_of_no_hosts_is_refused() -> None:
     with pytest.raises(ConfigError, match="n_hosts"):
-        require().Fabric(str(bpf_object("fabric")), 1, 0, 1, 1)
+        require().Fabric(str(bpf_object("fabric")), n_switches=1, n_hosts=0, n_ports=1, n_groups=1)
 
 
 def test_an_object_that_was_never_built_says_what_to_install() -> None:
     with pytest.raises(FeatureNotSupported, match="clang"):
-        require().Fabric("no-such-object.bpf.o", 1, 1, 1, 1)
+        require().Fabric("no-such-object.bpf.o", n_switches=1, n_hosts=1, n_ports=1, n_groups=1)
 
 
 def test_attaching_to_a_missing_interface_fails_with_its_number(fabric: Any) -> None:
@@ -73,7 +75,9 @@ def test_attaching_to_a_missing_interface_fails_with_its_number(fabric: Any) -> 
 
 
 def test_a_closed_fabric_says_so_and_closes_twice() -> None:
-    closed = require().Fabric(str(bpf_object("fabric")), 1, 1, 1, 1)
+    closed = require().Fabric(
+        str(bpf_object("fabric")), n_switches=1, n_hosts=1, n_ports=1, n_groups=1
+    )
     closed.close()
     closed.close()
     with pytest.raises(BackendError, match="closed"):

@@ -224,3 +224,15 @@ def test_rules_that_need_the_truth_choose_nobody(rule: str) -> None:
 
 def test_numbers_of_the_rules_are_those_of_the_header() -> None:
     assert len(RULES) == require_simulation().N_RULES
+
+
+def test_the_compiled_table_names_every_rule_and_whose_weights_it_uses() -> None:
+    table = require_simulation().rules()
+    assert tuple(rule["name"] for rule in table) == RULES
+
+    def having(trait: str) -> set[str]:
+        return {rule["name"] for rule in table if rule[trait]}
+
+    assert having("uses_configured_weights") == {"wcmp", "sed", "sed2", "wsapp"}
+    assert having("uses_learned_weights") == {"awcmp", "weighted", "weighted2"}
+    assert having("knows_truth") == {"gsq", "gsq2", "oracle", "oracle2"}

@@ -149,18 +149,21 @@ class EmulationBackend:
         self._generator = GeneratorView(generator_fd)
         self._records = RecordStream(self._generator)
         self._collector = self._native.Collector(
-            self._region.fd,
-            n_hosts,
-            queue_program_fd,
-            queue_map_fd,
-            answer["n_queues"],
-            answer["rx_slots"],
-            port_map_fd,
-            generator_fd,
+            telemetry_fd=self._region.fd,
+            n_hosts=n_hosts,
+            queue_program_fd=queue_program_fd,
+            queue_map_fd=queue_map_fd,
+            n_queues=answer["n_queues"],
+            rx_slots=answer["rx_slots"],
+            port_map_fd=port_map_fd,
+            generator_fd=generator_fd,
         )
         self._link_rates = np.array([p.rate_bps for p in self.topology.host_ports], np.uint64)
         self._limiter = self._native.RateLimiter(
-            host_fds, answer["host_ifindexes"], answer["host_queue_bytes"], self._link_rates
+            rtnl_fds=host_fds,
+            ifindexes=answer["host_ifindexes"],
+            limit_bytes=answer["host_queue_bytes"],
+            link_rates_bps=self._link_rates,
         )
         self._port_buckets = [
             self._native.TokenBucket(self._rtnl_fd, ifindex, port.rate_bps, port.queue_bytes)

@@ -35,7 +35,9 @@ class PathGroups:
         groups = next_hop_groups(topology)
         # Behind the groups of the whole network lie those that routes around failures use.
         n_groups = len(groups) + count_spare_groups(topology)
-        self._table = native.GroupTable(group_map_fd, control_map_fd, n_groups)
+        self._table = native.GroupTable(
+            group_map_fd=group_map_fd, control_map_fd=control_map_fd, n_groups=n_groups
+        )
         self._table.set_flowlet_gap(flowlet_gap_ns)
         names = (port.name for port in topology.switch_ports)
         ifindex = dict(zip(names, port_ifindexes, strict=True))

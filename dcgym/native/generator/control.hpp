@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <string>
 #include <vector>
 
+#include "core/world.hpp"
 #include "flows/engine.hpp"
 #include "http/control.hpp"
 

@@ -1,8 +1,11 @@
-// SPDX-License-Identifier: MIT
-#include <cstddef>
+// SPDX-License-Identifier: Apache-2.0
+#include "layout.hpp"
 
+#include <cstddef>
+#include <vector>
+
+#include "generator.h"
 #include "http.h"
-#include "core/telemetry.hpp"
 
 namespace dcgym {
 namespace {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 // The traffic generator: one process that sends and receives for all emulated hosts.
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "control.hpp"
+#include "layout.hpp"
 
 namespace {
 
@@ -73,8 +74,7 @@ void serve(const Options &options) {
     dcgym::Hosts hosts;
     dcgym::Telemetry telemetry{options.shm_fd};
     dcgym::Timetable timetable{io};
-    dcgym::UdpPacing pacing;
-    dcgym::World world{io, hosts, telemetry, timetable, pacing};
+    dcgym::World world{io, hosts, telemetry, timetable};
     dcgym::Engine engine{world};
     dcgym::HttpControl http{world};
     dcgym::Control control{world, engine, http, options.control_fd};

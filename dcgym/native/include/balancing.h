@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Shared memory of one balancer and one VIP: the single definition of the layout that the data
- * plane and the twin write and every reader maps (NumPy through dcgym.monitors.balancing, whose
+ * plane and the twin write and every reader maps (NumPy through dcgym.monitors.balancer, whose
  * sizes and offsets a test compares with these).
  *
  * Features: counters go out in snapshots, samples in place. Decisions: pools come back the same

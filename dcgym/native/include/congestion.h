@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What every BPF congestion control shares with its loader. */
 #ifndef DCGYM_CONGESTION_H
 #define DCGYM_CONGESTION_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What fabric.bpf.c, its loader and the collector share. Plain C; included by all three. */
 #ifndef DCGYM_FABRIC_H
 #define DCGYM_FABRIC_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared-memory layouts of the HTTP servers and clients in the traffic generator.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What l4lb.bpf.c and its loader share, beside the features and pools of balancing.h. */
 #ifndef DCGYM_L4LB_H
 #define DCGYM_L4LB_H

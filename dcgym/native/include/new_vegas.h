@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What new_vegas.bpf.c and its loader share: the per-socket trace, kept only when asked for. */
 #ifndef DCGYM_NEW_VEGAS_H
 #define DCGYM_NEW_VEGAS_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What queues.bpf.c writes and the collector reads: the kernel's own figures of root queues. */
 #ifndef DCGYM_QUEUES_H
 #define DCGYM_QUEUES_H

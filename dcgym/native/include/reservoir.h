@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Reservoir sampling without rejection (Yao 2023, algorithm 1): a new sample replaces a random one,
  * so that of a Poisson stream of rate r about r ((k - 1) / k)^(r n) samples of an interval survive

@@ -1,11 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Which server gets the next flow: the one definition of the rules, compiled into the BPF balancer
  * and into the twin. Integers only, every loop bounded by a constant, no division, no memory of its
  * own: the caller hands in views of arrays, which may lie in BPF maps.
  *
- * Ties are broken at random, each with the same chance. The generator (SplitMix64; Steele, Lea,
- * Flood 2014) is part of the state, so that the same state gives the same choices everywhere.
+ * Ties are broken at random, each with the same chance. The generator (splitmix.h) is part of the
+ * state, so that the same state gives the same choices everywhere.
  *
  * Sources: LSQ, SED and their two-choice forms as in Yao, "Autonomous Service Management in the
  * Cloud" (2023), chapter 6; SAPP and W-SAPP as in its chapter 4 (Charon); alias method: Walker
@@ -15,6 +15,8 @@
 #define DCGYM_RULES_H
 
 #include <linux/types.h>
+
+#include "splitmix.h"
 
 /* Bound of every loop and array, a power of two; the twin compiles the rules with a larger one. */
 #ifndef DCGYM_RULE_SERVERS
@@ -29,26 +31,33 @@
 
 #define DCGYM_MAX_WEIGHT (1U << 24) /* weights are from 1 to this; only their ratios count */
 
-/* Rules by number. Those of one line share their code and differ in whose weights they are given.
+/*
+ * Rules in the order of their numbers: constant, name, whose weights they use (rule_info.h), whether
+ * they know the truth, which only the twin can. Rules that differ in the weights alone share code.
  */
+#define DCGYM_RULES(RULE)                                                                          \
+    RULE(ECMP, "ecmp", NONE, 0)     /* uniform by the flow's hash */                               \
+    RULE(RANDOM, "random", NONE, 0) /* uniform */                                                  \
+    RULE(ROUND_ROBIN, "round-robin", NONE, 0)                                                      \
+    RULE(WCMP, "wcmp", CONFIGURED, 0) /* in proportion to the weights, by the flow's hash */       \
+    RULE(AWCMP, "awcmp", LEARNED, 0)  /* the same */                                               \
+    RULE(LSQ, "lsq", NONE, 0)         /* fewest ongoing flows of this balancer */                  \
+    RULE(LSQ2, "lsq2", NONE, 0)       /* the same of two candidates */                             \
+    RULE(SED, "sed", CONFIGURED, 0)   /* least (q + 1) / w */                                      \
+    RULE(SED2, "sed2", CONFIGURED, 0)                                                              \
+    RULE(WEIGHTED, "weighted", LEARNED, 0) /* least (q + 1) / w */                                 \
+    RULE(WEIGHTED2, "weighted2", LEARNED, 0)                                                       \
+    RULE(SAPP, "sapp", NONE, 0)         /* Charon: lower predicted score of two candidates */      \
+    RULE(WSAPP, "wsapp", CONFIGURED, 0) /* Charon: of two candidates drawn by weight */            \
+    RULE(GSQ, "gsq", NONE, 1)           /* LSQ over the true queues */                             \
+    RULE(GSQ2, "gsq2", NONE, 1)                                                                    \
+    RULE(ORACLE, "oracle", NONE, 1) /* least time until all work is done, the new flow's too */    \
+    RULE(ORACLE2, "oracle2", NONE, 1)
+
 enum dcgym_rule {
-    DCGYM_RULE_ECMP,   /* uniform by the flow's hash */
-    DCGYM_RULE_RANDOM, /* uniform */
-    DCGYM_RULE_ROUND_ROBIN,
-    DCGYM_RULE_WCMP,  /* in proportion to the configured weights, by the flow's hash */
-    DCGYM_RULE_AWCMP, /* the same by the weights of the slow loop */
-    DCGYM_RULE_LSQ,   /* fewest ongoing flows of this balancer */
-    DCGYM_RULE_LSQ2,  /* the same of two candidates */
-    DCGYM_RULE_SED,   /* least (q + 1) / w, w as configured */
-    DCGYM_RULE_SED2,
-    DCGYM_RULE_WEIGHTED, /* least (q + 1) / w, w from the slow loop */
-    DCGYM_RULE_WEIGHTED2,
-    DCGYM_RULE_SAPP,  /* Charon: lower predicted score of two uniform candidates */
-    DCGYM_RULE_WSAPP, /* Charon: of two candidates drawn by weight */
-    DCGYM_RULE_GSQ,   /* LSQ over the true queues: only the twin can */
-    DCGYM_RULE_GSQ2,
-    DCGYM_RULE_ORACLE, /* least time until all work is done, the new flow's included */
-    DCGYM_RULE_ORACLE2,
+#define DCGYM_RULE_NUMBER(constant, name, weights, knows_truth) DCGYM_RULE_##constant,
+    DCGYM_RULES(DCGYM_RULE_NUMBER)
+#undef DCGYM_RULE_NUMBER
     DCGYM_N_RULES,
 };
 
@@ -86,41 +95,8 @@ struct dcgym_state_view {
     struct dcgym_score *score;
 };
 
-#define DCGYM_INLINE static inline __attribute__((always_inline))
-
 DCGYM_INLINE __u32 dcgym_rule_bound(__u32 index) {
     return index & (DCGYM_RULE_SERVERS - 1);
-}
-
-/* A hash or a draw of 64 bits from a counter: the output function of SplitMix64. */
-DCGYM_INLINE __u64 dcgym_mix(__u64 z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-}
-
-DCGYM_INLINE __u64 dcgym_random(__u64 *state) {
-    *state += 0x9e3779b97f4a7c15ULL;
-    return dcgym_mix(*state);
-}
-
-/* Maps 32 random bits to 0 .. n-1 without a division; no value differs from 1/n by over 2^-32. */
-DCGYM_INLINE __u32 dcgym_scale(__u32 bits, __u32 n) {
-    return (__u32)(((__u64)bits * n) >> 32);
-}
-
-DCGYM_INLINE __u32 dcgym_below(__u64 *random, __u32 n) {
-    return dcgym_scale((__u32)(dcgym_random(random) >> 32), n);
-}
-
-/* Two positions that differ, each pair with the same chance; the same position twice if n = 1. */
-DCGYM_INLINE void dcgym_two_of(__u64 *random, __u32 n, __u32 *first, __u32 *second) {
-    const __u64 bits = dcgym_random(random);
-
-    *first = dcgym_scale((__u32)(bits >> 32), n);
-    *second = dcgym_scale((__u32)bits, n - 1);
-    if (n > 1 && *second >= *first)
-        *second += 1;
 }
 
 DCGYM_INLINE __u32 dcgym_rule_ecmp(const struct dcgym_pool_view *pool, __u64 hash) {
@@ -270,11 +246,6 @@ DCGYM_INLINE __u32 dcgym_rule_round_robin(const struct dcgym_pool_view *pool, __
 
     *turn = position + 1;
     return pool->server[dcgym_rule_bound(position)];
-}
-
-/* A hash takes this for each word in turn, from its seed on. */
-DCGYM_INLINE __u64 dcgym_hash(__u64 hash, __u64 word) {
-    return dcgym_mix((hash ^ word) + 0x9e3779b97f4a7c15ULL);
 }
 
 /*

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 // A server's CPU and I/O device as the compiled twin has them: a CPU under blocked processor
 // sharing (FIFO is the case slots = workers) and an I/O device under processor sharing (Yao et
 // al., appendix C.1, equation 42).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 // A resource that its jobs share equally, as the compiled twin and the emulated servers have it.
 #pragma once
 

@@ -91,8 +91,7 @@ class Generator {
     dcgym::Fd shared_, owner_;
     dcgym::Telemetry telemetry_;
     dcgym::Timetable timetable_{io_};
-    dcgym::UdpPacing pacing_;
-    dcgym::World world_{io_, hosts_, telemetry_, timetable_, pacing_};
+    dcgym::World world_{io_, hosts_, telemetry_, timetable_};
     dcgym::Engine engine_{world_};
     dcgym::HttpControl http_{world_};
     std::optional<dcgym::Control> control_;

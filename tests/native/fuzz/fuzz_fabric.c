@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Any packet at any port of a switch: no byte is read beyond it, only what a router may change is
  * changed, and a header checksum that was right stays right.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Any packets at the balancer, at tc's hook or XDP's, in any order and at any time: no byte is read
  * beyond them, balanced ones keep all but their MACs or get a good outer header, others stay as

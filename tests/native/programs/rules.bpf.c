@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Every rule of rules.h in a BPF program, run once per hash by BPF_PROG_TEST_RUN. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

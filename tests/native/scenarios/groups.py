@@ -25,7 +25,9 @@ class Scenario:
         self.fabric = native.Fabric(str(bpf_object("fabric")), **SIZES, flow_entries=flow_entries)
         # As the environment's process does: through the descriptors.
         self.groups = native.GroupTable(
-            self.fabric.group_map_fd, self.fabric.control_map_fd, SIZES["n_groups"]
+            group_map_fd=self.fabric.group_map_fd,
+            control_map_fd=self.fabric.control_map_fd,
+            n_groups=SIZES["n_groups"],
         )
         run("ip link add name a type veth peer name z")
         self.indexes = {name: 100 + number for number, name in enumerate("bcdefg")}

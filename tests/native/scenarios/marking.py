@@ -45,7 +45,9 @@ def main() -> None:
     first, second = (socket.if_nametoindex(name) for name in ("s1-eth1", "s1-eth2"))
     limit = request["limit_bytes"]
     run(f"tc qdisc add dev s1-eth2 root tbf {CLOSED} limit {limit}")
-    fabric = native.Fabric(str(bpf_object("fabric")), 1, 2, 2, 1)
+    fabric = native.Fabric(
+        str(bpf_object("fabric")), n_switches=1, n_hosts=2, n_ports=2, n_groups=1
+    )
     fabric.add_port(first, 0, 0)
     fabric.add_port(second, 0, 1, **request["marking"], queue_bytes=limit)
     fabric.set_group(0, 1, [second], [1.0])

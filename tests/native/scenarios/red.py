@@ -36,7 +36,9 @@ def main() -> None:
     veth("s1-eth1", "peer")
     run(f"tc qdisc add dev s1-eth1 root tbf {CLOSED}")
     port = socket.if_nametoindex("s1-eth1")
-    fabric = native.Fabric(str(bpf_object("fabric")), 1, 2, 1, 1)
+    fabric = native.Fabric(
+        str(bpf_object("fabric")), n_switches=1, n_hosts=2, n_ports=1, n_groups=1
+    )
     fabric.add_port(port, 0, 0, **request["marking"])
     # The first frame finds tokens and leaves; the programs are not attached, so nothing counts yet.
     fill(1 + request["queued_frames"])

@@ -64,7 +64,9 @@ def main() -> None:
     if request["rate"]:
         limit = request["queue_bytes"]
         run(f"tc qdisc add dev s1-eth2 root tbf rate {request['rate']} burst 3100 limit {limit}")
-    fabric = native.Fabric(str(bpf_object("fabric")), 1, 2, 2, 2)
+    fabric = native.Fabric(
+        str(bpf_object("fabric")), n_switches=1, n_hosts=2, n_ports=2, n_groups=2
+    )
     for number, index in enumerate(indexes):
         marking = request["marking"] if number == 1 else {}
         fabric.add_port(index, 0, number, **marking)

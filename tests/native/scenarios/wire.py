@@ -18,7 +18,9 @@ def main() -> None:
     quiet()
     veth("s1-eth1", "left")
     index = socket.if_nametoindex("s1-eth1")
-    fabric = require().Fabric(str(bpf_object("fabric")), 1, 4, 1, 1)
+    fabric = require().Fabric(
+        str(bpf_object("fabric")), n_switches=1, n_hosts=4, n_ports=1, n_groups=1
+    )
     fabric.add_port(index, 0, 0)
     fabric.attach(index)
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)

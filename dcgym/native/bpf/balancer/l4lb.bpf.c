@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Layer-4 balancer: a VIP's packets go to a server, and the server answers the client. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What the balancer knows and keeps, but for the flow table. */
 #ifndef DCGYM_BPF_L4LB_MAPS_H
 #define DCGYM_BPF_L4LB_MAPS_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* TCP options: the timestamps (RFC 7323), and what else is asked for. */
 #ifndef DCGYM_BPF_L4LB_OPTIONS_H
 #define DCGYM_BPF_L4LB_OPTIONS_H

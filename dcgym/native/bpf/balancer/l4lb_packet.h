@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What a packet says to the balancer: which VIP it is for, which flow it is of, what it changes. */
 #ifndef DCGYM_BPF_L4LB_PACKET_H
 #define DCGYM_BPF_L4LB_PACKET_H

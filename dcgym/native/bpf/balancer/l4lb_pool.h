@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The pool in force: taken over from the memory that its writer maps. */
 #ifndef DCGYM_BPF_L4LB_POOL_H
 #define DCGYM_BPF_L4LB_POOL_H

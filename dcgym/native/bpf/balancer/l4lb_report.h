@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A server's SYN-ACK on its way back through the balancer: it carries the server's load. */
 #ifndef DCGYM_BPF_L4LB_REPORT_H
 #define DCGYM_BPF_L4LB_REPORT_H

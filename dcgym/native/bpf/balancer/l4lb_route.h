@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Which server a packet goes to: by table, by the number that it bears, by rule, by hash. */
 #ifndef DCGYM_BPF_L4LB_ROUTE_H
 #define DCGYM_BPF_L4LB_ROUTE_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The balancer's part at a server: it takes packets out of tunnels, puts the server's number into
  * the timestamps that clients echo, and sends SYN-ACKs back through the balancer with the load.

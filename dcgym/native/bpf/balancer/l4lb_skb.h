@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Packets at tc's hooks: their bytes, and tunnels of IP in IP around them. */
 #ifndef DCGYM_BPF_L4LB_SKB_H
 #define DCGYM_BPF_L4LB_SKB_H

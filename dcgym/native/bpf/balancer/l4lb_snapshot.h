@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What a timer does: it publishes counters and clears entries that timed out. */
 #ifndef DCGYM_BPF_L4LB_SNAPSHOT_H
 #define DCGYM_BPF_L4LB_SNAPSHOT_H

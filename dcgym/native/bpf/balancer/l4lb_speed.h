@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How fast a server gets through its flows, as Charon's forecast needs it (Yao 2023, section 4.2):
  * where the server does not tell, from the mean time between two flows' ends while it has work.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The flow table: buckets of a few entries under one lock each. Not the kernel's LRU hash, which
  * evicts without a word: whoever leaves must be taken off the flows that the rules count.

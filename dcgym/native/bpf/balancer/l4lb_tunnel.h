@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* IP in IP: IPv4 in IPv4 (RFC 2003), IPv6 in IPv6 (RFC 2473). */
 #ifndef DCGYM_BPF_L4LB_TUNNEL_H
 #define DCGYM_BPF_L4LB_TUNNEL_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The addresses and ports that are balanced, at the balancer and at its servers. */
 #ifndef DCGYM_BPF_L4LB_VIPS_H
 #define DCGYM_BPF_L4LB_VIPS_H

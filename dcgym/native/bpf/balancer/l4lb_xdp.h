@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Packets at XDP's hook: their bytes, and tunnels of IP in IP around them. */
 #ifndef DCGYM_BPF_L4LB_XDP_H
 #define DCGYM_BPF_L4LB_XDP_H

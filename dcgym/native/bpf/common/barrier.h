@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Order of memory accesses between a program and those who map its arrays. */
 #ifndef DCGYM_BPF_BARRIER_H
 #define DCGYM_BPF_BARRIER_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Which member of its group a flow takes: hash, weighted groups, flow table, flowlets. */
 #ifndef DCGYM_BPF_FLOW_H
 #define DCGYM_BPF_FLOW_H

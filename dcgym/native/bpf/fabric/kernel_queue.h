@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The kernel's types from a packet to the queue of its device, as far as our programs read them. */
 #ifndef DCGYM_BPF_KERNEL_QUEUE_H
 #define DCGYM_BPF_KERNEL_QUEUE_H

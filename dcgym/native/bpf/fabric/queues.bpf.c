@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reads the root queues of many interfaces, in any namespace, in one system call and without the
  * routing lock (RTNL), which all emulators of a machine and every change of a limit share.

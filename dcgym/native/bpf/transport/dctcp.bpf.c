@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Data Center TCP after RFC 8257, for kernels without the tcp_dctcp module. */
 #include "tcp_ca.h"
 

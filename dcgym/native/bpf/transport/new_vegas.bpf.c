@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * TCP New Vegas (TCP-NV), for kernels without the tcp_nv module.
  *

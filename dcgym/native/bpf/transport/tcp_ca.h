@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What the congestion controls of this directory share: the kernel's types and a few helpers. */
 #ifndef DCGYM_TCP_CA_H
 #define DCGYM_TCP_CA_H

@@ -1,9 +1,8 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "generator.h"
@@ -61,8 +60,5 @@ class Telemetry {
     std::vector<Round> rounds_; /* one a host */
     dcgym_generator_record *ring_ = nullptr;
 };
-
-/// The layout as JSON, for readers in other languages to check themselves against.
-std::string layout_json();
 
 } // namespace dcgym

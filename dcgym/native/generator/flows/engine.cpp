@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "engine.hpp"
 
 #include <algorithm>
@@ -118,7 +118,7 @@ void Engine::launch(std::size_t id, std::uint64_t repetition, std::int64_t plann
 std::shared_ptr<Run> Engine::make_run(RunSpec spec) {
     const auto done = [this](Run &run, dcgym_generator_outcome outcome) { ended(run, outcome); };
     if (spec.udp)
-        return std::make_shared<UdpRun>(world_, std::move(spec), done);
+        return std::make_shared<UdpRun>(world_, pacing_, std::move(spec), done);
     return std::make_shared<TcpRun>(world_, listeners_, closer_, std::move(spec), done);
 }
 
@@ -196,7 +196,7 @@ void Engine::publish() {
     progress.flows_finished = runs_finished_;
     progress.starts = starts_count_;
     progress.late_starts = late_starts_;
-    progress.udp_period_ns = static_cast<std::uint64_t>(world_.pacing.period_ns());
+    progress.udp_period_ns = static_cast<std::uint64_t>(pacing_.period_ns());
     progress.finished = plan_.size() > 0 && flows_exhausted_ == plan_.size();
     world_.telemetry.publish(progress);
 }

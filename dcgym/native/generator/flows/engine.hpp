@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "flow.hpp"
 #include "listeners.hpp"
 #include "probes.hpp"
+#include "udp_pacing.hpp"
 
 namespace dcgym {
 
@@ -57,6 +58,7 @@ class Engine {
     World &world_;
     Listeners listeners_;
     SocketCloser closer_;
+    UdpPacing pacing_;
     Plan plan_;
     std::vector<std::shared_ptr<Run>> runs_;
     std::vector<std::unique_ptr<Probe>> probes_;

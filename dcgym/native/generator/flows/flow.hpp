@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <asio/io_context.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,22 +8,10 @@
 #include <utility>
 
 #include "generator.h"
-#include "core/hosts.hpp"
 #include "plan.hpp"
-#include "core/telemetry.hpp"
-#include "core/timetable.hpp"
-#include "udp_pacing.hpp"
+#include "core/world.hpp"
 
 namespace dcgym {
-
-/// What every run shares.
-struct World {
-    asio::io_context &io;
-    Hosts &hosts;
-    Telemetry &telemetry;
-    Timetable &timetable;
-    UdpPacing &pacing;
-};
 
 /// One repetition of one flow, from its first packet to its record.
 class Run : public std::enable_shared_from_this<Run>, protected Timetable::Entry {

@@ -1,11 +1,12 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "listeners.hpp"
 
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <functional>
 #include <utility>
+
+#include "core/socket_options.hpp"
 
 namespace dcgym {
 namespace {
@@ -15,24 +16,6 @@ constexpr int kBacklog = 4096;
 constexpr int kAcceptsAtOnce = 64;
 
 } // namespace
-
-void set_congestion_control(int fd, const std::string &name) {
-    if (name.empty())
-        return;
-    check(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
-                     static_cast<socklen_t>(name.size())),
-          "congestion control " + name);
-}
-
-void set_silent_close(int fd) {
-    const int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on));
-}
-
-void set_abortive_close(int fd) {
-    const linger abort{1, 0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
-}
 
 std::size_t ConnectionHash::operator()(const Connection &connection) const {
     const std::uint64_t receiver = std::uint64_t{connection.host} << 16 | connection.port;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "flow.hpp"
+#include "core/world.hpp"
 
 namespace dcgym {
 
@@ -61,14 +61,5 @@ class Listeners {
     std::unordered_map<std::uint64_t, Listener> listeners_; /* by host and port */
     std::unordered_map<Connection, std::weak_ptr<Accepts>, ConnectionHash> expected_;
 };
-
-/// Chooses the congestion control of a socket; an empty name keeps the host's default.
-void set_congestion_control(int fd, const std::string &name);
-
-/// Makes the coming close() drop the connection without a packet; the peer must be closed too.
-void set_silent_close(int fd);
-
-/// Makes the coming close() drop the connection at once, without TIME_WAIT.
-void set_abortive_close(int fd);
 
 } // namespace dcgym

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "tcp_flow.hpp"
 
 #include <linux/sockios.h>
@@ -13,6 +13,7 @@
 
 #include "core/clock.hpp"
 #include "core/payload.hpp"
+#include "core/socket_options.hpp"
 
 namespace dcgym {
 namespace {

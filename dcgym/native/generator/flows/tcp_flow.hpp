@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "core/closer.hpp"
+#include "flow.hpp"
 #include "listeners.hpp"
 #include "tcp_info.hpp"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 // Apart from the rest because <linux/tcp.h>, which alone has the 64-bit byte counters, cannot be
 // included together with the <netinet/tcp.h> that Asio brings along.
 #include "tcp_info.hpp"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "udp_flow.hpp"
 
 #include <netinet/udp.h>
@@ -42,7 +42,7 @@ void UdpRun::begin() {
     open_sockets();
     connect_sockets();
     size_datagrams();
-    world_.pacing.add(datagrams_per_s());
+    pacing_.add(datagrams_per_s());
     paced_ = true;
     origin_ns_ = spec_.planned_start_ns;
     tick();
@@ -116,7 +116,7 @@ std::int64_t UdpRun::next_send_ns() const {
     const __int128 ahead = scheduled_bytes_ - base_bytes_ + datagram_bytes_;
     const std::int64_t due_ns =
         origin_ns_ + static_cast<std::int64_t>(ahead * kBitsNs / spec_.rate_bps) + 1;
-    return world_.pacing.next_turn_ns(spec_.flow_id, std::max(due_ns, now_ns()));
+    return pacing_.next_turn_ns(spec_.flow_id, std::max(due_ns, now_ns()));
 }
 
 void UdpRun::send_due(std::int64_t time_ns) {
@@ -212,7 +212,7 @@ std::uint64_t UdpRun::delivered_bytes() {
 
 void UdpRun::close(dcgym_generator_outcome /*outcome*/) {
     if (paced_)
-        world_.pacing.remove(datagrams_per_s());
+        pacing_.remove(datagrams_per_s());
     paced_ = false;
     sender_ = Fd{};
     receiver_ = Fd{};

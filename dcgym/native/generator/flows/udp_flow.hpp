@@ -1,14 +1,18 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include "flow.hpp"
+#include "udp_pacing.hpp"
 
 namespace dcgym {
 
 /// A constant-rate UDP flow with a receiving socket of its own.
 class UdpRun final : public Run {
   public:
-    using Run::Run;
+    UdpRun(World &world, UdpPacing &pacing, RunSpec spec, Ended ended)
+        : Run{world, std::move(spec), std::move(ended)}, pacing_{pacing} {}
 
     void begin() override;
     void sample() override;
@@ -31,6 +35,7 @@ class UdpRun final : public Run {
     void drain();
     void await_stragglers(std::int64_t time_ns);
 
+    UdpPacing &pacing_;
     Fd sender_;
     Fd receiver_;
     std::size_t datagram_bytes_ = 0;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "connection.hpp"
 
 #include <asio/post.hpp>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/clock.hpp"
-#include "flows/listeners.hpp"
+#include "core/socket_options.hpp"
 #include "core/payload.hpp"
 
 namespace dcgym {

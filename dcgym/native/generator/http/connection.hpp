@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "flows/flow.hpp"
+#include "core/world.hpp"
 #include "message.hpp"
 #include "query.hpp"
 

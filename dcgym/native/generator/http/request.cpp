@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "request.hpp"
 
 #include <netinet/in.h>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/clock.hpp"
-#include "flows/listeners.hpp"
+#include "core/socket_options.hpp"
 
 namespace dcgym {
 namespace {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "flows/flow.hpp"
+#include "core/world.hpp"
 #include "message.hpp"
 #include "plan.hpp"
 #include "registry.hpp"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #include "server.hpp"
 
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 
 #include "core/clock.hpp"
 #include "burnt.hpp"
-#include "flows/listeners.hpp"
+#include "core/socket_options.hpp"
 #include "sequence_lock.hpp"
 
 namespace dcgym {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "flows/flow.hpp"
+#include "core/world.hpp"
 #include "service_station.hpp"
 
 namespace dcgym {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "balancer_fields.hpp"
-#include "netlink/netlink.hpp"
+#include "common/namespaces.hpp"
 
 namespace dcgym {
 namespace {

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The balancer's loader as Python sees it.
+// The loaders of the balancer and of its part at servers, and the writer of pools, as Python sees
+// them.
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <utility>
+
 #include "balancer.hpp"
+#include "balancer_pools.hpp"
+#include "common/bpf_object.hpp"
+#include "load_reporter.hpp"
 
 namespace py = pybind11;
 
 namespace {
 
 using dcgym::Balancer;
+using dcgym::default_timeouts;
 
 py::tuple test_balance(const Balancer &balancer, const py::bytes &packet) {
     const auto run = balancer.test_run(balancer.program(), packet, 1);
@@ -29,14 +37,8 @@ void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t
     balancer.set_timeouts({syn_ns, tcp_ns, udp_ns, closed_ns});
 }
 
-} // namespace
-
-void bind_balancer(py::module_ &module) {
-    using dcgym::default_timeouts;
-    module.attr("BALANCER_WAYS") = DCGYM_LB_WAYS;
-    module.def("balancer_counters", &dcgym::balancer_counters, py::arg("counter_map_fd"),
-               "What `Balancer.counters` returns, in whichever process holds the descriptor.");
-    py::class_<Balancer>(module, "Balancer", "A layer-4 balancer in eBPF.")
+void bind_constructor(py::class_<Balancer> &balancer) {
+    balancer
         .def(py::init([](const std::string &object_path, const std::string &mac, uint32_t n_vips,
                          uint32_t flow_entries, uint64_t seed, bool collect,
                          uint64_t snapshot_interval_ns, const std::string &consistency,
@@ -46,17 +48,31 @@ void bind_balancer(py::module_ &module) {
                          uint64_t stream) {
                  return std::make_unique<Balancer>(
                      object_path,
-                     dcgym::BalancerIdentity{mac, source_mac, gateway_mac, tunnel_from},
-                     dcgym::BalancerSize{n_vips, flow_entries, seed, stream, collect,
-                                         snapshot_interval_ns},
-                     dcgym::BalancerMode{consistency, delivery, hook, pin_path});
+                     dcgym::BalancerIdentity{.mac = mac,
+                                             .source_mac = source_mac,
+                                             .gateway_mac = gateway_mac,
+                                             .tunnel_from = tunnel_from},
+                     dcgym::BalancerSize{.vips = n_vips,
+                                         .flow_entries = flow_entries,
+                                         .seed = seed,
+                                         .stream = stream,
+                                         .collects = collect,
+                                         .snapshot_interval_ns = snapshot_interval_ns},
+                     dcgym::BalancerMode{.consistency = consistency,
+                                         .delivery = delivery,
+                                         .hook = hook,
+                                         .pin_path = pin_path});
              }),
-             py::arg("object_path"), py::arg("mac"), py::arg("n_vips") = 1,
+             py::arg("object_path"), py::arg("mac"), py::kw_only(), py::arg("n_vips") = 1,
              py::arg("flow_entries") = 65536, py::arg("seed") = 0, py::arg("collect") = true,
              py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
              py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
              py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
-             py::arg("pin_path") = "", py::arg("stream") = 0)
+             py::arg("pin_path") = "", py::arg("stream") = 0);
+}
+
+void bind_settings(py::class_<Balancer> &balancer) {
+    balancer
         .def("add_vip", &Balancer::add_vip, py::arg("vip"), py::arg("address"), py::arg("port"),
              py::arg("protocol") = "tcp",
              "Take packets to an address and port; a VIP may have several.")
@@ -70,6 +86,12 @@ void bind_balancer(py::module_ &module) {
              py::arg("udp_ns") = default_timeouts.udp_ns,
              py::arg("closed_ns") = default_timeouts.closed_ns,
              "Set how long after its last packet a flow is forgotten.")
+        .def("clear", &Balancer::clear,
+             "Forget flows, counters and samples, while no packets come; the rest stays.");
+}
+
+void bind_readings(py::class_<Balancer> &balancer) {
+    balancer
         .def_property_readonly("pools", &Balancer::pools, "The `BalancerPools` of this process.")
         .def_property_readonly("region_map_fd", &Balancer::region_map_fd,
                                "Descriptor of the regions, one a VIP, to be mapped.")
@@ -80,9 +102,11 @@ void bind_balancer(py::module_ &module) {
             [](const Balancer &balancer) {
                 return dcgym::balancer_counters(balancer.counter_map_fd());
             },
-            "Packets dropped by reason, and what else happened.")
-        .def("clear", &Balancer::clear,
-             "Forget flows, counters and samples, while no packets come; the rest stays.")
+            "Packets dropped by reason, and what else happened.");
+}
+
+void bind_hooks(py::class_<Balancer> &balancer) {
+    balancer
         .def(
             "attach",
             [](Balancer &balancer, uint32_t ifindex, uint32_t peer, int peer_namespace) {
@@ -98,11 +122,109 @@ void bind_balancer(py::module_ &module) {
             },
             py::arg("peer"), py::arg("peer_namespace") = -1,
             "Raise unless a frame that XDP sends arrives at the other end, as `attach` does.")
-        .def("detach", &Balancer::detach, py::arg("ifindex"), "Undo `attach`; idempotent.")
+        .def("detach", &Balancer::detach, py::arg("ifindex"), "Undo `attach`; idempotent.");
+}
+
+void bind_tests(py::class_<Balancer> &balancer) {
+    balancer
         .def("test_balance", &test_balance, py::arg("packet"),
              "Run the hook's program on a packet: (verdict, packet left).")
         .def("time_select", &time_select, py::arg("packet"), py::arg("repeat"),
              "Mean time of the decision over many runs on a packet of a VIP, in ns; its flow is "
-             "entered and counted.")
-        .def("close", &Balancer::close, "Detach, and release programs and maps; idempotent.");
+             "entered and counted.");
+}
+
+} // namespace
+
+void bind_balancer(py::module_ &module) {
+    module.attr("BALANCER_WAYS") = DCGYM_LB_WAYS;
+    module.def("balancer_counters", &dcgym::balancer_counters, py::arg("counter_map_fd"),
+               "What `Balancer.counters` returns, in whichever process holds the descriptor.");
+    py::class_<Balancer> balancer(module, "Balancer", "A layer-4 balancer in eBPF.");
+    bind_constructor(balancer);
+    bind_settings(balancer);
+    bind_readings(balancer);
+    bind_hooks(balancer);
+    bind_tests(balancer);
+    balancer.def("close", &Balancer::close,
+                 "Detach, and release programs and maps; idempotent.");
+}
+
+namespace {
+
+using dcgym::BalancerPools;
+using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+void replace(BalancerPools &pools, uint32_t vip, uint32_t rule, std::vector<uint16_t> servers,
+             std::vector<double> weights) {
+    pools.replace(vip, {rule, std::move(servers), std::move(weights)});
+}
+
+void set_weights(BalancerPools &pools, uint32_t vip, const Weights &weights) {
+    if (weights.ndim() != 1)
+        dcgym::throw_config_error("weights", std::to_string(weights.ndim()) + " dimensions",
+                                  "one weight a server");
+    pools.set_weights(vip, weights.data(), static_cast<size_t>(weights.size()));
+}
+
+} // namespace
+
+void bind_balancer_pools(py::module_ &module) {
+    py::class_<BalancerPools, std::shared_ptr<BalancerPools>>(
+        module, "BalancerPools",
+        "Writes a balancer's pools through mapped memory; one writer a balancer.")
+        .def(py::init<int, uint32_t>(), py::arg("region_map_fd"), py::arg("n_vips"))
+        .def("replace", &replace, py::arg("vip"), py::arg("rule"), py::arg("servers"),
+             py::arg("weights"),
+             "Name the servers that take new flows, the rule that chooses, a weight a server; in "
+             "force whole with the next new flow. Existing flows stay where they are.")
+        .def("set_rule", &BalancerPools::set_rule, py::arg("vip"), py::arg("rule"),
+             "Choose by another rule of rules.h, by its number, from the next new flow on.")
+        .def("set_weights", &set_weights, py::arg("vip"), py::arg("weights"),
+             "Replace the weights, in the order of the pool's servers; only ratios count.");
+}
+
+namespace {
+
+using dcgym::LoadReporter;
+
+template <const char *program>
+py::bytes test(const LoadReporter &reporter, const py::bytes &packet) {
+    return reporter.test_run(program, packet).packet;
+}
+
+constexpr char ingress[] = "server_ingress", egress[] = "server_egress";
+
+} // namespace
+
+void bind_load_reporter(py::module_ &module) {
+    module.def(
+        "create_load_map", &dcgym::create_load_map, py::arg("n_servers"),
+        "Create a map of loads, to be mapped: a row of 64 bytes a server, whose first 32-bit "
+        "word is the number of flows there. Returns its descriptor, the caller's to close.");
+    py::class_<LoadReporter>(module, "LoadReporter", "The balancer's part at a server.")
+        .def(py::init([](const std::string &object_path, uint32_t server, int load_map_fd,
+                         bool cookies, bool reports, std::vector<std::string> addresses,
+                         int64_t epoch_ms) {
+                 return std::make_unique<LoadReporter>(
+                     object_path, server, load_map_fd,
+                     dcgym::ReporterMode{cookies, reports, std::move(addresses), epoch_ms});
+             }),
+             py::arg("object_path"), py::arg("server"), py::arg("load_map_fd") = -1,
+             py::arg("cookies") = true, py::arg("reports") = true,
+             py::arg("addresses") = std::vector<std::string>(), py::arg("epoch_ms") = -1)
+        .def("add_vip", &LoadReporter::add_vip, py::arg("address"), py::arg("port"),
+             "Take part for a VIP's address and port of TCP.")
+        .def_property_readonly("load_map_fd", &LoadReporter::load_map_fd,
+                               "Descriptor of the map of loads.")
+        .def_property_readonly("epoch_ms", &LoadReporter::epoch_ms,
+                               "Where the timestamps' clock begins; one that takes over from "
+                               "another must be given the other's.")
+        .def("attach", &LoadReporter::attach, py::arg("ifindex"), py::arg("namespace_fd") = -1,
+             "Take part on an interface of a network namespace, by default the caller's.")
+        .def("test_ingress", &test<ingress>, py::arg("packet"),
+             "Return what becomes of a packet that the server receives.")
+        .def("test_egress", &test<egress>, py::arg("packet"),
+             "Return what becomes of a packet that the server sends.")
+        .def("close", &LoadReporter::close, "Detach, and release all; idempotent.");
 }

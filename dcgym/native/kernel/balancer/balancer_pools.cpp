@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "balancer_pools.hpp"
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +8,9 @@
 #include <utility>
 
 #include "alias.h"
+#include "rule_info.h"
 #include "common/bpf_object.hpp"
-#include "common/lifetime.hpp"
-
-namespace py = pybind11;
+#include "common/clock.hpp"
 
 namespace dcgym {
 namespace {
@@ -24,7 +20,7 @@ static_assert(sizeof(dcgym_lb_region) % 8 == 0);
 static_assert(DCGYM_RULE_SERVERS == DCGYM_LB_SERVERS);
 
 uint32_t known(uint32_t rule) {
-    if (rule >= DCGYM_RULE_GSQ)
+    if (rule >= DCGYM_N_RULES || dcgym_describe_rule(rule)->knows_truth)
         throw_config_error("rule", std::to_string(rule),
                            "0 (ecmp) to " + std::to_string(DCGYM_RULE_GSQ - 1) +
                                " (wsapp): the others need what servers alone know");
@@ -121,37 +117,3 @@ void BalancerPools::publish(uint32_t vip) {
 }
 
 } // namespace dcgym
-
-namespace {
-
-using dcgym::BalancerPools;
-using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
-
-void replace(BalancerPools &pools, uint32_t vip, uint32_t rule, std::vector<uint16_t> servers,
-             std::vector<double> weights) {
-    pools.replace(vip, {rule, std::move(servers), std::move(weights)});
-}
-
-void set_weights(BalancerPools &pools, uint32_t vip, const Weights &weights) {
-    if (weights.ndim() != 1)
-        dcgym::throw_config_error("weights", std::to_string(weights.ndim()) + " dimensions",
-                                  "one weight a server");
-    pools.set_weights(vip, weights.data(), static_cast<size_t>(weights.size()));
-}
-
-} // namespace
-
-void bind_balancer_pools(py::module_ &module) {
-    py::class_<BalancerPools, std::shared_ptr<BalancerPools>>(
-        module, "BalancerPools",
-        "Writes a balancer's pools through mapped memory; one writer a balancer.")
-        .def(py::init<int, uint32_t>(), py::arg("region_map_fd"), py::arg("n_vips"))
-        .def("replace", &replace, py::arg("vip"), py::arg("rule"), py::arg("servers"),
-             py::arg("weights"),
-             "Name the servers that take new flows, the rule that chooses, a weight a server; in "
-             "force whole with the next new flow. Existing flows stay where they are.")
-        .def("set_rule", &BalancerPools::set_rule, py::arg("vip"), py::arg("rule"),
-             "Choose by another rule of rules.h, by its number, from the next new flow on.")
-        .def("set_weights", &set_weights, py::arg("vip"), py::arg("weights"),
-             "Replace the weights, in the order of the pool's servers; only ratios count.");
-}

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "balancing.h"
-#include "telemetry/collector.hpp"
+#include "common/mapping.hpp"
 
 namespace dcgym {
 

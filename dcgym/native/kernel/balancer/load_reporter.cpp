@@ -2,8 +2,6 @@
 #include "load_reporter.hpp"
 
 #include <bpf/bpf.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 
 #include <array>
 #include <cerrno>
@@ -13,10 +11,9 @@
 #include <utility>
 
 #include "balancer_fields.hpp"
+#include "common/clock.hpp"
+#include "common/namespaces.hpp"
 #include "http.h"
-#include "netlink/netlink.hpp"
-
-namespace py = pybind11;
 
 namespace dcgym {
 namespace {
@@ -117,48 +114,3 @@ void LoadReporter::close() {
 }
 
 } // namespace dcgym
-
-namespace {
-
-using dcgym::LoadReporter;
-
-template <const char *program>
-py::bytes test(const LoadReporter &reporter, const py::bytes &packet) {
-    return reporter.test_run(program, packet).packet;
-}
-
-constexpr char ingress[] = "server_ingress", egress[] = "server_egress";
-
-} // namespace
-
-void bind_load_reporter(py::module_ &module) {
-    module.def(
-        "create_load_map", &dcgym::create_load_map, py::arg("n_servers"),
-        "Create a map of loads, to be mapped: a row of 64 bytes a server, whose first 32-bit "
-        "word is the number of flows there. Returns its descriptor, the caller's to close.");
-    py::class_<LoadReporter>(module, "LoadReporter", "The balancer's part at a server.")
-        .def(py::init([](const std::string &object_path, uint32_t server, int load_map_fd,
-                         bool cookies, bool reports, std::vector<std::string> addresses,
-                         int64_t epoch_ms) {
-                 return std::make_unique<LoadReporter>(
-                     object_path, server, load_map_fd,
-                     dcgym::ReporterMode{cookies, reports, std::move(addresses), epoch_ms});
-             }),
-             py::arg("object_path"), py::arg("server"), py::arg("load_map_fd") = -1,
-             py::arg("cookies") = true, py::arg("reports") = true,
-             py::arg("addresses") = std::vector<std::string>(), py::arg("epoch_ms") = -1)
-        .def("add_vip", &LoadReporter::add_vip, py::arg("address"), py::arg("port"),
-             "Take part for a VIP's address and port of TCP.")
-        .def_property_readonly("load_map_fd", &LoadReporter::load_map_fd,
-                               "Descriptor of the map of loads.")
-        .def_property_readonly("epoch_ms", &LoadReporter::epoch_ms,
-                               "Where the timestamps' clock begins; one that takes over from "
-                               "another must be given the other's.")
-        .def("attach", &LoadReporter::attach, py::arg("ifindex"), py::arg("namespace_fd") = -1,
-             "Take part on an interface of a network namespace, by default the caller's.")
-        .def("test_ingress", &test<ingress>, py::arg("packet"),
-             "Return what becomes of a packet that the server receives.")
-        .def("test_egress", &test<egress>, py::arg("packet"),
-             "Return what becomes of a packet that the server sends.")
-        .def("close", &LoadReporter::close, "Detach, and release all; idempotent.");
-}

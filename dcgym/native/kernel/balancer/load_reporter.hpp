@@ -19,6 +19,9 @@ struct ReporterMode {
     int64_t epoch_ms;                   // of the timestamps, below 0: now
 };
 
+// A map of loads, one row a server; the descriptor is the caller's.
+int create_load_map(uint32_t n_servers);
+
 class LoadReporter {
   public:
     // `load_map_fd` names a map of create_load_map(), or -1 for one of its own.

@@ -13,7 +13,8 @@
 
 #include "common/bpf_object.hpp"
 #include "l4lb.h"
-#include "netlink/netlink.hpp"
+#include "common/clock.hpp"
+#include "common/namespaces.hpp"
 
 namespace dcgym {
 namespace {

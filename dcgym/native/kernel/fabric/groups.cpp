@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "groups.hpp"
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,8 +10,7 @@
 #include <system_error>
 
 #include "common/bpf_object.hpp"
-
-namespace py = pybind11;
+#include "common/clock.hpp"
 
 namespace dcgym {
 namespace {
@@ -252,55 +248,3 @@ uint64_t PathWeights::apply(const double *weights) {
 }
 
 } // namespace dcgym
-
-namespace {
-
-using dcgym::GroupTable;
-using dcgym::PathWeights;
-using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
-
-py::dict read_group(const GroupTable &table, uint32_t group_id) {
-    const dcgym_group_table group = table.read(group_id);
-    py::list slots;
-    for (uint32_t i = 0; i < group.size; i++)
-        slots.append(
-            py::make_tuple(group.slots[i].ifindex, group.slots[i].alias, group.slots[i].threshold));
-    using namespace py::literals;
-    return py::dict("salt"_a = group.salt, "generation"_a = group.generation, "slots"_a = slots);
-}
-
-uint64_t apply_weights(PathWeights &self, const Weights &weights) {
-    const double *values = weights.data();
-    if (weights.ndim() != 1 || static_cast<size_t>(weights.size()) != self.size())
-        dcgym::throw_config_error("weights", std::to_string(weights.size()) + " weights",
-                                  std::to_string(self.size()) + " weights, one a member");
-    for (size_t i = 0; i < self.size(); i++)
-        if (!std::isfinite(values[i]) || values[i] < 0)
-            dcgym::throw_config_error("weights", std::to_string(values[i]), "finite, 0 or more");
-    const py::gil_scoped_release released;
-    return self.apply(values);
-}
-
-} // namespace
-
-void bind_groups(py::module_ &module) {
-    py::class_<GroupTable, std::shared_ptr<GroupTable>>(
-        module, "GroupTable", "Next-hop groups of a fabric, in mapped memory.")
-        .def(py::init<int, int, uint32_t>(), py::arg("group_map_fd"), py::arg("control_map_fd"),
-             py::arg("n_groups"))
-        .def("replace", &GroupTable::replace, py::arg("group_id"), py::arg("salt"),
-             py::arg("ifindexes"), py::arg("weights"), py::arg("follows") = py::none(),
-             "Replace members and weights in one step; flows leave members that are gone. What "
-             "agents set in the group that this one follows holds here too.")
-        .def("read", &read_group, py::arg("group_id"),
-             "The table in force: salt, generation and (ifindex, alias, threshold) a slot.")
-        .def("set_flowlet_gap", &GroupTable::set_flowlet_gap, py::arg("gap_ns"),
-             "Let flows move after an idle gap; 0 keeps every flow on its path.")
-        .def("forget_flows", &GroupTable::forget_flows, "Empty the flow table at once.");
-    py::class_<PathWeights>(module, "PathWeights", "Writes the weights of many groups in a pass.")
-        .def(py::init<std::shared_ptr<GroupTable>, std::vector<uint32_t>,
-                      std::vector<std::vector<uint32_t>>>(),
-             py::arg("table"), py::arg("group_ids"), py::arg("ifindexes"))
-        .def("apply", &apply_weights, py::arg("weights"),
-             "Set one weight a member, group by group; returns CLOCK_MONOTONIC in ns.");
-}

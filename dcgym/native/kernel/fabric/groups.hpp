@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "telemetry/collector.hpp"
+#include "common/mapping.hpp"
 #include "fabric.h"
 
 namespace dcgym {

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "common/namespaces.hpp"
+
 namespace dcgym {
 namespace {
 

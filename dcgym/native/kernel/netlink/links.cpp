@@ -5,8 +5,6 @@
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -164,24 +162,3 @@ void LinkMonitor::set_up(const std::vector<int> &ifindexes, bool up) {
 }
 
 } // namespace dcgym
-
-void bind_links(pybind11::module_ &module) {
-    namespace py = pybind11;
-    using dcgym::LinkMonitor;
-    using Released = py::call_guard<py::gil_scoped_release>;
-    py::class_<LinkMonitor>(module, "LinkMonitor", "The interfaces of this network namespace.")
-        .def(py::init<>())
-        .def("wait", &LinkMonitor::wait, py::arg("timeout_ms") = -1, Released(),
-             "Wait for a change of any interface; False after `stop`, or without one.")
-        .def("stop", &LinkMonitor::stop, "Make `wait` return, now and for ever.")
-        .def("running", &LinkMonitor::running, Released(),
-             "Return the numbers of the interfaces that are up and have a carrier.")
-        .def("set_up", &LinkMonitor::set_up, py::arg("ifindexes"), py::arg("up"), Released(),
-             "Take interfaces down or up in one batch.");
-    module.def(
-        "change_rates",
-        [](const std::vector<dcgym::TokenBucket> &buckets) {
-            dcgym::set_token_buckets(buckets, dcgym::BucketChange::modify);
-        },
-        py::arg("buckets"), Released(), "Change token buckets that exist; what they queue stays.");
-}

@@ -16,10 +16,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <mutex>
 #include <system_error>
-#include <thread>
+
+#include "common/namespaces.hpp"
 
 namespace dcgym {
 namespace {
@@ -139,21 +139,6 @@ int open_rtnl_here() {
 }
 
 } // namespace
-
-void in_namespace(int namespace_fd, const std::function<void()> &body) {
-    std::exception_ptr problem;
-    std::thread([&] {
-        try {
-            if (namespace_fd >= 0 && setns(namespace_fd, CLONE_NEWNET) != 0)
-                fail("setns", errno);
-            body();
-        } catch (...) {
-            problem = std::current_exception();
-        }
-    }).join();
-    if (problem)
-        std::rethrow_exception(problem);
-}
 
 int open_rtnl(int namespace_fd) {
     return open_rtnls({namespace_fd}).front();

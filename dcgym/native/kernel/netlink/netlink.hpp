@@ -2,10 +2,7 @@
 // Traffic control over rtnetlink: token buckets of many interfaces in one batch.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <ctime>
-#include <functional>
 #include <initializer_list>
 #include <mutex>
 #include <stdexcept>
@@ -16,21 +13,11 @@ struct nlmsghdr;
 
 namespace dcgym {
 
-inline uint64_t monotonic_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ULL +
-           static_cast<uint64_t>(now.tv_nsec);
-}
-
 // Opens a NETLINK_ROUTE socket in the network namespace of `namespace_fd` (-1: the caller's own).
 // The socket keeps acting on that namespace in whatever process holds it.
 int open_rtnl(int namespace_fd);
 // The same for many namespaces, by one thread.
 std::vector<int> open_rtnls(const std::vector<int> &namespace_fds);
-
-// Runs `body` on a fresh thread that has joined the namespace; rethrows what it throws.
-void in_namespace(int namespace_fd, const std::function<void()> &body);
 
 // Requests that are all sent before their acknowledgements are read, on any number of sockets: one
 // pass for a fabric. Holds the lock of all conversations while it lives.

@@ -6,8 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <poll.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +17,8 @@
 #include <string>
 #include <system_error>
 
-#include "netlink.hpp"
+#include "common/clock.hpp"
+#include "common/namespaces.hpp"
 
 namespace dcgym {
 namespace {
@@ -164,23 +163,3 @@ std::vector<std::pair<size_t, size_t>> unreachable_pairs(const std::vector<PingH
 }
 
 } // namespace dcgym
-
-void bind_ping(pybind11::module_ &module) {
-    namespace py = pybind11;
-    module.def(
-        "unreachable_pairs",
-        [](const std::vector<std::pair<int, std::string>> &pairs, int deadline_ms) {
-            std::vector<dcgym::PingHost> hosts;
-            for (const auto &[fd, text] : pairs) {
-                in_addr address{};
-                if (inet_pton(AF_INET, text.c_str(), &address) != 1)
-                    throw py::value_error("not an IPv4 address: " + text);
-                hosts.push_back({fd, address.s_addr});
-            }
-            const py::gil_scoped_release released;
-            return dcgym::unreachable_pairs(hosts, deadline_ms);
-        },
-        py::arg("hosts"), py::arg("deadline_ms"),
-        "Ping between all pairs of hosts (namespace descriptor, address); pairs without an "
-        "answer.");
-}

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
+#include <stdexcept>
 
+#include "common/clock.hpp"
 #include "fabric.h"
 #include "generator.h"
 #include "queues.h"
@@ -28,29 +25,12 @@ uint64_t load(const uint64_t *word, std::memory_order order) {
     return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(word)).load(order);
 }
 
-size_t page_rounded(size_t bytes) {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    return (bytes + page - 1) / page * page;
-}
-
 // The kernel counts these in 32 bits, which wrap in a life of days.
 uint64_t difference(uint64_t now, uint64_t base) {
     return static_cast<uint32_t>(now) - static_cast<uint32_t>(base);
 }
 
 } // namespace
-
-Mapping::Mapping(int fd, size_t bytes, bool writable) : bytes_(page_rounded(bytes)) {
-    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    void *mapped = mmap(nullptr, bytes_, protection, MAP_SHARED, fd, 0);
-    if (mapped == MAP_FAILED)
-        throw std::system_error(errno, std::generic_category(), "mmap");
-    data_ = static_cast<char *>(mapped);
-}
-
-Mapping::~Mapping() {
-    munmap(data_, bytes_);
-}
 
 size_t telemetry_bytes(size_t n_ports, size_t n_hosts) {
     return sizeof(dcgym_telemetry_header) + n_ports * sizeof(dcgym_telemetry_port) +
@@ -74,13 +54,12 @@ uint64_t read_consistent(const char *region, size_t bytes, char *destination) {
     throw std::runtime_error("no whole block for 1 s: its writer stopped inside a write");
 }
 
-Collector::Collector(int telemetry_fd, size_t n_hosts, QueueSource queues, int port_map_fd,
-                     int generator_fd)
-    : n_ports_(queues.rx_slots.size()), n_hosts_(n_hosts), queue_program_fd_(queues.program_fd),
-      rx_slots_(std::move(queues.rx_slots)),
-      region_(telemetry_fd, telemetry_bytes(n_ports_, n_hosts_), true),
-      queue_map_(queues.map_fd, queues.n_queues * sizeof(dcgym_queue), false),
-      queues_(reinterpret_cast<const dcgym_queue *>(queue_map_.data()), queues.n_queues),
+Collector::Collector(CollectorSources sources)
+    : n_ports_(sources.queues.rx_slots.size()), n_hosts_(sources.n_hosts),
+      queue_program_fd_(sources.queues.program_fd), rx_slots_(std::move(sources.queues.rx_slots)),
+      region_(sources.telemetry_fd, telemetry_bytes(n_ports_, n_hosts_), true),
+      queue_map_(sources.queues.map_fd, sources.queues.n_queues * sizeof(dcgym_queue), false),
+      queues_(reinterpret_cast<const dcgym_queue *>(queue_map_.data()), sources.queues.n_queues),
       staged_ports_(n_ports_), staged_hosts_(n_hosts_), base_ports_(n_ports_),
       base_hosts_(n_hosts_), rates_bps_(n_hosts_) {
     if (queues_.size() < n_ports_ + n_hosts_)
@@ -91,13 +70,13 @@ Collector::Collector(int telemetry_fd, size_t n_hosts, QueueSource queues, int p
     header_ = reinterpret_cast<dcgym_telemetry_header *>(region_.data());
     ports_ = reinterpret_cast<dcgym_telemetry_port *>(header_ + 1);
     hosts_ = reinterpret_cast<dcgym_telemetry_host *>(ports_ + n_ports_);
-    if (port_map_fd >= 0)
-        port_map_ =
-            std::make_unique<Mapping>(port_map_fd, n_ports_ * sizeof(dcgym_port_counters), true);
-    if (generator_fd >= 0) {
+    if (sources.port_map_fd >= 0)
+        port_map_ = std::make_unique<Mapping>(sources.port_map_fd,
+                                              n_ports_ * sizeof(dcgym_port_counters), true);
+    if (sources.generator_fd >= 0) {
         const size_t bytes =
             sizeof(dcgym_generator_header) + n_hosts_ * sizeof(dcgym_generator_host);
-        generator_ = std::make_unique<Mapping>(generator_fd, bytes, false);
+        generator_ = std::make_unique<Mapping>(sources.generator_fd, bytes, false);
     }
     *header_ = {};
     header_->magic = DCGYM_TELEMETRY_MAGIC;
@@ -310,29 +289,6 @@ void Collector::set_rates(const uint64_t *rates_bps) {
 std::string Collector::error() const {
     const std::lock_guard guard(mutex_);
     return error_;
-}
-
-RateLimiter::RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes,
-                         uint32_t limit_bytes, std::vector<uint64_t> link_rates_bps)
-    : rtnl_fds_(std::move(rtnl_fds)), ifindexes_(std::move(ifindexes)), limit_bytes_(limit_bytes),
-      link_rates_bps_(std::move(link_rates_bps)), rates_bps_(rtnl_fds_.size()) {
-    if (rtnl_fds_.size() != ifindexes_.size() || rtnl_fds_.size() != link_rates_bps_.size())
-        throw std::invalid_argument("one socket and one link rate per interface");
-}
-
-TokenBucket RateLimiter::bucket(size_t host, uint64_t rate_bps) const {
-    return make_bucket(rtnl_fds_[host], ifindexes_[host], rate_bps, limit_bytes_,
-                       link_rates_bps_[host]);
-}
-
-uint64_t RateLimiter::apply(const uint64_t *rates_bps) {
-    std::vector<TokenBucket> changes;
-    for (size_t host = 0; host < rtnl_fds_.size(); host++)
-        if (rates_bps[host] != rates_bps_[host])
-            changes.push_back(bucket(host, rates_bps[host]));
-    set_token_buckets(changes, BucketChange::modify);
-    rates_bps_.assign(rates_bps, rates_bps + rtnl_fds_.size());
-    return monotonic_ns();
 }
 
 } // namespace dcgym

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "netlink/netlink.hpp"
+#include "common/mapping.hpp"
 
 struct dcgym_telemetry_header;
 struct dcgym_telemetry_port;
@@ -21,21 +21,6 @@ struct dcgym_port_counters;
 struct dcgym_queue;
 
 namespace dcgym {
-
-// A shared mapping of a whole file descriptor; owns the mapping, not the descriptor.
-class Mapping {
-  public:
-    Mapping(int fd, size_t bytes, bool writable);
-    ~Mapping();
-    Mapping(const Mapping &) = delete;
-    Mapping &operator=(const Mapping &) = delete;
-    char *data() const { return data_; }
-    size_t size() const { return bytes_; }
-
-  private:
-    char *data_;
-    size_t bytes_;
-};
 
 size_t telemetry_bytes(size_t n_ports, size_t n_hosts);
 
@@ -52,6 +37,15 @@ struct QueueSource {
     std::vector<size_t> rx_slots;
 };
 
+// What a region is made of. Every descriptor stays the caller's; -1 where there is none.
+struct CollectorSources {
+    int telemetry_fd;
+    size_t n_hosts;
+    QueueSource queues;
+    int port_map_fd;
+    int generator_fd;
+};
+
 // The control loop, as include/telemetry.h describes it.
 struct LoopStats {
     uint64_t steps = 0, step_ns = 0, interval_ns = 0, action_latency_ns = 0;
@@ -62,8 +56,7 @@ struct LoopStats {
 // and its heartbeat fresh for other readers when nobody asks.
 class Collector {
   public:
-    Collector(int telemetry_fd, size_t n_hosts, QueueSource queues, int port_map_fd,
-              int generator_fd);
+    explicit Collector(CollectorSources sources);
     ~Collector();
     uint64_t collect(bool reset_peaks);
     // Makes every counter start again at zero; call it while no packet is under way.
@@ -113,22 +106,6 @@ class Collector {
     bool stopping_ = false;
     std::string error_;
     std::thread thread_;
-};
-
-// Rate limits of the hosts: remembers what the kernel acknowledged and sends only what differs.
-class RateLimiter {
-  public:
-    RateLimiter(std::vector<int> rtnl_fds, std::vector<int> ifindexes, uint32_t limit_bytes,
-                std::vector<uint64_t> link_rates_bps);
-    // Returns CLOCK_MONOTONIC once the kernel has acknowledged every change.
-    uint64_t apply(const uint64_t *rates_bps);
-    const std::vector<uint64_t> &rates_bps() const { return rates_bps_; }
-
-  private:
-    TokenBucket bucket(size_t host, uint64_t rate_bps) const;
-    std::vector<int> rtnl_fds_, ifindexes_;
-    uint32_t limit_bytes_;
-    std::vector<uint64_t> link_rates_bps_, rates_bps_;
 };
 
 } // namespace dcgym

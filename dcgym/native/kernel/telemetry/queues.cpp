@@ -4,17 +4,13 @@
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 #include <sched.h>
 
 #include <array>
 #include <cerrno>
 #include <system_error>
 
-#include "netlink/netlink.hpp"
-
-namespace py = pybind11;
+#include "common/namespaces.hpp"
 
 namespace dcgym {
 namespace {
@@ -86,21 +82,3 @@ void read_queues(int program_fd) {
 }
 
 } // namespace dcgym
-
-void bind_queues(py::module_ &module) {
-    using dcgym::QueueReader;
-    module.def("read_queues", &dcgym::read_queues, py::arg("program_fd"),
-               "Copy all queues into the reader's mapped array.");
-    py::class_<QueueReader>(module, "QueueReader",
-                            "Reads the root queues of interfaces of any namespace.")
-        .def(py::init(
-                 [](const std::string &object_path, const std::vector<std::pair<int, int>> &pairs) {
-                     std::vector<dcgym::NamespaceInterface> interfaces;
-                     for (const auto &[namespace_fd, ifindex] : pairs)
-                         interfaces.push_back({namespace_fd, ifindex});
-                     return std::make_unique<QueueReader>(object_path, interfaces);
-                 }),
-             py::arg("object_path"), py::arg("interfaces"))
-        .def_property_readonly("program_fd", &QueueReader::program_fd)
-        .def_property_readonly("map_fd", &QueueReader::map_fd);
-}

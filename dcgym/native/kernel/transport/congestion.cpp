@@ -3,7 +3,6 @@
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
-#include <pybind11/pybind11.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,8 +13,6 @@
 
 #include "dctcp.h"
 #include "new_vegas.h"
-
-namespace py = pybind11;
 
 namespace dcgym {
 namespace {
@@ -98,104 +95,3 @@ void CongestionControl::close() {
 }
 
 } // namespace dcgym
-
-namespace {
-
-using dcgym::CongestionControl;
-
-py::list windows_of(const dcgym_dctcp_trace &trace) {
-    py::list result;
-    const uint32_t kept = std::min<uint32_t>(trace.n_windows, DCGYM_TRACE_WINDOWS);
-    for (uint32_t i = trace.n_windows - kept; i < trace.n_windows; i++) {
-        const dcgym_dctcp_window &window = trace.windows[i % DCGYM_TRACE_WINDOWS];
-        result.append(py::make_tuple(window.delivered_packets, window.marked_packets, window.alpha,
-                                     window.cwnd_packets));
-    }
-    return result;
-}
-
-py::list reductions_of(const dcgym_dctcp_trace &trace) {
-    py::list result;
-    const uint32_t kept = std::min<uint32_t>(trace.n_reductions, DCGYM_TRACE_REDUCTIONS);
-    for (uint32_t i = trace.n_reductions - kept; i < trace.n_reductions; i++) {
-        const dcgym_dctcp_reduction &entry = trace.reductions[i % DCGYM_TRACE_REDUCTIONS];
-        result.append(
-            py::make_tuple(entry.window, entry.alpha, entry.cwnd_packets, entry.ssthresh_packets));
-    }
-    return result;
-}
-
-py::dict describe(const dcgym_dctcp_trace &trace) {
-    py::dict result;
-    result["n_windows"] = trace.n_windows;
-    result["n_reductions"] = trace.n_reductions;
-    result["windows"] = windows_of(trace);
-    result["reductions"] = reductions_of(trace);
-    return result;
-}
-
-py::dict describe(const dcgym_nv_decision &decision) {
-    constexpr std::array<const char *, 3> kinds = {"increase", "decrease", "loss"};
-    py::dict result;
-    result["kind"] = kinds.at(decision.kind);
-    result["time_ns"] = decision.time_ns;
-    result["rate_bytes_per_s"] = decision.rate_bytes_per_s;
-    result["min_rtt_us"] = decision.min_rtt_us;
-    result["mss_bytes"] = decision.mss_bytes;
-    result["samples"] = decision.samples;
-    result["cwnd"] = decision.cwnd_packets;
-    result["wanted"] = decision.wanted_packets;
-    result["new_cwnd"] = decision.new_cwnd_packets;
-    result["ssthresh"] = decision.ssthresh_packets;
-    result["least_cwnd"] = decision.least_cwnd_packets;
-    result["delivered"] = decision.delivered_packets;
-    return result;
-}
-
-py::dict describe(const dcgym_nv_trace &trace) {
-    py::list decisions;
-    const uint64_t kept = std::min<uint64_t>(trace.n_decisions, DCGYM_NV_TRACE_DECISIONS);
-    for (uint64_t i = 0; i < kept; i++)
-        decisions.append(describe(trace.decisions[i]));
-    py::dict result;
-    result["n_decisions"] = trace.n_decisions;
-    result["decisions"] = decisions;
-    return result;
-}
-
-template <typename Trace> py::dict decode(const std::string &bytes) {
-    Trace trace{};
-    std::memcpy(&trace, bytes.data(), sizeof(trace));
-    return describe(trace);
-}
-
-py::object trace_of(const CongestionControl &control, int socket_fd) {
-    const auto bytes = control.trace(socket_fd);
-    if (!bytes)
-        return py::none();
-    if (bytes->size() == sizeof(dcgym_dctcp_trace))
-        return decode<dcgym_dctcp_trace>(*bytes);
-    return decode<dcgym_nv_trace>(*bytes);
-}
-
-} // namespace
-
-void bind_congestion(py::module_ &module) {
-    module.attr("ALPHA_ONE") = DCGYM_ALPHA_ONE;
-    py::class_<CongestionControl>(module, "CongestionControl",
-                                  "A TCP congestion control that this process keeps registered.")
-        .def_property_readonly("name", &CongestionControl::name)
-        .def("trace", &trace_of, py::arg("socket_fd"),
-             "What the algorithm recorded for a socket, as dctcp.h or new_vegas.h describe it; "
-             "None where it was not traced.")
-        .def("close", &CongestionControl::close, "Unregister the algorithm; idempotent.")
-        .def("__enter__", [](const py::object &self) { return self; })
-        .def("__exit__", [](CongestionControl &self, const py::args &) { self.close(); });
-    module.def(
-        "load_congestion_control",
-        [](const std::string &object_path, const std::string &name, bool tracing) {
-            return std::make_unique<CongestionControl>(object_path, name, tracing);
-        },
-        py::arg("object_path"), py::arg("name"), py::arg("tracing") = false,
-        "Register the algorithm of a BPF object under a name of at most 15 characters.");
-}

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
-namespace dcgym::simulation {
+#include "rule_info.h"
+
+namespace dcgym::twin::balancing {
 namespace {
 
 std::vector<uint32_t> fixed_point(const double *weights, size_t n) {
@@ -17,7 +19,7 @@ bool draws_by_weight(uint32_t rule) {
 }
 
 bool uses_learned(uint32_t rule) {
-    return rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WEIGHTED || rule == DCGYM_RULE_WEIGHTED2;
+    return dcgym_describe_rule(rule)->weights == DCGYM_WEIGHTS_LEARNED;
 }
 
 } // namespace
@@ -208,4 +210,4 @@ void Balancer::fill(dcgym_lb_pool &pool, uint64_t time_ns) const {
     std::copy_n(pool_alias_.begin(), pool_.size(), pool.alias);
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -10,7 +10,7 @@
 #include "flow.hpp"
 #include "reducers.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 struct ServerFeatures {
     CachedReservoir duration;
@@ -99,4 +99,4 @@ class Balancer {
     std::vector<uint8_t> occupied_; // entries in use of each bucket
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario in numbers, as dcgym.simulation.plain hands it over; checked there.
+// A scenario in numbers, as dcgym.backends.simulation.plain hands it over; checked there.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 #include "core/distribution.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 constexpr size_t max_stages = 8;
 
 enum class Resource : uint8_t { cpu, io };
 
-// The numbers of dcgym.balancing.EVENTS.
+// The numbers of dcgym.tasks.balancing.EVENTS.
 enum class Change : uint8_t {
     capacity,
     colocated_load,
@@ -72,4 +72,4 @@ struct Config {
     size_t record_limit;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

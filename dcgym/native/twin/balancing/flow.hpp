@@ -8,15 +8,16 @@
 
 #include "config.hpp"
 #include "core/random.hpp"
+#include "rules.h"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 using FlowId = uint32_t;
 constexpr FlowId no_flow = 0xffffffff;
 constexpr uint16_t no_server = DCGYM_NO_SERVER;
 constexpr uint16_t no_balancer = 0xffff;
 
-// The numbers of dcgym.simulation.balancing.OUTCOMES.
+// The numbers of dcgym.backends.simulation.balancing.OUTCOMES.
 enum class Outcome : uint8_t { completed, rejected, broken, lost };
 
 // What the flow's next event is.
@@ -59,7 +60,7 @@ struct Flow {
     bool reported;  // its end is already in the statistics
 };
 
-// A flow as its client knows it; the dtype of dcgym.balancing.draw_arrivals.
+// A flow as its client knows it; the dtype of dcgym.backends.simulation.draw_arrivals.
 struct Arrival {
     int64_t arrival_ns;
     uint64_t flow; // number in order of arrival
@@ -102,4 +103,4 @@ class FlowStore {
     size_t in_use_ = 0;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

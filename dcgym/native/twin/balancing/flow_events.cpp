@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 void Simulation::handle_flow(FlowId id) {
     switch (flows_[id].phase) {
@@ -263,4 +263,4 @@ void Simulation::fail(FlowId id) {
     forget(id);
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 using namespace py::literals;
 
@@ -81,4 +81,4 @@ py::dict Truth::dict() const {
                     "capacity"_a = capacity_.array, "remaining_by_balancer_ns"_a = parts_.array);
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

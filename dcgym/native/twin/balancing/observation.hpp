@@ -2,22 +2,14 @@
 // The arrays of BalancingTwin.observe and truth, filled one environment at a time by any thread.
 #pragma once
 
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include "core/column.hpp"
 #include "simulation.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 namespace py = pybind11;
-
-// An array and its memory, which may be written without the interpreter lock.
-template <typename Value> struct Column {
-    explicit Column(const std::vector<size_t> &shape) : array(shape), data(array.mutable_data()) {}
-
-    py::array_t<Value> array;
-    Value *data;
-};
 
 class Observation {
   public:
@@ -52,4 +44,4 @@ class Truth {
     Column<double> parts_;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

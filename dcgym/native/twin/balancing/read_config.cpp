@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 namespace {
 
 Range range(const py::handle &pair) {
@@ -72,4 +72,4 @@ std::shared_ptr<const Config> read_config(const py::dict &config, size_t record_
     return read;
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

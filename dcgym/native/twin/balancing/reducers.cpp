@@ -6,7 +6,7 @@
 
 #include "core/random.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 namespace {
 
 constexpr double ln_of_base = -0.10536051565782628; // ln 0.9
@@ -112,4 +112,4 @@ void CachedReservoir::read(int64_t now_ns, double *out) {
     out[4] = reduced_.decayed_p90 * aged;
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five scalars of a reservoir (dcgym.monitors.reducers is the reference).
+// The five scalars of a reservoir (dcgym.monitors.balancer.reducers is the reference).
 #pragma once
 
 #include <cstdint>
 
 #include "reservoir.h"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 constexpr int n_reducers = 5;
 
@@ -48,4 +48,4 @@ class CachedReservoir {
     bool fresh_ = true;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules, the alias table, the reservoir and the samplers by themselves, for tests.
+// The table of the rules; the rules, the alias table and the reservoir by themselves, for tests.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alias.h"
-#include "core/distribution.hpp"
+#include "core/random.hpp"
 #include "reducers.hpp"
-#include "rules.h"
+#include "rule_info.h"
 
 namespace py = pybind11;
-using namespace dcgym::simulation;
+using namespace dcgym::twin::balancing;
+using dcgym::twin::Splitmix;
 
 namespace {
 
@@ -51,6 +54,20 @@ struct Columns {
     std::vector<uint16_t> server;
     std::vector<uint32_t> weight;
 };
+
+py::list rules() {
+    using namespace py::literals;
+    py::list found;
+    for (uint32_t rule = 0; rule < DCGYM_N_RULES; rule++) {
+        const dcgym_rule_info &info = *dcgym_describe_rule(rule);
+        found.append(
+            py::dict("name"_a = info.name,
+                     "uses_configured_weights"_a = info.weights == DCGYM_WEIGHTS_CONFIGURED,
+                     "uses_learned_weights"_a = info.weights == DCGYM_WEIGHTS_LEARNED,
+                     "knows_truth"_a = info.knows_truth != 0));
+    }
+    return found;
+}
 
 // One choice per hash; the state carries over from one to the next.
 py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32_t> weights,
@@ -113,15 +130,6 @@ std::vector<uint32_t> survivors(uint64_t seed, uint32_t events) {
     return ages;
 }
 
-py::array_t<int64_t> sample(uint8_t kind, double mean_ns, double shape, uint64_t seed, size_t n) {
-    const Distribution distribution(static_cast<Kind>(kind), mean_ns, shape);
-    Splitmix random(seed);
-    py::array_t<int64_t> out(static_cast<py::ssize_t>(n));
-    for (size_t i = 0; i < n; i++)
-        out.mutable_at(i) = distribution.sample(random);
-    return out;
-}
-
 } // namespace
 
 void bind_rules(py::module_ &module) {
@@ -130,6 +138,9 @@ void bind_rules(py::module_ &module) {
     module.attr("TICK_NS") = 1 << DCGYM_TICK_SHIFT;
     module.attr("NO_SERVER") = DCGYM_NO_SERVER;
     module.attr("N_RULES") = static_cast<int>(DCGYM_N_RULES);
+    module.def("rules", &rules,
+               "Every rule in the order of its number: name, uses_configured_weights, "
+               "uses_learned_weights, knows_truth.");
     module.def("alias_table", &alias_columns, "weights"_a, "Columns (threshold, other).");
     module.def("choose", &choose, "rule"_a, "servers"_a, "weights"_a, "ongoing"_a, "scores"_a,
                "random"_a, "turn"_a, "hashes"_a, "now_ns"_a, "Let a rule choose once per hash.");
@@ -137,8 +148,4 @@ void bind_rules(py::module_ &module) {
                "Where flows go that nothing remembers.");
     module.def("reduce", &reduce_samples, "samples"_a, "now_ms"_a, "The five scalars.");
     module.def("reservoir_survivors", &survivors, "seed"_a, "events"_a);
-    module.def("sample", &sample, "kind"_a, "mean_ns"_a, "shape"_a, "seed"_a, "n"_a);
-    module.def("portable_log", &portable_log);
-    module.def("portable_exp", &portable_exp);
-    module.def("normal_quantile", &normal_quantile);
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 namespace {
 
 constexpr double service_memory = 0.1; // weight of a new service time in the mean
@@ -75,4 +75,4 @@ void Server::note_service(int64_t service_ns) {
     mean_service_ns += (mean_service_ns <= 0 ? 1 : service_memory) * (service - mean_service_ns);
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

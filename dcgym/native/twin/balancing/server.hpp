@@ -8,7 +8,7 @@
 #include "flow.hpp"
 #include "shared_resource.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 struct Server {
     const ServerConfig *config = nullptr;
@@ -60,4 +60,4 @@ struct Server {
     void note_service(int64_t service_ns);
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

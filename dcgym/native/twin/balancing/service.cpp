@@ -4,7 +4,7 @@
 
 #include "simulation.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 void Simulation::begin_stage(FlowId id) {
     const Flow &flow = flows_[id];
@@ -122,4 +122,4 @@ void Simulation::remaining_by_balancer(double *out) const {
     }
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 namespace {
 
 constexpr double ns_per_s = 1e9;
@@ -61,13 +61,11 @@ void Simulation::reset(uint64_t seed) {
 }
 
 void Simulation::advance(int64_t until_ns) {
-    while (!queue_.empty() && queue_.first().time_ns <= until_ns) {
-        const EventQueue::Event event = queue_.first();
+    queue_.run_until(until_ns, [this](const EventQueue::Event &event) {
         now_ns_ = event.time_ns;
         events_++;
         handle(event);
-        queue_.finish(event);
-    }
+    });
     now_ns_ = std::max(now_ns_, until_ns);
 }
 
@@ -132,8 +130,7 @@ void Simulation::arrive(size_t app) {
 std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns) {
     reset(seed);
     std::vector<Arrival> found;
-    while (!queue_.empty() && queue_.first().time_ns <= until_ns) {
-        const EventQueue::Event event = queue_.first();
+    queue_.run_until(until_ns, [&](const EventQueue::Event &event) {
         now_ns_ = event.time_ns;
         if (event.owner() < first_cpu_) {
             queue_.schedule(event.owner(), now_ns_ + gap_ns(event.owner()));
@@ -142,8 +139,7 @@ std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns) {
         } else if (event.owner() == change_owner_) {
             apply(config_->changes[next_change_++]); // rates may change
         }
-        queue_.finish(event);
-    }
+    });
     return found;
 }
 
@@ -319,4 +315,4 @@ double Simulation::remaining_ns(size_t server) const {
     return servers_[server].up ? servers_[server].remaining_ns(now_ns_, 0, 0) : 0;
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -18,7 +18,7 @@
 #include "server.hpp"
 #include "statistics.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 class Simulation {
   public:
@@ -141,4 +141,4 @@ class Simulation {
     std::vector<double> scratch_;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

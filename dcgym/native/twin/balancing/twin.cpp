@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
-#include <thread>
 
+#include "core/parallel.hpp"
 #include "observation.hpp"
 #include "read_config.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 namespace {
 
 py::list list_of(const std::vector<Server> &servers,
@@ -50,24 +49,7 @@ Twin::Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_
 
 void Twin::for_each(const std::function<void(size_t)> &work) const {
     const py::gil_scoped_release released;
-    std::vector<std::exception_ptr> failures(threads_);
-    const auto share = [&](size_t thread) {
-        try {
-            for (size_t env = thread; env < simulations_.size(); env += threads_)
-                work(env);
-        } catch (...) {
-            failures[thread] = std::current_exception();
-        }
-    };
-    {
-        std::vector<std::jthread> others;
-        for (size_t thread = 1; thread < threads_; thread++)
-            others.emplace_back(share, thread);
-        share(0);
-    }
-    for (const std::exception_ptr &failure : failures)
-        if (failure)
-            std::rethrow_exception(failure);
+    parallel_for(simulations_.size(), threads_, work);
 }
 
 template <typename Work> void Twin::each_balancer(int balancer, const Mask &mask, Work &&change) {
@@ -171,7 +153,7 @@ py::dict Twin::summary(size_t env) {
     found["busy_mean"] = list_of(servers, [&](const Server &s) {
         return static_cast<double>(s.busy_time_ns) / measured_ns;
     });
-    const Evenness &queue = statistics.queue, &remaining = statistics.remaining;
+    const Fairness &queue = statistics.queue, &remaining = statistics.remaining;
     found["jain_queue"] = average(queue.jain, queue.samples);
     found["jain_remaining"] = average(remaining.jain, remaining.samples);
     found["overprovision_queue"] = average(queue.overprovision, queue.samples);
@@ -187,11 +169,11 @@ py::bytes Twin::region(size_t env, size_t balancer) {
     return {reinterpret_cast<const char *>(region.get()), sizeof *region};
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing
 
 void bind_twin(pybind11::module_ &module) {
     namespace py = pybind11;
-    using namespace dcgym::simulation;
+    using namespace dcgym::twin::balancing;
     PYBIND11_NUMPY_DTYPE(Record, arrival_ns, served_ns, end_ns, cpu_ns, io_ns, flow, application,
                          balancer, server, outcome, tracked);
     PYBIND11_NUMPY_DTYPE(Arrival, arrival_ns, flow, demand_ns, application);

@@ -12,7 +12,7 @@
 
 #include "simulation.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin::balancing {
 
 namespace py = pybind11;
 
@@ -49,4 +49,4 @@ class Twin {
     size_t balancers_, servers_;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin::balancing

@@ -7,14 +7,14 @@
 
 #include "random.hpp"
 
-namespace dcgym::simulation {
+namespace dcgym::twin {
 
-// The numbers of dcgym.balancing.DISTRIBUTIONS.
+// The numbers of dcgym.tasks.balancing.DISTRIBUTIONS.
 enum class Kind : uint8_t { constant, exponential, uniform, lognormal, pareto };
 
 class Distribution {
   public:
-    // The meaning of shape is that of dcgym.balancing.Distribution.
+    // The meaning of shape is that of dcgym.tasks.balancing.Distribution.
     Distribution(Kind kind, double mean_ns, double shape) : kind_(kind), mean_ns_(mean_ns) {
         if (kind == Kind::lognormal) {
             const double variance = portable_log(1 + shape * shape);
@@ -56,4 +56,4 @@ class Distribution {
     double scale_ = 0;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin

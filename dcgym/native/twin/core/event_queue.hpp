@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dcgym::simulation {
+namespace dcgym::twin {
 
 // Order is (time, sequence): of events at one time the one scheduled first comes first.
 class EventQueue {
@@ -71,6 +71,17 @@ class EventQueue {
             sink(at, last);
     }
 
+    // Hands the events until that time, itself included, to handle(event), in their order; those
+    // that are scheduled meanwhile too.
+    template <typename Handle> void run_until(int64_t until_ns, Handle &&handle) {
+        while (!empty() && first().time_ns <= until_ns) {
+            const Event event = first();
+            handle(event);
+            finish(event);
+        }
+    }
+
+  private:
     // Removes the first event unless its owner has scheduled itself anew meanwhile.
     void finish(const Event &event) {
         const uint32_t at = place_[event.owner()];
@@ -78,7 +89,6 @@ class EventQueue {
             cancel(event.owner());
     }
 
-  private:
     static constexpr int owner_bits = 24;
     static_assert(max_owners == 1 << owner_bits);
     static constexpr uint64_t owner_mask = max_owners - 1;
@@ -121,4 +131,4 @@ class EventQueue {
     uint64_t sequence_ = 0;
 };
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace dcgym::simulation {
+namespace dcgym::twin {
 namespace {
 
 constexpr double ln2_high = 0x1.62e42fee00000p-1;
@@ -109,4 +109,4 @@ double normal_quantile(double p) {
     return q < 0 ? -tail : tail;
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin

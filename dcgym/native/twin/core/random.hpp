@@ -6,9 +6,9 @@
 #include <bit>
 #include <cstdint>
 
-#include "rules.h"
+#include "splitmix.h"
 
-namespace dcgym::simulation {
+namespace dcgym::twin {
 
 // SplitMix64 as a stream: cheap enough to give every flow one of its own.
 class Splitmix {
@@ -66,4 +66,4 @@ double portable_exp(double x);
 // Quantile of the standard normal distribution (Wichura 1988, algorithm AS 241).
 double normal_quantile(double p);
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Stands in for libbpf's header, so that BPF programs compile for user space; maps.h has bodies. */
 #ifndef DCGYM_FUZZ_BPF_HELPERS_H
 #define DCGYM_FUZZ_BPF_HELPERS_H

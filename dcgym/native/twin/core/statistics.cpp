@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dcgym::simulation {
+namespace dcgym::twin {
 
 double Histogram::lower_bound(size_t index) {
     if (index < sub_buckets)
@@ -27,7 +27,7 @@ double Histogram::quantile(double fraction, uint64_t total) const {
 }
 
 // Jain's index and the greatest over the mean; nothing to say of an empty system.
-void Evenness::add(const std::vector<double> &load) {
+void Fairness::add(const std::vector<double> &load) {
     double sum = 0, squares = 0, largest = 0;
     for (const double value : load) {
         sum += value;
@@ -42,4 +42,4 @@ void Evenness::add(const std::vector<double> &load) {
     samples++;
 }
 
-} // namespace dcgym::simulation
+} // namespace dcgym::twin

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel.hpp"
+
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace dcgym::twin {
+
+void parallel_for(size_t n, size_t threads, const std::function<void(size_t)> &work) {
+    std::vector<std::exception_ptr> failures(threads);
+    const auto share = [&](size_t thread) {
+        try {
+            for (size_t index = thread; index < n; index += threads)
+                work(index);
+        } catch (...) {
+            failures[thread] = std::current_exception();
+        }
+    };
+    {
+        std::vector<std::jthread> others;
+        for (size_t thread = 1; thread < threads; thread++)
+            others.emplace_back(share, thread);
+        share(0);
+    }
+    for (const std::exception_ptr &failure : failures)
+        if (failure)
+            std::rethrow_exception(failure);
+}
+
+} // namespace dcgym::twin
