@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.fields import LONGEST_NS, check_bounds, parse_fields, plain_data
+from dcgym.tasks.balancing.fields import (
+    LONGEST_NS,
+    Plain,
+    build,
+    check_bounds,
+    parse_fields,
+    plain_fields,
+)
 
 __all__ = ["DataPlane"]
 
@@ -51,13 +56,12 @@ class DataPlane:
             allowed = f"at most the probe interval ({self.probe_interval_ns})"
             raise ConfigError("scenario.probe_delay_ns", self.probe_delay_ns[1], allowed)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the settings as plain data; `from_dict` reads them back."""
-        found: dict[str, Any] = plain_data(asdict(self))
-        return found
+        return plain_fields(asdict(self))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DataPlane:
+    def from_dict(cls, data: Plain) -> DataPlane:
         """Build the settings from plain data; times may be texts such as "500ms".
 
         Args:
@@ -66,4 +70,4 @@ class DataPlane:
         Raises:
             ConfigError: A field is unknown or not allowed.
         """
-        return cls(**parse_fields(data, cls, "scenario"))
+        return build(cls, parse_fields(data, cls, "scenario"))

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError
 from dcgym.units import parse_duration
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 __all__ = [
     "LONGEST_NS",
+    "Plain",
+    "build",
     "check_bounds",
     "check_items",
     "check_name",
     "check_unique",
     "parse_fields",
     "parse_rows",
-    "plain_data",
+    "plain_fields",
 ]
 
 LONGEST_NS = 3600 * 10**9
 """Longest time that a field of a scenario takes: one hour."""
 
 _Item = TypeVar("_Item")
+
+Plain: TypeAlias = Mapping[str, object]
+"""Fields by name, as a configuration holds them."""
 
 
 def check_name(field: str, value: object) -> None:
@@ -94,7 +102,7 @@ def check_bounds(field: str, value: object) -> tuple[int, int]:
     return low, check_int(field, value[1], low, LONGEST_NS)
 
 
-def parse_fields(data: Mapping[str, Any], kind: type[Any], where: str) -> dict[str, Any]:
+def parse_fields(data: Plain, kind: type[DataclassInstance], where: str) -> dict[str, object]:
     """Return the fields of a dataclass from plain data, durations as text turned to numbers.
 
     Args:
@@ -109,7 +117,7 @@ def parse_fields(data: Mapping[str, Any], kind: type[Any], where: str) -> dict[s
     return {name: _parse(value, f"{where}.{name}") for name, value in data.items()}
 
 
-def parse_rows(content: Mapping[str, Any], field: str, where: str) -> Sequence[Mapping[str, Any]]:
+def parse_rows(content: Plain, field: str, where: str) -> Sequence[Plain]:
     """Return the list under a key of plain data.
 
     Args:
@@ -126,20 +134,37 @@ def parse_rows(content: Mapping[str, Any], field: str, where: str) -> Sequence[M
     return rows
 
 
-def plain_data(value: Any) -> Any:
+def build(make: Callable[..., _Item], content: Plain) -> _Item:
+    """Call a constructor with fields of plain data.
+
+    Args:
+        make: The constructor; it checks what the types of its arguments promise.
+        content: The fields.
+
+    Raises:
+        ConfigError: A field is not allowed.
+    """
+    return make(**content)
+
+
+def plain_fields(data: Plain) -> dict[str, object]:
     """Return plain data with lists in the place of tuples, as JSON reads it back.
 
     Args:
-        value: Mappings, sequences, texts and numbers.
+        data: Texts, numbers, sequences and mappings by name.
     """
+    return {name: _plain(value) for name, value in data.items()}
+
+
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return {name: plain_data(item) for name, item in value.items()}
+        return plain_fields(value)
     if isinstance(value, list | tuple):
-        return [plain_data(item) for item in value]
+        return [_plain(item) for item in value]
     return value
 
 
-def _parse(value: Any, field: str) -> Any:
+def _parse(value: object, field: str) -> object:
     if not field.endswith("_ns"):
         return value
     if isinstance(value, str):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
+    Plain,
+    build,
     check_items,
     check_name,
     check_unique,
     parse_fields,
     parse_rows,
-    plain_data,
+    plain_fields,
 )
 from dcgym.tasks.balancing.servers import MAX_SERVERS, ServerGroup
 
@@ -45,7 +45,7 @@ class Vip:
             object.__setattr__(self, field, names)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Vip:
+    def from_dict(cls, data: Plain) -> Vip:
         """Build a virtual address from plain data.
 
         Args:
@@ -54,7 +54,7 @@ class Vip:
         Raises:
             ConfigError: A field is unknown or not allowed.
         """
-        return cls(**parse_fields(data, cls, "vip"))
+        return build(cls, parse_fields(data, cls, "vip"))
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,12 @@ class ServerPool:
             for group in present
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the pool as plain data; `from_dict` reads it back."""
-        found: dict[str, Any] = plain_data(asdict(self))
-        return found
+        return plain_fields(asdict(self))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ServerPool:
+    def from_dict(cls, data: Plain) -> ServerPool:
         """Build a pool from plain data.
 
         Args:
@@ -150,4 +149,4 @@ class ServerPool:
         if "vips" in content:
             vips = parse_rows(content, "vips", "scenario")
             content["vips"] = tuple(Vip.from_dict(row) for row in vips)
-        return cls(**content)
+        return build(cls, content)

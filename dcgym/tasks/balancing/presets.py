@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry
 from dcgym.tasks.balancing.data_plane import DataPlane
+from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.servers import server_group
@@ -30,7 +31,7 @@ __all__ = [
     "yao_sim_8",
 ]
 
-ScenarioSpec: TypeAlias = str | Path | Mapping[str, Any] | Scenario
+ScenarioSpec: TypeAlias = str | Path | Plain | Scenario
 """What `make_scenario` takes."""
 
 _STAGED = {
@@ -156,7 +157,7 @@ SCENARIOS.add("testbed-7", testbed_7, "the small testbed: 3 servers of 2 and 4 o
 SCENARIOS.add("testbed-20", testbed_20, "the large testbed: 10 of 2 and 10 of 4 processors")
 
 
-def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
+def make_scenario(spec: ScenarioSpec, **params: object) -> Scenario:
     """Build a scenario from whatever a configuration holds.
 
     Args:
@@ -184,7 +185,7 @@ def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
     return Scenario.from_dict(spec)
 
 
-def _from_name(name: str, params: Mapping[str, Any]) -> Scenario:
+def _from_name(name: str, params: Plain) -> Scenario:
     known = SCENARIOS.names()
     if name not in known:
         allowed = f"{', '.join(known)}, or a .yaml or .json file"
@@ -192,16 +193,16 @@ def _from_name(name: str, params: Mapping[str, Any]) -> Scenario:
     return _from_preset({"preset": name, **params})
 
 
-def _from_preset(spec: Mapping[str, Any]) -> Scenario:
+def _from_preset(spec: Plain) -> Scenario:
     params = dict(spec)
     name = params.pop("preset")
-    build = SCENARIOS.find(name, "scenario.preset")
-    check_keys(params, inspect.signature(build).parameters, f"preset {name}")
+    preset = SCENARIOS.find(name, "scenario.preset")
+    check_keys(params, inspect.signature(preset).parameters, f"preset {name}")
     if "load" in params:
         check_range("load", params["load"], 0, 10)
-    if isinstance(params.get("service"), Mapping):
+    if params.get("service") is not None:
         params["service"] = read_distribution(params["service"], "service")
-    return build(**params)
+    return build(preset, params)
 
 
 def _cpu_bound(time: Distribution, load: float, allow_overload: bool) -> Workload:

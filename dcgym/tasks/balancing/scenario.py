@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.events import Event
-from dcgym.tasks.balancing.fields import check_items, check_name, parse_rows
+from dcgym.tasks.balancing.fields import Plain, build, check_items, check_name, parse_rows
 from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.servers import ServerGroup
 from dcgym.tasks.balancing.workload import Workload
@@ -19,9 +20,10 @@ from dcgym.traffic.http import Application
 
 __all__ = ["Scenario"]
 
+_Part = TypeVar("_Part", ServerPool, Workload, DataPlane)
 _PARTS = {"pool": ServerPool, "workload": Workload, "data_plane": DataPlane}
 # No two parts have a field of the same name: `Scenario.changed` and error messages need no more.
-_PART_OF = {each.name: part for part, kind in _PARTS.items() for each in fields(kind)}
+_PART_FIELDS = [each.name for kind in _PARTS.values() for each in fields(kind)]
 _TARGET = "event.target"
 
 
@@ -89,23 +91,25 @@ class Scenario:
         """Arrivals a second of each application."""
         return self.workload.rates_per_s(self.pool)
 
-    def changed(self, **values: Any) -> Scenario:
+    def changed(self, **values: object) -> Scenario:
         """Return the scenario with other values.
 
         Args:
-            **values: Fields of the scenario or of its parts; each goes to the part that has it.
+            **values: ``name``, ``events``, and fields of the parts; each goes to the part that has
+                it.
 
         Raises:
             ConfigError: There is no such field, or a value is not allowed.
         """
-        own = [each.name for each in fields(self)]
-        check_keys(values, [*own, *_PART_OF], "scenario")
-        changes: dict[str, Any] = {name: values[name] for name in own if name in values}
-        for part in _PARTS:
-            inner = {name: value for name, value in values.items() if _PART_OF.get(name) == part}
-            if inner:
-                changes[part] = replace(changes.get(part, getattr(self, part)), **inner)
-        return replace(self, **changes)
+        check_keys(values, ["name", "events", *_PART_FIELDS], "scenario")
+        content = {
+            "name": values.get("name", self.name),
+            "pool": _replaced(self.pool, values),
+            "workload": _replaced(self.workload, values),
+            "data_plane": _replaced(self.data_plane, values),
+            "events": values.get("events", self.events),
+        }
+        return build(Scenario, content)
 
     def targets(self, event: Event) -> tuple[int, ...]:
         """Return the numbers of the servers, balancers or applications that an event is about.
@@ -124,7 +128,7 @@ class Scenario:
             return find_named(_TARGET, event.target, [g.name for g in self.server_groups])
         return find_numbered(_TARGET, event.target, self.n_servers, "server")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the scenario as plain data; `from_dict` reads it back."""
         return {
             "name": self.name,
@@ -133,7 +137,7 @@ class Scenario:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
+    def from_dict(cls, data: Plain) -> Scenario:
         """Build a scenario from plain data; times may be texts such as "500ms".
 
         Args:
@@ -145,10 +149,23 @@ class Scenario:
         """
         check_keys(data, [each.name for each in fields(cls)], "scenario")
         rows = parse_rows({"events": ()} | dict(data), "events", "scenario")
-        return cls(
-            data.get("name", "custom"),
-            ServerPool.from_dict(data.get("pool", {})),
-            Workload.from_dict(data.get("workload", {})),
-            DataPlane.from_dict(data.get("data_plane", {})),
-            tuple(Event.from_dict(row) for row in rows),
-        )
+        content = {
+            "name": data.get("name", "custom"),
+            "pool": ServerPool.from_dict(_part(data, "pool")),
+            "workload": Workload.from_dict(_part(data, "workload")),
+            "data_plane": DataPlane.from_dict(_part(data, "data_plane")),
+            "events": tuple(Event.from_dict(row) for row in rows),
+        }
+        return build(cls, content)
+
+
+def _replaced(part: _Part, values: Plain) -> _Part:
+    own = {each.name: values[each.name] for each in fields(part) if each.name in values}
+    return build(partial(replace, part), own)
+
+
+def _part(data: Plain, name: str) -> Plain:
+    found = data.get(name, {})
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"scenario.{name}", found, "a mapping of field names to values")
+    return found

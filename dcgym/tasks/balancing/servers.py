@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
+    Plain,
+    build,
     check_items,
     check_name,
     check_unique,
@@ -149,7 +149,7 @@ class ServerGroup:
         raise ConfigError("group.resources", name, known)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ServerGroup:
+    def from_dict(cls, data: Plain) -> ServerGroup:
         """Build a group from plain data.
 
         Args:
@@ -161,11 +161,11 @@ class ServerGroup:
         named = {"name": None, "count": None} | dict(data)
         if "resources" not in data:
             check_keys(data, _SHORT_FIELDS, "group")
-            return server_group(**named)
+            return build(server_group, named)
         content = parse_fields(named, cls, "group")
         rows = parse_rows(content, "resources", "group")
-        resources = [Resource(**parse_fields(row, Resource, "resource")) for row in rows]
-        return cls(**content | {"resources": tuple(resources)})
+        resources = [build(Resource, parse_fields(row, Resource, "resource")) for row in rows]
+        return build(cls, content | {"resources": tuple(resources)})
 
 
 def server_group(

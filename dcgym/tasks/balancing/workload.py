@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dcgym.config import check_in, check_positive
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.fields import check_items, check_unique, parse_fields, parse_rows
+from dcgym.tasks.balancing.fields import (
+    Plain,
+    build,
+    check_items,
+    check_unique,
+    parse_fields,
+    parse_rows,
+)
 from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.traffic.http import Application
 
@@ -95,7 +101,7 @@ class Workload:
         means_ns = [app.mean_ns(resource) for app in self.applications]
         return 1e-9 * sum(share * mean for share, mean in zip(shares, means_ns, strict=True))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the workload as plain data; `from_dict` reads it back."""
         return {
             "applications": [app.to_dict() for app in self.applications],
@@ -104,7 +110,7 @@ class Workload:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Workload:
+    def from_dict(cls, data: Plain) -> Workload:
         """Build a workload from plain data.
 
         Args:
@@ -116,4 +122,4 @@ class Workload:
         content = parse_fields(data, cls, "scenario")
         rows = parse_rows(content, "applications", "scenario")
         content["applications"] = tuple(Application.from_dict(row) for row in rows)
-        return cls(**content)
+        return build(cls, content)
