@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import (
@@ -210,3 +212,13 @@ def test_bad_input_is_one_clear_line(build: Callable[[], object], message: str) 
         build()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_scenarios_of_the_guide_are_read() -> None:
+    page = Path(__file__).parents[2] / "docs/guides/balancing.md"
+    text = page.read_text(encoding="utf-8")
+    whole, groups = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    one = make_scenario(yaml.safe_load(whole))
+    assert one.offered_load == 0.8 and one.name == "two-kinds"
+    assert [group.name for group in one.pool.groups] == ["weak", "strong"]
+    assert ServerGroup.from_dict(yaml.safe_load(groups)[0]).workers == 4
