@@ -65,17 +65,17 @@ def make_pool(name: str, load: float, episode_s: float, preset: str = "yao-sim-8
     """
     check_in("scenario", name, SCENARIOS)
     pool = make_scenario(preset, load=load)
-    weak, strong = pool.groups
+    weak, strong = pool.pool.groups
     if name == "capacity-step":
         step = Event(round(episode_s / 2 * 1e9), "capacity", strong.name, CAPACITY_STEP)
         before, lost = (g.count * g.workers for g in (weak, strong))
         share = (before + lost * CAPACITY_STEP) / (before + lost)
-        return replace(make_scenario(preset, load=LOAD_AFTER_STEP * share), events=(step,))
+        return make_scenario(preset, load=LOAD_AFTER_STEP * share).changed(events=(step,))
     if name == "right-weights":
         return pool
     weights = strong.configured_weight, weak.configured_weight
-    return replace(
-        pool, groups=tuple(replace(g, weight=w) for g, w in zip(pool.groups, weights, strict=True))
+    return pool.changed(
+        groups=(replace(weak, weight=weights[0]), replace(strong, weight=weights[1]))
     )
 
 

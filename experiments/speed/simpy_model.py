@@ -80,7 +80,7 @@ class SimPyModel:
         self._ongoing[balancer, server] -= 1
 
     def _hops(self, count: int) -> Any:
-        low, high = self._scenario.latency_ns
+        low, high = self._scenario.data_plane.latency_ns
         return self._simpy.timeout(self._random.uniform(low, high, count).sum() / 1e9)
 
     def _place(self, balancer: int) -> int:

@@ -3,7 +3,6 @@
 import hashlib
 import subprocess
 import sys
-from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -241,7 +240,7 @@ def test_metrics_agree_with_the_twin():
 
 def test_a_drained_group_leaves_metrics_and_rewards_to_the_others():
     drained = Event(0, "drain-server", "weak")
-    scenario = replace(make_scenario("yao-sim-8", load=0.5), events=(drained,))
+    scenario = make_scenario("yao-sim-8", load=0.5).changed(events=(drained,))
     env = make(scenario=scenario, reward="jain", rule="sed")
     env.reset(seed=0)
     for _ in range(80):

@@ -22,7 +22,7 @@ from dcgym.monitors.balancer.layout import (
 )
 from dcgym.monitors.balancer.reducers import reduce_samples
 from dcgym.native import require_simulation, simulation_available
-from dcgym.tasks.balancing import DISTRIBUTIONS
+from dcgym.traffic.sizes import DISTRIBUTION_KINDS
 
 pytestmark = pytest.mark.skipif(
     not simulation_available(), reason="the compiled simulation is not built"
@@ -152,13 +152,13 @@ DISTRIBUTION_CASES = {
 def test_samples_follow_the_distribution(kind: str) -> None:
     shape, cdf = DISTRIBUTION_CASES[kind]
     mean_ns = 1e9
-    number = DISTRIBUTIONS.index(kind)
+    number = DISTRIBUTION_KINDS.index(kind)
     samples = require_simulation().sample(number, mean_ns, shape, 11, 50_000) / mean_ns
     assert stats.kstest(samples, cdf).pvalue > SIGNIFICANCE
 
 
 def test_constant_is_constant() -> None:
-    samples = require_simulation().sample(DISTRIBUTIONS.index("constant"), 123.0, 0.0, 1, 100)
+    samples = require_simulation().sample(DISTRIBUTION_KINDS.index("constant"), 123.0, 0.0, 1, 100)
     assert set(samples) == {123}
 
 

@@ -24,7 +24,7 @@ def compiled_twin():
 
 
 def weights(pool):
-    return [group.configured_weight for group in pool.groups]
+    return [group.configured_weight for group in pool.pool.groups]
 
 
 def test_scenarios_differ_in_one_thing():
@@ -32,7 +32,7 @@ def test_scenarios_differ_in_one_thing():
     assert weights(right) == [1, 2] and right == make_scenario("yao-sim-8", load=0.85)
     wrong = make_pool("wrong-weights", 0.85, 60)
     assert weights(wrong) == [2, 1]
-    assert [group.workers for group in wrong.groups] == [1, 2]
+    assert [group.workers for group in wrong.pool.groups] == [1, 2]
     step = make_pool("capacity-step", 0.85, 60)
     (event,) = step.events
     assert (event.at_ns, event.kind, event.target, event.value) == (30e9, "capacity", "strong", 0.5)
@@ -152,8 +152,8 @@ def test_the_emulation_scores_what_the_twin_trained(tmp_path):
     episode, training = config.episode("wrong-weights", "ppo", 1), config.training("", "ppo")
     assert episode["env"]["backend"] == "emulation" and "backend" not in training["env"]
     # The same servers in both; what a learner sees has the same size.
-    of_both = [settings["env"]["scenario"]["groups"] for settings in (episode, training)]
-    counts = [[(g["count"], g["workers"]) for g in groups] for groups in of_both]
+    of_both = [settings["env"]["scenario"]["pool"]["groups"] for settings in (episode, training)]
+    counts = [[(g["count"], g["resources"][0]["workers"]) for g in groups] for groups in of_both]
     assert counts == [[(3, 2), (4, 4)]] * 2
     assert [group["weight"] for group in of_both[0]] == [4, 2]
     assert config.policies == (

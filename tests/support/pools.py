@@ -9,14 +9,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from dcgym.backends.simulation import BalancingTwin
-from dcgym.tasks.balancing import (
-    Application,
-    Distribution,
-    Scenario,
-    ServerGroup,
-    Stage,
-    exponential,
-)
+from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import Distribution, exponential
 
 SECOND = 10**9
 SERVICE = exponential("10ms")
@@ -27,18 +22,15 @@ def pool(
     *groups: ServerGroup, load: float = 0.8, service: Distribution = SERVICE, **changes: Any
 ) -> Scenario:
     """Servers without network in between, so that only queueing takes time."""
-    fields: dict[str, Any] = {
-        "name": "pool",
-        "groups": groups,
-        "applications": (Application("a", (Stage("cpu", service),)),),
-        "balancers": 1,
-        "load": load,
-        "backlog": 100_000,
-        "latency_ns": (0, 0),
-        "packet_interval_ns": 0,
-        "probe_interval_ns": 0,
-    }
-    return Scenario(**fields | changes)
+    overload = bool(changes.pop("allow_overload", False))
+    application = Application("a", (Stage("cpu", service),))
+    plain = Scenario(
+        "pool",
+        ServerPool(groups, balancers=1, backlog=100_000),
+        Workload((application,), load, overload),
+        DataPlane(latency_ns=(0, 0), packet_interval_ns=0, probe_interval_ns=0),
+    )
+    return plain.changed(**changes)
 
 
 def run(

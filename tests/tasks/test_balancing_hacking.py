@@ -84,7 +84,7 @@ def test_makespan_pays_for_leaving_weak_servers_idle_at_light_load(light):
         assert idle[0][name] < random[0][name], name
 
 
-def test_evenness_is_not_speed_at_light_load(light):
+def test_fairness_is_not_speed_at_light_load(light):
     # Right weights finish flows sooner than equal ones, yet the durations that a balancer samples
     # are less even: only makespan and the difference reward, which see size, know.
     right, equal = light["right"], light["equal"]

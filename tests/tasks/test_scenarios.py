@@ -2,31 +2,34 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import (
     SCENARIOS,
-    Application,
-    Distribution,
+    DataPlane,
     Event,
+    Resource,
     Scenario,
     ServerGroup,
-    Stage,
-    constant,
-    exponential,
-    lognormal,
+    ServerPool,
+    Vip,
+    Workload,
     make_scenario,
-    pareto,
-    uniform,
+    server_group,
 )
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import Distribution, constant, exponential, lognormal, pareto, uniform
 
 CPU = Application("cpu", (Stage("cpu", exponential("100ms")),))
-ONE = ServerGroup("one", 1)
+ONE = server_group("one", 1)
+GPU = Application("gpu", (Stage("gpu", constant("100ms")),))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -61,35 +64,37 @@ def test_load_counts_the_busier_resource() -> None:
 
 def test_shares_split_the_rate_and_keep_the_load() -> None:
     short = Application("short", (Stage("cpu", constant("10ms")),), share=3)
-    scenario = Scenario("mix", (ServerGroup("g", 2, workers=2),), (CPU, short), load=0.5)
-    rates = scenario.rates_per_s
+    mixed = scenario(groups=(server_group("g", 2, workers=2),), applications=(CPU, short))
+    rates = mixed.rates_per_s
     assert rates[1] == pytest.approx(3 * rates[0])
     assert rates[0] * 0.1 + rates[1] * 0.01 == pytest.approx(0.5 * 4)
 
 
 def test_rates_give_the_offered_load() -> None:
-    scenario = Scenario("x", (ONE,), (replace(CPU, rate_per_s=5.0),))
-    assert scenario.offered_load == pytest.approx(0.5)
+    given = Workload((replace(CPU, rate_per_s=5.0),))
+    assert Scenario("x", ServerPool((ONE,)), given).offered_load == pytest.approx(0.5)
 
 
 def test_servers_that_join_later_are_no_capacity_yet() -> None:
-    late = ServerGroup("late", 3, present=False)
-    assert Scenario("x", (ONE, late), (CPU,), load=0.5).rates_per_s == pytest.approx((5.0,))
+    late = server_group("late", 3, present=False)
+    assert scenario(groups=(ONE, late)).rates_per_s == pytest.approx((5.0,))
 
 
 def test_durations_may_be_text() -> None:
     scenario = Scenario.from_dict(
         {
-            "groups": [{"name": "g", "count": 2}],
-            "applications": [
-                {"name": "a", "stages": [{"resource": "cpu", "time": {"mean_ns": "20ms"}}]}
-            ],
-            "load": 0.5,
-            "latency_ns": ["1us", "2us"],
+            "pool": {"groups": [{"name": "g", "count": 2}]},
+            "workload": {
+                "applications": [
+                    {"name": "a", "stages": [{"resource": "cpu", "time": {"mean_ns": "20ms"}}]}
+                ],
+                "load": 0.5,
+            },
+            "data_plane": {"latency_ns": ["1us", "2us"]},
             "events": [{"at_ns": "25s", "kind": "colocated-load", "target": "g", "value": 1}],
         }
     )
-    assert scenario.latency_ns == (1_000, 2_000)
+    assert scenario.data_plane.latency_ns == (1_000, 2_000)
     assert scenario.events[0].at_ns == 25 * 10**9
     assert scenario.applications[0].mean_ns("cpu") == 20_000_000
     assert scenario.targets(scenario.events[0]) == (0, 1)
@@ -117,8 +122,42 @@ def test_squared_variation(distribution: Distribution, expected: float) -> None:
 
 
 def scenario(**changes: object) -> Scenario:
-    fields: dict[str, object] = {"groups": (ONE,), "applications": (CPU,), "load": 0.5}
-    return Scenario("x", **(fields | changes))  # type: ignore[arg-type]
+    return Scenario("x", ServerPool((ONE,)), Workload((CPU,), 0.5)).changed(**changes)
+
+
+def test_resources_and_virtual_addresses_survive_json() -> None:
+    resources = (Resource("gpu", 8, 2.5), Resource("nic", discipline="processor-sharing", slots=64))
+    groups = (ServerGroup("a", 2, resources, weight=3.0), ServerGroup("b", 1, resources))
+    web = (Vip("web", groups=("a",), applications=("train",)), Vip("rest"))
+    train = Application("train", (Stage("gpu", constant("2s")), Stage("nic", constant("1s"))))
+    one = scenario(groups=groups, applications=(train,), vips=web, balancers=3, events=())
+    assert Scenario.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+    assert one.pool.resources == ("gpu", "nic") and groups[0].workers == 8
+    assert [group.configured_weight for group in one.server_groups] == [3.0, 3.0, 20.0]
+    # 3 servers of 20 GPU seconds and of 1 NIC second a second.
+    assert one.rates_per_s[0] == pytest.approx(0.5 * min(3 * 20 / 2, 3 * 1 / 1))
+
+
+def test_short_groups_have_processors_and_a_device() -> None:
+    short = {"name": "g", "count": 2, "workers": 4, "cpu_speed": 0.5, "io_speed": 2.0}
+    group = server_group("g", 2, workers=4, cpu_speed=0.5, io_speed=2.0)
+    assert ServerGroup.from_dict(short) == group
+    cpu, io = group.resource("cpu"), group.resource("io")
+    assert (cpu.workers, cpu.speed, cpu.slots_in_service) == (4, 0.5, 4)
+    assert (io.workers, io.speed, io.discipline) == (1, 2.0, "processor-sharing")
+    shared = server_group("g", 2, discipline="processor-sharing", slots=16)
+    assert shared.resources[0].slots_in_service == 16
+    assert server_group("g", 2, slots=16).resources[0].slots_in_service == 1
+
+
+def test_changes_go_to_the_part_that_has_the_field() -> None:
+    base = scenario()
+    one = base.changed(name="other", balancers=5, load=0.3, latency_ns=(1, 2))
+    assert (one.name, one.pool.balancers, one.workload.load) == ("other", 5, 0.3)
+    assert one.data_plane.latency_ns == (1, 2) and one.pool.groups == base.pool.groups
+    parts = (ServerPool, Workload, DataPlane)
+    names = [field.name for part in parts for field in fields(part)]
+    assert len(names) == len(set(names)), "no two parts have a field of the same name"
 
 
 def events(*items: Event) -> Scenario:
@@ -135,9 +174,9 @@ def events(*items: Event) -> Scenario:
         (lambda: make_scenario("yao-sim-8", application="gpu"), "application: value 'gpu'"),
         (lambda: scenario(load=None), "a load, or a rate for each application"),
         (lambda: scenario(applications=(replace(CPU, rate_per_s=-1.0),)), "rate_per_s: value -1"),
-        (lambda: ServerGroup("a", 1, cpu_speed=0), "group.cpu_speed: value 0"),
-        (lambda: ServerGroup("a", 1, weight=math.nan), "group.weight: value nan"),
-        (lambda: scenario(groups=(ServerGroup("a", 600), ServerGroup("b", 600))), "1024 servers"),
+        (lambda: server_group("a", 1, cpu_speed=0), "group.cpu_speed: value 0"),
+        (lambda: server_group("a", 1, weight=math.nan), "group.weight: value nan"),
+        (lambda: scenario(groups=(server_group("a", 600), server_group("b", 600))), "1024 servers"),
         (lambda: scenario(groups=(ONE, ONE)), "names that differ"),
         (lambda: scenario(flow_table_buckets=1000), "a power of two"),
         (lambda: scenario(latency_ns=(5, 1)), "latency_ns: value 1"),
@@ -154,8 +193,18 @@ def events(*items: Event) -> Scenario:
             lambda: events(Event(9, "drain-server", 0), Event(5, "add-server", 0)),
             "events are in order of time",
         ),
-        (lambda: Scenario.from_dict({"groups": 3}), "scenario.groups: value 3"),
-        (lambda: Scenario.from_dict({"grups": []}), "did you mean 'groups'"),
+        (lambda: scenario(applications=(GPU,)), "stage.resource: value 'gpu'"),
+        (lambda: Resource("gpu", slots=2), "group.gpu_slots: value 2"),
+        (lambda: Resource("gpu", 4, 1, "processor-sharing", 2), "at least the 4 workers"),
+        (lambda: ServerGroup("a", 1, (Resource("cpu"), Resource("cpu"))), "names that differ"),
+        (lambda: scenario(groups=(ONE, ServerGroup("b", 1, (Resource("gpu"),)))), "['cpu', 'io']"),
+        (lambda: ONE.resource("gpu"), "cpu, io"),
+        (lambda: scenario(vips=(Vip(groups=("two",)),)), "vip.groups: value 'two'"),
+        (lambda: scenario(vips=(Vip(applications=("mail",)),)), "vip.applications"),
+        (lambda: scenario(vips=(Vip("a"), Vip("a"))), "names that differ"),
+        (lambda: scenario(lod=0.5), "did you mean 'load'"),
+        (lambda: Scenario.from_dict({"pool": {"groups": 3}}), "scenario.groups: value 3"),
+        (lambda: Scenario.from_dict({"pool": {"grups": []}}), "did you mean 'groups'"),
     ],
 )
 def test_bad_input_is_one_clear_line(build: Callable[[], object], message: str) -> None:
@@ -163,3 +212,13 @@ def test_bad_input_is_one_clear_line(build: Callable[[], object], message: str) 
         build()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_scenarios_of_the_guide_are_read() -> None:
+    page = Path(__file__).parents[2] / "docs/guides/balancing.md"
+    text = page.read_text(encoding="utf-8")
+    whole, groups = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    one = make_scenario(yaml.safe_load(whole))
+    assert one.offered_load == 0.8 and one.name == "two-kinds"
+    assert [group.name for group in one.pool.groups] == ["weak", "strong"]
+    assert ServerGroup.from_dict(yaml.safe_load(groups)[0]).workers == 4

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 RESOURCES = ("cpu", "io")
-"""What a stage occupies, by its number in the twin and in the generator's memory."""
+"""What a stage may occupy on an HTTP server, by its number in the generator's memory."""
 
 MAX_STAGES = 8
 MAX_BYTES = 2**30
@@ -49,8 +49,8 @@ class Stage:
     """One stage of a request's processing.
 
     Attributes:
-        resource: "cpu" or "io".
-        time: Time on a processor (or I/O device) of speed 1 that is not shared.
+        resource: Name of what it occupies; the servers that are asked must have it.
+        time: Time on a processor (or device) of speed 1 that is not shared.
     """
 
     resource: str
@@ -58,7 +58,8 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_in("stage.resource", self.resource, RESOURCES)
+        if not isinstance(self.resource, str) or not self.resource:
+            raise ConfigError("stage.resource", self.resource, "a non-empty text")
         if not isinstance(self.time, Distribution):
             raise ConfigError("stage.time", self.time, "a Distribution")
 
@@ -124,7 +125,7 @@ class Application:
         """Return the mean demand of a request on a resource, at speed 1.
 
         Args:
-            resource: One of `RESOURCES`.
+            resource: Its name.
         """
         return sum(stage.time.mean_ns for stage in self.stages if stage.resource == resource)
 

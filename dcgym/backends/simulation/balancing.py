@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Fidelity, Record
-from dcgym.backends.simulation.plain import plain_config
+from dcgym.backends.simulation.plain import plain_config, read_records
 from dcgym.config import check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.tasks.balancing.actions import check_weights
-from dcgym.tasks.balancing.parts import MAX_SERVERS
 from dcgym.tasks.balancing.presets import ScenarioSpec
 from dcgym.tasks.balancing.rules import RULES
+from dcgym.tasks.balancing.servers import MAX_SERVERS
 from dcgym.tasks.common.events import count_due
 
 __all__ = ["CAPABILITIES", "BalancingTwin"]
@@ -211,15 +211,15 @@ class BalancingTwin:
     def records(self, env: int = 0) -> npt.NDArray[Any]:
         """Return and forget the finished flows of an environment, in order of their end.
 
+        Args:
+            env: Number of the environment.
+
         Returns:
-            A structured array: arrival_ns, served_ns (service began; -1 if never), end_ns (the
-            client had its answer, or its failure), cpu_ns, io_ns (demands at speed 1), flow
-            (number in order of arrival), application, balancer, server (65535 for none), outcome
-            (index in `OUTCOMES`), tracked (in the flow table). Once the limit is reached further
-            flows are counted in ``records_dropped`` of `summary` and not kept.
+            An array of `flow_dtype`. Once the limit is reached further flows are counted in
+            ``records_dropped`` of `summary` and not kept.
         """
         found: npt.NDArray[Any] = self._twin.records(self._env(env))
-        return found
+        return read_records(found, len(self.scenario.pool.resources))
 
     def summary(self, env: int = 0) -> dict[str, Any]:
         """Return figures of an environment since its warm-up, at constant cost of memory.

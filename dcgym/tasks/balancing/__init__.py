@@ -1,33 +1,25 @@
 """Server load balancing: what a scenario is. Both backends take the same one."""
 
-from dcgym.tasks.balancing.distributions import (
-    DISTRIBUTIONS,
-    Distribution,
-    constant,
-    exponential,
-    lognormal,
-    pareto,
-    uniform,
-)
+from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.events import EVENTS, Event
-from dcgym.tasks.balancing.parts import Application, ServerGroup, Stage
-from dcgym.tasks.balancing.presets import SCENARIOS, make_scenario
+from dcgym.tasks.balancing.pool import ServerPool, Vip
+from dcgym.tasks.balancing.presets import SCENARIOS, ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.balancing.servers import Resource, ServerGroup, server_group
+from dcgym.tasks.balancing.workload import Workload
 
 __all__ = [
-    "DISTRIBUTIONS",
     "EVENTS",
     "SCENARIOS",
-    "Application",
-    "Distribution",
+    "DataPlane",
     "Event",
+    "Resource",
     "Scenario",
+    "ScenarioSpec",
     "ServerGroup",
-    "Stage",
-    "constant",
-    "exponential",
-    "lognormal",
+    "ServerPool",
+    "Vip",
+    "Workload",
     "make_scenario",
-    "pareto",
-    "uniform",
+    "server_group",
 ]

@@ -6,7 +6,7 @@ Rules look at ratios of weights only, so that a common factor changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -32,29 +32,47 @@ LEVELS = np.array([1.0, 1.5, 2.0])
 WEIGHT_LIMIT = 8.0
 
 
+Actions: TypeAlias = npt.NDArray[np.generic]
+"""Actions of any number type; the last axis is the server, any axes may precede it."""
+
+
 class WeightMap(Protocol):
     """An action space together with its meaning; the last axis of every array is the server."""
 
     @property
-    def space(self) -> gym.Space[Any]:
+    def space(self) -> gym.Space[Actions]:
         """The space of one action."""
-        ...
 
-    def to_weights(self, actions: Any) -> FloatArray:
-        """Return the weights that actions mean, whatever axes precede the last one."""
-        ...
+    def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
+        """Return the weights that actions mean.
 
-    def from_weights(self, weights: FloatArray) -> npt.NDArray[Any]:
-        """Return the action nearest to these weights; weights of 0 get the least one."""
-        ...
+        Args:
+            actions: Actions, whatever axes precede the last one.
 
-    def sample(self, generator: np.random.Generator) -> npt.NDArray[Any]:
-        """Draw one action evenly from the space."""
-        ...
+        Raises:
+            ConfigError: An action is not in the space.
+        """
 
-    def unit(self, actions: npt.NDArray[Any]) -> FloatArray:
-        """Scale actions onto -1 to 1, for observations."""
-        ...
+    def from_weights(self, weights: FloatArray) -> Actions:
+        """Return the nearest actions.
+
+        Args:
+            weights: Weights of 0 or more; those of 0 get the least one.
+        """
+
+    def sample(self, generator: np.random.Generator) -> Actions:
+        """Draw one action evenly from the space.
+
+        Args:
+            generator: Source of chance.
+        """
+
+    def unit(self, actions: npt.ArrayLike) -> FloatArray:
+        """Scale actions onto -1 to 1, for observations.
+
+        Args:
+            actions: Actions of the space.
+        """
 
 
 class ContinuousWeights:
@@ -64,7 +82,7 @@ class ContinuousWeights:
         """Build the space for a number of weights."""
         self.space = gym.spaces.Box(-1.0, 1.0, (n_weights,), np.float32)
 
-    def to_weights(self, actions: Any) -> FloatArray:
+    def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
         """Return 8**a, with a clipped to -1..1."""
         values = read_action(actions, self.space.shape, is_batch=True)
         weights: FloatArray = WEIGHT_LIMIT ** np.clip(values, -1.0, 1.0)
@@ -83,7 +101,7 @@ class ContinuousWeights:
         """Draw one action evenly from the space."""
         return generator.uniform(-1.0, 1.0, self.space.shape).astype(np.float32)
 
-    def unit(self, actions: npt.NDArray[Any]) -> FloatArray:
+    def unit(self, actions: npt.ArrayLike) -> FloatArray:
         """Return the actions as they are."""
         return np.clip(np.asarray(actions, np.float64), -1.0, 1.0)
 
@@ -95,7 +113,7 @@ class DiscreteWeights:
         """Build the space for a number of weights."""
         self.space = gym.spaces.MultiDiscrete(np.full(n_weights, LEVELS.size))
 
-    def to_weights(self, actions: Any) -> FloatArray:
+    def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
         """Return the weights that the indices stand for."""
         values = read_action(actions, self.space.shape, is_batch=True)
         if (values != np.rint(values)).any() or values.min() < 0 or values.max() >= LEVELS.size:
@@ -115,7 +133,7 @@ class DiscreteWeights:
         """Draw one action evenly from the space."""
         return generator.integers(0, LEVELS.size, self.space.shape)
 
-    def unit(self, actions: npt.NDArray[Any]) -> FloatArray:
+    def unit(self, actions: npt.ArrayLike) -> FloatArray:
         """Return -1, 0 or 1."""
         return np.asarray(actions, np.float64) - 1.0
 

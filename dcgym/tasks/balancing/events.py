@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
 
 __all__ = ["EVENTS", "Event"]
@@ -67,11 +66,11 @@ class Event(TimedEvent):
         """Whether the target is a balancer."""
         return self.kind in _ON_BALANCERS
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the event as plain data."""
         return asdict(self) | {"target": self._plain_target}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """Return the event as records hold it: at_s, kind, target, value."""
         return {
             "at_s": self.at_ns / 1e9,
@@ -85,7 +84,7 @@ class Event(TimedEvent):
         return list(self.target) if isinstance(self.target, tuple) else self.target
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Event:
+    def from_dict(cls, data: Plain) -> Event:
         """Build an event from plain data.
 
         Args:
@@ -98,5 +97,5 @@ class Event(TimedEvent):
         target = data.get("target", "all")
         if isinstance(target, list):
             target = tuple(target)
-        at_ns = read_time_ns(data, "event")
-        return cls(at_ns, data.get("kind", ""), target, data.get("value"))
+        fields = {"kind": data.get("kind", ""), "target": target, "value": data.get("value")}
+        return build(cls, {"at_ns": read_time_ns(data, "event"), **fields})

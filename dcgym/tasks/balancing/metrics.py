@@ -1,4 +1,4 @@
-"""Metrics of an episode: completion times, evenness, and regret against the Oracle.
+"""Metrics of an episode: completion times, fairness, and regret against the Oracle.
 
 `records` are those of `BalancingTwin.records`, `summary` is that of `BalancingTwin.summary`.
 """
@@ -6,26 +6,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.tasks.balancing.records import COMPLETED
 from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.common.statistics import FloatArray
 
 __all__ = ["FCT_METRICS", "fct_metrics", "flow_metrics", "regret_us", "server_metrics"]
 
-FloatArray = npt.NDArray[np.float64]
-FlowRecords = npt.NDArray[Any]
+FlowRecords: TypeAlias = npt.NDArray[np.void]
+"""Finished flows, of `flow_dtype`."""
 
 QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 FCT_METRICS = ("fct_us_mean", *(f"fct_us_{name}" for name in QUANTILES))
 
-COMPLETED = 0
-
 
 def fct_metrics(times_us: FloatArray) -> dict[str, float]:
-    """Return mean and percentiles of completion times; NaN where there are none."""
+    """Return mean and percentiles of completion times; NaN where there are none.
+
+    Args:
+        times_us: The times.
+    """
     if times_us.size == 0:
         return dict.fromkeys(FCT_METRICS, float("nan"))
     quantiles = np.quantile(times_us, list(QUANTILES.values()))
@@ -72,6 +76,10 @@ def regret_us(records: FlowRecords, best: FlowRecords) -> float:
 
 def server_metrics(summary: Mapping[str, Any], scenario: Scenario) -> dict[str, float]:
     """Return what concerns servers and failures.
+
+    Args:
+        summary: As of `BalancingTwin.summary`.
+        scenario: The servers.
 
     Returns:
         jain, overprovision: averages over time of Jain's index and of the maximum over the mean

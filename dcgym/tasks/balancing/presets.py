@@ -5,15 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry
-from dcgym.tasks.balancing.distributions import Distribution, exponential
-from dcgym.tasks.balancing.parts import Application, ServerGroup, Stage
+from dcgym.tasks.balancing.data_plane import DataPlane
+from dcgym.tasks.balancing.fields import Plain, build
+from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.balancing.servers import server_group
 from dcgym.tasks.balancing.testbeds import testbed_7, testbed_20
+from dcgym.tasks.balancing.workload import Workload
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import Distribution, exponential, read_distribution
 
 __all__ = [
     "SCENARIOS",
@@ -26,7 +31,7 @@ __all__ = [
     "yao_sim_8",
 ]
 
-ScenarioSpec: TypeAlias = str | Path | Mapping[str, Any] | Scenario
+ScenarioSpec: TypeAlias = str | Path | Plain | Scenario
 """What `make_scenario` takes."""
 
 _STAGED = {
@@ -46,7 +51,7 @@ def yao_sim_8(
     """Return the simulated pool of Yao et al., tables 9 and 10: 4 x 1 and 4 x 2 processors.
 
     Args:
-        load: Utilisation of the busier resource.
+        load: Utilisation of the busiest resource.
         application: "cpu", or "cpu-intensive", "balanced", "io-intensive": a CPU stage and an
             I/O stage, exponential, with a mean of 1 s together.
         balancers: Number of balancers.
@@ -55,14 +60,9 @@ def yao_sim_8(
     check_in("application", application, _STAGED)
     times = zip(("cpu", "io"), _STAGED[application], strict=False)
     stages = tuple(Stage(resource, exponential(mean)) for resource, mean in times)
-    return Scenario(
-        name="yao-sim-8",
-        groups=(ServerGroup("weak", 4, workers=1), ServerGroup("strong", 4, workers=2)),
-        applications=(Application(application, stages),),
-        balancers=balancers,
-        load=load,
-        allow_overload=allow_overload,
-    )
+    groups = (server_group("weak", 4, workers=1), server_group("strong", 4, workers=2))
+    workload = Workload((Application(application, stages),), load, allow_overload)
+    return Scenario("yao-sim-8", ServerPool(groups, balancers), workload)
 
 
 def hlb_128(
@@ -82,15 +82,9 @@ def hlb_128(
         allow_overload: Accept a load above 1.
     """
     check_int("ratio", ratio, 1, 64)
-    strong = ServerGroup("strong", 64, workers=ratio)
-    return Scenario(
-        name="hlb-128",
-        groups=(ServerGroup("weak", 64, workers=1), strong),
-        applications=(_cpu_bound(service or exponential("500ms")),),
-        balancers=balancers,
-        load=load,
-        allow_overload=allow_overload,
-    )
+    groups = (server_group("weak", 64, workers=1), server_group("strong", 64, workers=ratio))
+    workload = _cpu_bound(service or exponential("500ms"), load, allow_overload)
+    return Scenario("hlb-128", ServerPool(groups, balancers), workload)
 
 
 def charon_64(load: float = 0.845, balancers: int = 2, allow_overload: bool = False) -> Scenario:
@@ -103,14 +97,9 @@ def charon_64(load: float = 0.845, balancers: int = 2, allow_overload: bool = Fa
         balancers: Number of balancers.
         allow_overload: Accept a load above 1.
     """
-    return Scenario(
-        name="charon-64",
-        groups=(ServerGroup("weak", 32, workers=1), ServerGroup("strong", 32, workers=2)),
-        applications=(_cpu_bound(exponential("500ms")),),
-        balancers=balancers,
-        load=load,
-        allow_overload=allow_overload,
-    )
+    groups = (server_group("weak", 32, workers=1), server_group("strong", 32, workers=2))
+    workload = _cpu_bound(exponential("500ms"), load, allow_overload)
+    return Scenario("charon-64", ServerPool(groups, balancers), workload)
 
 
 def markov_2(
@@ -132,19 +121,12 @@ def markov_2(
     check_int("queue", queue, 1, 1_000_000)
     weights = (1.0, 2.0) if right_weights else (2.0, 1.0)
     groups = tuple(
-        ServerGroup(name, 1, cpu_speed=speed, weight=weight)
+        server_group(name, 1, cpu_speed=speed, weight=weight)
         for name, speed, weight in zip(("slow", "fast"), (1.0, 2.0), weights, strict=True)
     )
-    return Scenario(
-        name="markov-2",
-        groups=groups,
-        applications=(_cpu_bound(exponential("1s")),),
-        balancers=balancers,
-        load=load,
-        allow_overload=allow_overload,
-        backlog=queue - 1,
-        latency_ns=(0, 0),
-    )
+    pool = ServerPool(groups, balancers, backlog=queue - 1)
+    workload = _cpu_bound(exponential("1s"), load, allow_overload)
+    return Scenario("markov-2", pool, workload, DataPlane(latency_ns=(0, 0)))
 
 
 def large_20(load: float = 0.85, balancers: int = 6, allow_overload: bool = False) -> Scenario:
@@ -157,31 +139,31 @@ def large_20(load: float = 0.85, balancers: int = 6, allow_overload: bool = Fals
         balancers: Number of balancers.
         allow_overload: Accept a load above 1.
     """
-    return Scenario(
-        name="large-20",
-        groups=(ServerGroup("weak", 10, workers=2), ServerGroup("strong", 10, workers=4)),
-        applications=(_cpu_bound(exponential("25ms")),),
-        balancers=balancers,
-        load=load,
-        allow_overload=allow_overload,
-        backlog=128,
-        packet_interval_ns=25_000_000,
-    )
+    groups = (server_group("weak", 10, workers=2), server_group("strong", 10, workers=4))
+    pool = ServerPool(groups, balancers, backlog=128)
+    workload = _cpu_bound(exponential("25ms"), load, allow_overload)
+    return Scenario("large-20", pool, workload, DataPlane(packet_interval_ns=25_000_000))
 
 
 SCENARIOS: Registry[Callable[..., Scenario]] = Registry("scenarios", "scenario")
 """The functions that build a scenario, by name. Each takes ``load``."""
 
-for _preset in (yao_sim_8, hlb_128, charon_64, markov_2, large_20, testbed_7, testbed_20):
-    SCENARIOS.add(_preset.__name__.replace("_", "-"), _preset)
+SCENARIOS.add("yao-sim-8", yao_sim_8)
+SCENARIOS.add("hlb-128", hlb_128)
+SCENARIOS.add("charon-64", charon_64)
+SCENARIOS.add("markov-2", markov_2)
+SCENARIOS.add("large-20", large_20)
+SCENARIOS.add("testbed-7", testbed_7, "the small testbed: 3 servers of 2 and 4 of 4 processors")
+SCENARIOS.add("testbed-20", testbed_20, "the large testbed: 10 of 2 and 10 of 4 processors")
 
 
-def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
+def make_scenario(spec: ScenarioSpec, **params: object) -> Scenario:
     """Build a scenario from whatever a configuration holds.
 
     Args:
-        spec: A preset's name, a mapping of ``preset`` and its parameters, a mapping of the fields
-            of `Scenario`, the path of a YAML or JSON file that holds either, or a scenario.
+        spec: A preset's name, a mapping of ``preset`` and its parameters, a mapping as
+            `Scenario.from_dict` takes it, the path of a YAML or JSON file that holds either, or a
+            scenario.
         **params: Parameters of the preset; they win over those of the mapping.
 
     Raises:
@@ -203,7 +185,7 @@ def make_scenario(spec: ScenarioSpec, **params: Any) -> Scenario:
     return Scenario.from_dict(spec)
 
 
-def _from_name(name: str, params: Mapping[str, Any]) -> Scenario:
+def _from_name(name: str, params: Plain) -> Scenario:
     known = SCENARIOS.names()
     if name not in known:
         allowed = f"{', '.join(known)}, or a .yaml or .json file"
@@ -211,17 +193,17 @@ def _from_name(name: str, params: Mapping[str, Any]) -> Scenario:
     return _from_preset({"preset": name, **params})
 
 
-def _from_preset(spec: Mapping[str, Any]) -> Scenario:
+def _from_preset(spec: Plain) -> Scenario:
     params = dict(spec)
     name = params.pop("preset")
-    build = SCENARIOS.find(name, "scenario.preset")
-    check_keys(params, inspect.signature(build).parameters, f"preset {name}")
+    preset = SCENARIOS.find(name, "scenario.preset")
+    check_keys(params, inspect.signature(preset).parameters, f"preset {name}")
     if "load" in params:
         check_range("load", params["load"], 0, 10)
-    if isinstance(params.get("service"), Mapping):
-        params["service"] = Distribution.from_dict(params["service"])
-    return build(**params)
+    if params.get("service") is not None:
+        params["service"] = read_distribution(params["service"], "service")
+    return build(preset, params)
 
 
-def _cpu_bound(time: Distribution) -> Application:
-    return Application("cpu", (Stage("cpu", time),))
+def _cpu_bound(time: Distribution, load: float, allow_overload: bool) -> Workload:
+    return Workload((Application("cpu", (Stage("cpu", time),)),), load, allow_overload)

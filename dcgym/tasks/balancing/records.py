@@ -1,8 +1,10 @@
-"""The record of a finished flow: how flows end, under the names that both backends use."""
+"""The record of a finished flow, the same in every backend."""
 
 from __future__ import annotations
 
-__all__ = ["COMPLETED", "NOBODY", "OUTCOMES"]
+import numpy as np
+
+__all__ = ["COMPLETED", "NOBODY", "OUTCOMES", "flow_dtype"]
 
 OUTCOMES = ("completed", "rejected", "pcc_violations", "lost")
 """How a flow ended: served; refused by a full backlog; reset because its packets reached another
@@ -13,3 +15,27 @@ COMPLETED = OUTCOMES.index("completed")
 
 NOBODY = 65_535
 """Number that stands for no server, or no balancer, in a record."""
+
+
+def flow_dtype(n_resources: int) -> np.dtype[np.void]:
+    """Return the type of a finished flow.
+
+    Args:
+        n_resources: Number of resources that a server of the scenario has.
+
+    Returns:
+        A structured type: arrival_ns, served_ns (service began; -1 if never, or not known), end_ns
+        (the client had its answer, or its failure), flow (number in order of arrival), demand_ns
+        (at speed 1, one for each resource in the order of `ServerPool.resources`), application,
+        balancer, server (both `NOBODY` for none), outcome (index in `OUTCOMES`), tracked (in the
+        flow table).
+    """
+    return np.dtype(
+        [
+            *((name, "<i8") for name in ("arrival_ns", "served_ns", "end_ns")),
+            ("demand_ns", "<i8", (n_resources,)),
+            ("flow", "<u8"),
+            *((name, "<u2") for name in ("application", "balancer", "server")),
+            *((name, "u1") for name in ("outcome", "tracked")),
+        ]
+    )

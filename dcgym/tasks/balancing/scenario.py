@@ -1,29 +1,29 @@
-"""The scenario of a balancing task: balancers, servers, applications, and what happens to them."""
+"""The scenario of a balancing task: a pool, its traffic, its data plane, and what happens to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import TypeVar
 
-from dcgym.config import check_int, check_positive
+from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.events import Event
-from dcgym.tasks.balancing.parts import (
-    MAX_SERVERS,
-    RESOURCES,
-    Application,
-    ServerGroup,
-    check_name,
-    parse_fields,
-    parse_rows,
-)
+from dcgym.tasks.balancing.fields import Plain, build, check_items, check_name, parse_rows
+from dcgym.tasks.balancing.pool import ServerPool
+from dcgym.tasks.balancing.servers import ServerGroup
+from dcgym.tasks.balancing.workload import Workload
 from dcgym.tasks.common.events import check_order, find_named, find_numbered
+from dcgym.traffic.http import Application
 
 __all__ = ["Scenario"]
 
-MAX_BALANCERS = 64
-_LONGEST_NS = 3600 * 10**9
+_Part = TypeVar("_Part", ServerPool, Workload, DataPlane)
+_PARTS = {"pool": ServerPool, "workload": Workload, "data_plane": DataPlane}
+# No two parts have a field of the same name: `Scenario.changed` and error messages need no more.
+_PART_FIELDS = [each.name for kind in _PARTS.values() for each in fields(kind)]
 _TARGET = "event.target"
 
 
@@ -31,146 +31,91 @@ _TARGET = "event.target"
 class Scenario:
     """All of a balancing task but the policy.
 
-    Servers are numbered from 0 through the groups in their order. The load is the utilisation of
-    the busier resource, CPU or I/O, over the servers present at the start.
-
     Attributes:
         name: Name for results.
-        groups: The servers.
-        applications: The traffic; all with a rate of their own, or none.
-        balancers: Number of balancers that the edge spreads flows over.
-        load: Utilisation from which the arrival rates follow; None where applications give rates.
-        allow_overload: Accept a load above 1.
-        backlog: Flows that may wait for a server's CPU; one more is rejected.
-        flow_table_buckets: Buckets of a balancer's flow table, a power of two.
-        flow_table_ways: Flows that a bucket holds; one more is not tracked and follows ECMP.
-        syn_timeout_ns: Life of a table entry whose handshake is never finished.
-        latency_ns: Bounds of the uniform one-way latency between two nodes.
-        packet_interval_ns: Mean gap between the packets that a client sends while it is served:
-            the instants at which a balancer samples the flow's duration. 0 for none.
-        probe_interval_ns: Period of polling the servers' busy workers; 0 for no polling.
-        probe_delay_ns: Bounds of the uniform delay of a poll's answer.
+        pool: The servers and balancers.
+        workload: The traffic.
+        data_plane: How the balancers work, and the network around them.
         events: Schedule, in order of time.
     """
 
     name: str
-    groups: tuple[ServerGroup, ...]
-    applications: tuple[Application, ...]
-    balancers: int = 2
-    load: float | None = None
-    allow_overload: bool = False
-    backlog: int = 64
-    flow_table_buckets: int = 65_536
-    flow_table_ways: int = 4
-    syn_timeout_ns: int = 40 * 10**9
-    latency_ns: tuple[int, int] = (100_000, 1_000_000)
-    packet_interval_ns: int = 250_000_000
-    probe_interval_ns: int = 500_000_000
-    probe_delay_ns: tuple[int, int] = (50_000_000, 200_000_000)
+    pool: ServerPool
+    workload: Workload
+    data_plane: DataPlane = field(default_factory=DataPlane)
     events: tuple[Event, ...] = ()
 
     def __post_init__(self) -> None:
-        """Freeze the sequences and check every field."""
+        """Check that the parts fit together."""
         check_name("scenario.name", self.name)
-        for field, kind in (("groups", ServerGroup), ("applications", Application)):
-            self._freeze(field, kind)
-            _check_unique(field, [item.name for item in getattr(self, field)])
-        self._freeze("events", Event, empty=True)
-        self._check_numbers()
-        self._check_rates()
-        self._check_events()
-
-    def _freeze(self, field: str, kind: type[Any], empty: bool = False) -> None:
-        items = getattr(self, field)
-        if isinstance(items, str) or not isinstance(items, Sequence) or not (items or empty):
-            raise ConfigError(f"scenario.{field}", items, f"a list of {kind.__name__} objects")
-        for item in items:
-            if not isinstance(item, kind):
-                raise ConfigError(f"scenario.{field}", item, f"{kind.__name__} objects")
-        object.__setattr__(self, field, tuple(items))
-
-    def _check_numbers(self) -> None:
-        if self.n_servers > MAX_SERVERS:
-            raise ConfigError("scenario.groups", self.n_servers, f"at most {MAX_SERVERS} servers")
-        if not any(group.present for group in self.groups):
-            raise ConfigError("group.present", False, "True for at least one group")
-        check_int("scenario.balancers", self.balancers, 1, MAX_BALANCERS)
-        check_int("scenario.backlog", self.backlog, 0, 1_000_000)
-        check_int("scenario.flow_table_buckets", self.flow_table_buckets, 1, 2**20)
-        if self.flow_table_buckets & (self.flow_table_buckets - 1):
-            raise ConfigError(
-                "scenario.flow_table_buckets", self.flow_table_buckets, "a power of two"
-            )
-        check_int("scenario.flow_table_ways", self.flow_table_ways, 1, 255)
-        for field in ("syn_timeout_ns", "packet_interval_ns", "probe_interval_ns"):
-            check_int(f"scenario.{field}", getattr(self, field), 0, _LONGEST_NS)
-        for field in ("latency_ns", "probe_delay_ns"):
-            object.__setattr__(self, field, _bounds(f"scenario.{field}", getattr(self, field)))
-        if self.probe_interval_ns and self.probe_delay_ns[1] > self.probe_interval_ns:
-            allowed = f"at most the probe interval ({self.probe_interval_ns})"
-            raise ConfigError("scenario.probe_delay_ns", self.probe_delay_ns[1], allowed)
-
-    def _check_rates(self) -> None:
-        given = [a.name for a in self.applications if a.rate_per_s is not None]
-        if self.load is None and len(given) < len(self.applications):
-            raise ConfigError("scenario.load", None, "a load, or a rate for each application")
-        if self.load is not None:
-            check_positive("scenario.load", self.load)
-            if given:
-                raise ConfigError("scenario.load", self.load, "None where applications give rates")
-        if self.offered_load > 1 and not self.allow_overload:
-            allowed = "at most 1, or more with allow_overload"
-            raise ConfigError("scenario.load", round(self.offered_load, 6), allowed)
-
-    def _check_events(self) -> None:
-        check_order(self.events, "scenario.events")
-        for event in self.events:
+        for part, kind in _PARTS.items():
+            if not isinstance(getattr(self, part), kind):
+                raise ConfigError(f"scenario.{part}", getattr(self, part), f"a {kind.__name__}")
+        events = check_items("scenario.events", self.events, Event, may_be_empty=True)
+        object.__setattr__(self, "events", events)
+        self.workload.check(self.pool)
+        for vip in self.pool.vips:
+            for name in vip.applications:
+                check_in("vip.applications", name, [app.name for app in self.applications])
+        check_order(events, "scenario.events")
+        for event in events:
             self.targets(event)
+
+    @property
+    def balancers(self) -> int:
+        """Number of balancers."""
+        return self.pool.balancers
 
     @property
     def n_servers(self) -> int:
         """Number of servers, those not yet present included."""
-        return sum(group.count for group in self.groups)
+        return self.pool.n_servers
 
     @property
     def server_groups(self) -> tuple[ServerGroup, ...]:
         """The group of each server, in the order of their numbers."""
-        return tuple(group for group in self.groups for _ in range(group.count))
+        return self.pool.server_groups
+
+    @property
+    def applications(self) -> tuple[Application, ...]:
+        """The kinds of flows."""
+        return self.workload.applications
 
     @property
     def offered_load(self) -> float:
-        """Utilisation of the busier resource that the arrival rates ask for."""
-        if self.load is not None:
-            return self.load
-        rates = [app.rate_per_s or 0.0 for app in self.applications]
-        return sum(rates) * self._load_per_rate([rate / sum(rates) for rate in rates])
+        """Utilisation of the busiest resource that the arrival rates ask for."""
+        return self.workload.offered_load(self.pool)
 
     @property
     def rates_per_s(self) -> tuple[float, ...]:
         """Arrivals a second of each application."""
-        if self.load is None:
-            return tuple(app.rate_per_s or 0.0 for app in self.applications)
-        total = sum(app.share for app in self.applications)
-        shares = [app.share / total for app in self.applications]
-        rate = self.load / self._load_per_rate(shares)
-        return tuple(rate * share for share in shares)
+        return self.workload.rates_per_s(self.pool)
 
-    def _load_per_rate(self, shares: Sequence[float]) -> float:
-        present = [group for group in self.groups if group.present]
-        cpu = sum(group.count * group.workers * group.cpu_speed for group in present)
-        io = sum(group.count * group.io_speed for group in present)
-        demand_s = {
-            resource: 1e-9
-            * sum(
-                share * app.mean_ns(resource)
-                for share, app in zip(shares, self.applications, strict=True)
-            )
-            for resource in RESOURCES
+    def changed(self, **values: object) -> Scenario:
+        """Return the scenario with other values.
+
+        Args:
+            **values: ``name``, ``events``, and fields of the parts; each goes to the part that has
+                it.
+
+        Raises:
+            ConfigError: There is no such field, or a value is not allowed.
+        """
+        check_keys(values, ["name", "events", *_PART_FIELDS], "scenario")
+        content = {
+            "name": values.get("name", self.name),
+            "pool": _replaced(self.pool, values),
+            "workload": _replaced(self.workload, values),
+            "data_plane": _replaced(self.data_plane, values),
+            "events": values.get("events", self.events),
         }
-        return max(demand_s["cpu"] / cpu, demand_s["io"] / io)
+        return build(Scenario, content)
 
     def targets(self, event: Event) -> tuple[int, ...]:
         """Return the numbers of the servers, balancers or applications that an event is about.
+
+        Args:
+            event: The event.
 
         Raises:
             ConfigError: The scenario has no such target.
@@ -183,41 +128,44 @@ class Scenario:
             return find_named(_TARGET, event.target, [g.name for g in self.server_groups])
         return find_numbered(_TARGET, event.target, self.n_servers, "server")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the scenario as plain data; `from_dict` reads it back."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        data["groups"] = [asdict(group) for group in self.groups]
-        for name in ("applications", "events"):
-            data[name] = [item.to_dict() for item in data[name]]
-        for name in ("latency_ns", "probe_delay_ns"):
-            data[name] = list(data[name])
-        return data
+        return {
+            "name": self.name,
+            **{part: getattr(self, part).to_dict() for part in _PARTS},
+            "events": [event.to_dict() for event in self.events],
+        }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
+    def from_dict(cls, data: Plain) -> Scenario:
         """Build a scenario from plain data; times may be texts such as "500ms".
+
+        Args:
+            data: ``pool``, ``workload``, ``data_plane`` and ``events``, each in plain data, and
+                ``name``. What is missing has its default.
 
         Raises:
             ConfigError: A field is unknown or not allowed.
         """
-        content = parse_fields(data, cls, "scenario")
-        rows = parse_rows(content, "groups", "scenario")
-        content["groups"] = tuple(ServerGroup.from_dict(row) for row in rows)
-        rows = parse_rows(content, "applications", "scenario")
-        content["applications"] = tuple(Application.from_dict(row) for row in rows)
-        rows = parse_rows({"events": ()} | content, "events", "scenario")
-        content["events"] = tuple(Event.from_dict(row) for row in rows)
-        return cls(**{"name": "custom"} | content)
+        check_keys(data, [each.name for each in fields(cls)], "scenario")
+        rows = parse_rows({"events": ()} | dict(data), "events", "scenario")
+        content = {
+            "name": data.get("name", "custom"),
+            "pool": ServerPool.from_dict(_part(data, "pool")),
+            "workload": Workload.from_dict(_part(data, "workload")),
+            "data_plane": DataPlane.from_dict(_part(data, "data_plane")),
+            "events": tuple(Event.from_dict(row) for row in rows),
+        }
+        return build(cls, content)
 
 
-def _check_unique(field: str, names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"scenario.{field}", name, "names that differ")
+def _replaced(part: _Part, values: Plain) -> _Part:
+    own = {each.name: values[each.name] for each in fields(part) if each.name in values}
+    return build(partial(replace, part), own)
 
 
-def _bounds(field: str, value: object) -> tuple[int, int]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-        raise ConfigError(field, value, "two times in ns, the lower one first")
-    low = check_int(field, value[0], 0, _LONGEST_NS)
-    return low, check_int(field, value[1], low, _LONGEST_NS)
+def _part(data: Plain, name: str) -> Plain:
+    found = data.get(name, {})
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"scenario.{name}", found, "a mapping of field names to values")
+    return found

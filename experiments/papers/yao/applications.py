@@ -12,13 +12,14 @@ weights move from the processors' ratio towards 1.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dcgym.tasks.balancing import Application, Scenario, Stage, exponential, make_scenario
+from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import exponential
 from experiments.papers.yao.common import Args, measure_all, run_script, save, seconds
 
 POLICIES = ("oracle", "hlb", "lsq", "sed")
@@ -31,7 +32,7 @@ def scenario(cpu_s: float, load: float = 0.9) -> Scenario:
     if cpu_s < 1:
         stages += [Stage("io", exponential(1 - cpu_s)), Stage("cpu", exponential(cpu_s / 2))]
     application = Application("staged", tuple(stages))
-    return replace(make_scenario("hlb-128", load=load), applications=(application,))
+    return make_scenario("hlb-128", load=load).changed(applications=(application,))
 
 
 def main(out: Path, args: Args | None = None) -> None:

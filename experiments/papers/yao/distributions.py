@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from dcgym.tasks.balancing import lognormal, make_scenario
+from dcgym.tasks.balancing import make_scenario
+from dcgym.traffic.sizes import lognormal
 from experiments.papers.yao.common import Args, measure_all, run_script, save, seconds
 
 POLICIES = ("oracle", "gsq", "hlb", "hlb-fix", "lsq", "sed")

@@ -20,7 +20,8 @@ import numpy as np
 
 from dcgym.suites.balancing_episode import run_episode
 from dcgym.suites.fidelity import worst_status
-from dcgym.tasks.balancing import Scenario, exponential, make_scenario
+from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.traffic.sizes import exponential
 from experiments.papers.yao.common import Args, run_script, save, seconds
 
 CASES = (
@@ -36,8 +37,8 @@ def scenario(has_right_weights: bool, load: float = 0.85) -> Scenario:
     pool = make_scenario("testbed-7", load=load, service=exponential("20ms"))
     if has_right_weights:
         return pool
-    weak, strong = pool.groups
-    return replace(pool, groups=(replace(weak, weight=4.0), replace(strong, weight=2.0)))
+    weak, strong = pool.pool.groups
+    return pool.changed(groups=(replace(weak, weight=4.0), replace(strong, weight=2.0)))
 
 
 def measure(policy: str, pool: Scenario, backend: str, args: Args) -> dict[str, Any]:

@@ -12,11 +12,11 @@ win at 1024 buckets; here it loses half of what LSQ loses, and SED as little.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dcgym.tasks.balancing import Scenario, ServerGroup, exponential, make_scenario
+from dcgym.tasks.balancing import Scenario, make_scenario, server_group
+from dcgym.traffic.sizes import exponential
 from experiments.papers.yao.common import Args, measure_all, run_script, save, seconds
 
 POLICIES = ("hlb", "lsq", "sed")
@@ -26,11 +26,11 @@ BUCKETS = (1024, 2048, 4096, 16_384, 65_536)
 def scenario(buckets: int, servers: int = 256, load: float = 0.9) -> Scenario:
     """Return the pool with a table of so many buckets."""
     groups = (
-        ServerGroup("weak", servers // 2, workers=2),
-        ServerGroup("strong", servers // 2, workers=4),
+        server_group("weak", servers // 2, workers=2),
+        server_group("strong", servers // 2, workers=4),
     )
     pool = make_scenario("hlb-128", load=load, service=exponential("250ms"))
-    return replace(pool, groups=groups, flow_table_buckets=buckets, flow_table_ways=1)
+    return pool.changed(groups=groups, flow_table_buckets=buckets, flow_table_ways=1)
 
 
 def main(out: Path, args: Args | None = None) -> None:

@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dcgym.tasks.balancing import Scenario, exponential, make_scenario
+from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.traffic.sizes import exponential
 from experiments.papers.yao.common import Args, Metrics, measure, run_script, save, seconds
 
 PERIODS_S = (0.2, 0.5, 1.0, 2.0, 5.0)

@@ -18,7 +18,8 @@ from dcgym.backends.emulation.audit.machine_load import pid_of
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, CommandError, ConfigError
-from dcgym.tasks.balancing import Event, Scenario, exponential, make_scenario
+from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.traffic.sizes import exponential
 
 MS, SECOND = 10**6, 10**9
 WEAK, STRONG = slice(0, 3), slice(3, 7)
@@ -27,7 +28,7 @@ MakePool = Callable[..., EmulatedPool]
 
 def scenario(load: float = 0.7, **changes: Any) -> Scenario:
     """Return the small testbed with short requests."""
-    return replace(make_scenario("testbed-7", load=load, service=exponential("20ms")), **changes)
+    return make_scenario("testbed-7", load=load, service=exponential("20ms")).changed(**changes)
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_servers_drain_and_change_their_speed(make_pool: MakePool) -> None:
 
 
 def test_servers_go_with_their_flows_and_others_come(make_pool: MakePool) -> None:
-    weak, strong = scenario().groups
+    weak, strong = scenario().pool.groups
     late = replace(weak, name="late", count=1, present=False)
     pool, (first, later) = after_events(
         make_pool,

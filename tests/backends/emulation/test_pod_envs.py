@@ -13,8 +13,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
-from dcgym.tasks.balancing import exponential, make_scenario
+from dcgym.tasks.balancing import make_scenario
 from dcgym.testing import check_contract
+from dcgym.traffic.sizes import exponential
 
 SINGLE, CENTRAL = "dcgym/LoadBalancing-v0", "dcgym/CentralLoadBalancing-v0"
 POOL = make_scenario("testbed-7", service=exponential("10ms")).to_dict()

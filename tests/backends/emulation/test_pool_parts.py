@@ -106,7 +106,7 @@ def test_requests_become_the_flows_of_the_twin() -> None:
     assert found["end_ns"].tolist() == [i * 10 * MS for i in (1, 2, 3, 5, 6)]
     assert found["server"].tolist() == [5, 65535, 2, 4, 1]
     # The second stage of a page does not exist, that of a file is I/O.
-    assert found["cpu_ns"].tolist() == [7] * 5 and found["io_ns"].tolist() == [0, 5, 0, 0, 5]
+    assert found["demand_ns"].T.tolist() == [[7] * 5, [0, 5, 0, 0, 5]]
 
 
 def test_figures_count_from_the_warm_up_on() -> None:

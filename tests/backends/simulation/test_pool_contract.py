@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from dcgym.backends.registry import POOLS, make_pool
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
-from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing import Resource, Vip, make_scenario
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
 
 SECOND = 10**9
@@ -96,6 +99,40 @@ def test_table_says_which_weights_the_compiled_rule_uses(name: str) -> None:
     configured = np.array([group.configured_weight for group in scenario.server_groups])
     expected = learned if RULES[name].uses_learned else configured
     np.testing.assert_allclose(in_force, expected / expected.max(), rtol=1e-6)
+
+
+def test_servers_of_one_resource_have_its_demands_alone() -> None:
+    both = make_scenario("yao-sim-8")
+    one = both.changed(
+        groups=tuple(replace(group, resources=group.resources[:1]) for group in both.pool.groups)
+    )
+    flows = []
+    for scenario in (both, one):
+        twin = BalancingTwin(scenario, record_limit=1000)
+        twin.reset(3)
+        twin.advance(30 * SECOND)
+        flows.append(twin.records())
+    assert flows[0]["demand_ns"].shape[1] == 2 and flows[1]["demand_ns"].shape[1] == 1
+    assert len(flows[0]) > 100 and not flows[0]["demand_ns"][:, 1].any()
+    np.testing.assert_array_equal(flows[0]["demand_ns"][:, :1], flows[1]["demand_ns"])
+    np.testing.assert_array_equal(flows[0]["end_ns"], flows[1]["end_ns"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vips": (Vip("a"), Vip("b"))}, "scenario.vips: value 2"),
+        ({"resources": (Resource("cpu"), Resource("io"))}, "one worker that all flows share"),
+        ({"resources": tuple(map(Resource, ("cpu", "io", "gpu")))}, "at most 2"),
+    ],
+)
+def test_what_the_compiled_twin_lacks_is_refused(change: dict[str, Any], message: str) -> None:
+    scenario = make_scenario("yao-sim-8")
+    if "resources" in change:
+        groups = tuple(replace(group, **change) for group in scenario.pool.groups)
+        change = {"groups": groups}
+    with pytest.raises(ConfigError, match=message):
+        BalancingTwin(scenario.changed(**change))
 
 
 def test_table_has_all_compiled_rules_in_their_order() -> None:

@@ -12,8 +12,10 @@ import numpy.typing as npt
 import pytest
 
 from dcgym.native import require_simulation
-from dcgym.tasks.balancing import Application, ServerGroup, Stage, exponential
+from dcgym.tasks.balancing import server_group
 from dcgym.traffic.analysis.processor_sharing import sharing_times
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import exponential
 from tests.support.pools import means_us, pool, run
 
 IntArray = npt.NDArray[np.int64]
@@ -118,7 +120,7 @@ def test_jobs_of_no_work_end_at_once() -> None:
 @pytest.mark.parametrize("discipline", ["fifo", "processor-sharing"])
 def test_the_twin_and_the_station_mean_the_same(discipline: str) -> None:
     workers, load = 2, 0.8
-    group = ServerGroup("g", 1, workers=workers, discipline=discipline, slots=8)
+    group = server_group("g", 1, workers=workers, discipline=discipline, slots=8)
     stages = (Stage("cpu", exponential("10ms")), Stage("io", exponential("2ms")))
     scenario = pool(group, load=load, applications=(Application("staged", stages),))
     twin = means_us(run(scenario))
@@ -128,7 +130,7 @@ def test_the_twin_and_the_station_mean_the_same(discipline: str) -> None:
         draw = np.random.default_rng(seed)
         arrivals = np.cumsum(draw.exponential(1 / rate, N)).astype(np.int64)
         demands = np.ceil(draw.exponential([10 * MS, 2 * MS], (N, 2))).astype(np.int64)
-        slots = group.slots_in_service
+        slots = group.resource("cpu").slots_in_service
         found = ends_ns(arrivals, demands, workers, slots, "ci") - arrivals
         means.append(found.mean() / 1e3)
     error = np.hypot(np.std(twin) / len(twin) ** 0.5, np.std(means) / len(means) ** 0.5)

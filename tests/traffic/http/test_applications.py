@@ -81,7 +81,7 @@ def test_a_stage_is_written_as_traffic_writes_durations() -> None:
     [
         ({"stages": 3}, r"application\.stages: value 3"),
         ({"stages": [], "name": "x"}, "1 to 8 stages"),
-        ({"stages": [{"resource": "gpu", "time": "1ms"}], "name": "x"}, r"stage\.resource"),
+        ({"stages": [{"resource": "", "time": "1ms"}], "name": "x"}, r"stage\.resource"),
         ({"stages": [{"time": "1ms"}]}, r"application\.name: value None"),
         ({"stages": [{"time": "1ms"}], "name": "x", "share": 0}, r"application\.share"),
         ({"stages": [{"time": {}}], "name": "x"}, r"stage\.time"),

@@ -39,21 +39,21 @@ class PodCommands:
         make_importable()
         from dcgym.backends.emulation.emulator.pod_network import PORT, PodNetwork
 
-        pool = Scenario.from_dict(scenario)
-        network = PodNetwork(Topology.from_dict(topology), pool, fds[0])
+        described = Scenario.from_dict(scenario)
+        network = PodNetwork(Topology.from_dict(topology), described, fds[0])
         self._network, self._generator = network, _start_generator(network)
         servers = [
             HttpServer(
                 name,
-                workers=group.workers,
-                scheduling=group.discipline,
-                slots=group.slots,
-                cpu_speed=group.cpu_speed,
-                io_speed=group.io_speed,
-                backlog=pool.backlog,
+                workers=group.resource("cpu").workers,
+                scheduling=group.resource("cpu").discipline,
+                slots=group.resource("cpu").slots_in_service,
+                cpu_speed=group.resource("cpu").speed,
+                io_speed=group.resource("io").speed,
+                backlog=described.pool.backlog,
                 port=PORT,
             )
-            for name, group in zip(network.servers, pool.server_groups, strict=True)
+            for name, group in zip(network.servers, described.server_groups, strict=True)
         ]
         self._generator.serve(servers, fds[0])
         balancers = [node.balancer for node in network.balancers]

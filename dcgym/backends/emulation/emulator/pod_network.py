@@ -128,18 +128,18 @@ class PodNetwork(EmulatedNetwork):
         self._spread()
 
     def _make_balancer(self, number: int) -> Any:
-        scenario = self._scenario
+        data_plane = self._scenario.data_plane
         balancer = require().Balancer(
             str(bpf_object("l4lb")),
             _mac(self._vip_number),
-            flow_entries=scenario.flow_table_buckets * scenario.flow_table_ways,
+            flow_entries=data_plane.flow_table_buckets * data_plane.flow_table_ways,
             # Where the hash leads all agree, and each draws for itself.
             seed=SEED,
             stream=number + 1,
             consistency="rule",
             source_mac=_mac(self._vip_number + 1 + number),
         )
-        balancer.set_timeouts(syn_ns=scenario.syn_timeout_ns)
+        balancer.set_timeouts(syn_ns=data_plane.syn_timeout_ns)
         balancer.add_vip(VIP, self.address, PORT, "tcp")
         return balancer
 

@@ -26,6 +26,7 @@ from dcgym.tasks.balancing.actions import check_weights
 from dcgym.tasks.balancing.rules import kernel_rules
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
+from dcgym.traffic.http.applications import RESOURCES
 
 __all__ = ["EmulatedPool"]
 
@@ -78,6 +79,7 @@ class EmulatedPool:
         self.n_envs = 1
         self.n_balancers = self.scenario.balancers
         self.n_servers = check_int("scenario.groups", self.scenario.n_servers, 1, SERVERS)
+        check_in("group.resources", self.scenario.pool.resources, (RESOURCES,))
         self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
         self._polls = ServerPolls(self.scenario)
@@ -105,7 +107,7 @@ class EmulatedPool:
         if self._pod is not None and self._pod.death():
             self.close()
         if self._pod is None:
-            groups = [group.count for group in self.scenario.groups]
+            groups = [group.count for group in self.scenario.pool.groups]
             network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
             self._pod = PodProcess(network, self.scenario)
         drawn = draw_arrivals(self.scenario, seed, self._horizon_ns)

@@ -8,23 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.tasks.balancing import Scenario
-from dcgym.tasks.balancing.parts import RESOURCES
-from dcgym.tasks.balancing.records import OUTCOMES
+from dcgym.tasks.balancing.records import NOBODY, OUTCOMES, flow_dtype
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
-__all__ = ["FLOW_DTYPE", "NOBODY", "PoolFlows"]
+__all__ = ["PoolFlows"]
 
-FLOW_DTYPE = np.dtype(
-    [
-        *((name, "<i8") for name in ("arrival_ns", "served_ns", "end_ns", "cpu_ns", "io_ns")),
-        ("flow", "<u8"),
-        *((name, "<u2") for name in ("application", "balancer", "server")),
-        *((name, "u1") for name in ("outcome", "tracked")),
-    ]
-)
-"""A finished flow, with the fields of `BalancingTwin.records`."""
-
-NOBODY = 65535
 _IS_CUT = REQUEST_OUTCOMES.index("cut")
 _OUTCOMES = {
     "finished": "completed",
@@ -51,10 +39,11 @@ class PoolFlows:
         self._names = [app.name for app in scenario.applications]
         stages = [[stage.resource for stage in app.stages] for app in scenario.applications]
         most = max(map(len, stages))
-        self._uses = {
-            name: np.array([[s == name for s in row + [""] * (most - len(row))] for row in stages])
-            for name in RESOURCES
-        }
+        self._uses = [
+            np.array([[s == name for s in row + [""] * (most - len(row))] for row in stages])
+            for name in scenario.pool.resources
+        ]
+        self._dtype = flow_dtype(len(self._uses))
         self._record_limit, self._warm_up_ns = record_limit, warm_up_ns
         self._results: RequestResults | None = None
 
@@ -101,22 +90,22 @@ class PoolFlows:
         ended = self._results.rows(ids)
         ids, ended = ids[ended["outcome"] != _IS_CUT], ended[ended["outcome"] != _IS_CUT]
         planned = self._drawn[ids]
-        flows = np.zeros(len(ids), FLOW_DTYPE)
+        flows = np.zeros(len(ids), self._dtype)
         for name in ("arrival_ns", "flow", "application"):
             flows[name] = planned[name]
         flows["served_ns"], flows["balancer"], flows["tracked"] = -1, NOBODY, 1
         flows["end_ns"] = ended["end_ns"] - self._start_ns
         flows["server"] = np.where(ended["server"] < 0, NOBODY, ended["server"])
         flows["outcome"] = _OUTCOME_NUMBERS[ended["outcome"]]
-        for name, uses in self._uses.items():
+        for number, uses in enumerate(self._uses):
             demands = planned["demand_ns"][:, : uses.shape[1]]
-            flows[f"{name}_ns"] = (demands * uses[planned["application"]]).sum(axis=1)
+            flows["demand_ns"][:, number] = (demands * uses[planned["application"]]).sum(axis=1)
         return flows
 
     def take(self) -> npt.NDArray[Any]:
         """Return and forget the remembered flows, in order of their end."""
         self.poll()
-        taken = np.concatenate([np.empty(0, FLOW_DTYPE), *self._kept])
+        taken = np.concatenate([np.empty(0, self._dtype), *self._kept])
         self._kept, self._n_kept = [], 0
         return taken
 

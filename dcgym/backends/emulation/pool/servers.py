@@ -28,8 +28,8 @@ class PoolServers:
         groups = scenario.server_groups
         self._present = np.array([group.present for group in groups])
         self._workers = np.array([group.workers for group in groups], np.float64)
-        self._cpu_speed = np.array([group.cpu_speed for group in groups])
-        self._io_speed = np.array([group.io_speed for group in groups])
+        self._cpu_speed = np.array([group.resource("cpu").speed for group in groups])
+        self._io_speed = np.array([group.resource("io").speed for group in groups])
         rates = np.array(scenario.rates_per_s)
         self._demand_ns = {
             name: float(rates @ [app.mean_ns(name) for app in scenario.applications] / rates.sum())
@@ -125,8 +125,8 @@ class ServerPolls:
 
     def __init__(self, scenario: Scenario) -> None:
         self._shape = (scenario.balancers, scenario.n_servers)
-        self._interval_ns = scenario.probe_interval_ns
-        self._delay_ns = scenario.probe_delay_ns
+        self._interval_ns = scenario.data_plane.probe_interval_ns
+        self._delay_ns = scenario.data_plane.probe_delay_ns
         self.begin(0)
 
     def begin(self, seed: int) -> None:

@@ -1,0 +1,73 @@
+"""How the balancers of a scenario work, and the network around them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from dcgym.config import check_int
+from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.fields import (
+    LONGEST_NS,
+    Plain,
+    build,
+    check_bounds,
+    parse_fields,
+    plain_fields,
+)
+
+__all__ = ["DataPlane"]
+
+
+@dataclass(frozen=True)
+class DataPlane:
+    """Flow tables, time limits, delays and polling.
+
+    Attributes:
+        flow_table_buckets: Buckets of a balancer's flow table, a power of two.
+        flow_table_ways: Flows that a bucket holds; one more is not tracked and follows ECMP.
+        syn_timeout_ns: Life of a table entry whose handshake is never finished.
+        latency_ns: Bounds of the uniform one-way latency between two nodes.
+        packet_interval_ns: Mean gap between the packets that a client sends while it is served:
+            the instants at which a balancer samples the flow's duration. 0 for none.
+        probe_interval_ns: Period of polling the servers' busy workers; 0 for no polling.
+        probe_delay_ns: Bounds of the uniform delay of a poll's answer.
+    """
+
+    flow_table_buckets: int = 65_536
+    flow_table_ways: int = 4
+    syn_timeout_ns: int = 40 * 10**9
+    latency_ns: tuple[int, int] = (100_000, 1_000_000)
+    packet_interval_ns: int = 250_000_000
+    probe_interval_ns: int = 500_000_000
+    probe_delay_ns: tuple[int, int] = (50_000_000, 200_000_000)
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        buckets = check_int("scenario.flow_table_buckets", self.flow_table_buckets, 1, 2**20)
+        if buckets & (buckets - 1):
+            raise ConfigError("scenario.flow_table_buckets", buckets, "a power of two")
+        check_int("scenario.flow_table_ways", self.flow_table_ways, 1, 255)
+        for field in ("syn_timeout_ns", "packet_interval_ns", "probe_interval_ns"):
+            check_int(f"scenario.{field}", getattr(self, field), 0, LONGEST_NS)
+        for field in ("latency_ns", "probe_delay_ns"):
+            bounds = check_bounds(f"scenario.{field}", getattr(self, field))
+            object.__setattr__(self, field, bounds)
+        if self.probe_interval_ns and self.probe_delay_ns[1] > self.probe_interval_ns:
+            allowed = f"at most the probe interval ({self.probe_interval_ns})"
+            raise ConfigError("scenario.probe_delay_ns", self.probe_delay_ns[1], allowed)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the settings as plain data; `from_dict` reads them back."""
+        return plain_fields(asdict(self))
+
+    @classmethod
+    def from_dict(cls, data: Plain) -> DataPlane:
+        """Build the settings from plain data; times may be texts such as "500ms".
+
+        Args:
+            data: The fields.
+
+        Raises:
+            ConfigError: A field is unknown or not allowed.
+        """
+        return build(cls, parse_fields(data, cls, "scenario"))

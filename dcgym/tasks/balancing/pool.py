@@ -1,0 +1,152 @@
+"""The pool of a scenario: its servers, the balancers in front of them, and virtual addresses."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from dcgym.config import check_in, check_int
+from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.fields import (
+    Plain,
+    build,
+    check_items,
+    check_name,
+    check_unique,
+    parse_fields,
+    parse_rows,
+    plain_fields,
+)
+from dcgym.tasks.balancing.servers import MAX_SERVERS, ServerGroup
+
+__all__ = ["ServerPool", "Vip"]
+
+MAX_BALANCERS = 64
+
+
+@dataclass(frozen=True)
+class Vip:
+    """A virtual address that clients connect to.
+
+    Attributes:
+        name: Name, unique in the pool.
+        groups: Names of the groups whose servers answer; none for all.
+        applications: Names of the applications that are asked for here; none for all.
+    """
+
+    name: str = "vip"
+    groups: tuple[str, ...] = ()
+    applications: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_name("vip.name", self.name)
+        for field in ("groups", "applications"):
+            names = check_items(f"vip.{field}", getattr(self, field), str, may_be_empty=True)
+            object.__setattr__(self, field, names)
+
+    @classmethod
+    def from_dict(cls, data: Plain) -> Vip:
+        """Build a virtual address from plain data.
+
+        Args:
+            data: The fields.
+
+        Raises:
+            ConfigError: A field is unknown or not allowed.
+        """
+        return build(cls, parse_fields(data, cls, "vip"))
+
+
+@dataclass(frozen=True)
+class ServerPool:
+    """Servers and the balancers in front of them.
+
+    Servers are numbered from 0 through the groups in their order. All have resources of the same
+    names in the same order.
+
+    Attributes:
+        groups: The servers.
+        balancers: Number of balancers that the edge spreads flows over.
+        backlog: Flows that may wait for a server's first resource; one more is rejected.
+        vips: The virtual addresses.
+    """
+
+    groups: tuple[ServerGroup, ...]
+    balancers: int = 2
+    backlog: int = 64
+    vips: tuple[Vip, ...] = (Vip(),)
+
+    def __post_init__(self) -> None:
+        """Freeze the sequences and check every field."""
+        groups = check_items("scenario.groups", self.groups, ServerGroup)
+        vips = check_items("scenario.vips", self.vips, Vip)
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "vips", vips)
+        check_unique("scenario.groups", [group.name for group in groups])
+        check_unique("scenario.vips", [vip.name for vip in vips])
+        if self.n_servers > MAX_SERVERS:
+            raise ConfigError("scenario.groups", self.n_servers, f"at most {MAX_SERVERS} servers")
+        if not any(group.present for group in groups):
+            raise ConfigError("group.present", False, "True for at least one group")
+        for group in groups:
+            names = tuple(resource.name for resource in group.resources)
+            if names != self.resources:
+                allowed = f"those of the first group, in its order: {list(self.resources)}"
+                raise ConfigError("group.resources", list(names), allowed)
+        for vip in vips:
+            for name in vip.groups:
+                check_in("vip.groups", name, [group.name for group in groups])
+        check_int("scenario.balancers", self.balancers, 1, MAX_BALANCERS)
+        check_int("scenario.backlog", self.backlog, 0, 1_000_000)
+
+    @property
+    def n_servers(self) -> int:
+        """Number of servers, those not yet present included."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def server_groups(self) -> tuple[ServerGroup, ...]:
+        """The group of each server, in the order of their numbers."""
+        return tuple(group for group in self.groups for _ in range(group.count))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the resources that each server has, in their order."""
+        return tuple(resource.name for resource in self.groups[0].resources)
+
+    def capacity(self, resource: str) -> float:
+        """Return the seconds of demand a second of all servers present at the start.
+
+        Args:
+            resource: Name of the resource.
+
+        Raises:
+            ConfigError: There is no such resource.
+        """
+        present = [group for group in self.groups if group.present]
+        return sum(
+            group.count * group.resource(resource).workers * group.resource(resource).speed
+            for group in present
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the pool as plain data; `from_dict` reads it back."""
+        return plain_fields(asdict(self))
+
+    @classmethod
+    def from_dict(cls, data: Plain) -> ServerPool:
+        """Build a pool from plain data.
+
+        Args:
+            data: The fields; ``groups`` is a list of what `ServerGroup.from_dict` takes.
+
+        Raises:
+            ConfigError: A field is unknown or not allowed.
+        """
+        content = parse_fields(data, cls, "scenario")
+        rows = parse_rows(content, "groups", "scenario")
+        content["groups"] = tuple(ServerGroup.from_dict(row) for row in rows)
+        if "vips" in content:
+            vips = parse_rows(content, "vips", "scenario")
+            content["vips"] = tuple(Vip.from_dict(row) for row in vips)
+        return build(cls, content)
