@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dcgym.errors import ConfigError
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import read_note
 from dcgym.registry import Registry
 
-__all__ = ["LEARNERS", "Learner", "Progress", "ProgressCallback", "find_learner", "load_policy"]
+__all__ = [
+    "LEARNERS",
+    "EnvConfig",
+    "Learner",
+    "Progress",
+    "ProgressCallback",
+    "find_learner",
+    "load_policy",
+]
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,9 @@ class Progress:
     reward_mean: float | None
 
 
+EnvConfig: TypeAlias = Mapping[str, Any]
+"""Arguments of `make_env`."""
+
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
@@ -50,7 +61,7 @@ class Learner(Protocol):
 
     def train(
         self,
-        env_config: Mapping[str, object],
+        env_config: EnvConfig,
         steps: int,
         seed: int,
         out_dir: str | Path,

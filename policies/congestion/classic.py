@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import gymnasium as gym
 import numpy as np
 
 from dcgym.config import check_range
 from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation, Overrides
 from dcgym.tasks.congestion.max_min import fair_shares
+from dcgym.tasks.network.decision import DecisionMap
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 
@@ -21,19 +21,6 @@ __all__ = [
     "RatesTask",
     "TransportPolicy",
 ]
-
-
-class RateMap(Protocol):
-    """What rates of hosts mean."""
-
-    @property
-    def space(self) -> gym.spaces.Box:
-        """The space of one action."""
-        ...
-
-    def from_shares(self, shares: FloatArray) -> Action:
-        """Return the action that asks for these shares."""
-        ...
 
 
 class RatesTask(Protocol):
@@ -50,7 +37,7 @@ class RatesTask(Protocol):
         ...
 
     @property
-    def action_map(self) -> RateMap:
+    def rate_map(self) -> DecisionMap:
         """What rates of an action mean."""
         ...
 
@@ -69,7 +56,7 @@ class RatePolicy(BoundPolicy[RatesTask]):
             observation: Not looked at.
             info: Not looked at.
         """
-        return self.task.action_map.from_shares(self.shares())
+        return self.task.rate_map.from_shares(self.shares())
 
 
 class TransportPolicy(RatePolicy):
@@ -164,5 +151,5 @@ class RandomPolicy(BoundPolicy[RatesTask]):
             observation: Not looked at.
             info: Not looked at.
         """
-        space = self.task.action_map.space
+        space = self.task.rate_map.space
         return self._generator.uniform(space.low, space.high).astype(np.float32)

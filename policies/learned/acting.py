@@ -37,7 +37,7 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
             ValueError: The task's actions have another shape.
         """
         super().bind(env)
-        shape = flat_action_space(self.task).shape
+        shape = flat_action_space(self.task.action_space).shape
         if shape != self._shape:
             raise ValueError(f"the policy acts in shape {self._shape}, the env in {shape}")
         return self
@@ -49,7 +49,7 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
             observation: What `reset` or `step` returned last.
             info: Not looked at.
         """
-        return restore_action(self.task, self.infer(observation))
+        return restore_action(self.task.action_space, self.infer(observation))
 
     def infer(self, observation: Observation) -> npt.NDArray[np.float32]:
         """Return the network's action as one flat array.

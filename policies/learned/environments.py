@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
+from gymnasium.vector.utils import batch_space
 
-from dcgym.backends.base import Capabilities
-from dcgym.envs.factory import make_env, make_vec_env
-from dcgym.policies.learned.flat import LearnedTask, flat_action_space, restore_action
+from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
+from dcgym.policies.learned.flat import flat_action_space, restore_action
+from dcgym.policies.learners import EnvConfig
 from dcgym.tasks.common.rows import RowLayout
 
-__all__ = ["TrainingForm", "build_env", "build_running_env", "build_slots", "training_form"]
-
-
-class TrainedTask(LearnedTask, Protocol):
-    """What decides how a task is trained."""
-
-    @property
-    def agents(self) -> Sequence[str]:
-        """Names of the agents, all of which act alike."""
-        ...
-
-    @property
-    def rows(self) -> RowLayout | None:
-        """Layout of the observation, where it is a table."""
-        ...
-
-
-class TrainedEnv(Protocol):
-    """An environment of ours below all wrappers."""
-
-    @property
-    def task(self) -> TrainedTask:
-        """What it decides about."""
-        ...
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What its backend can do."""
-        ...
+__all__ = [
+    "FlatVectorActions",
+    "TrainingForm",
+    "build_env",
+    "build_running_env",
+    "build_slots",
+    "training_form",
+]
 
 
 @dataclass(frozen=True)
@@ -62,25 +42,32 @@ class TrainingForm:
     rows: RowLayout | None
 
 
-def training_form(config: Mapping[str, object], n_envs: int) -> TrainingForm:
+def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
     """Decide how an environment is trained, by its backend and its agents.
 
     Args:
         config: Arguments of `make_env`.
         n_envs: Copies that are wanted.
+
+    Raises:
+        ConfigError: An argument is not allowed.
     """
-    env = _below(make_env(dict(config)))
-    task, capabilities = env.task, env.capabilities
-    n_agents = len(task.agents)
-    can_step_together = capabilities.copies > 1 and not capabilities.real_time
-    if not can_step_together and n_agents == 1:
-        return TrainingForm(False, n_envs, n_envs, task.rows)
+    # Refuses wrong arguments, also those that only the form of one agent has.
+    make_env(dict(config)).close()  # type: ignore[no-untyped-call]
+    environment = find_environment(config.get("env", DEFAULT_ENV))
+    form = environment.agents or environment.single
+    given = {name: value for name, value in config.items() if name in form.arguments}
+    system = form.make(form.settings(**given), 1)
+    can, n_agents, rows = system.capabilities, len(system.agents), system.task().rows
+    system.close()
+    if can.real_time and environment.agents is None:
+        return TrainingForm(False, n_envs, n_envs, rows)
     # Copies in real time would take the processors from each other: the agents of one do.
-    n_copies = min(n_envs, capabilities.copies) if can_step_together else 1
-    return TrainingForm(True, n_copies, n_copies * n_agents, task.rows)
+    n_copies = 1 if can.real_time else min(n_envs, can.copies)
+    return TrainingForm(True, n_copies, n_copies * n_agents, rows)
 
 
-def build_env(config: Mapping[str, object]) -> gym.Env[Any, Any]:
+def build_env(config: EnvConfig) -> gym.Env[Any, Any]:
     """Build an environment in whatever process this is called in; its actions are one Box.
 
     Args:
@@ -89,13 +76,13 @@ def build_env(config: Mapping[str, object]) -> gym.Env[Any, Any]:
     env = make_env(dict(config))
     if not isinstance(env.action_space, gym.spaces.Dict):
         return env
-    task = _below(env).task
+    space = env.action_space
     return gym.wrappers.TransformAction(
-        env, lambda action: restore_action(task, action), flat_action_space(task)
+        env, lambda action: restore_action(space, action), flat_action_space(space)
     )
 
 
-def build_running_env(config: Mapping[str, object]) -> gym.Env[Any, Any]:
+def build_running_env(config: EnvConfig) -> gym.Env[Any, Any]:
     """Build an environment whose backend runs: building it is no training time.
 
     Args:
@@ -106,17 +93,43 @@ def build_running_env(config: Mapping[str, object]) -> gym.Env[Any, Any]:
     return env
 
 
-def build_slots(
-    config: Mapping[str, object], form: TrainingForm
-) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Build a vector environment with a slot for each agent of each copy.
+def build_slots(config: EnvConfig, form: TrainingForm) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Build a vector environment with a slot for each agent of each copy; actions are one Box.
 
     Args:
         config: Arguments of `make_env`.
         form: What `training_form` decided.
     """
-    return make_vec_env(dict(config), form.n_slots, is_shared=True, has_infos=False)
+    environment = find_environment(config.get("env", DEFAULT_ENV))
+    agents = environment.agents
+    # All agents learn: which of them is the agent, and what the others do, has no meaning here.
+    names = ["env", *(agents or environment.single).arguments]
+    given = {name: value for name, value in config.items() if name in names}
+    envs = make_vec_env(given, form.n_slots, is_shared=agents is not None, has_infos=False)
+    is_flat = not isinstance(envs.single_action_space, gym.spaces.Dict)
+    return envs if is_flat else FlatVectorActions(envs)
 
 
-def _below(env: gym.Env[Any, Any]) -> TrainedEnv:
-    return cast(TrainedEnv, env.unwrapped)
+class FlatVectorActions(gym.vector.VectorActionWrapper):
+    """Takes a batch of points of one Box for actions of several parts."""
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        """Wrap a vector environment.
+
+        Args:
+            env: One whose actions are a Dict.
+        """
+        super().__init__(env)
+        self.single_action_space = flat_action_space(env.single_action_space)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def actions(self, actions: Any) -> Any:
+        """Return the parts of each slot's action by name.
+
+        Args:
+            actions: A point of the Box for each slot.
+        """
+        space = self.env.single_action_space
+        assert isinstance(space, gym.spaces.Dict)
+        each = [gym.spaces.unflatten(space, action) for action in actions]
+        return {name: np.stack([one[name] for one in each]) for name in space}

@@ -23,16 +23,15 @@ class LearnedTask(Protocol):
         ...
 
 
-def flat_action_space(task: LearnedTask) -> gym.spaces.Box:
-    """Return the action space of a task as one Box.
+def flat_action_space(space: gym.Space[Any]) -> gym.spaces.Box:
+    """Return the space of one agent's actions as one Box.
 
     Args:
-        task: The task.
+        space: The space of a task or an environment.
 
     Raises:
-        ConfigError: Its actions are not continuous.
+        ConfigError: The actions are not continuous.
     """
-    space = task.action_space
     if isinstance(space, gym.spaces.Dict):
         space = gym.spaces.flatten_space(space)
     if not isinstance(space, gym.spaces.Box):
@@ -40,14 +39,14 @@ def flat_action_space(task: LearnedTask) -> gym.spaces.Box:
     return space
 
 
-def restore_action(task: LearnedTask, flat: npt.NDArray[np.float32]) -> AnyAction:
-    """Return the task's action that a point of the Box stands for.
+def restore_action(space: gym.Space[Any], flat: npt.NDArray[np.float32]) -> AnyAction:
+    """Return the action that a point of the Box stands for.
 
     Args:
-        task: The task.
-        flat: A point of `flat_action_space`.
+        space: The space of the action.
+        flat: A point of its `flat_action_space`.
     """
-    if not isinstance(task.action_space, gym.spaces.Dict):
+    if not isinstance(space, gym.spaces.Dict):
         return flat
-    parts: dict[str, Action] = gym.spaces.unflatten(task.action_space, flat)
+    parts: dict[str, Action] = gym.spaces.unflatten(space, flat)
     return {str(name): part for name, part in parts.items()}

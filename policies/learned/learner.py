@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from dcgym.config import check_int
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import CheckpointNote, read_note
 from dcgym.policies.learned.training import TrainingClock, TrainingJob, TrainingOpener, train
-from dcgym.policies.learners import ProgressCallback
+from dcgym.policies.learners import EnvConfig, ProgressCallback
 
 __all__ = ["LibraryLearner"]
 
@@ -35,7 +35,7 @@ class LibraryLearner:
 
     def train(
         self,
-        env_config: Mapping[str, object],
+        env_config: EnvConfig,
         steps: int,
         seed: int,
         out_dir: str | Path,

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from dcgym.config import check_int, check_positive
 from dcgym.errors import DcgymError
 from dcgym.policies.checkpoint import CheckpointNote, write_note
-from dcgym.policies.learners import Progress, ProgressCallback
+from dcgym.policies.learners import EnvConfig, Progress, ProgressCallback
 
 __all__ = ["Trainee", "TrainingClock", "TrainingJob", "TrainingOpener", "train"]
 
@@ -28,7 +28,7 @@ class TrainingJob:
         n_envs: Environments side by side.
     """
 
-    env_config: Mapping[str, object]
+    env_config: EnvConfig
     seed: int
     n_envs: int
 

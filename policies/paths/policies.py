@@ -9,7 +9,8 @@ import numpy as np
 from dcgym.config import check_range
 from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation
 from dcgym.policies.paths.downstream import downstream_capacities
-from dcgym.tasks.paths.uplinks import Uplinks
+from dcgym.tasks.network.decision import DecisionMap
+from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
 
 __all__ = [
@@ -20,14 +21,6 @@ __all__ = [
     "RandomPathsPolicy",
     "WcmpPolicy",
 ]
-
-
-class WeightMap(Protocol):
-    """What weights of ports mean."""
-
-    def from_shares(self, shares: FloatArray) -> Action:
-        """Return the action that asks for these weights."""
-        ...
 
 
 class PathsTask(Protocol):
@@ -44,7 +37,7 @@ class PathsTask(Protocol):
         ...
 
     @property
-    def weight_map(self) -> WeightMap:
+    def weight_map(self) -> DecisionMap:
         """What weights of an action mean."""
         ...
 

@@ -54,7 +54,7 @@ def test_vector_environment_comes_from_the_same_configuration(compiled_twin):
     *_, infos = envs.step(envs.action_space.sample())
     assert infos == {} and envs.num_envs == 4
     with pytest.raises(ConfigError, match="env"):
-        make_vec_env({"env": "dcgym/CongestionControl-v0"}, 2)
+        make_vec_env({"env": "dcgym/CongestionControl-v1"}, 2)
     with pytest.raises(ConfigError, match="rewards"):
         make_vec_env(CONFIG, 2, rewards="vbf")
 

@@ -15,6 +15,7 @@ from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.tasks.balancing.rewards import BalancingReward
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
 from dcgym.tasks.common.layout import Column, Layout
+from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
     "BALANCING_LAYOUT",
@@ -114,6 +115,11 @@ class BalancingTask:
         groups = self.scenario.server_groups
         weights = np.array([group.configured_weight for group in groups], np.float64)
         return np.tile(weights, self.balancers_per_agent)
+
+    @property
+    def rows(self) -> RowLayout | None:
+        """Where the row of each server is; None where an agent sees several balancers."""
+        return self.observation.rows if self.balancers_per_agent == 1 else None
 
     @property
     def observation_labels(self) -> list[str]:

@@ -18,10 +18,10 @@ Report = dict[str, Any]
 
 
 class SlotVecEnv(VecEnv):
-    """A native vector environment whose slots all end at the same step.
+    """A native vector environment as the library's own.
 
     Gymnasium's vector environments begin the next episode in the step after the end, those of
-    Stable-Baselines3 in the same one: the step in between is taken here.
+    Stable-Baselines3 in the same one: slots that ended are reset here.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -33,7 +33,7 @@ class SlotVecEnv(VecEnv):
         self._envs = envs
         self._actions: npt.NDArray[np.float32] = np.empty(0, np.float32)
         self._returns = np.zeros(envs.num_envs)
-        self._length = 0
+        self._lengths = np.zeros(envs.num_envs, np.int64)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Observations:
@@ -41,7 +41,7 @@ class SlotVecEnv(VecEnv):
         seed = self._seeds[0]
         observations: Observations = self._envs.reset(seed=seed)[0]
         self._reset_seeds()
-        self._returns[:], self._length = 0.0, 0
+        self._returns[:], self._lengths[:] = 0.0, 0
         return observations
 
     def step_async(self, actions: npt.NDArray[np.float32]) -> None:
@@ -58,27 +58,23 @@ class SlotVecEnv(VecEnv):
         """Step every slot; at the end of an episode return the first observation of the next."""
         observations, rewards, terminated, truncated, _ = self._envs.step(self._actions)
         self._returns += rewards
-        self._length += 1
+        self._lengths += 1
         infos: list[Report] = [{} for _ in range(self.num_envs)]
         done = terminated | truncated
         if done.any():
-            infos = self._ends(observations, ~terminated)
-            observations, *_ = self._envs.step(self._actions)
-            self._returns[:], self._length = 0.0, 0
+            for slot in np.flatnonzero(done):
+                infos[slot] = self._end(slot, observations[slot], not terminated[slot])
+            observations = self._envs.reset(options={"reset_mask": done})[0]
+            self._returns[done], self._lengths[done] = 0.0, 0
         return observations, rewards.astype(np.float32), done, infos
 
-    def _ends(self, observations: Observations, is_cut: npt.NDArray[np.bool_]) -> list[Report]:
-        """Return what the library wants to know of episodes that ended."""
-        return [
-            {
-                "terminal_observation": observation,
-                "TimeLimit.truncated": cut,
-                "episode": {"r": total, "l": self._length, "t": 0.0},
-            }
-            for observation, cut, total in zip(
-                observations, is_cut.tolist(), self._returns.tolist(), strict=True
-            )
-        ]
+    def _end(self, slot: np.intp, observation: npt.NDArray[np.float32], is_cut: bool) -> Report:
+        """Return what the library wants to know of an episode that ended."""
+        return {
+            "terminal_observation": observation,
+            "TimeLimit.truncated": bool(is_cut),
+            "episode": {"r": float(self._returns[slot]), "l": int(self._lengths[slot]), "t": 0.0},
+        }
 
     def close(self) -> None:
         """Close the environment."""

@@ -18,6 +18,7 @@ from dcgym.policies.learned.environments import TrainingForm, build_running_env,
 from dcgym.policies.learned.sb3.library import MODEL_FILE
 from dcgym.policies.learned.sb3.slots import SlotVecEnv
 from dcgym.policies.learned.training import TrainingClock
+from dcgym.policies.learners import EnvConfig
 
 __all__ = ["Sb3Trainee", "make_envs"]
 
@@ -56,7 +57,7 @@ class Sb3Trainee:
         return {}
 
 
-def make_envs(config: Mapping[str, object], form: TrainingForm) -> VecEnv:
+def make_envs(config: EnvConfig, form: TrainingForm) -> VecEnv:
     """Build the environments of a training.
 
     Args:
@@ -71,7 +72,7 @@ def make_envs(config: Mapping[str, object], form: TrainingForm) -> VecEnv:
     return SubprocVecEnv(makers, start_method="forkserver")
 
 
-def _monitored_env(config: dict[str, object]) -> gym.Env[Any, Any]:
+def _monitored_env(config: EnvConfig) -> gym.Env[Any, Any]:
     return Monitor(build_running_env(config))
 
 
