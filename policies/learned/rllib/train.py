@@ -112,12 +112,10 @@ def _add_environments(
     config = config.framework("torch").learners(num_learners=0)
     config = config.debugging(seed=job.seed, log_level="ERROR")
     if form.is_vector:
-        # Here and not in the runner: RLlib asks for as many slots as it was told.
-        envs = build_slots(job.env_config, form)
-        register_env(VECTOR_NAME, lambda _: envs)
+        register_env(VECTOR_NAME, lambda _: build_slots(job.env_config, form))
         return config.environment(VECTOR_NAME, disable_env_checking=True).env_runners(
             num_env_runners=0,
-            num_envs_per_env_runner=envs.num_envs,
+            num_envs_per_env_runner=form.n_slots,
             gym_env_vectorize_mode="vector_entry_point",
         )
     register_env(SINGLE_NAME, build_running_env)
