@@ -10,8 +10,8 @@ import pytest
 import dcgym
 from dcgym.errors import ConfigError, DcgymError, MissingDependency
 from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
-from dcgym.tasks.congestion.max_min import max_min_rates
 from dcgym.policies.learned.training import TrainingClock
+from dcgym.tasks.congestion.max_min import max_min_rates
 from dcgym.testing import FakeBackend
 
 
