@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "Action",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self, cast
+from typing import TYPE_CHECKING, cast
 
 from dcgym.policies.base import Action, Info, Observation, Overrides, Policy
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["JointPolicy"]
 

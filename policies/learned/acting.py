@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.policies.base import AnyAction, BoundPolicy, Info, Observation
 from dcgym.policies.learned.flat import LearnedTask, flat_action_space, restore_action
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["LearnedPolicy"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from dcgym.policies.paths.downstream import downstream_capacities
 from dcgym.tasks.network.decision import DecisionMap
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "EcmpPolicy",
