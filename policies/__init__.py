@@ -3,22 +3,22 @@
 if __name__ != "dcgym.policies":
     raise ImportError(f"import dcgym.policies, not {__name__}")
 
-from dcgym.policies.base import Policy, env_overrides
-from dcgym.policies.registry import (
-    FAMILIES,
-    LEARNERS,
-    POLICIES,
-    load_policy,
-    make_policy,
-    policy_names,
-)
+from dcgym.policies.base import Policy
+from dcgym.policies.checkpoint import CHECKPOINT_FILE
+from dcgym.policies.families import PolicyFamily
+from dcgym.policies.learned import catalogue as _catalogue  # noqa: F401  adds the learners
+from dcgym.policies.learners import LEARNERS, Learner, find_learner, load_policy
+from dcgym.policies.registry import POLICIES, env_overrides, make_policy, policy_names
 
 __all__ = [
-    "FAMILIES",
+    "CHECKPOINT_FILE",
     "LEARNERS",
     "POLICIES",
+    "Learner",
     "Policy",
+    "PolicyFamily",
     "env_overrides",
+    "find_learner",
     "load_policy",
     "make_policy",
     "policy_names",

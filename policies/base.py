@@ -1,15 +1,50 @@
-"""What every policy is."""
+"""What every policy is, and what those that need to know their task share."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Action", "Policy", "Task", "env_overrides", "task_of"]
+from dcgym.errors import ConfigError
 
-Action = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "Action",
+    "AnyAction",
+    "BoundPolicy",
+    "FloatArray",
+    "Info",
+    "Observation",
+    "Overrides",
+    "Policy",
+    "Task",
+    "task_of",
+]
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Observation: TypeAlias = npt.NDArray[np.float32]
+Action: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.int64]
+AnyAction: TypeAlias = Action | dict[str, Action]
+"""An action, or its parts by name."""
+
+# The values of an info are whatever its task puts there.
+Info: TypeAlias = Mapping[str, Any]
+Overrides: TypeAlias = dict[str, object]
+"""Arguments of an environment."""
 
 
 @runtime_checkable
@@ -22,37 +57,80 @@ class Policy(Protocol):
 
     name: str
 
-    def env_overrides(self) -> dict[str, Any]:
+    def env_overrides(self) -> Overrides:
         """Return arguments of the environment that belong to this policy."""
         ...
 
-    def bind(self, env: Any) -> Policy:
-        """Learn which environment the policy acts in; returns the policy."""
+    def bind(self, env: object) -> Self:
+        """Learn what the policy acts on; returns the policy.
+
+        Args:
+            env: The environment, under whatever wrappers, or its task.
+        """
         ...
 
-    def act(
-        self, observation: npt.NDArray[np.float32], info: dict[str, Any]
-    ) -> Action | dict[str, Action]:
-        """Return an action of the environment's action space."""
+    def act(self, observation: Observation, info: Info) -> AnyAction:
+        """Return an action of the environment's action space.
+
+        Args:
+            observation: What `reset` or `step` returned last.
+            info: The info that came with it.
+        """
         ...
 
 
 class Task(Protocol):
-    """What a policy may know of an environment (the unwrapped one)."""
+    """What any policy may know of a task.
 
-    topology: Any
-    plan: Any
-    action_map: Any
-    action_space: Any
+    Attributes:
+        family: Family of the policies that act in it.
+    """
 
-
-def task_of(env: Any) -> Any:
-    """Return the environment below all wrappers."""
-    return getattr(env, "unwrapped", env)
+    family: str
 
 
-def env_overrides(name: str, family: str | None = None) -> dict[str, Any]:
-    """Return the arguments of the environment that the named policy asks for."""
-    from dcgym.policies.registry import make_policy
+_Task = TypeVar("_Task")
 
-    return make_policy(name, family=family).env_overrides()
+
+class BoundPolicy(Generic[_Task]):
+    """Holds the task that the policy acts in; the parameter is what it needs to know of it."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self._task: _Task | None = None
+
+    def env_overrides(self) -> Overrides:
+        """Ask for nothing special."""
+        return {}
+
+    def bind(self, env: object) -> Self:
+        """Learn what the policy acts on; returns the policy.
+
+        Args:
+            env: The environment, under whatever wrappers, or its task.
+        """
+        # Policies are found by the family of the task, which says what there is to know.
+        self._task = cast(_Task, task_of(env))
+        return self
+
+    @property
+    def task(self) -> _Task:
+        """The task.
+
+        Raises:
+            ConfigError: It is not known yet.
+        """
+        if self._task is None:
+            raise ConfigError("env", None, f"an environment: call {self.name}.bind(env) first")
+        return self._task
+
+
+def task_of(env: object) -> object:
+    """Return the task of an environment below all wrappers; a task is returned as it is.
+
+    Args:
+        env: An environment of ours, or a task.
+    """
+    below = getattr(env, "unwrapped", env)
+    return getattr(below, "task", below)

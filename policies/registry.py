@@ -1,132 +1,57 @@
-"""Policies by name, and learned ones from their checkpoints."""
+"""Policies by name, in the family of the tasks that they act in."""
 
 from __future__ import annotations
 
-import inspect
-import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import cast
 
-from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError, suggest
-from dcgym.policies.balancing import (
-    RULE_POLICIES,
-    AwcmpPolicy,
-    HlbPolicy,
-    RandomWeightsPolicy,
-    RulePolicy,
-)
-from dcgym.policies.base import Policy, task_of
+from dcgym.policies.balancing import AwcmpPolicy, HlbPolicy, RandomWeightsPolicy, RulePolicy
+from dcgym.policies.base import Overrides, Policy, Task, task_of
 from dcgym.policies.congestion.classic import (
     FairSharePolicy,
     FixedSharePolicy,
     RandomPolicy,
     TransportPolicy,
 )
-from dcgym.policies.congestion.joint import JointPolicy
+from dcgym.policies.families import PairFamily, PolicyFamily, PolicyMaker, build_policy
+from dcgym.policies.learners import LEARNERS
 from dcgym.policies.paths.policies import (
     EcmpPolicy,
     LeastLoadedPolicy,
     RandomPathsPolicy,
     WcmpPolicy,
 )
+from dcgym.registry import Registry
 
-__all__ = [
-    "CHECKPOINT_FILE",
-    "FAMILIES",
-    "LEARNERS",
-    "POLICIES",
-    "load_policy",
-    "make_policy",
-    "policy_names",
-]
+__all__ = ["POLICIES", "env_overrides", "make_policy", "policy_names"]
 
-CHECKPOINT_FILE = "dcgym_policy.json"
-LEARNERS = {"ppo": "dcgym.policies.learned.rllib.ppo", "ddpg": "dcgym.policies.learned.sb3.ddpg"}
-"""Names that need `train` first, and the module that trains and loads them."""
-
-
-def _transport(name: str, marking: bool = False) -> Callable[[], Policy]:
-    return lambda: TransportPolicy(name, name, marking)
-
-
-POLICIES: dict[str, Callable[..., Policy]] = {
-    "cubic": _transport("cubic"),
-    "reno": _transport("reno"),
-    "bbr": _transport("bbr"),
-    "dctcp": _transport("dctcp", marking=True),
-    "new-vegas": _transport("new-vegas"),
-    "fixed-share": FixedSharePolicy,
-    "fair-share": FairSharePolicy,
-    "random": RandomPolicy,
-}
-"""Policies that limit the sending rates of hosts."""
-
-
-def _rule(name: str, rule: str) -> Callable[[], Policy]:
-    return lambda: RulePolicy(name, rule)
-
-
-def _hlb(name: str, rule: str = "weighted", is_adaptive: bool = True) -> Callable[..., Policy]:
-    return lambda period_s=0.5: HlbPolicy(name, rule, period_s, is_adaptive)
-
-
-BALANCING_POLICIES: dict[str, Callable[..., Policy]] = {
-    **{name: _rule(name, rule) for name, rule in RULE_POLICIES.items()},
-    "awcmp": AwcmpPolicy,
-    "hlb": _hlb("hlb"),
-    "hlb2": _hlb("hlb2", rule="weighted2"),
-    "hlb-fix": _hlb("hlb-fix", is_adaptive=False),
-    "random": RandomWeightsPolicy,
-}
-
-PATH_POLICIES: dict[str, Callable[..., Policy]] = {
-    "ecmp": EcmpPolicy,
-    "wcmp": WcmpPolicy,
-    "least-loaded": LeastLoadedPolicy,
-    "random": RandomPathsPolicy,
-}
-"""Policies that weigh equal-cost paths."""
-
-
-def _joint(rates: str, paths: str) -> Callable[..., Policy]:
-    def make(seed: int = 0) -> Policy:
-        parts = (
-            make_policy(rates, family="congestion", seed=seed),
-            make_policy(paths, family="paths", seed=seed),
-        )
-        return JointPolicy(f"{rates}+{paths}", *parts)
-
-    return make
-
-
-FAMILIES: Mapping[str, Mapping[str, Callable[..., Policy]]] = {
-    "congestion": POLICIES,
-    "paths": PATH_POLICIES,
-    "joint": {
-        f"{rates}+{paths}": _joint(rates, paths) for rates in POLICIES for paths in PATH_POLICIES
-    },
-    "balancing": BALANCING_POLICIES,
-}
-"""Policies by the family of environments that they act in (`policy_family` of the environment)."""
+POLICIES: Registry[PolicyFamily] = Registry("policy-families", "family")
+"""Policies by the family of their tasks. A package with tasks of a family of its own adds one:
+``POLICIES.add("mine", PolicyFamily("mine")).add("simple", SimplePolicy)``."""
 
 
 def policy_names(family: str | None = None) -> list[str]:
-    """Return the names of a family, or of all, those of the learners included."""
+    """Return the names of policies, those of the learners included.
+
+    Args:
+        family: Name of a family; None for all of them.
+
+    Raises:
+        ConfigError: There is no such family.
+    """
     if family is None:
-        return list(dict.fromkeys(name for known in FAMILIES for name in policy_names(known)))
-    return [*FAMILIES[check_in("family", family, FAMILIES)], *LEARNERS]
+        return list(dict.fromkeys(name for one in POLICIES.names() for name in policy_names(one)))
+    return [*POLICIES.find(family).names(), *LEARNERS.names()]
 
 
 def make_policy(
-    name: str, env: Any = None, *, family: str | None = None, seed: int = 0, **params: Any
+    name: str, env: object = None, *, family: str | None = None, seed: int = 0, **params: object
 ) -> Policy:
     """Make a policy.
 
     Args:
-        name: A name of one of the `FAMILIES`.
-        env: The environment to act in, if it exists already; otherwise call `bind` later.
+        name: A name of one of the families.
+        env: The environment or task to act in, if it exists already; otherwise call `bind` later.
         family: The family that the name belongs to; None for the environment's, or, without an
             environment, for the first one that knows the name.
         seed: Seed of policies that draw.
@@ -135,35 +60,82 @@ def make_policy(
     Raises:
         ConfigError: Unknown name or parameter, or a learned policy without its checkpoint.
     """
-    if name in LEARNERS:
+    if name in LEARNERS.names():
         raise ConfigError("policy", name, "a classic policy; load a trained one with load_policy")
-    maker = _find(name, getattr(task_of(env), "policy_family", family))
-    allowed = inspect.signature(maker).parameters
-    check_keys(params, [key for key in allowed if key != "seed"], f"policy {name}")
-    if "seed" in allowed:
-        params["seed"] = seed
-    policy = maker(**params)
-    return policy.bind(env) if env is not None else policy
+    if env is not None:
+        family = cast(Task, task_of(env)).family
+    policy = build_policy(name, _find(name, family), seed, params)
+    return policy if env is None else policy.bind(env)
 
 
-def _find(name: str, family: str | None) -> Callable[..., Policy]:
-    families = list(FAMILIES) if family is None else [check_in("family", family, FAMILIES)]
-    for known in families:
-        if name in FAMILIES[known]:
-            return FAMILIES[known][name]
+def env_overrides(name: str, family: str | None = None) -> Overrides:
+    """Return the arguments of the environment that the named policy asks for.
+
+    Args:
+        name: Name of a classic policy.
+        family: Its family; None for the first one that knows the name.
+
+    Raises:
+        ConfigError: Unknown name.
+    """
+    return make_policy(name, family=family).env_overrides()
+
+
+def _find(name: str, family: str | None) -> PolicyMaker:
+    for known in POLICIES.names() if family is None else [family]:
+        makers = POLICIES.find(known)
+        if name in makers:
+            return makers[name]
     known_names = policy_names(family)
     raise ConfigError("policy", name, known_names, suggest(name, known_names))
 
 
-def load_policy(path: str | Path, env: Any = None) -> Policy:
-    """Load a learned policy from the checkpoint folder that its `train` returned."""
-    note = Path(path) / CHECKPOINT_FILE
-    try:
-        name = json.loads(note.read_text(encoding="utf-8"))["name"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError("checkpoint", str(path), f"a folder with {CHECKPOINT_FILE}") from error
-    check_in("checkpoint", name, LEARNERS)
-    import importlib
+def _add_transport(name: str, marking: bool = False) -> None:
+    description = f"Leave it to the hosts' {name}{', with marking switches' if marking else ''}."
+    _CONGESTION.add(name, lambda: TransportPolicy(name, name, marking), description)
 
-    policy: Policy = importlib.import_module(LEARNERS[name]).load(path)
-    return policy.bind(env) if env is not None else policy
+
+def _add_rule(name: str, rule: str | None = None) -> None:
+    rule = rule or name
+    _BALANCING.add(
+        name, lambda: RulePolicy(name, rule), f"The rule {rule} with configured weights."
+    )
+
+
+def _add_hlb(name: str, description: str, rule: str = "weighted", is_adaptive: bool = True) -> None:
+    def make(period_s: float = 0.5) -> Policy:
+        return HlbPolicy(name, rule, period_s, is_adaptive)
+
+    _BALANCING.add(name, make, description)
+
+
+_CONGESTION = POLICIES.add("congestion", PolicyFamily("congestion"), "Sending rates of hosts.")
+for _name in ("cubic", "reno", "bbr"):
+    _add_transport(_name)
+_add_transport("dctcp", marking=True)
+_add_transport("new-vegas")
+_CONGESTION.add("fixed-share", FixedSharePolicy)
+_CONGESTION.add("fair-share", FairSharePolicy)
+_CONGESTION.add("random", RandomPolicy)
+
+_PATHS = POLICIES.add("paths", PolicyFamily("paths"), "Weights of equal-cost paths.")
+_PATHS.add("ecmp", EcmpPolicy)
+_PATHS.add("wcmp", WcmpPolicy)
+_PATHS.add("least-loaded", LeastLoadedPolicy)
+_PATHS.add("random", RandomPathsPolicy)
+
+POLICIES.add("joint", PairFamily("joint", _CONGESTION, _PATHS), "Rates and paths together.")
+
+_BALANCING = POLICIES.add("balancing", PolicyFamily("balancing"), "Servers of new flows.")
+_add_rule("ecmp")
+_add_rule("random-server", "random")
+for _name in ("round-robin", "wcmp", "lsq", "lsq2", "gsq", "gsq2", "sed", "sed2"):
+    _add_rule(_name)
+_add_rule("charon", "wsapp")
+for _name in ("sapp", "oracle", "oracle2"):
+    _add_rule(_name)
+_BALANCING.add("awcmp", AwcmpPolicy)
+_add_hlb("hlb", "Counts weighed by slowness, estimated from flow durations.")
+_add_hlb("hlb2", "hlb with two candidates a flow.", rule="weighted2")
+_add_hlb("hlb-fix", "hlb with fixed measurement noise.", is_adaptive=False)
+_BALANCING.add("random", RandomWeightsPolicy)

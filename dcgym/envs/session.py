@@ -15,7 +15,7 @@ import numpy as np
 
 from dcgym.config import check_keys
 from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, System
-from dcgym.errors import BackendError
+from dcgym.errors import BackendError, ConfigError
 
 __all__ = ["LATE_FRACTION", "Session"]
 
@@ -121,6 +121,20 @@ class Session:
             runs[:] = True
         if runs.any():
             self._guarded(lambda: self._run(actions, runs))
+        self._fresh[:] = False
+
+    def settle(self) -> None:
+        """Let copies that have just begun have their first observation; the others stay.
+
+        Raises:
+            ConfigError: Only some have begun, and a first observation takes an interval.
+            BackendError: No episode is running, or the backend failed.
+        """
+        if not self.system.is_measured_at_once and not self._fresh.all():
+            allowed = "all copies, where a first observation takes an interval"
+            raise ConfigError("reset_mask", self._fresh.tolist(), allowed)
+        if self._fresh.all():
+            self.advance()
         self._fresh[:] = False
 
     def _run(self, actions: Actions | None, runs: Mask) -> None:

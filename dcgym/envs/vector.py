@@ -110,16 +110,22 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
         Args:
             seed: The seed of the first copy, the others following on it; or one for each copy.
-            options: Options of the task.
+            options: Options of the task. ``reset_mask``, as Gymnasium has it, says which slots
+                begin; the others stay as they are.
 
         Raises:
             ConfigError: Unknown option, or another number of seeds.
             BackendError: The backend did not come up.
         """
+        given = dict(options or {})
+        mask = np.asarray(given.pop("reset_mask", np.ones(self.num_envs, np.bool_)))
+        # The slots of one copy begin together.
+        begins = mask.reshape(-1, self._per_copy).any(axis=1)
         self._seed(seed)
-        self.session.begin(self._generators, options)
-        self.session.advance()
-        self._steps[:], self._is_over[:] = 0, False
+        pairs = zip(self._generators, begins, strict=True)
+        self.session.begin([one if is_new else None for one, is_new in pairs], given)
+        self.session.settle()
+        self._steps[begins], self._is_over[begins] = 0, False
         return self._observations(), self._infos()
 
     def step(

@@ -82,8 +82,7 @@ class SweepConfig(SuiteConfig):
             make_env(cell.env).close()  # type: ignore[no-untyped-call]
 
     def _check_checkpoints(self) -> None:
-        from dcgym.policies import LEARNERS
-        from dcgym.policies.registry import CHECKPOINT_FILE
+        from dcgym.policies import CHECKPOINT_FILE, LEARNERS
 
         check_keys(self.checkpoints, sorted(LEARNERS), "checkpoint")
         for folder in self.checkpoints.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,9 @@ def train_policy(spec: Mapping[str, Any], progress: Progress = lambda *_: None) 
         ConfigError: Unknown learner, or a wrong environment.
         MissingDependency: The learner's library is not installed.
     """
-    from dcgym.config import check_in
     from dcgym.policies import LEARNERS
 
-    check_in("policy", spec["policy"], tuple(LEARNERS))
-    learner = import_module(LEARNERS[spec["policy"]])
+    learner = LEARNERS.find(spec["policy"])
     folder = Path(spec["folder"])
     last: dict[str, Any] = {"steps": 0, "seconds": 0.0}
     started = time.monotonic()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dcgym.backends.emulation.network import EmulationBackend
 from dcgym.errors import ConfigError
-from dcgym.policies.congestion.max_min import max_min_rates
+from dcgym.tasks.congestion.max_min import max_min_rates
 from dcgym.traffic import Plan
 
 __all__ = ["measure_fair_share"]

@@ -2,6 +2,6 @@
 
 from dcgym.policies.balancing.awcmp import AwcmpPolicy
 from dcgym.policies.balancing.hlb import HlbPolicy
-from dcgym.policies.balancing.rules import RULE_POLICIES, RandomWeightsPolicy, RulePolicy
+from dcgym.policies.balancing.rules import RandomWeightsPolicy, RulePolicy
 
-__all__ = ["RULE_POLICIES", "AwcmpPolicy", "HlbPolicy", "RandomWeightsPolicy", "RulePolicy"]
+__all__ = ["AwcmpPolicy", "HlbPolicy", "RandomWeightsPolicy", "RulePolicy"]

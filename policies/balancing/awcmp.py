@@ -7,15 +7,15 @@ scenario sets the delay of a probe.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.config import check_range
 from dcgym.policies.balancing.base import SlowLoopPolicy
+from dcgym.policies.base import FloatArray
 
 __all__ = ["AwcmpPolicy"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class AwcmpPolicy(SlowLoopPolicy):
@@ -26,7 +26,11 @@ class AwcmpPolicy(SlowLoopPolicy):
     """
 
     def __init__(self, blend: float = 0.5) -> None:
-        """Choose how far each poll moves the weights: the part of the new ones, 0 to 1."""
+        """Choose how far each poll moves the weights.
+
+        Args:
+            blend: Part of the new weights in the next ones, 0 to 1.
+        """
         super().__init__("awcmp", "awcmp", period_s=0.0)
         self._blend = check_range("blend", blend, 0.0, 1.0)
         self._polled_s = -1.0
@@ -35,7 +39,7 @@ class AwcmpPolicy(SlowLoopPolicy):
         self._polled_s = -1.0
         return _normalise(np.asarray(self.task.configured_weights, np.float64))
 
-    def _update(self, weights: FloatArray, servers: dict[str, FloatArray]) -> FloatArray:
+    def _update(self, weights: FloatArray, servers: Mapping[str, FloatArray]) -> FloatArray:
         # Answers to one poll come in one after the other: wait for the last.
         polled_s = float(servers["probe_time_s"].min())
         if polled_s <= self._polled_s:

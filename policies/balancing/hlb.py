@@ -11,15 +11,15 @@ simulator. So is the reading that the variance in the adaptive noise runs over t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.config import check_positive
 from dcgym.policies.balancing.base import SlowLoopPolicy
+from dcgym.policies.base import FloatArray
 
 __all__ = ["HlbPolicy", "KalmanFilters", "duration_ratios", "softmin"]
-
-FloatArray = npt.NDArray[np.float64]
 
 INITIAL_MEAN = 0.5
 INITIAL_VARIANCE = 10.0**2
@@ -54,7 +54,11 @@ class KalmanFilters:
         self._is_adaptive = is_adaptive
 
     def update(self, measurements: FloatArray) -> FloatArray:
-        """Take one measurement per server, NaN for none, and return the estimates."""
+        """Take one measurement per server and return the estimates.
+
+        Args:
+            measurements: The measurements, NaN for none.
+        """
         seen = np.isfinite(measurements)
         if self._is_adaptive and seen.any():
             # The process noise keeps R, and with it the gain, from reaching 0 on equal servers.
@@ -98,12 +102,16 @@ class HlbPolicy(SlowLoopPolicy):
         self._filters = KalmanFilters(n_servers, sensor_variance, is_adaptive=self._is_adaptive)
         return softmin(self._filters.means)
 
-    def _update(self, weights: FloatArray, servers: dict[str, FloatArray]) -> FloatArray:
+    def _update(self, weights: FloatArray, servers: Mapping[str, FloatArray]) -> FloatArray:
         return softmin(self._filters.update(duration_ratios(servers["duration_s"][:, 0])))
 
 
 def duration_ratios(mean_durations_s: FloatArray) -> FloatArray:
-    """Return each server's mean duration over that of all; NaN where nothing was sampled."""
+    """Return each server's mean duration over that of all; NaN where nothing was sampled.
+
+    Args:
+        mean_durations_s: Mean duration of each server, 0 where nothing was sampled.
+    """
     durations = np.where(mean_durations_s > 0, mean_durations_s, np.nan)
     if not np.isfinite(durations).any():
         return durations
@@ -112,7 +120,11 @@ def duration_ratios(mean_durations_s: FloatArray) -> FloatArray:
 
 
 def softmin(estimates: FloatArray) -> FloatArray:
-    """Return exp(-x), scaled to a sum of 1."""
+    """Return exp(-x), scaled to a sum of 1.
+
+    Args:
+        estimates: The x of each server.
+    """
     powers = np.exp(estimates.min() - estimates)
     weights: FloatArray = powers / powers.sum()
     return weights

@@ -17,52 +17,44 @@ that a balancer tracks on a server, ``Q`` the server's true queue and ``w`` its 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.policies.balancing.base import BalancingPolicy
-from dcgym.policies.base import Action
+from dcgym.policies.base import Action, Info, Observation
 
-__all__ = ["RULE_POLICIES", "RandomWeightsPolicy", "RulePolicy"]
-
-RULE_POLICIES: dict[str, str] = {
-    "ecmp": "ecmp",
-    "random-server": "random",
-    "round-robin": "round-robin",
-    "wcmp": "wcmp",
-    "lsq": "lsq",
-    "lsq2": "lsq2",
-    "gsq": "gsq",
-    "gsq2": "gsq2",
-    "sed": "sed",
-    "sed2": "sed2",
-    "charon": "wsapp",
-    "sapp": "sapp",
-    "oracle": "oracle",
-    "oracle2": "oracle2",
-}
-"""The rule of each policy that needs nothing but its rule."""
+__all__ = ["RandomWeightsPolicy", "RulePolicy"]
 
 
 class RulePolicy(BalancingPolicy):
     """Leave it to the data plane: the weights stay as the scenario configures them."""
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
-        """Return the configured weights."""
-        return self._act_weights(self.task.configured_weights)
+    def act(self, observation: Observation, info: Info) -> Action:
+        """Return the configured weights.
+
+        Args:
+            observation: Not looked at.
+            info: Not looked at.
+        """
+        return self.task.action_map.from_weights(self.task.configured_weights)
 
 
 class RandomWeightsPolicy(BalancingPolicy):
     """Draw a new weight vector at every step: what a learner does before it has learned."""
 
     def __init__(self, seed: int = 0) -> None:
-        """Seed the draws."""
+        """Seed the draws.
+
+        Args:
+            seed: Seed of the generator.
+        """
         super().__init__("random", "weighted")
         self._generator = np.random.default_rng(seed)
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
-        """Return a random action of the action space."""
-        action: Action = self.task.action_map.sample(self._generator)
-        return action
+    def act(self, observation: Observation, info: Info) -> Action:
+        """Return a random action of the action space.
+
+        Args:
+            observation: Not looked at.
+            info: Not looked at.
+        """
+        return self.task.action_map.sample(self._generator)

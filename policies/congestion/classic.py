@@ -1,50 +1,65 @@
-"""Policies that need no training."""
+"""Policies of sending rates that need no training."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.config import check_range
-from dcgym.errors import ConfigError
-from dcgym.policies.base import Action, task_of
-from dcgym.policies.congestion.max_min import fair_shares
+from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation, Overrides
+from dcgym.tasks.congestion.max_min import fair_shares
+from dcgym.tasks.network.decision import DecisionMap
+from dcgym.topologies import Topology
+from dcgym.traffic import Plan
 
-__all__ = ["BoundPolicy", "FairSharePolicy", "FixedSharePolicy", "RandomPolicy", "TransportPolicy"]
+__all__ = [
+    "FairSharePolicy",
+    "FixedSharePolicy",
+    "RandomPolicy",
+    "RatePolicy",
+    "RatesTask",
+    "TransportPolicy",
+]
 
 
-class BoundPolicy:
-    """Holds the environment that the policy acts in."""
-
-    name = ""
-
-    def __init__(self) -> None:
-        self._task: Any = None
-
-    def env_overrides(self) -> dict[str, Any]:
-        """Ask for nothing special."""
-        return {}
-
-    def bind(self, env: Any) -> Any:
-        """Learn which environment the policy acts in; returns the policy."""
-        self._task = task_of(env)
-        return self
+class RatesTask(Protocol):
+    """What these policies know of their task."""
 
     @property
-    def task(self) -> Any:
-        """The environment, once it is known."""
-        if self._task is None:
-            raise ConfigError("env", None, f"an environment: call {self.name}.bind(env) first")
-        return self._task
+    def topology(self) -> Topology:
+        """The network."""
+        ...
 
-    def _act_shares(self, shares: npt.NDArray[np.float64]) -> Action:
-        action: Action = self.task.action_map.from_shares(shares)
-        return action
+    @property
+    def plan(self) -> Plan:
+        """The traffic of the episode."""
+        ...
+
+    @property
+    def rate_map(self) -> DecisionMap:
+        """What rates of an action mean."""
+        ...
 
 
-class TransportPolicy(BoundPolicy):
+class RatePolicy(BoundPolicy[RatesTask]):
+    """Limits each host to a share of its interface rate; the subclass says which."""
+
+    def shares(self) -> FloatArray:
+        """Return the share of each host, 0 to 1."""
+        raise NotImplementedError
+
+    def act(self, observation: Observation, info: Info) -> Action:
+        """Return the action that asks for the shares.
+
+        Args:
+            observation: Not looked at.
+            info: Not looked at.
+        """
+        return self.task.rate_map.from_shares(self.shares())
+
+
+class TransportPolicy(RatePolicy):
     """Leave it to the hosts' congestion control: no host is limited."""
 
     def __init__(self, name: str, congestion_control: str, marking: bool = False) -> None:
@@ -59,31 +74,35 @@ class TransportPolicy(BoundPolicy):
         self.name = name
         self._overrides = {"congestion_control": congestion_control, "marking": marking}
 
-    def env_overrides(self) -> dict[str, Any]:
+    def env_overrides(self) -> Overrides:
         """Configure the hosts and the switches."""
         return dict(self._overrides)
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+    def shares(self) -> FloatArray:
         """Allow every host its full rate."""
-        return self._act_shares(np.ones(len(self.task.topology.hosts)))
+        return np.ones(len(self.task.topology.hosts))
 
 
-class FixedSharePolicy(BoundPolicy):
+class FixedSharePolicy(RatePolicy):
     """Give every host the same share, always."""
 
     name = "fixed-share"
 
     def __init__(self, share: float = 0.5) -> None:
-        """Choose the share, 0 to 1."""
+        """Choose the share.
+
+        Args:
+            share: Part of its interface rate that every host may send, 0 to 1.
+        """
         super().__init__()
         self._share = check_range("share", share, 0.0, 1.0)
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
-        """Return the same action every time."""
-        return self._act_shares(np.full(len(self.task.topology.hosts), self._share))
+    def shares(self) -> FloatArray:
+        """Return the same shares every time."""
+        return np.full(len(self.task.topology.hosts), self._share)
 
 
-class FairSharePolicy(BoundPolicy):
+class FairSharePolicy(RatePolicy):
     """Know the topology and the plan, and give every sender its max-min fair share (an oracle).
 
     All flows of the plan count as active at all times. Hosts that send nothing stay unlimited,
@@ -93,32 +112,44 @@ class FairSharePolicy(BoundPolicy):
     name = "fair-share"
 
     def __init__(self, headroom: float = 0.02) -> None:
-        """Choose the headroom: the part of each share left free to keep queues from growing."""
+        """Choose the headroom.
+
+        Args:
+            headroom: Part of each share that stays free to keep queues from growing, 0 to 0.9.
+        """
         super().__init__()
         self._headroom = check_range("headroom", headroom, 0.0, 0.9)
-        self._plan: Any = None
-        self._shares: npt.NDArray[np.float64] = np.empty(0)
+        self._plan: Plan | None = None
+        self._shares: FloatArray = np.empty(0)
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
+    def shares(self) -> FloatArray:
         """Return the fair shares, worked out once per plan."""
         if self._plan is not self.task.plan:
             self._plan = self.task.plan
             self._shares = fair_shares(self.task.topology, self._plan, self._headroom)
-        return self._act_shares(self._shares)
+        return self._shares
 
 
-class RandomPolicy(BoundPolicy):
+class RandomPolicy(BoundPolicy[RatesTask]):
     """Draw every action evenly from the action space."""
 
     name = "random"
 
     def __init__(self, seed: int = 0) -> None:
-        """Seed the draws."""
+        """Seed the draws.
+
+        Args:
+            seed: Seed of the generator.
+        """
         super().__init__()
         self._generator = np.random.default_rng(seed)
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
-        """Return a new random action."""
-        space = self.task.action_map.space
-        action: Action = self._generator.uniform(space.low, space.high).astype(np.float32)
-        return action
+    def act(self, observation: Observation, info: Info) -> Action:
+        """Return a new random action.
+
+        Args:
+            observation: Not looked at.
+            info: Not looked at.
+        """
+        space = self.task.rate_map.space
+        return self._generator.uniform(space.low, space.high).astype(np.float32)

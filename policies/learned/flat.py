@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.policies.base import Action, task_of
+from dcgym.errors import ConfigError
+from dcgym.policies.base import Action, AnyAction
 
-__all__ = ["flat_action_space", "flatten_actions", "restore_action"]
+__all__ = ["LearnedTask", "flat_action_space", "restore_action"]
 
 
-def flat_action_space(env: Any) -> gym.spaces.Box:
-    """Return the action space of the environment below all wrappers as one Box."""
-    task = task_of(env)
-    space = task.action_space
+class LearnedTask(Protocol):
+    """What learned policies know of their task."""
+
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        """The space of one agent's action."""
+        ...
+
+
+def flat_action_space(space: gym.Space[Any]) -> gym.spaces.Box:
+    """Return the space of one agent's actions as one Box.
+
+    Args:
+        space: The space of a task or an environment.
+
+    Raises:
+        ConfigError: The actions are not continuous.
+    """
     if isinstance(space, gym.spaces.Dict):
         space = gym.spaces.flatten_space(space)
-    elif hasattr(task, "action_map"):
-        # With several agents `action_space` is a function, and all of them have this one.
-        space = task.action_map.space
-    assert isinstance(space, gym.spaces.Box)
+    if not isinstance(space, gym.spaces.Box):
+        raise ConfigError("action", str(space), "continuous actions, which learned policies have")
     return space
 
 
-def flatten_actions(env: Any) -> Any:
-    """Return an environment that takes a Box; the same one if it does already."""
-    if not isinstance(env.action_space, gym.spaces.Dict):
-        return env
-    return gym.wrappers.TransformAction(
-        env, lambda action: restore_action(env, action), flat_action_space(env)
-    )
+def restore_action(space: gym.Space[Any], flat: npt.NDArray[np.float32]) -> AnyAction:
+    """Return the action that a point of the Box stands for.
 
-
-def restore_action(env: Any, flat: npt.NDArray[np.float32]) -> Action | dict[str, Action]:
-    """Return the environment's action that a point of the Box stands for."""
-    space = getattr(task_of(env), "action_space", None)
+    Args:
+        space: The space of the action.
+        flat: A point of its `flat_action_space`.
+    """
     if not isinstance(space, gym.spaces.Dict):
         return flat
-    return {str(name): part for name, part in gym.spaces.unflatten(space, flat).items()}
+    parts: dict[str, Action] = gym.spaces.unflatten(space, flat)
+    return {str(name): part for name, part in parts.items()}

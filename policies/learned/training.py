@@ -1,56 +1,72 @@
-"""What the learners share: making environments, progress, and the checkpoint's note."""
+"""What the learners share: limits, progress, and a checkpoint whatever ends the training."""
 
 from __future__ import annotations
 
-import importlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeAlias
 
 from dcgym.config import check_int, check_positive
 from dcgym.errors import DcgymError
-from dcgym.policies.learned.flat import flatten_actions
-from dcgym.policies.registry import CHECKPOINT_FILE
+from dcgym.policies.checkpoint import CheckpointNote, write_note
+from dcgym.policies.learners import EnvConfig, Progress, ProgressCallback
 
-__all__ = [
-    "Progress",
-    "ProgressCallback",
-    "TrainingClock",
-    "build_env",
-    "build_running_env",
-    "build_shared_env",
-    "is_simulated",
-    "limit_torch_threads",
-    "write_note",
-]
+__all__ = ["Trainee", "TrainingClock", "TrainingJob", "TrainingOpener", "train"]
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a training is.
+class TrainingJob:
+    """What a library is told of a training.
 
     Attributes:
-        steps: Environment steps so far, of all environments together.
-        total_steps: Steps asked for.
-        seconds: Wall-clock seconds so far, without the start of libraries and environments.
-        reward_mean: Mean reward per step of recent episodes; None before the first one ended.
+        env_config: Arguments of `make_env`.
+        seed: Seed of the learner and of the environments.
+        n_envs: Environments side by side.
     """
 
-    steps: int
-    total_steps: int
-    seconds: float
-    reward_mean: float | None
+    env_config: EnvConfig
+    seed: int
+    n_envs: int
 
 
-ProgressCallback = Callable[[Progress], None]
+class Trainee(Protocol):
+    """An algorithm of a library whose environments run."""
+
+    def learn(self, clock: TrainingClock) -> None:
+        """Learn until the clock is over, and report to it.
+
+        Args:
+            clock: Counts steps and time; the trainee begins it.
+        """
+        ...
+
+    def save(self, folder: Path) -> Mapping[str, object]:
+        """Save what was learned so far.
+
+        Args:
+            folder: The checkpoint folder.
+
+        Returns:
+            What else the library needs to load it, as JSON can hold it.
+        """
+        ...
+
+
+TrainingOpener: TypeAlias = Callable[[TrainingJob], AbstractContextManager[Trainee]]
+"""Starts a library and environments, and ends them whatever happened."""
 
 
 class TrainingClock:
-    """Counts steps and seconds against their limits, from the first sample on."""
+    """Counts steps and seconds against their limits, from the first sample on.
+
+    Attributes:
+        total_steps: Environment steps to train.
+        last: What was reported last.
+    """
 
     def __init__(
         self, steps: int, budget_s: float | None, progress: ProgressCallback | None
@@ -63,7 +79,7 @@ class TrainingClock:
                 or None.
             progress: Called at every report.
         """
-        self._total_steps = check_int("steps", steps, 1)
+        self.total_steps = check_int("steps", steps, 1)
         self._budget_s = None if budget_s is None else check_positive("budget_s", budget_s)
         self._progress = progress
         self._begin_s: float | None = None
@@ -82,14 +98,19 @@ class TrainingClock:
     def is_over(self) -> bool:
         """Whether the steps are done or the budget is spent."""
         is_spent = self._budget_s is not None and self.seconds >= self._budget_s
-        return is_spent or self.last.steps >= self._total_steps
+        return is_spent or self.last.steps >= self.total_steps
 
     def report(self, steps: int, reward_mean: float | None) -> None:
-        """Note the state of the training and tell the callback."""
+        """Note the state of the training and tell the callback.
+
+        Args:
+            steps: Environment steps so far.
+            reward_mean: Mean reward per step of recent episodes, if one ended.
+        """
         # Libraries say NaN for "no episode ended"; JSON has no word for that but null.
         is_known = reward_mean is not None and math.isfinite(reward_mean)
         mean = float(reward_mean) if reward_mean is not None and is_known else self.last.reward_mean
-        self.last = Progress(steps, self._total_steps, self.seconds, mean)
+        self.last = Progress(steps, self.total_steps, self.seconds, mean)
         if self._progress is not None:
             self._progress(self.last)
 
@@ -103,48 +124,31 @@ class TrainingClock:
             raise DcgymError(f"training ended after {self.seconds:.0f} s without a single step")
 
 
-def build_env(config: Mapping[str, Any]) -> Any:
-    """Build an environment in whatever process this is called in; its actions are one Box."""
-    # By name: policies do not depend on environments, only their training needs one.
-    return flatten_actions(importlib.import_module("dcgym.envs.factory").make_env(dict(config)))
+def train(
+    open_training: TrainingOpener,
+    job: TrainingJob,
+    note: CheckpointNote,
+    clock: TrainingClock,
+    folder: Path,
+) -> None:
+    """Train and save, also what was learned before an interrupt.
 
+    Args:
+        open_training: Starts the library.
+        job: What to train.
+        note: What the checkpoint says of its learner.
+        clock: The limits of the training.
+        folder: The checkpoint folder, which exists.
 
-def build_running_env(config: Mapping[str, Any]) -> Any:
-    """Build an environment whose network runs: building it is no training time."""
-    env = build_env(config)
-    env.reset()
-    return env
-
-
-def is_simulated(config: Mapping[str, Any]) -> bool:
-    """Tell whether the environment has a native vector form, as the simulated ones do."""
-    family = getattr(build_env(config).unwrapped, "policy_family", "")
-    return bool(family == "balancing")
-
-
-def build_shared_env(config: Mapping[str, Any], n_pools: int) -> Any:
-    """Build many simulated pools, or one emulated pool, all balancers driven by one network.
-
-    Returns:
-        A vector environment with a slot for each balancer of each pool.
+    Raises:
+        DcgymError: Not one step was sampled.
     """
-    core = build_env(config).unwrapped.core
-    n_balancers = core.scenario.balancers
-    # Emulated pools would take the processors from each other.
-    n_pools = 1 if core.settings.is_real_time else n_pools
-    factory = importlib.import_module("dcgym.envs.factory")
-    return factory.make_vec_env(
-        dict(config), n_pools * n_balancers, is_shared=True, has_infos=False
-    )
-
-
-def limit_torch_threads() -> None:
-    """Learn and act on one core: small networks gain nothing from more, and others need them."""
-    importlib.import_module("torch").set_num_threads(1)
-
-
-def write_note(folder: Path, name: str, seed: int, progress: Progress, **details: Any) -> None:
-    """Write what makes a folder a checkpoint of ours."""
-    note = {"name": name, "seed": seed, "training": asdict(progress), **details}
-    path = folder / CHECKPOINT_FILE
-    path.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+    with open_training(job) as trainee:
+        try:
+            trainee.learn(clock)
+        finally:
+            # Also on Ctrl-C: what was learned so far is kept.
+            if clock.last.steps:
+                details = trainee.save(folder)
+                write_note(folder, replace(note, training=asdict(clock.last), details=details))
+        clock.check_trained()

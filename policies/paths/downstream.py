@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
+
+from dcgym.policies.base import FloatArray
+from dcgym.topologies import NextHopGroup, Port, Topology
 
 __all__ = ["downstream_capacities"]
 
-FloatArray = npt.NDArray[np.float64]
 
-
-def downstream_capacities(topology: Any, groups: Any) -> FloatArray:
+def downstream_capacities(topology: Topology, groups: Iterable[NextHopGroup]) -> FloatArray:
     """Return the capacity in bit/s behind each port of each group.
 
     What a port can carry is the lesser of its link and of what the next switch can pass on over
@@ -35,14 +35,18 @@ def downstream_capacities(topology: Any, groups: Any) -> FloatArray:
     return np.array(capacities)
 
 
-def _behind(topology: Any, port: Any, host: str, known: dict[tuple[str, str], float]) -> float:
+def _behind(
+    topology: Topology, port: Port, host: str, known: dict[tuple[str, str], float]
+) -> float:
     if port.peer == host:
         return float("inf")
     passed_on = _through(topology, port.peer, host, known)
     return min(float(port.rate_bps), passed_on)
 
 
-def _through(topology: Any, switch: str, host: str, known: dict[tuple[str, str], float]) -> float:
+def _through(
+    topology: Topology, switch: str, host: str, known: dict[tuple[str, str], float]
+) -> float:
     if (switch, host) not in known:
         by_number = {port.number: port for port in topology.ports(switch)}
         hops = topology.next_hops(switch, host)

@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.config import check_range
-from dcgym.policies.base import Action
-from dcgym.policies.congestion.classic import BoundPolicy
+from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation
 from dcgym.policies.paths.downstream import downstream_capacities
+from dcgym.tasks.network.decision import DecisionMap
+from dcgym.tasks.network.uplinks import Uplinks
+from dcgym.topologies import Topology
 
-__all__ = ["EcmpPolicy", "LeastLoadedPolicy", "PathPolicy", "RandomPathsPolicy", "WcmpPolicy"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-FloatArray = npt.NDArray[np.float64]
+__all__ = [
+    "EcmpPolicy",
+    "LeastLoadedPolicy",
+    "PathPolicy",
+    "PathsTask",
+    "RandomPathsPolicy",
+    "WcmpPolicy",
+]
 
 
-class PathPolicy(BoundPolicy):
+class PathsTask(Protocol):
+    """What these policies know of their task."""
+
+    @property
+    def topology(self) -> Topology:
+        """The network."""
+        ...
+
+    @property
+    def uplinks(self) -> Uplinks:
+        """The ports that are weighed."""
+        ...
+
+    @property
+    def weight_map(self) -> DecisionMap:
+        """What weights of an action mean."""
+        ...
+
+
+class PathPolicy(BoundPolicy[PathsTask]):
     """Weighs the ports of every group; the subclass says how."""
 
-    def weights(self, info: dict[str, Any]) -> FloatArray:
-        """Return one weight a port and group, 0 or more, in the order of the action."""
+    def weights(self, info: Info) -> FloatArray:
+        """Return one weight a port and group, 0 or more, in the order of the action.
+
+        Args:
+            info: What `reset` or `step` returned last.
+        """
         raise NotImplementedError
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> Action:
-        """Return the action that asks for the weights."""
-        action: Action = self.task.weight_map.from_shares(self.weights(info))
-        return action
+    def act(self, observation: Observation, info: Info) -> Action:
+        """Return the action that asks for the weights.
+
+        Args:
+            observation: Not looked at.
+            info: What `reset` or `step` returned last.
+        """
+        return self.task.weight_map.from_shares(self.weights(info))
 
 
 class EcmpPolicy(PathPolicy):
@@ -35,7 +71,7 @@ class EcmpPolicy(PathPolicy):
 
     name = "ecmp"
 
-    def weights(self, info: dict[str, Any]) -> FloatArray:
+    def weights(self, info: Info) -> FloatArray:
         """Return the same for all."""
         return np.ones(len(self.task.uplinks.members))
 
@@ -53,9 +89,9 @@ class WcmpPolicy(PathPolicy):
     def __init__(self) -> None:
         """Wait for an environment."""
         super().__init__()
-        self._known: tuple[Any, FloatArray] = (None, np.empty(0))
+        self._known: tuple[Topology | None, FloatArray] = (None, np.empty(0))
 
-    def weights(self, info: dict[str, Any]) -> FloatArray:
+    def weights(self, info: Info) -> FloatArray:
         """Return the capacities, worked out once per network."""
         if self._known[0] is not self.task.topology:
             topology = self.task.topology
@@ -88,14 +124,18 @@ class LeastLoadedPolicy(PathPolicy):
         self._loads = np.empty(0)
         self._is_chosen = np.empty(0, bool)
 
-    def bind(self, env: Any) -> Any:
-        """Begin with all ports; returns the policy."""
+    def bind(self, env: object) -> Self:
+        """Begin with all ports; returns the policy.
+
+        Args:
+            env: The environment, under whatever wrappers, or its task.
+        """
         super().bind(env)
         self._loads = np.zeros(len(self.task.uplinks.members))
         self._is_chosen = np.ones(len(self._loads), bool)
         return self
 
-    def weights(self, info: dict[str, Any]) -> FloatArray:
+    def weights(self, info: Info) -> FloatArray:
         """Return 1 for the ports to use, 0 for the others."""
         self._loads += self._smoothing * (info["uplink_loads"] - self._loads)
         sizes = self.task.uplinks.sizes
@@ -111,10 +151,14 @@ class RandomPathsPolicy(PathPolicy):
     name = "random"
 
     def __init__(self, seed: int = 0) -> None:
-        """Seed the draws."""
+        """Seed the draws.
+
+        Args:
+            seed: Seed of the generator.
+        """
         super().__init__()
         self._generator = np.random.default_rng(seed)
 
-    def weights(self, info: dict[str, Any]) -> FloatArray:
+    def weights(self, info: Info) -> FloatArray:
         """Return new random weights."""
         return self._generator.random(len(self.task.uplinks.members))

@@ -1,6 +1,5 @@
 """Learners in simulated pools: the network over servers, the adapters, a short training of each."""
 
-import importlib
 import json
 
 import gymnasium as gym
@@ -30,11 +29,12 @@ def shuffled_servers(rows, order):
 
 def test_network_treats_servers_alike_up_to_its_constants():
     torch = pytest.importorskip("torch")
-    from dcgym.policies.learned import server_network
+    from dcgym.policies.learned.row_network import RowNetwork
 
-    assert server_network.ROW_COLUMNS == observation.SERVER_COLUMNS
-    assert server_network.BALANCER_COLUMNS == observation.N_REDUCTIONS
-    network = server_network.ServerNetwork(8)
+    layout = observation.BalancerObservation(8).rows
+    assert layout.row_columns == observation.SERVER_COLUMNS
+    assert layout.common_columns == observation.N_REDUCTIONS
+    network = RowNetwork(layout)
     generator = np.random.default_rng(0)
     rows = generator.uniform(0, 1, (5, 12 * 8 + 5)).astype(np.float32)
     order = generator.permutation(8)
@@ -54,16 +54,16 @@ def test_vector_environment_comes_from_the_same_configuration(compiled_twin):
     *_, infos = envs.step(envs.action_space.sample())
     assert infos == {} and envs.num_envs == 4
     with pytest.raises(ConfigError, match="env"):
-        make_vec_env({"env": "dcgym/CongestionControl-v0"}, 2)
+        make_vec_env({"env": "dcgym/CongestionControl-v1"}, 2)
     with pytest.raises(ConfigError, match="rewards"):
         make_vec_env(CONFIG, 2, rewards="vbf")
 
 
 def test_slots_of_stable_baselines3_end_and_begin_in_one_step(compiled_twin):
     pytest.importorskip("stable_baselines3")
-    from dcgym.policies.learned.sb3.pools import PoolVecEnv
+    from dcgym.policies.learned.sb3.slots import SlotVecEnv
 
-    slots = PoolVecEnv(make_vec_env(CONFIG, 4, is_shared=True, max_steps=5))
+    slots = SlotVecEnv(make_vec_env(CONFIG, 4, is_shared=True, max_steps=5))
     slots.seed(3)
     first = slots.reset()
     expected = gym.make_vec(
@@ -92,8 +92,7 @@ def test_learner_trains_saves_loads_and_acts_for_any_balancer(
     name, library, tmp_path, compiled_twin
 ):
     pytest.importorskip(library)
-    learner = importlib.import_module(LEARNERS[name])
-    folder = learner.train(CONFIG, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
+    folder = LEARNERS[name].train(CONFIG, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] > 0
     env = dcgym.parallel_env("LoadBalancing-v0", scenario=CONFIG["scenario"])

@@ -10,8 +10,8 @@ import pytest
 import dcgym
 from dcgym.errors import ConfigError, DcgymError, MissingDependency
 from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
-from dcgym.policies.congestion.max_min import max_min_rates
 from dcgym.policies.learned.training import TrainingClock
+from dcgym.tasks.congestion.max_min import max_min_rates
 from dcgym.testing import FakeBackend
 
 
@@ -28,7 +28,7 @@ def run(policy, steps=40, **config):
     return float(np.mean(rewards)), info
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", POLICIES["congestion"])
 @pytest.mark.parametrize("action", ["direct", "tanh"])
 def test_every_policy_acts_within_the_space(name, action):
     policy = make_policy(name)
@@ -90,10 +90,8 @@ def test_folder_without_a_note_is_no_checkpoint(tmp_path):
 
 @pytest.mark.parametrize(("name", "module"), [("ppo", "ray"), ("ddpg", "stable_baselines3")])
 def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
-    import importlib
-
     monkeypatch.setitem(sys.modules, module, None)
-    learner = importlib.import_module(LEARNERS[name])
+    learner = LEARNERS[name]
     extra = {"ppo": "rllib", "ddpg": "sb3"}[name]
     with pytest.raises(MissingDependency, match=rf"dcgym\[{extra}\]"):
         learner.train({"backend": FakeBackend}, 10, 0, tmp_path)
@@ -112,11 +110,9 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
     ],
 )
 def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
-    import importlib
-
     pytest.importorskip(library)
     reports = []
-    learner = importlib.import_module(LEARNERS[name])
+    learner = LEARNERS[name]
     topology = "dumbbell" if env_id == "CongestionControl-v0" else "leaf-spine"
     config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
     folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.tasks.common.rows import RowLayout
 from dcgym.tasks.common.statistics import FloatArray
 
 __all__ = ["N_REDUCTIONS", "BalancerObservation", "Measurements"]
@@ -62,6 +63,11 @@ class BalancerObservation:
         low = np.zeros(self.n_measured + n_servers, np.float32)
         low[self.n_measured :] = -1.0
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
+
+    @property
+    def rows(self) -> RowLayout:
+        """Where the row of each server is."""
+        return RowLayout(self._n_servers, SERVER_COLUMNS, N_REDUCTIONS)
 
     @property
     def labels(self) -> list[str]:

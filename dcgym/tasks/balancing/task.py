@@ -118,6 +118,11 @@ class BalancingTask:
         return np.tile(weights, self.balancers_per_agent)
 
     @property
+    def rows(self) -> RowLayout | None:
+        """Where the row of each server is; None where an agent sees several balancers."""
+        return self.observation.rows if self.balancers_per_agent == 1 else None
+
+    @property
     def observation_labels(self) -> list[str]:
         """Name of each position of an observation, with its balancer where there are several."""
         labels = self.observation.labels

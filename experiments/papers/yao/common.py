@@ -15,7 +15,7 @@ import numpy.typing as npt
 import dcgym
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
-from dcgym.policies.balancing import RULE_POLICIES
+from dcgym.policies.balancing import RulePolicy
 from dcgym.suites.results import machine, prepare_folder, write_json
 from dcgym.suites.statistics import interval_95
 from dcgym.tasks.balancing import Scenario
@@ -49,10 +49,11 @@ def measure(policy: str, scenario: Scenario, args: Args, **params: Any) -> Metri
     Beside the metrics of `dcgym.tasks.balancing.metrics`, slow loops report `weight_ratio`: the mean
     weight of the last group's servers over that of the first group's, over the measured time.
     """
-    if policy in RULE_POLICIES:
+    chosen = dcgym.make_policy(policy, family="balancing", **params)
+    if isinstance(chosen, RulePolicy):
         twin = _new_twin(scenario, args)
         twin.reset(list(args.seeds))
-        twin.set_rule(RULE_POLICIES[policy])
+        twin.set_rule(chosen.rule)
         twin.advance(round(args.seconds * 1e9))
         return _collect(twin, scenario)
     return _measure_slow_loop(policy, scenario, args, params)

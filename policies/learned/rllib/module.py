@@ -1,4 +1,4 @@
-"""The networks of PPO: RLlib's own for hosts, one that treats servers alike for balancers."""
+"""The networks of PPO: RLlib's own, and one that treats the rows of an observation alike."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPP
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.distribution.torch.torch_distribution import TorchDiagGaussian
 from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from torch import nn
 
-from dcgym.policies.learned.server_network import ServerNetwork
+from dcgym.policies.learned.row_network import RowNetwork
+from dcgym.tasks.common.rows import RowLayout
 
-__all__ = ["NarrowModule", "ServerModule"]
+__all__ = ["NarrowModule", "RowModule", "module_spec"]
 
 # Actions are scaled to -1..1. RLlib begins with a standard deviation of 1, which clips most
 # actions to an end; this one, exp(-1) = 0.37, tells neighbouring shares apart.
 LOG_STD_START = -1.0
 # A balancer's action is a logarithm to the base of 8: exp(-2) varies a weight by about a third.
-SERVER_LOG_STD_START = -2.0
+ROW_LOG_STD_START = -2.0
 
 
 class NarrowModule(DefaultPPOTorchRLModule):
@@ -33,23 +36,47 @@ class NarrowModule(DefaultPPOTorchRLModule):
             self.pi.log_std.fill_(LOG_STD_START)
 
 
-class ServerModule(TorchRLModule, ValueFunctionAPI):
-    """Actor and critic over servers; the first actions are equal weights with little noise."""
+class RowModule(TorchRLModule, ValueFunctionAPI):
+    """Actor and critic over rows; the first actions are alike for all, with little noise."""
 
     def setup(self) -> None:
         """Build the networks."""
-        assert self.action_space is not None and self.action_space.shape is not None
-        n_servers = self.action_space.shape[0]
-        self.actor, self.critic = ServerNetwork(n_servers), ServerNetwork(n_servers)
-        self.log_std = nn.Parameter(torch.full((n_servers,), SERVER_LOG_STD_START))
+        assert isinstance(self.model_config, dict)
+        layout: RowLayout = self.model_config["rows"]
+        self.actor, self.critic = RowNetwork(layout), RowNetwork(layout)
+        self.log_std = nn.Parameter(torch.full((layout.n_rows,), ROW_LOG_STD_START))
         self.action_dist_cls = TorchDiagGaussian
 
-    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    def _forward(self, batch: dict[str, torch.Tensor], **kwargs: Any) -> dict[str, torch.Tensor]:
         means = self.actor(batch[Columns.OBS])
         inputs = torch.cat([means, self.log_std.expand_as(means)], dim=-1)
         return {Columns.ACTION_DIST_INPUTS: inputs}
 
-    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> torch.Tensor:
-        """Return the value of each observation: a sum over the servers."""
+    def compute_values(
+        self, batch: dict[str, torch.Tensor], embeddings: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the value of each observation: a sum over the rows.
+
+        Args:
+            batch: The observations.
+            embeddings: Not looked at: actor and critic share nothing.
+        """
         values: torch.Tensor = self.critic(batch[Columns.OBS]).sum(dim=-1)
         return values
+
+
+def module_spec(rows: RowLayout | None) -> RLModuleSpec:
+    """Return the networks for an observation.
+
+    Args:
+        rows: Its layout; None where it is no table.
+    """
+    if rows is not None:
+        return RLModuleSpec(module_class=RowModule, model_config={"rows": rows})
+    model = DefaultModelConfig(
+        fcnet_hiddens=[64, 64],
+        fcnet_activation="tanh",
+        vf_share_layers=False,
+        free_log_std=True,
+    )
+    return RLModuleSpec(module_class=NarrowModule, model_config=model)

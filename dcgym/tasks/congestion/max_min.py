@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
+
+from dcgym.topologies import Topology
+from dcgym.traffic import Plan
 
 __all__ = ["fair_shares", "max_min_rates"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def fair_shares(topology: Any, plan: Any, headroom: float) -> FloatArray:
+def fair_shares(topology: Topology, plan: Plan, headroom: float) -> FloatArray:
     """Return each host's share of its interface rate under max-min fairness between flows.
 
     Args:
@@ -64,7 +65,7 @@ def max_min_rates(usage: FloatArray, capacities: FloatArray) -> FloatArray:
 
 
 def _add_path(
-    topology: Any, columns: dict[tuple[str, int], int], source: str, sink: str, row: FloatArray
+    topology: Topology, columns: dict[tuple[str, int], int], source: str, sink: str, row: FloatArray
 ) -> None:
     first = topology.ports(source)[0]
     row[columns[source, first.number]] += 1.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
-import numpy.typing as npt
+from dcgym.policies.base import Action, Info, Observation, Overrides, Policy
 
-from dcgym.policies.base import Action
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["JointPolicy"]
 
@@ -15,7 +15,7 @@ __all__ = ["JointPolicy"]
 class JointPolicy:
     """A policy of rates and a policy of paths, neither of which knows of the other."""
 
-    def __init__(self, name: str, rates: Any, paths: Any) -> None:
+    def __init__(self, name: str, rates: Policy, paths: Policy) -> None:
         """Join two policies.
 
         Args:
@@ -26,7 +26,7 @@ class JointPolicy:
         self.name = name
         self._parts = {"rates": rates, "weights": paths}
 
-    def env_overrides(self) -> dict[str, Any]:
+    def env_overrides(self) -> Overrides:
         """Return what either asks for."""
         return {
             key: value
@@ -34,12 +34,19 @@ class JointPolicy:
             for key, value in part.env_overrides().items()
         }
 
-    def bind(self, env: Any) -> JointPolicy:
-        """Tell both which environment they act in; returns the policy."""
+    def bind(self, env: object) -> Self:
+        """Tell both what they act on; returns the policy.
+
+        Args:
+            env: The environment, under whatever wrappers, or its task.
+        """
         for part in self._parts.values():
             part.bind(env)
         return self
 
-    def act(self, observation: npt.NDArray[np.float32], info: dict[str, Any]) -> dict[str, Action]:
-        """Return both actions."""
-        return {name: part.act(observation, info) for name, part in self._parts.items()}
+    def act(self, observation: Observation, info: Info) -> dict[str, Action]:
+        """Return both actions by name."""
+        # Each part has one decision, and so an action without parts.
+        return {
+            name: cast(Action, part.act(observation, info)) for name, part in self._parts.items()
+        }

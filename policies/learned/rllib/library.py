@@ -1,0 +1,61 @@
+"""Ray, imported and started as training and acting need it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dcgym.errors import MissingDependency
+from dcgym.policies.learned.threads import limit_torch_threads
+
+__all__ = ["CPUS_PER_RUNNER", "MODULE_FOLDER", "require_rllib", "running_ray"]
+
+# An emulated environment mostly waits for real time to pass.
+CPUS_PER_RUNNER = 0.1
+OBJECT_STORE_BYTES = 200_000_000
+MODULE_FOLDER = "module"
+
+
+def require_rllib() -> None:
+    """Import the library, and let it compute on one core.
+
+    Raises:
+        MissingDependency: It is not installed.
+    """
+    # Ray's usage report calls a server of its makers: not from a benchmark, unless asked for.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray  # noqa: F401
+        import torch  # noqa: F401
+        from ray.rllib.algorithms.ppo import PPOConfig  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency("ray[rllib]", "rllib") from error
+    limit_torch_threads()
+
+
+@contextmanager
+def running_ray(n_runners: int) -> Iterator[None]:
+    """Keep a Ray running; one that runs already is used and left alone.
+
+    Args:
+        n_runners: Runners in processes of their own.
+    """
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(
+        # As many as the runners ask for: on one core Ray would wait for ever.
+        num_cpus=max(2, os.cpu_count() or 1, round(n_runners * CPUS_PER_RUNNER) + 1),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        object_store_memory=OBJECT_STORE_BYTES,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()

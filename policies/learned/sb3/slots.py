@@ -1,0 +1,137 @@
+"""Native vector environments as Stable-Baselines3 wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
+
+__all__ = ["SlotVecEnv"]
+
+Observations = npt.NDArray[np.float32]
+Report = dict[str, Any]
+
+
+class SlotVecEnv(VecEnv):
+    """A native vector environment as the library's own.
+
+    Gymnasium's vector environments begin the next episode in the step after the end, those of
+    Stable-Baselines3 in the same one: slots that ended are reset here.
+    """
+
+    def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        """Wrap a vector environment.
+
+        Args:
+            envs: The environment, which is closed with this one.
+        """
+        self._envs = envs
+        self._actions: npt.NDArray[np.float32] = np.empty(0, np.float32)
+        self._returns = np.zeros(envs.num_envs)
+        self._lengths = np.zeros(envs.num_envs, np.int64)
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    def reset(self) -> Observations:
+        """Begin an episode in every slot, with the seed that was set last."""
+        seed = self._seeds[0]
+        observations: Observations = self._envs.reset(seed=seed)[0]
+        self._reset_seeds()
+        self._returns[:], self._lengths[:] = 0.0, 0
+        return observations
+
+    def step_async(self, actions: npt.NDArray[np.float32]) -> None:
+        """Keep the actions of the next step.
+
+        Args:
+            actions: One for each slot.
+        """
+        self._actions = actions
+
+    def step_wait(
+        self,
+    ) -> tuple[Observations, npt.NDArray[np.float32], npt.NDArray[np.bool_], list[Report]]:
+        """Step every slot; at the end of an episode return the first observation of the next."""
+        observations, rewards, terminated, truncated, _ = self._envs.step(self._actions)
+        self._returns += rewards
+        self._lengths += 1
+        infos: list[Report] = [{} for _ in range(self.num_envs)]
+        done = terminated | truncated
+        if done.any():
+            for slot in np.flatnonzero(done):
+                infos[slot] = self._end(slot, observations[slot], not terminated[slot])
+            observations = self._envs.reset(options={"reset_mask": done})[0]
+            self._returns[done], self._lengths[done] = 0.0, 0
+        return observations, rewards.astype(np.float32), done, infos
+
+    def _end(self, slot: np.intp, observation: npt.NDArray[np.float32], is_cut: bool) -> Report:
+        """Return what the library wants to know of an episode that ended."""
+        return {
+            "terminal_observation": observation,
+            "TimeLimit.truncated": bool(is_cut),
+            "episode": {"r": float(self._returns[slot]), "l": int(self._lengths[slot]), "t": 0.0},
+        }
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._envs.close()
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return an attribute, the same for every slot.
+
+        Args:
+            attr_name: Name of the attribute.
+            indices: Slots; all if None.
+        """
+        return [getattr(self._envs, attr_name, None)] * len(self._indices(indices))
+
+    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
+        """Refuse: slots are no objects of their own.
+
+        Args:
+            attr_name: Name of the attribute.
+            value: Its value.
+            indices: Slots.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(f"slots share one environment: {attr_name} cannot be set")
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: object,
+        indices: VecEnvIndices = None,
+        **method_kwargs: object,
+    ) -> list[Any]:
+        """Refuse: slots are no objects of their own.
+
+        Args:
+            method_name: Name of the method.
+            *method_args: Its arguments.
+            indices: Slots.
+            **method_kwargs: Its arguments by name.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(f"slots share one environment: {method_name} cannot be called")
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        """Return False for every slot: there are no wrappers.
+
+        Args:
+            wrapper_class: What is asked for.
+            indices: Slots; all if None.
+        """
+        return [False] * len(self._indices(indices))
+
+    def _indices(self, indices: VecEnvIndices) -> Sequence[int]:
+        return list(self._get_indices(indices))

@@ -1,0 +1,98 @@
+"""Networks that are not in real time, trained through the vector form."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dcgym
+from dcgym.policies import LEARNERS, load_policy
+from dcgym.policies.learned.environments import build_slots, training_form
+from dcgym.testing import FakeBackend
+
+
+class SimulatedNetwork(FakeBackend):
+    """The fake network, which is as fast as its caller anyway."""
+
+    capabilities = replace(FakeBackend.capabilities, real_time=False, copies=8)
+
+
+def config(env="CongestionControl-v0", backend=SimulatedNetwork, **more):
+    topology = "dumbbell" if env == "CongestionControl-v0" else "leaf-spine"
+    return {"env": env, "topology": topology, "backend": backend, "max_steps": 50, **more}
+
+
+def test_the_backend_and_the_agents_decide_how_copies_are_stepped():
+    form = training_form(config(), 20)
+    assert (form.is_vector, form.n_copies, form.n_slots, form.rows) == (True, 8, 8, None)
+    form = training_form(config(backend=FakeBackend), 20)
+    assert (form.is_vector, form.n_copies, form.n_slots) == (False, 20, 20)
+
+
+def test_balancers_of_a_pool_are_slots_with_rows():
+    pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+    pool = {"env": "LoadBalancing-v0", "scenario": {"preset": "yao-sim-8"}, "others": "lsq"}
+    form = training_form(pool, 3)
+    n_balancers = len(dcgym.parallel_env("LoadBalancing-v0").possible_agents)
+    assert (form.is_vector, form.n_copies, form.n_slots) == (True, 3, 3 * n_balancers)
+    assert form.rows is not None and form.rows.n_rows == 8
+    slots = build_slots(pool, form)
+    assert slots.num_envs == form.n_slots
+    assert slots.single_observation_space.shape == (form.rows.size,)
+    central = training_form({"env": "CentralLoadBalancing-v0"}, 3)
+    assert (central.is_vector, central.n_slots, central.rows) == (True, 3, None)
+
+
+def test_actions_of_several_parts_are_one_box_in_every_slot():
+    joint = config("Joint-v0")
+    slots = build_slots(joint, training_form(joint, 3))
+    one = dcgym.make_env(joint)
+    slots.reset(seed=0)
+    one.reset(seed=0)
+    flat = slots.single_action_space.sample()
+    seen, *_ = slots.step(np.stack([flat] * 3))
+    n_hosts = one.action_space["rates"].shape[0]
+    expected, *_ = one.step({"rates": flat[:n_hosts], "weights": flat[n_hosts:]})
+    np.testing.assert_array_equal(seen[0], expected)
+
+
+def test_slots_that_end_early_begin_anew_and_the_others_go_on():
+    pytest.importorskip("stable_baselines3")
+    from dcgym.policies.learned.sb3.slots import SlotVecEnv
+
+    short = config(traffic={"name": "random-bijection", "size": "400KB", "repetitions": 1})
+    slots = SlotVecEnv(build_slots(short, training_form(short, 4)))
+    slots.seed(0)
+    slots.reset()
+    lengths = np.zeros(4, int)
+    ended = []
+    actions = np.stack([np.full(slots.action_space.shape, 0.2 + 0.2 * i) for i in range(4)])
+    for _ in range(60):
+        before = lengths.copy()
+        rows, _, done, infos = slots.step(actions.astype(np.float32))
+        lengths = np.where(done, 0, lengths + 1)
+        for slot in np.flatnonzero(done):
+            info = infos[slot]
+            ended.append((slot, info["episode"]["l"], info["TimeLimit.truncated"]))
+            assert info["episode"]["l"] == before[slot] + 1
+            assert not np.array_equal(info["terminal_observation"], rows[slot])
+    assert len({slot for slot, *_ in ended}) > 1
+    assert len({length for _, length, _ in ended}) > 1
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "library", "env_id"),
+    [
+        ("ppo", "ray", "Joint-v0"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v0"),
+        ("ddpg", "stable_baselines3", "Joint-v0"),
+    ],
+)
+def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, tmp_path):
+    pytest.importorskip(library)
+    folder = LEARNERS[name].train(config(env_id), 600, 0, tmp_path / "run", n_envs=2, budget_s=60)
+    env = dcgym.make_env(config(env_id))
+    action = load_policy(folder, env).act(*env.reset(seed=0))
+    assert env.action_space.contains(action)
