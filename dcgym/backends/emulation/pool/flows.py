@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.parts import RESOURCES
-from dcgym.tasks.balancing.records import OUTCOMES
+from dcgym.tasks.balancing.records import NOBODY, OUTCOMES
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
-__all__ = ["FLOW_DTYPE", "NOBODY", "PoolFlows"]
+__all__ = ["FLOW_DTYPE", "PoolFlows"]
 
 FLOW_DTYPE = np.dtype(
     [
@@ -24,7 +24,6 @@ FLOW_DTYPE = np.dtype(
 )
 """A finished flow, with the fields of `BalancingTwin.records`."""
 
-NOBODY = 65535
 _IS_CUT = REQUEST_OUTCOMES.index("cut")
 _OUTCOMES = {
     "finished": "completed",
