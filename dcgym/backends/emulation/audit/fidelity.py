@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import FIDELITIES, Fidelity
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 
-__all__ = ["LIMITS", "STATUSES", "FidelityAudit", "Limit", "judge"]
+__all__ = ["LIMITS", "FidelityAudit", "Limit", "judge"]
 
 LATE_NS = 5_000_000
 # Five times the period of the generator's sign of life.
@@ -81,9 +81,6 @@ LIMITS: Mapping[str, Limit] = {
 }
 """The limits of every figure; `docs/guides/fidelity.md` shows the same table."""
 
-STATUSES = ("ok", "degraded", "invalid")
-"""From good to bad."""
-
 
 def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
     """Return the worst status of the figures, and a sentence for each that is not ok."""
@@ -93,7 +90,7 @@ def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
         for name in LIMITS
         if states.get(name, "ok") != "ok"
     ]
-    return max(states.values(), key=STATUSES.index, default="ok"), reasons
+    return max(states.values(), key=FIDELITIES.index, default="ok"), reasons
 
 
 class FidelityAudit:
@@ -142,8 +139,8 @@ class FidelityAudit:
         """Note how many flow records of the episode nobody has read."""
         self._records_lost = lost
 
-    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return status (ok, degraded, invalid), reasons and the figures behind them.
+    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[np.void]) -> Fidelity:
+        """Judge the episode so far.
 
         Args:
             now: The machine now.
@@ -165,10 +162,10 @@ class FidelityAudit:
         }
         status, reasons = judge(figures)
         measured = {name: value for name, value in figures.items() if not math.isnan(value)}
-        return {"status": status, "reasons": reasons, "figures": measured}
+        return Fidelity(status, tuple(reasons), measured)
 
 
-def _lags_ms(flow_records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _lags_ms(flow_records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
     starts = flow_records["start_ns"].astype(np.float64)
     lags: npt.NDArray[np.float64] = (starts - flow_records["planned_start_ns"]) / 1e6
     return lags

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
+from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
 
-__all__ = ["ALGORITHMS", "NAMES", "CongestionControls"]
+if TYPE_CHECKING:
+    from dcgym.native._native import CongestionControl
+
+__all__ = ["ALGORITHMS", "CongestionControls"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,6 @@ ALGORITHMS = {
     "dctcp": Algorithm("dctcp", "dctcp"),
     "new-vegas": Algorithm("nv", "new_vegas"),
 }
-NAMES = tuple(ALGORITHMS)
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -46,7 +49,7 @@ class CongestionControls:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, CongestionControl] = {}
 
     def kernel_name(self, name: str) -> str:
         """Return the name to give the kernel, loading the BPF program if need be.
@@ -55,7 +58,7 @@ class CongestionControls:
             ConfigError: Unknown algorithm.
             FeatureNotSupported: The kernel has neither the module nor what the program needs.
         """
-        algorithm = ALGORITHMS[check_in("congestion_control", name, NAMES)]
+        algorithm = ALGORITHMS[check_in("congestion_control", name, CONGESTION_CONTROLS)]
         if algorithm.kernel_name in _AVAILABLE.read_text().split():
             return algorithm.kernel_name
         if algorithm.bpf_object is None:

@@ -6,13 +6,17 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dcgym.backends.emulation.emulator.rerouting import RouteHealer
+from dcgym.backends.base import Record
+from dcgym.backends.emulation.emulator.rerouting import Reroute, Rerouter
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Port, Topology
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Fabric, LinkMonitor, TokenBucket
 
 __all__ = ["EpisodeEvents"]
 
@@ -33,21 +37,21 @@ class EpisodeEvents:
         ifindexes: Interface number of every switch port, in the topology's order.
     """
 
-    def __init__(self, topology: Topology, fabric: Any, ifindexes: Sequence[int]) -> None:
+    def __init__(self, topology: Topology, fabric: Fabric, ifindexes: Sequence[int]) -> None:
         self._native = require()
         self._topology, self._fabric = topology, fabric
         self._ports = {port.name: port for port in topology.switch_ports}
         self._ifindexes = dict(zip(self._ports, ifindexes, strict=True))
-        self._monitor = self._native.LinkMonitor()
-        self._healer = RouteHealer(topology, fabric, self._ifindexes, self._native.LinkMonitor())
-        self._healer.start()
+        self._monitor: LinkMonitor = self._native.LinkMonitor()
+        self._rerouter = Rerouter(topology, fabric, self._ifindexes, self._native.LinkMonitor())
+        self._rerouter.start()
         # A socket of its own: the one of the network is the environment's.
         self._rtnl_fd = self._native.open_rtnl()
         self._events: tuple[Event, ...] = ()
         self._down: dict[str, set[str]] = {}
         self._lossy: set[str] = set()
         self._slowed: set[str] = set()
-        self._records: list[dict[str, Any]] = []
+        self._records: list[Record] = []
         self._error = ""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -55,7 +59,7 @@ class EpisodeEvents:
     @property
     def dead_ports(self) -> frozenset[str]:
         """Names of the ports that the routes avoid."""
-        return self._healer.dead
+        return self._rerouter.dead
 
     def prepare(self, events: Sequence[Event]) -> None:
         """Undo what the last episode did to the network, and take the next one's events."""
@@ -72,7 +76,7 @@ class EpisodeEvents:
             self._thread = threading.Thread(target=self._run, args=(start_ns,), daemon=True)
             self._thread.start()
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Record]:
         """Return what has happened, in plain data; times in s and us, from the traffic's start.
 
         Raises:
@@ -99,11 +103,11 @@ class EpisodeEvents:
         self._native.wait_until(deadline_ns)
         return not self._stopping.is_set()
 
-    def _happen(self, event: Event, start_ns: int) -> dict[str, Any]:
+    def _happen(self, event: Event, start_ns: int) -> Record:
         began_ns = time.monotonic_ns()
-        heal = None
+        reroute = None
         if event.action in ("down", "up"):
-            heal = self._change_state(event, began_ns)
+            reroute = self._change_state(event, began_ns)
         elif event.action == "rate":
             self._change_rate(event)
         else:
@@ -116,13 +120,13 @@ class EpisodeEvents:
             "late_us": (began_ns - start_ns - event.at_ns) / 1e3,
             "applied_us": (done_ns - began_ns) / 1e3,
         }
-        if heal is not None:
-            record["noticed_us"] = (heal.seen_ns - began_ns) / 1e3
-            record["recovery_us"] = (heal.installed_ns - began_ns) / 1e3
-            record["routes_changed"] = heal.changed
+        if reroute is not None:
+            record["noticed_us"] = (reroute.seen_ns - began_ns) / 1e3
+            record["recovery_us"] = (reroute.installed_ns - began_ns) / 1e3
+            record["routes_changed"] = reroute.changed
         return record
 
-    def _change_state(self, event: Event, began_ns: int) -> Any:
+    def _change_state(self, event: Event, began_ns: int) -> Reroute | None:
         ports = self._ends(event)
         for port in ports:
             causes = self._down.setdefault(port.name, set())
@@ -133,7 +137,7 @@ class EpisodeEvents:
         # A port that comes up is alive only if its peer is up too, which another event may prevent.
         down = {name for name, causes in self._down.items() if causes}
         rising = {p.name for p in ports if p.name not in down and p.peer_name not in down}
-        return self._healer.wait_for(
+        return self._rerouter.wait_for(
             lambda dead: fallen <= dead and not rising & dead, began_ns, STATE_DEADLINE_S
         )
 
@@ -145,13 +149,15 @@ class EpisodeEvents:
         self._slowed |= {port.name for port in ports}
         self._native.change_rates([self._bucket(port, event.rate_bps) for port in ports])
 
-    def _bucket(self, port: Port, rate_bps: int | None) -> Any:
+    def _bucket(self, port: Port, rate_bps: int | None) -> TokenBucket:
         full_bps, ifindex = port.rate_bps, self._ifindexes[port.name]
-        return self._native.TokenBucket(
+        bucket: TokenBucket = self._native.TokenBucket(
             self._rtnl_fd, ifindex, rate_bps or full_bps, port.queue_bytes, full_bps
         )
+        return bucket
 
     def _lose(self, event: Event) -> None:
+        assert event.probability is not None
         for port in self._link_ports(event):
             self._lossy.add(port.name)
             # The host at the other end has no program of ours to lose what it is sent.
@@ -186,8 +192,8 @@ class EpisodeEvents:
         self._lossy.clear()
         self._slowed.clear()
         self._down.clear()
-        if self._healer.dead:
+        if self._rerouter.dead:
             # Whoever took them down: an episode begins with the whole network.
             self._set_up(list(self._ports), True)
-            self._healer.wait_for(lambda dead: not dead, 0, STATE_DEADLINE_S)
-        self._healer.forget()
+            self._rerouter.wait_for(lambda dead: not dead, 0, STATE_DEADLINE_S)
+        self._rerouter.forget()
