@@ -153,8 +153,10 @@ def siblings(source: str, target: str) -> tuple[str, str, str]:
     a, b = source.split("."), target.split(".")
     depth = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
     depth = min(len(a), len(b)) if depth is None else depth
-    ends = (".".join([*(parts[: depth + 1]), *(["__init__"] if len(parts) == depth else [])])
-            for parts in (a, b))
+    ends = (
+        ".".join([*(parts[: depth + 1]), *(["__init__"] if len(parts) == depth else [])])
+        for parts in (a, b)
+    )
     return ".".join(a[:depth]), next(ends), next(ends)
 
 

@@ -124,9 +124,7 @@ def _run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
             yield from _run_time_nodes(child)
 
 
-def _names_imported(
-    node: ast.AST, package: str, paths: dict[str, Path]
-) -> Iterator[str | None]:
+def _names_imported(node: ast.AST, package: str, paths: dict[str, Path]) -> Iterator[str | None]:
     """Yield the dotted name of everything that a node imports; None for one that it computes."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
