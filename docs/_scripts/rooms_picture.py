@@ -34,7 +34,7 @@ ROWS: tuple[tuple[str, tuple[Room, ...]], ...] = (
     (COMMANDS, (Room("cli", "the command dcgym"),)),
     (
         COMMANDS,
-        (Room("suites", "a suite is data; one rollout loop, results, statistics, reports"),),
+        (Room("suites", "suites as data; one rollout loop, results, statistics, reports"),),
     ),
     (
         COMMANDS,
@@ -45,7 +45,7 @@ ROWS: tuple[tuple[str, tuple[Room, ...]], ...] = (
     ),
     (
         FACES,
-        (Room("envs", "faces of task x backend: single, vector, parallel, RLlib; one session"),),
+        (Room("envs", "faces: single, vector, parallel, RLlib; one session below them"),),
     ),
     (
         PLAY,
