@@ -8,6 +8,7 @@ function, by statement or by a string that names a module (`import_module("dcgym
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +23,6 @@ _OURS = {"dcgym", "experiments", "tests", *LINKED}
 _IMPORTERS = {"__import__", "eval", "exec", "import_module", "run_module", "run_path"}
 _MODULE = re.compile(r"((?:dcgym|experiments|tests)(?:\.\w+)+)(?::\w+)?")
 _IMPORT = re.compile(r"^\s*(?:from|import) +((?:dcgym|experiments|tests)[\w.]*)", re.MULTILINE)
-_OWN_NAME = ("__name__", "__spec__.name")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Arrow:
 
     Attributes:
         source: Module that imports.
-        target: Module that is imported; None where the program computes it.
+        target: Module that is imported; None where the program puts its name together.
         place: File and line, from the root of the checkout.
     """
 
@@ -143,19 +143,35 @@ def _names_imported(node: ast.AST, package: str, paths: dict[str, Path]) -> Iter
 
 
 def _is_computed(node: ast.AST) -> bool:
-    """Tell whether a node imports, or starts, a module whose name it computes."""
+    """Tell whether a node puts the name of a module together.
+
+    A name that arrives from elsewhere is no arrow here: where it was written it is one.
+    """
+    if isinstance(node, ast.JoinedStr | ast.BinOp):
+        return any(_text(part).split(".")[0] in {"dcgym", "experiments"} for part in _pieces(node))
     if isinstance(node, ast.List | ast.Tuple):
-        pairs = zip(node.elts, node.elts[1:], strict=False)
-        return any(ast.unparse(flag) == "'-m'" and not _is_fixed(name) for flag, name in pairs)
+        words = itertools.pairwise(node.elts)
+        return any(_text(flag) == "-m" and _is_made_here(name) for flag, name in words)
     if not isinstance(node, ast.Call) or not node.args:
         return False
     called = ast.unparse(node.func).rpartition(".")[2]
-    return called in _IMPORTERS and not _is_fixed(node.args[0])
+    is_relative = _text(node.args[0]).startswith(".")
+    return called in _IMPORTERS and (is_relative or _is_made_here(node.args[0]))
 
 
-def _is_fixed(node: ast.AST) -> bool:
-    """Tell whether the name of a module is in the source, at least the part before its dot."""
-    if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
-        package, dot, _ = str(node.values[0].value).partition(".")
-        return bool(dot) and package not in _OURS
-    return isinstance(node, ast.Constant) or ast.unparse(node) in _OWN_NAME
+def _is_made_here(name: ast.AST) -> bool:
+    """Tell whether an expression makes a text of which not even the package is fixed."""
+    if isinstance(name, ast.Constant | ast.Name | ast.Attribute | ast.Subscript):
+        return False
+    return "." not in _text(next(_pieces(name), name))
+
+
+def _pieces(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.JoinedStr):
+        yield from node.values
+    elif isinstance(node, ast.BinOp):
+        yield from (node.left, node.right)
+
+
+def _text(node: ast.AST) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ""
