@@ -130,9 +130,10 @@ def arrows_over_the_border() -> Iterator[Arrow]:
 
 
 def circles() -> Iterator[str]:
-    """Yield children of one package, folders or modules, that import each other in a circle."""
+    """Yield folders that import each other, or a module beside them, in a circle."""
     graphs: dict[str, networkx.DiGraph] = {}
     example: dict[tuple[str, str], Arrow] = {}
+    folders = {name.rpartition(".")[0] for name in modules()}
     for arrow in arrows():
         if arrow.target:
             package, source, target = siblings(arrow.source, arrow.target)
@@ -140,9 +141,9 @@ def circles() -> Iterator[str]:
             example.setdefault((source, target), arrow)
     for graph in graphs.values():
         for ring in networkx.strongly_connected_components(graph):
-            if len(ring) > 1:
-                inside = graph.subgraph(ring).edges
-                yield "; ".join(str(example[edge]) for edge in sorted(inside))
+            if len(ring) > 1 and ring & folders:
+                edges = sorted(graph.subgraph(ring).edges)
+                yield "; ".join(str(example[edge]) for edge in edges)
 
 
 def siblings(source: str, target: str) -> tuple[str, str, str]:
