@@ -63,8 +63,12 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 	$(BIN)/dcgym doctor
 	$(BIN)/dcgym bench quick --out $(OUT)
 
+# What is timed runs alone on the machine; the rest shares its processors, a file at a time.
 test: setup ## all tests; those that need root are skipped without it
-	$(BIN)/python -m pytest
+	@status=0; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not emulation and not native" || status=$$?; \
+	$(BIN)/python -m pytest -m "emulation or native" || status=$$?; \
+	exit $$status
 
 soak: setup ## a billion decisions by pools that are replaced meanwhile (minutes)
 	DCGYM_SOAK_READS=1000000000 $(BIN)/python -m pytest tests/native/test_l4lb_soak.py
