@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError, suggest
-from dcgym.topologies.content import TopologyContent, read_content, to_content
+from dcgym.topologies.content import read_content
+from dcgym.topologies.marking import STEP_FIELDS
 from dcgym.topologies.routing import RouteTable
 from dcgym.topologies.validation import check_link, check_node, check_topology
 
@@ -50,6 +51,11 @@ class Node:
         """Whether the node owns an address (host, server or client)."""
         return self.role in ENDPOINT_ROLES
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the node as plain data; its index follows from the order of the nodes."""
+        layer = {} if self.layer is None else {"layer": self.layer}
+        return {"name": self.name, "role": self.role, **layer}
+
 
 @dataclass(frozen=True)
 class Link:
@@ -84,6 +90,11 @@ class Link:
         for field in ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns", "mark_max_bytes"):
             value = getattr(self, field)
             object.__setattr__(self, field, None if value is None else int(value))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the link as plain data; the fields of RED only where they say something."""
+        values = asdict(self)
+        return {key: value for key, value in values.items() if STEP_FIELDS.get(key, ...) != value}
 
 
 @dataclass(frozen=True)
@@ -226,9 +237,10 @@ class Topology:
             for switch in self.switches
         }
 
-    def to_dict(self) -> TopologyContent:
+    def to_dict(self) -> dict[str, object]:
         """Return the topology as plain data that YAML and JSON can hold."""
-        return to_content(self)
+        nodes = [node.to_dict() for node in self.nodes]
+        return {"name": self.name, "nodes": nodes, "links": [link.to_dict() for link in self.links]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, object]) -> Topology:

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 
 from dcgym.errors import BackendError, FeatureNotSupported
-from dcgym.traffic.generators.app_run import AppReport
 from dcgym.traffic.generators.tools import require_generator
 from dcgym.traffic.generators.view import GeneratorView, RecordStream, block_bytes
 from dcgym.traffic.http.control import HttpControl
@@ -183,9 +182,9 @@ class Generator(HttpControl):
         """Cut all flows and requests at once and return how many there were."""
         return int(self._request("stop").split()[1])
 
-    def app_records(self) -> list[AppReport]:
+    def app_records(self) -> list[dict[str, object]]:
         """Return what became of the applications of the plan, in its order."""
-        records: list[AppReport] = json.loads(self._request("report").removeprefix("ok "))
+        records: list[dict[str, object]] = json.loads(self._request("report").removeprefix("ok "))
         return records
 
     def close(self) -> None:
