@@ -204,25 +204,46 @@ class Topology:
         return tuple(self._ports[host.name][0] for host in self.hosts)
 
     def node(self, name: str) -> Node:
-        """Return the node of that name."""
+        """Return the node of that name.
+
+        Args:
+            name: Its name.
+        """
         return self._lookup(name, self._nodes_by_name, "node")
 
     def ports(self, node_name: str) -> tuple[Port, ...]:
-        """Return the ports of a node, by number."""
+        """Return the ports of a node, by number.
+
+        Args:
+            node_name: Name of the node.
+        """
         return self._ports[self.node(node_name).name]
 
     def ip(self, host_name: str) -> str:
-        """Return the address of an endpoint inside 10.0.0.0/8: its index plus one."""
+        """Return the address of an endpoint inside 10.0.0.0/8: its index plus one.
+
+        Args:
+            host_name: Name of the endpoint.
+        """
         number = self._host(host_name).index + 1
         return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
 
     def mac(self, host_name: str) -> str:
-        """Return the hardware address of an endpoint: its index plus one in the low 24 bits."""
+        """Return the hardware address of an endpoint: its index plus one in the low 24 bits.
+
+        Args:
+            host_name: Name of the endpoint.
+        """
         number = self._host(host_name).index + 1
         return f"02:dc:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
 
     def next_hops(self, switch_name: str, host_name: str) -> tuple[int, ...]:
-        """Return all ports of a switch on a shortest path to a host, sorted."""
+        """Return all ports of a switch on a shortest path to a host, sorted.
+
+        Args:
+            switch_name: Name of the switch.
+            host_name: Name of the endpoint.
+        """
         if self.node(switch_name).is_endpoint:
             names = [switch.name for switch in self.switches]
             raise ConfigError("switch", switch_name, names)

@@ -56,7 +56,11 @@ class Runs:
         return len(self.size_bytes)
 
     def select(self, chosen: BoolArray) -> Runs:
-        """Return some of the runs."""
+        """Return some of the runs.
+
+        Args:
+            chosen: Which of them.
+        """
         return Runs(
             self.size_bytes[chosen],
             self.elapsed_ns[chosen],
@@ -120,6 +124,9 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
     unfinished run counts as longer than it has lasted so far. Without unfinished runs they are
     the plain ones. A percentile that too few runs have reached is NaN.
 
+    Args:
+        runs: The runs.
+
     Returns:
         ``flows``, ``flows_finished``, ``flows_censored`` (unfinished without an error),
         ``flows_failed``; ``fct_us_mean, _p50, _p90, _p95, _p99``; ``slowdown_mean, _p50, _p95,
@@ -145,7 +152,11 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
 
 
 def size_table(runs: Runs) -> list[dict[str, str | float]]:
-    """Return the metrics of each size class that has a run, with its name under ``sizes``."""
+    """Return the metrics of each size class that has a run, with its name under ``sizes``.
+
+    Args:
+        runs: The runs.
+    """
     table: list[dict[str, str | float]] = []
     least = 0.0
     for name, most in BUCKETS:

@@ -91,7 +91,12 @@ class Tool:
 
 
 def blocks(size_bytes: int, most_bytes: int) -> tuple[int, int]:
-    """Return the number and the size of equal blocks that exceed a size by the least."""
+    """Return the number and the size of equal blocks that exceed a size by the least.
+
+    Args:
+        size_bytes: The size.
+        most_bytes: Largest block.
+    """
     n_blocks = -(-size_bytes // most_bytes)
     return n_blocks, -(-size_bytes // n_blocks)
 
@@ -101,6 +106,9 @@ def iperf3_commands(order: Order) -> Commands:
 
     A TCP flow runs in reverse mode, the receiver as the client: an iperf3 sender that is a client
     ends the test when the last byte is in its socket, long before it has arrived.
+
+    Args:
+        order: The run.
     """
     server_ip = order.dst_ip if order.is_udp else order.src_ip
     port = ["-p", str(order.port), "--json"]
@@ -123,7 +131,13 @@ def iperf3_commands(order: Order) -> Commands:
 
 
 def iperf3_result(order: Order, sender: str, receiver: str) -> Result | None:
-    """Read the ``--json`` outputs of both sides; None where they hold no such report."""
+    """Read the ``--json`` outputs of both sides; None where they hold no such report.
+
+    Args:
+        order: The run.
+        sender: Output of the sender.
+        receiver: Output of the receiver.
+    """
     sent, received = _json(sender), _json(receiver)
     total, arrived = _part(sent, "end", "sum_sent"), _part(received, "end", "sum_received")
     streams = _part(sent, "end").get("streams")
@@ -170,6 +184,9 @@ def _amount(value: object) -> float:
 def goben_commands(order: Order) -> Commands:
     """Return the command lines of goben 1.1, which ends flows by time and not by size.
 
+    Args:
+        order: The run.
+
     Raises:
         ValueError: The flow has a size and no rate.
     """
@@ -200,6 +217,11 @@ def goben_result(order: Order, sender: str, receiver: str) -> Result | None:
     """Read the client's log: its aggregate rate, over the time that its timer names.
 
     The log tells no bytes, and what the server received only by intervals; over TCP both agree.
+
+    Args:
+        order: The run.
+        sender: Output of the sender.
+        receiver: Output of the receiver.
     """
     rate, timer = _AGGREGATE.search(sender), _TIMER.search(sender)
     if rate is None or timer is None:
