@@ -32,15 +32,15 @@ LEVELS = np.array([1.0, 1.5, 2.0])
 WEIGHT_LIMIT = 8.0
 
 
-Actions: TypeAlias = npt.NDArray[np.generic]
-"""Actions of any number type; the last axis is the server, any axes may precede it."""
+Actions: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.int64]
+"""Actions, continuous or discrete; the last axis is the server, any axes may precede it."""
 
 
 class WeightMap(Protocol):
     """An action space together with its meaning; the last axis of every array is the server."""
 
     @property
-    def space(self) -> gym.Space[Actions]:
+    def space(self) -> gym.Space[npt.NDArray[np.generic]]:
         """The space of one action."""
 
     def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
