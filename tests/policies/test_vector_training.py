@@ -89,9 +89,9 @@ def test_slots_that_end_early_begin_anew_and_the_others_go_on():
         ("ddpg", "stable_baselines3", "CongestionControl-v0"),
         ("ddpg", "stable_baselines3", "Joint-v0"),
     ],
+    indirect=["library"],
 )
 def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, tmp_path):
-    pytest.importorskip(library)
     folder = LEARNERS[name].train(config(env_id), 600, 0, tmp_path / "run", n_envs=2, budget_s=60)
     env = dcgym.make_env(config(env_id))
     action = load_policy(folder, env).act(*env.reset(seed=0))
