@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.native import missing_parts
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.http import HttpServer, ServerRows
 from tests.support.pairs import Pair
 
-MakeBackend = Callable[..., EmulationBackend]
+MakeNetwork = Callable[..., EmulationNetwork]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -28,21 +29,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def make() -> Iterator[MakeBackend]:
-    """Make started backends that end with the test."""
-    made: list[EmulationBackend] = []
+def make() -> Iterator[MakeNetwork]:
+    """Make started networks that end with the test."""
+    made: list[EmulationNetwork] = []
 
-    def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationBackend:
+    def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
         # A second each that most tests have no use for.
         options = {"preflight": False, **options}
-        backend = EmulationBackend(make_topology(topology), **options)
-        made.append(backend)
-        backend.start()
-        return backend
+        network = EmulationNetwork(make_topology(topology), NetworkOptions(**options))
+        made.append(network)
+        network.start()
+        return network
 
     yield make_started
-    for backend in made:
-        backend.close()
+    for network in made:
+        network.close()
 
 
 @pytest.fixture

@@ -88,7 +88,8 @@ class Fidelity:
 
     def to_dict(self) -> Record:
         """Return it as a record of a run holds it."""
-        return {"status": self.status, "reasons": list(self.reasons), **self.figures}
+        record: Record = {"status": self.status, "reasons": list(self.reasons)}
+        return record | {"figures": dict(self.figures)} if self.figures else record
 
 
 class Backend(Protocol):

@@ -202,7 +202,7 @@ def clean(as_json: Json = False) -> None:
 
     Example: [bold]dcgym clean[/bold]
     """
-    from dcgym.backends.emulation.runs import clean_dead_runs
+    from dcgym.backends.emulation.session.runs import clean_dead_runs
 
     removed = [run.id for run in clean_dead_runs()]
     if as_json:

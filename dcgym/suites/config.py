@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dcgym.backends.emulation.audit.fidelity import STATUSES
+from dcgym.backends.base import FIDELITIES
 from dcgym.config import check_in, check_positive
 from dcgym.errors import ConfigError, suggest
 from dcgym.topologies import make_topology
@@ -51,7 +51,7 @@ class SuiteConfig:
         """Refuse what cannot run, before anything is started."""
         check_positive("seeds", self.seeds)
         check_positive("jobs", self.jobs)
-        check_in("require_fidelity", self.require_fidelity, STATUSES)
+        check_in("require_fidelity", self.require_fidelity, FIDELITIES)
         self._check_policies()
 
     def _check_policies(self) -> None:

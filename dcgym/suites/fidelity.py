@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dcgym.backends.emulation.audit.fidelity import STATUSES
+from dcgym.backends.base import FIDELITIES
 from dcgym.errors import BackendError
 
 __all__ = ["describe_reasons", "is_as_good_as", "require", "run_names", "worst_status"]
@@ -18,12 +18,12 @@ MOST_NAMES = 8
 
 def worst_status(records: Records) -> str:
     """Return the worst status of some runs."""
-    return max((str(record["fidelity"]["status"]) for record in records), key=STATUSES.index)
+    return max((str(record["fidelity"]["status"]) for record in records), key=FIDELITIES.index)
 
 
 def is_as_good_as(record: Mapping[str, Any], required: str) -> bool:
     """Tell whether a run's fidelity is the required one or better."""
-    return STATUSES.index(record["fidelity"]["status"]) <= STATUSES.index(required)
+    return FIDELITIES.index(record["fidelity"]["status"]) <= FIDELITIES.index(required)
 
 
 def require(records: Records, required: str) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import dcgym
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import make_plan
+from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -38,9 +39,9 @@ def shell(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def inside(backend: EmulationBackend) -> set[str]:
+def inside(backend: EmulationNetwork) -> set[str]:
     """Processes of the emulator's own pid namespace."""
-    names = backend.execute("h1", "sh", "-c", "cat /proc/[0-9]*/comm")
+    names = backend.lab.execute("h1", "sh", "-c", "cat /proc/[0-9]*/comm")
     return {name for name in names.split() if name not in ("cat", "sh")}
 
 
@@ -50,22 +51,22 @@ def test_one_command_runs_in_a_host_while_traffic_flows(make: Any) -> None:
     links = [Link(host, "core", 10_000_000, 400_000, 30_000) for host in ("h1", "h2")]
     backend = make(Topology.build("one-switch", roles, links))
     plan = make_plan("pairs", backend.topology, 0)
-    backend.reset(plan, congestion_control={}, marking=False)
-    before, emulator = inside(backend), backend.process
+    begin(backend, plan)
+    before, emulator = inside(backend), backend.lab.process
     done = shell("--command", "h1 ping -n -c1 -W5 h2")
     assert done.returncode == 0, done.stderr
     assert "1 packets transmitted, 1 received" in done.stdout and "10.0.0.2" in done.stdout
     # The run goes on in the same emulator, and nothing of the shell is left in it.
-    assert backend.process is emulator and inside(backend) == before
+    assert backend.lab.process is emulator and inside(backend) == before
     first = int(backend.snapshot().hosts["rx_bytes"].sum())
     while int(backend.snapshot().hosts["rx_bytes"].sum()) == first:
-        backend.wait_until(backend.snapshot().time_ns + 10_000_000)
+        backend.advance(backend.snapshot().time_ns + 10_000_000)
 
 
 def test_the_prompt_takes_mininet_commands(make: Any) -> None:
     backend = make("dumbbell")
     typed = "links\nh2 cat /sys/class/net/h2-eth0/address\npy net['h1'].IP()\npingall\nexit\n"
-    done = shell(backend.process.run_id, typed=typed)
+    done = shell(backend.lab.process.run_id, typed=typed)
     assert done.returncode == 0, done.stderr
     assert "h1-eth0<->s1-eth1" in done.stdout
     assert backend.topology.mac("h2") in done.stdout

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.emulation.runs import list_runs
+from dcgym.backends.emulation.session.runs import list_runs
 from dcgym.traffic import Flow, Plan
+from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -43,12 +44,12 @@ def overload(backend: Any) -> None:
         Flow(source, target, "udp", rate_bps=10_000_000)
         for source, target in (("h1", "h3"), ("h2", "h4"))
     )
-    backend.reset(Plan("overload", 0, flows), congestion_control={}, marking=False)
+    begin(backend, Plan("overload", 0, flows))
 
 
 def step(backend: Any, deadline_ns: int) -> None:
     backend.apply_rates(np.full(4, 10_000_000, np.uint64))
-    backend.wait_until(deadline_ns)
+    backend.advance(deadline_ns)
     backend.snapshot()
 
 
@@ -63,7 +64,7 @@ def test_a_sample_shows_load_queue_rates_and_loop(make: Any) -> None:
     done = top("--json", "--period", "1")
     assert done.returncode == 0, done.stderr
     sample = json.loads(done.stdout)
-    assert sample["run"] == backend.process.run_id
+    assert sample["run"] == backend.lab.process.run_id
     core = next(port for port in sample["ports"] if port["name"] == CORE_PORT)
     assert core["load"] == pytest.approx(1.0, abs=0.05)
     # 20 Mbit/s into 10 for over a second: the queue of 400 KB is full.
@@ -116,12 +117,12 @@ def test_nothing_to_look_at_is_one_line() -> None:
 
 def test_several_runs_are_named(make: Any) -> None:
     backends = [make("dumbbell") for _ in range(2)]
-    ids = sorted(backend.process.run_id for backend in backends)
+    ids = sorted(backend.lab.process.run_id for backend in backends)
     done = top("--once")
     assert done.returncode == 1
     expected = f"dcgym: several emulations are running, name one: {', '.join(ids)}\n"
     assert done.stderr == expected
-    chosen = backends[1].process.run_id
+    chosen = backends[1].lab.process.run_id
     done = top(chosen, "--once", "--period", "0.1")
     assert done.stderr == f"dcgym: run {chosen} has not begun an episode yet\n"
     overload(backends[1])
@@ -130,9 +131,9 @@ def test_several_runs_are_named(make: Any) -> None:
 
 def test_a_dead_run_is_one_line(make: Any) -> None:
     backend = make("dumbbell")
-    run_id = backend.process.run_id
-    os.kill(backend.process._process.pid, 9)
-    backend.process._process.wait()
+    run_id = backend.lab.process.run_id
+    os.kill(backend.lab.process._process.pid, 9)
+    backend.lab.process._process.wait()
     done = top(run_id, "--once")
     assert done.returncode == 1
     assert done.stderr == f"dcgym: run {run_id} is dead; 'dcgym clean' removes what is left of it\n"
@@ -158,6 +159,6 @@ def test_another_user_is_told_so(make: Any, tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
     )
     assert done.stdout == (
-        f"run {backend.process.run_id}: no permission to read process {os.getpid()}, "
+        f"run {backend.lab.process.run_id}: no permission to read process {os.getpid()}, "
         "be its user or root\n"
     ), done.stderr

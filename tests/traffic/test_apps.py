@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.cli.app import app as cli
 from dcgym.errors import BackendError, ConfigError
 from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.plans.applications import App, AppPlan
+from tests.support.networks import begin
 from tests.support.pairs import Pair, wait_for
 
 pytestmark = pytest.mark.emulation
@@ -61,7 +63,7 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def test_a_server_and_its_client(make: Callable[..., EmulationBackend], tmp_path: Path) -> None:
+def test_a_server_and_its_client(make: Callable[..., EmulationNetwork], tmp_path: Path) -> None:
     (tmp_path / "page").write_bytes(bytes(PAGE_BYTES))
     backend = make(dumbbell(hosts=4, rate="100Mbit"), generator="apps")
     server = [sys.executable, "-m", "http.server", "8000", "--directory", str(tmp_path)]
@@ -70,14 +72,12 @@ def test_a_server_and_its_client(make: Callable[..., EmulationBackend], tmp_path
         App("h3", (sys.executable, "-c", FETCH, "http://h1:8000/page"), start_ns=100_000_000),
     )
     for episode in range(2):
-        backend.reset(
-            AppPlan("web", 0, apps, tmp_path / str(episode)), congestion_control={}, marking=False
-        )
+        begin(backend, AppPlan("web", 0, apps, tmp_path / str(episode)))
         wait_for(backend.finished)
         # Counters are read every 20 ms.
         wait_for(lambda: int(backend.snapshot().hosts["rx_bytes"][2]) >= PAGE_BYTES)
         backend.stop_traffic()
-        served, fetched = backend.app_records()
+        served, fetched = backend.application_records()
         assert (served["outcome"], served["exit_code"]) == ("cut", -signal.SIGTERM)
         assert (fetched["outcome"], fetched["exit_code"]) == ("finished", 0)
         assert 0.1 <= fetched["began_s"] < fetched["ended_s"]
@@ -87,11 +87,9 @@ def test_a_server_and_its_client(make: Callable[..., EmulationBackend], tmp_path
         assert PAGE_BYTES < hosts["rx_bytes"][2] < 1.01 * PAGE_BYTES
         assert PAGE_BYTES < hosts["tx_bytes"][0] < 1.05 * PAGE_BYTES  # lost segments are sent again
     # A plan of flows has the native generator again.
-    backend.reset(
-        Plan("flows", 0, (Flow("h1", "h3", size_bytes=1000),)), congestion_control={}, marking=False
-    )
+    begin(backend, Plan("flows", 0, (Flow("h1", "h3", size_bytes=1000),)))
     wait_for(backend.finished)
-    assert backend.app_records() == []
+    assert backend.application_records() == []
     assert len(backend.flow_records()) == 1
 
 
@@ -180,11 +178,11 @@ def test_an_output_that_cannot_be_written_is_refused(generator: Generator, tmp_p
 
 
 def test_a_missing_program_stops_before_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = EmulationBackend(dumbbell(hosts=4), preflight=False)
+    backend = EmulationNetwork(dumbbell(hosts=4), NetworkOptions(preflight=False))
     monkeypatch.setattr(backend, "start", lambda: pytest.fail("the network was built"))
     plan = AppPlan("test", 0, (App("h1", ("no-such-program",)),))
     with pytest.raises(ConfigError, match=r"traffic\.apps\.h1: value 'no-such-program'"):
-        backend.reset(plan, congestion_control={}, marking=False)
+        begin(backend, plan)
 
 
 def test_the_command_line_runs_a_configuration(tmp_path: Path) -> None:

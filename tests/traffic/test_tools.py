@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import BackendError, FeatureNotSupported
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
+from tests.support.networks import begin
 from tests.support.pairs import Pair, run_plan, wait_for
 
 FINISHED, CUT, REFUSED = 1, 2, 3
@@ -177,17 +179,17 @@ def test_probes_belong_to_the_native_generator(pair: Pair) -> None:
 
 def test_a_missing_tool_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    backend = EmulationBackend(make_topology("dumbbell"), generator="iperf3")
+    backend = EmulationNetwork(make_topology("dumbbell"), NetworkOptions(generator="iperf3"))
     with pytest.raises(FeatureNotSupported, match=r"'iperf3'.*apt-get install iperf3"):
         backend.start()
 
 
-def test_an_episode_of_a_dumbbell(make: Callable[..., EmulationBackend]) -> None:
+def test_an_episode_of_a_dumbbell(make: Callable[..., EmulationNetwork]) -> None:
     backend = make("dumbbell", generator="iperf3")
     names = [host.name for host in backend.topology.hosts]
     plan = Plan("tool", 0, (Flow(names[0], names[-1], size_bytes=200_000),))
     for _ in range(2):
-        backend.reset(plan, congestion_control={names[0]: "reno"}, marking=False)
+        begin(backend, plan, {names[0]: "reno"})
         wait_for(backend.finished)
         (record,) = backend.flow_records()
         assert record["outcome"] == FINISHED

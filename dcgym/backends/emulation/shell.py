@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dcgym
-from dcgym.backends.emulation.runs import Run, list_runs
+from dcgym.backends.emulation.session.runs import Run, list_runs
 from dcgym.errors import BackendError, suggest
 
 __all__ = ["find_run", "open_shell"]

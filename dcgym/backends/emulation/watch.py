@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from dcgym.backends.emulation.runs import Run, list_runs, read_network
+from dcgym.backends.emulation.session.runs import Run, list_runs, read_network
 from dcgym.config import check_in
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot, TelemetryRegion

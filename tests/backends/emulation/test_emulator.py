@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.base import Snapshot
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.traffic import Flow, Plan, make_plan
+from tests.support.networks import begin, run_for
 
 pytestmark = pytest.mark.emulation
 
@@ -20,19 +21,7 @@ CORE_PORT = 2  # s1-eth3 of the dumbbell of four hosts
 WIRE_OVERHEAD = 1514 / 1448
 
 
-def reset(
-    backend: EmulationBackend, plan: Plan, cc: str = "cubic", marking: bool = False
-) -> Snapshot:
-    names = {host.name: cc for host in backend.topology.hosts}
-    return backend.reset(plan, congestion_control=names, marking=marking)
-
-
-def run_for(backend: EmulationBackend, seconds: float) -> Snapshot:
-    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
-    return backend.snapshot()
-
-
-def core_rate_bps(backend: EmulationBackend, seconds: float) -> float:
+def core_rate_bps(backend: EmulationNetwork, seconds: float) -> float:
     first, last = backend.snapshot(), run_for(backend, seconds)
     sent = int(last.ports["tx_bytes"][CORE_PORT]) - int(first.ports["tx_bytes"][CORE_PORT])
     return sent * 8e9 / (last.time_ns - first.time_ns)
@@ -41,16 +30,16 @@ def core_rate_bps(backend: EmulationBackend, seconds: float) -> float:
 def test_each_switch_on_the_way_takes_one_from_the_ttl(make: Any) -> None:
     backend = make("dumbbell")
     # h1 to h3 crosses s1 and s2: 64 - 2 arrives, and a TTL of 2 is not enough.
-    assert "ttl=62" in backend.execute("h1", "ping", "-n", "-c1", "-W1", "10.0.0.3")
+    assert "ttl=62" in backend.lab.execute("h1", "ping", "-n", "-c1", "-W1", "10.0.0.3")
     with pytest.raises(CommandError):
-        backend.execute("h1", "ping", "-n", "-c1", "-W1", "-t", "2", "10.0.0.3")
-    assert backend.drops()["ttl_expired"] == 1
+        backend.lab.execute("h1", "ping", "-n", "-c1", "-W1", "-t", "2", "10.0.0.3")
+    assert backend.lab.drops()["ttl_expired"] == 1
 
 
 @pytest.mark.parametrize("rate_mbps", [1, 5, 10, 100, 400, 900])
 def test_a_rate_action_is_enforced_within_three_per_cent(make: Any, rate_mbps: int) -> None:
     backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
-    reset(backend, Plan("one", 0, (Flow("h1", "h3"),)))
+    begin(backend, Plan("one", 0, (Flow("h1", "h3"),)))
     rates = np.full(4, 1_000_000_000, np.uint64)
     rates[0] = rate_mbps * 1_000_000
     asked_ns = time.monotonic_ns()
@@ -62,7 +51,7 @@ def test_a_rate_action_is_enforced_within_three_per_cent(make: Any, rate_mbps: i
 
 def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(make: Any) -> None:
     backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
-    reset(backend, Plan("one", 0, (Flow("h1", "h3"),)))
+    begin(backend, Plan("one", 0, (Flow("h1", "h3"),)))
     rates = np.full(4, 1_000_000_000, np.uint64)
     rates[0] = 400_000_000
     backend.apply_rates(rates)
@@ -79,7 +68,7 @@ def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(m
     plan = make_plan("pairs", backend.topology, 0)
     queues = {}
     for cc, marking in (("cubic", False), ("dctcp", True)):
-        reset(backend, plan, cc, marking)
+        begin(backend, plan, cc, marking)
         run_for(backend, 2.0)
         seen = [run_for(backend, 0.05) for _ in range(60)]
         received = seen[-1].hosts["rx_bytes"].sum() - seen[0].hosts["rx_bytes"].sum()
@@ -95,7 +84,7 @@ def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(m
 
 def test_new_vegas_fills_the_bottleneck_with_a_short_queue(make: Any) -> None:
     backend = make("dumbbell")
-    reset(backend, make_plan("pairs", backend.topology, 0), "new-vegas")
+    begin(backend, make_plan("pairs", backend.topology, 0), "new-vegas")
     assert set(backend.congestion_control) == {"new-vegas"}
     run_for(backend, 3.0)
     seen = [run_for(backend, 0.05) for _ in range(30)]
@@ -112,7 +101,7 @@ def test_a_burst_shorter_than_the_interval_shows_in_the_peak(make: Any) -> None:
     burst = tuple(
         Flow(source, "h3", "udp", size_bytes=14_000, rate_bps=10_000_000) for source in ("h1", "h2")
     )
-    reset(backend, Plan("burst", 0, burst))
+    begin(backend, Plan("burst", 0, burst))
     after = run_for(backend, 0.5)
     # Two senders at the bottleneck's own rate: half of the 28 KB waits when the last one arrives.
     assert after.ports["backlog_bytes"][CORE_PORT] == 0
@@ -126,13 +115,13 @@ def test_reset_leaves_nothing_of_the_episode_before(make: Any) -> None:
         Flow(source, target, "udp", rate_bps=10_000_000)
         for source, target in (("h1", "h3"), ("h2", "h4"))
     )
-    reset(backend, Plan("overload", 0, overload))
+    begin(backend, Plan("overload", 0, overload))
     filled = run_for(backend, 1.0)
     assert filled.ports["backlog_bytes"][CORE_PORT] > 100_000
     backend.apply_rates(np.full(4, 1_000_000, np.uint64))
-    clean = reset(backend, IDLE)
-    for names in (clean.ports.dtype.names, run_for(backend, 0.3).ports.dtype.names):
-        assert not any(clean.ports[name].any() for name in names)
+    clean = begin(backend, IDLE)
+    for snapshot in (clean, run_for(backend, 0.3)):
+        assert not any(snapshot.ports[name].any() for name in snapshot.ports.dtype.names)
     later = backend.snapshot()
     for name in ("tx_bytes", "rx_bytes", "backlog_bytes", "peak_bytes", "marks", "drops"):
         assert not later.ports[name].any(), name
@@ -145,15 +134,15 @@ def test_reset_leaves_nothing_of_the_episode_before(make: Any) -> None:
 def test_a_second_episode_is_not_taught_by_the_first(make: Any) -> None:
     backend = make("dumbbell")
     plan = make_plan("pairs", backend.topology, 0)
-    reset(backend, plan)
+    begin(backend, plan)
     run_for(backend, 1.0)
-    cached = backend.execute("h1", "ip", "tcp_metrics", "show")
+    cached = backend.lab.execute("h1", "ip", "tcp_metrics", "show")
     assert "cwnd" not in cached and "ssthresh" not in cached
 
 
 def test_finite_flows_finish_the_plan(make: Any) -> None:
     backend = make("dumbbell")
-    reset(backend, Plan("finite", 0, (Flow("h1", "h3", size_bytes=100_000),)))
+    begin(backend, Plan("finite", 0, (Flow("h1", "h3", size_bytes=100_000),)))
     deadline = time.monotonic() + 5
     while not backend.finished():
         assert time.monotonic() < deadline
@@ -169,13 +158,13 @@ def test_a_dead_emulator_is_an_error_and_the_next_reset_rebuilds(make: Any) -> N
     import signal
 
     backend = make("dumbbell")
-    reset(backend, IDLE)
-    os.kill(backend.process._process.pid, signal.SIGKILL)
+    begin(backend, IDLE)
+    os.kill(backend.lab.process._process.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5
     with pytest.raises(BackendError, match=r"died|gone"):
         while time.monotonic() < deadline:
             run_for(backend, 0.01)
-    assert not reset(backend, IDLE).ports["tx_bytes"].any()
+    assert not begin(backend, IDLE).ports["tx_bytes"].any()
 
 
 @pytest.mark.parametrize(("field", "options"), [("switch", {"switch": "p4"})])
@@ -183,14 +172,14 @@ def test_a_wrong_option_is_one_clear_line(field: str, options: dict[str, Any]) -
     from dcgym.topologies import make_topology
 
     with pytest.raises(ConfigError, match=field) as caught:
-        EmulationBackend(make_topology("dumbbell"), **options)
+        EmulationNetwork(make_topology("dumbbell"), NetworkOptions(**options))
     assert "\n" not in str(caught.value)
 
 
 def test_close_twice_and_before_start() -> None:
     from dcgym.topologies import make_topology
 
-    backend = EmulationBackend(make_topology("dumbbell"))
+    backend = EmulationNetwork(make_topology("dumbbell"))
     backend.close()
     backend.start()
     backend.close()

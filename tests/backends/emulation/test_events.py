@@ -14,6 +14,7 @@ import pytest
 from dcgym.envs.congestion_control import CongestionControlEnv
 from dcgym.tasks.network.events import make_events
 from dcgym.traffic import Flow, Plan, make_plan
+from tests.support.networks import begin, run_for
 
 pytestmark = pytest.mark.emulation
 
@@ -22,18 +23,8 @@ IDLE = Plan("idle", 0, ())
 DEADLINE_S = 5.0
 
 
-def begin(backend: Any, plan: Plan, *events: dict[str, Any]) -> None:
-    backend.reset(
-        plan,
-        congestion_control={},
-        marking=False,
-        events=make_events(events, backend.topology),
-    )
-
-
-def run_for(backend: Any, seconds: float) -> Any:
-    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
-    return backend.snapshot()
+def begin_with(backend: Any, plan: Plan, *events: dict[str, Any]) -> None:
+    begin(backend, plan, events=make_events(events, backend.topology))
 
 
 def until_happened(backend: Any, count: int) -> list[dict[str, Any]]:
@@ -47,7 +38,7 @@ def until_happened(backend: Any, count: int) -> list[dict[str, Any]]:
 def test_traffic_goes_round_failed_links_and_switches_without_a_loop(make: Any) -> None:
     backend = make(FAT_TREE)
     plan = make_plan("stride-8", backend.topology, 0)
-    begin(
+    begin_with(
         backend,
         plan,
         {"at": "0.5s", "link": ["s1", "s9"], "action": "down"},
@@ -68,34 +59,34 @@ def test_traffic_goes_round_failed_links_and_switches_without_a_loop(make: Any) 
     sent = after.ports["tx_packets"].astype(int) - before.ports["tx_packets"].astype(int)
     assert not sent[to_dead].any()
     until_happened(backend, 4)
-    assert backend.drops()["ttl_expired"] == 0
+    assert backend.lab.drops()["ttl_expired"] == 0
     first, last = run_for(backend, 0.2), run_for(backend, 0.5)
     assert (last.hosts["rx_bytes"] > first.hosts["rx_bytes"]).all()
-    assert backend.drops()["ttl_expired"] == 0
+    assert backend.lab.drops()["ttl_expired"] == 0
 
 
 def test_routes_heal_when_a_link_fails_by_itself_and_the_next_reset_repairs_it(make: Any) -> None:
     backend = make(FAT_TREE)
-    begin(backend, IDLE)
-    namespace = f"/proc/{backend.process._process.pid}/ns/net"
+    begin_with(backend, IDLE)
+    namespace = f"/proc/{backend.lab.process._process.pid}/ns/net"
     assert os.readlink(namespace) != os.readlink("/proc/self/ns/net")
     down = ["ip", "link", "set", "s9-eth3", "down"]
     subprocess.run(["nsenter", f"--net={namespace}", *down], check=True)
     deadline = time.monotonic() + DEADLINE_S
-    while backend.dead_ports() != ["s17-eth1", "s9-eth3"]:
+    while backend.lab.dead_ports() != ["s17-eth1", "s9-eth3"]:
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    assert backend.ping_matrix() == []
-    begin(backend, IDLE)
-    assert backend.dead_ports() == []
-    assert backend.ping_matrix() == []
-    assert backend.drops()["ttl_expired"] == backend.drops()["no_route"] == 0
+    assert backend.lab.ping_matrix() == []
+    begin_with(backend, IDLE)
+    assert backend.lab.dead_ports() == []
+    assert backend.lab.ping_matrix() == []
+    assert backend.lab.drops()["ttl_expired"] == backend.lab.drops()["no_route"] == 0
 
 
 def test_overlapping_failures_end_each_by_its_own_event(make: Any) -> None:
     backend = make(FAT_TREE)
     link, switch = {"link": ["s9", "s17"]}, {"switch": "s9"}
-    begin(
+    begin_with(
         backend,
         IDLE,
         {"at": "10ms", **link, "action": "down"},
@@ -103,21 +94,21 @@ def test_overlapping_failures_end_each_by_its_own_event(make: Any) -> None:
         {"at": "30ms", **switch, "action": "up"},
     )
     until_happened(backend, 3)
-    assert backend.dead_ports() == ["s17-eth1", "s9-eth3"]
-    begin(backend, IDLE)
-    assert backend.dead_ports() == []
+    assert backend.lab.dead_ports() == ["s17-eth1", "s9-eth3"]
+    begin_with(backend, IDLE)
+    assert backend.lab.dead_ports() == []
 
 
 def test_a_host_without_its_link_is_unreachable_and_counted(make: Any) -> None:
     backend = make("dumbbell")
     plan = Plan("one", 0, (Flow("h1", "h3", "udp", rate_bps=1_000_000),))
-    begin(backend, plan, {"at": "0.2s", "link": ["s2", "h3"], "action": "down"})
+    begin_with(backend, plan, {"at": "0.2s", "link": ["s2", "h3"], "action": "down"})
     (record,) = until_happened(backend, 1)
     assert record["routes_changed"] == 2  # s1 and s2 to h3
-    before = backend.drops()["no_route"]
+    before = backend.lab.drops()["no_route"]
     received = run_for(backend, 0.2).hosts["rx_bytes"][2]
     assert run_for(backend, 0.3).hosts["rx_bytes"][2] == received
-    assert backend.drops()["no_route"] > before
+    assert backend.lab.drops()["no_route"] > before
 
 
 def test_a_rate_change_holds_in_both_directions_and_ends_with_the_episode(make: Any) -> None:
@@ -133,10 +124,10 @@ def test_a_rate_change_holds_in_both_directions_and_ends_with_the_episode(make: 
         return [sent[port] * 8e9 / (last.time_ns - first.time_ns) for port in (2, 5)]
 
     slow = {"at": "50ms", "link": ["s1", "s2"], "action": "rate", "rate": "4Mbit"}
-    begin(backend, Plan("two", 0, flows), slow)
+    begin_with(backend, Plan("two", 0, flows), slow)
     until_happened(backend, 1)
     assert core_rates_bps() == pytest.approx([4e6, 4e6], rel=0.03)
-    begin(backend, Plan("two", 0, flows))
+    begin_with(backend, Plan("two", 0, flows))
     # Payload of 9 Mbit/s and 42 bytes of headers for 1400.
     assert core_rates_bps() == pytest.approx([9e6 * 1514 / 1472] * 2, rel=0.05)
 
@@ -149,12 +140,12 @@ def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: st
         source, target, "udp", start_ns=100_000_000, size_bytes=2_000_000, rate_bps=9_000_000
     )
     loss = {"at": "10ms", "link": ["s1", "h1"], "action": "loss", "probability": probability}
-    begin(backend, Plan("one", 0, (flow,)), loss)
+    begin_with(backend, Plan("one", 0, (flow,)), loss)
     deadline = time.monotonic() + DEADLINE_S
     while not backend.finished():
         assert time.monotonic() < deadline
         run_for(backend, 0.05)
-    lost, after = backend.drops()["loss"], run_for(backend, 0.1)
+    lost, after = backend.lab.drops()["loss"], run_for(backend, 0.1)
     names = [port.name for port in backend.topology.switch_ports]
     # All packets cross s1-s2; those to h1 are lost behind it, those from h1 before it.
     core = names.index("s1-eth3" if source == "h1" else "s2-eth3")
@@ -163,9 +154,9 @@ def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: st
     assert total > 1000
     deviation = math.sqrt(total * probability * (1 - probability))
     assert abs(lost - total * probability) < 4.5 * deviation
-    begin(backend, Plan("one", 0, (flow,)))
+    begin_with(backend, Plan("one", 0, (flow,)))
     run_for(backend, 0.5)
-    assert backend.drops()["loss"] == lost
+    assert backend.lab.drops()["loss"] == lost
 
 
 def test_the_environment_reports_the_recovery() -> None:

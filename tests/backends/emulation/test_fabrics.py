@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.topologies import Topology, make_topology, plain_graph
 from dcgym.traffic import Flow, Plan
+from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -33,13 +34,13 @@ CHI_SQUARE_9999 = {1: 15.14, 2: 18.42, 3: 21.11}
 FLOWS = 400
 
 
-def run_until_finished(backend: EmulationBackend) -> Any:
+def run_until_finished(backend: EmulationNetwork) -> Any:
     deadline = time.monotonic() + DEADLINE_S
     while not backend.finished():
         assert time.monotonic() < deadline
-        backend.wait_until(time.monotonic_ns() + 20_000_000)
+        backend.advance(time.monotonic_ns() + 20_000_000)
     # What is under way reaches its last switch.
-    backend.wait_until(time.monotonic_ns() + 100_000_000)
+    backend.advance(time.monotonic_ns() + 100_000_000)
     return backend.snapshot()
 
 
@@ -47,18 +48,18 @@ def run_until_finished(backend: EmulationBackend) -> Any:
 @pytest.mark.parametrize("spec", SMALL, ids=lambda spec: make_topology(spec).name)
 def test_every_host_reaches_every_other(make: Any, spec: Any, switch: str) -> None:
     backend = make(spec, switch=switch)
-    assert backend.ping_matrix() == []
-    drops = backend.drops()
+    assert backend.lab.ping_matrix() == []
+    drops = backend.lab.drops()
     assert not any(drops.values()), drops
 
 
 def test_ping_matrix_names_the_pairs_that_are_cut(make: Any) -> None:
     backend = make({"name": "single-switch", "hosts": 3})
-    backend.execute("h2", "ip", "link", "set", "h2-eth0", "down")
-    assert backend.ping_matrix() == [("h1", "h2"), ("h2", "h1"), ("h2", "h3"), ("h3", "h2")]
+    backend.lab.execute("h2", "ip", "link", "set", "h2-eth0", "down")
+    assert backend.lab.ping_matrix() == [("h1", "h2"), ("h2", "h1"), ("h2", "h3"), ("h3", "h2")]
 
 
-def sent_up(backend: EmulationBackend, switch: str) -> npt.NDArray[np.float64]:
+def sent_up(backend: EmulationNetwork, switch: str) -> npt.NDArray[np.float64]:
     """Packets of many one-packet flows, from h1 to the last host, by uplink of a switch."""
     network: Topology = backend.topology
     last = network.hosts[-1].name
@@ -67,7 +68,7 @@ def sent_up(backend: EmulationBackend, switch: str) -> npt.NDArray[np.float64]:
         Flow("h1", last, "udp", start_ns=i * 2_500_000, size_bytes=100, rate_bps=1_000_000)
         for i in range(FLOWS)
     )
-    backend.reset(Plan("many", 0, flows), congestion_control={}, marking=False)
+    begin(backend, Plan("many", 0, flows))
     sent = run_until_finished(backend).ports["tx_packets"]
     numbers = network.next_hops(switch, last)
     index = {port.name: i for i, port in enumerate(network.switch_ports)}

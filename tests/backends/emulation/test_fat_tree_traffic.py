@@ -11,6 +11,7 @@ import pytest
 from dcgym.errors import ConfigError
 from dcgym.testing.fair_share import measure_fair_share
 from dcgym.traffic import Flow, Plan, make_plan
+from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -53,12 +54,12 @@ def test_queues_stand_at_the_overloaded_port_only(make: Any, pattern: str) -> No
         Flow(source, target, "udp", rate_bps=int(load * payload_bps))
         for source, load in loads.items()
     )
-    backend.reset(Plan(pattern, 0, flows), congestion_control={}, marking=False)
+    begin(backend, Plan(pattern, 0, flows))
     # 200 KB fill in 0.4 s at 4 Mbit/s too many.
-    backend.wait_until(time.monotonic_ns() + 1_500_000_000)
+    backend.advance(time.monotonic_ns() + 1_500_000_000)
     seen = []
     for _ in range(50):
-        backend.wait_until(time.monotonic_ns() + 20_000_000)
+        backend.advance(time.monotonic_ns() + 20_000_000)
         seen.append(backend.snapshot().ports["backlog_bytes"].astype(np.float64))
     ports = backend.topology.switch_ports
     overloaded = next(i for i, port in enumerate(ports) if port.peer == target)

@@ -23,10 +23,11 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.backends.emulation import EmulationBackend
-from dcgym.backends.emulation.runs import Run, clean_dead_runs, list_runs, record_run
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.session.runs import Run, clean_dead_runs, list_runs, record_run
 from dcgym.errors import BackendError
 from dcgym.traffic import Plan, make_plan
+from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -42,22 +43,24 @@ OUR_BPF_NAMES = re.compile(r"fabric_|dctcp|ports$|routes$|groups$|counters$|drop
 # An environment of its own: it runs an episode until its emulator dies, says so, and goes on.
 OWNER = """
 import json, time
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import BackendError
 from dcgym.native import require
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 
 require().die_with_parent()
-backend = EmulationBackend(make_topology("dumbbell"), preflight=False)
+backend = EmulationNetwork(make_topology("dumbbell"), NetworkOptions(preflight=False))
 plan = make_plan("pairs", backend.topology, 0)
 error = ""
 while True:
     names = {host.name: "dctcp" for host in backend.topology.hosts}
-    backend.reset(plan, congestion_control=names, marking=True)
+    backend.reset(NetworkEpisode(plan, congestion_control=names, marking=True))
     while not backend.snapshot().hosts["rx_bytes"].any():
         time.sleep(0.005)
-    print(json.dumps({"outer": backend.process._process.pid, "error": error}), flush=True)
+    print(json.dumps({"outer": backend.lab.process._process.pid, "error": error}), flush=True)
     try:
         while True:
             backend.snapshot()
@@ -295,21 +298,21 @@ def await_release(victim: Victim, machine: Machine) -> None:
     wait_for(lambda: not victim.bpf & machine_bpf(), f"release of BPF objects {victim.bpf}")
 
 
-def received_bytes(backends: list[EmulationBackend]) -> np.ndarray:
+def received_bytes(backends: list[EmulationNetwork]) -> np.ndarray:
     return np.array([int(b.snapshot().hosts["rx_bytes"].sum()) for b in backends])
 
 
-def have_risen(backends: list[EmulationBackend], before: np.ndarray) -> bool:
+def have_risen(backends: list[EmulationNetwork], before: np.ndarray) -> bool:
     return bool((received_bytes(backends) > before).all())
 
 
-def generator_pid(backend: EmulationBackend) -> int:
-    children = child_pids(inner_pid(backend.process._process.pid))
+def generator_pid(backend: EmulationNetwork) -> int:
+    children = child_pids(inner_pid(backend.lab.process._process.pid))
     (pid,) = (child for child in children if b"generator" in read_proc(child, "comm"))
     return pid
 
 
-def snapshot_for(backend: EmulationBackend, seconds: float) -> None:
+def snapshot_for(backend: EmulationNetwork, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         backend.snapshot()
@@ -322,9 +325,9 @@ def test_four_emulators_and_fifty_kills_leave_nothing(
     survivors = [make("dumbbell") for _ in range(SURVIVORS)]
     plan = make_plan("pairs", survivors[0].topology, 0)
     for backend in survivors:
-        backend.reset(plan, congestion_control={}, marking=False)
+        begin(backend, plan)
     wait_for(lambda: received_bytes(survivors).all(), "traffic in every emulator")
-    survivor_pids = [backend.process._process.pid for backend in survivors]
+    survivor_pids = [backend.lab.process._process.pid for backend in survivors]
     for _, target in zip(range(KILLS), itertools.cycle(("outer", "inner", "owner")), strict=False):
         victim = describe(owner.outer)
         # The figures of one dumbbell: the emulator, its inner process, the generator; no shells.
@@ -343,7 +346,7 @@ def test_four_emulators_and_fifty_kills_leave_nothing(
         owner.outer = int(episode["outer"])
         dead = {run.id for run in clean_dead_runs()}
         assert dead == ({victim.run_id} if target == "owner" else set())
-    assert [backend.process._process.pid for backend in survivors] == survivor_pids
+    assert [backend.lab.process._process.pid for backend in survivors] == survivor_pids
     for backend in survivors:
         backend.close()
     last = describe(owner.outer)
@@ -358,42 +361,44 @@ def test_a_dead_traffic_generator_is_noticed_and_the_next_reset_rebuilds(
     make: Any, machine: Machine
 ) -> None:
     backend = make("dumbbell")
-    backend.reset(make_plan("pairs", backend.topology, 0), congestion_control={}, marking=False)
-    first_outer = backend.process._process.pid
+    begin(backend, make_plan("pairs", backend.topology, 0))
+    first_outer = backend.lab.process._process.pid
     os.kill(generator_pid(backend), signal.SIGKILL)
     killed_at = time.monotonic()
     with pytest.raises(BackendError, match="generator died"):
         snapshot_for(backend, NOTICE_DEADLINE_S)
     assert time.monotonic() - killed_at < NOTICE_DEADLINE_S
-    assert not backend.reset(IDLE, congestion_control={}, marking=False).ports["tx_bytes"].any()
-    assert backend.process._process.pid != first_outer
+    assert not begin(backend, IDLE).ports["tx_bytes"].any()
+    assert backend.lab.process._process.pid != first_outer
     backend.close()
     wait_for(lambda: not machine.leftovers(), "nothing left")
 
 
 def test_a_generator_that_died_between_episodes_does_not_spoil_the_next_reset(make: Any) -> None:
     backend = make("dumbbell")
-    backend.reset(IDLE, congestion_control={}, marking=False)
+    begin(backend, IDLE)
     pid = generator_pid(backend)
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not start_time(pid), "death of the generator")
-    assert not backend.reset(IDLE, congestion_control={}, marking=False).ports["tx_bytes"].any()
+    assert not begin(backend, IDLE).ports["tx_bytes"].any()
 
 
 def test_a_frozen_traffic_generator_is_stale_telemetry(make: Any) -> None:
     backend = make("dumbbell")
-    backend.reset(IDLE, congestion_control={}, marking=False)
+    begin(backend, IDLE)
     os.kill(generator_pid(backend), signal.SIGSTOP)
     with pytest.raises(BackendError, match="silent for 2"):
         snapshot_for(backend, SILENCE_DEADLINE_S)
-    assert not backend.reset(IDLE, congestion_control={}, marking=False).ports["tx_bytes"].any()
+    assert not begin(backend, IDLE).ports["tx_bytes"].any()
 
 
 def test_a_start_needs_no_run_folder(make: Any, machine: Machine) -> None:
     assert not machine.run_dir.exists()
     backend = make("dumbbell")
     (run,) = list_runs()
-    assert run.alive and run.pid == backend.process._process.pid and run.owner_pid == os.getpid()
+    assert (
+        run.alive and run.pid == backend.lab.process._process.pid and run.owner_pid == os.getpid()
+    )
     backend.close()
     assert list_runs() == []
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.backends.base import Fidelity
 from dcgym.backends.emulation.audit import preflight
 from dcgym.backends.emulation.audit.fidelity import LIMITS, FidelityAudit, judge
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
@@ -89,9 +90,9 @@ def test_a_quiet_episode_is_ok() -> None:
         watch.interval(80_000)
     watch.generator_silence(4_000_000)
     verdict = watch.verdict(later(5.0), NO_FLOWS)
-    assert (verdict["status"], verdict["reasons"]) == ("ok", [])
-    assert verdict["figures"]["cpu_idle_share"] == pytest.approx(0.8)
-    assert "generator_lag_ms_p99" not in verdict["figures"]
+    assert (verdict.status, verdict.reasons) == ("ok", ())
+    assert verdict.figures["cpu_idle_share"] == pytest.approx(0.8)
+    assert "generator_lag_ms_p99" not in verdict.figures
 
 
 @pytest.mark.parametrize(
@@ -107,8 +108,8 @@ def test_a_machine_that_could_not_keep_up_is_invalid(
     changes: dict[str, float], reason: str
 ) -> None:
     verdict = audit().verdict(later(5.0, **changes), NO_FLOWS)
-    assert verdict["status"] == "invalid"
-    assert reason in " ".join(verdict["reasons"])
+    assert verdict.status == "invalid"
+    assert reason in " ".join(verdict.reasons)
 
 
 @pytest.mark.parametrize(("excess", "status"), [(0.0, "ok"), (0.03, "degraded"), (0.08, "invalid")])
@@ -121,12 +122,12 @@ def test_a_port_that_sends_more_than_its_rate_is_seen(excess: float, status: str
     ended_ns = began_ns + passed_ns - 10_000
     sent = 5000 + round(allowed * (1 + excess)) + 1514
     watch.links.look(snapshot(ended_ns, sent), began_ns + passed_ns)
-    assert watch.verdict(later(1.0), NO_FLOWS)["status"] == status
+    assert watch.verdict(later(1.0), NO_FLOWS).status == status
 
 
 def watch_port(
     share: float, backlog_bytes: int = 3028, met_empty: Any = lambda: np.zeros(1, np.uint64)
-) -> dict[str, Any]:
+) -> Fidelity:
     """Verdict on a port that sends this share of its rate for a second, a look every 50 ms."""
     watch = audit(met_empty)
     for number in range(21):
@@ -141,8 +142,8 @@ def test_a_port_that_falls_behind_its_rate_with_packets_waiting_is_seen(
     share: float, status: str
 ) -> None:
     verdict = watch_port(share)
-    assert verdict["figures"]["rate_deficit"] == pytest.approx(1 - share, abs=1e-4)
-    assert verdict["status"] == status
+    assert verdict.figures["rate_deficit"] == pytest.approx(1 - share, abs=1e-4)
+    assert verdict.status == status
 
 
 def test_a_port_whose_queue_was_empty_now_and_then_may_send_less() -> None:
@@ -151,8 +152,8 @@ def test_a_port_whose_queue_was_empty_now_and_then_may_send_less() -> None:
         watch_port(0.5, backlog_bytes=0),
         watch_port(0.5, met_empty=lambda: np.array([next(arrivals)], np.uint64)),
     ):
-        assert verdict["status"] == "ok"
-        assert "rate_deficit" not in verdict["figures"]
+        assert verdict.status == "ok"
+        assert "rate_deficit" not in verdict.figures
 
 
 @pytest.mark.parametrize(("late", "status"), [(0, "ok"), (5, "degraded"), (20, "invalid")])
@@ -160,7 +161,7 @@ def test_a_generator_that_is_often_behind_is_seen(late: int, status: str) -> Non
     watch = audit()
     for look in range(100):
         watch.generator_silence(30_000_000 if look < late else 4_000_000)
-    assert watch.verdict(later(1.0), NO_FLOWS)["status"] == status
+    assert watch.verdict(later(1.0), NO_FLOWS).status == status
 
 
 def test_flows_that_began_late_are_seen() -> None:
@@ -168,8 +169,8 @@ def test_flows_that_began_late_are_seen() -> None:
     flows["planned_start_ns"] = 10**9
     flows["start_ns"] = 10**9 + 200_000_000
     verdict = audit().verdict(later(1.0), flows)
-    assert verdict["status"] == "invalid"
-    assert verdict["figures"]["generator_lag_ms_p99"] == pytest.approx(200)
+    assert verdict.status == "invalid"
+    assert verdict.figures["generator_lag_ms_p99"] == pytest.approx(200)
 
 
 @pytest.mark.parametrize(
@@ -179,16 +180,16 @@ def test_flow_records_that_nobody_read_are_seen(lost: int, status: str) -> None:
     watch = audit()
     watch.records_lost(lost)
     verdict = watch.verdict(later(1.0), NO_FLOWS)
-    assert (verdict["status"], verdict["figures"]["records_lost"]) == (status, lost)
-    assert verdict["reasons"] == (
+    assert (verdict.status, verdict.figures["records_lost"]) == (status, lost)
+    assert list(verdict.reasons) == (
         [f"{lost} flow records were overwritten before they were read"] if lost else []
     )
 
 
 def test_the_preflight_is_part_of_every_verdict() -> None:
     verdict = audit(preflight={"preflight_rate_error": 0.5}).verdict(later(1.0), NO_FLOWS)
-    assert verdict["status"] == "invalid"
-    assert verdict["reasons"] == ["preflight: a link's rate is 50.0% off"]
+    assert verdict.status == "invalid"
+    assert list(verdict.reasons) == ["preflight: a link's rate is 50.0% off"]
 
 
 def filling(rate_bps: float, limit_bytes: int, mark_bytes: int) -> Trace:
@@ -275,4 +276,4 @@ def test_a_rate_that_an_event_changes_is_neither_excess_nor_deficit() -> None:
 def test_late_starts_count_from_a_hundred_flows_on(started: int, late: int, status: str) -> None:
     watch = audit()
     watch.starts(started, late)
-    assert watch.verdict(later(1.0), NO_FLOWS)["status"] == status
+    assert watch.verdict(later(1.0), NO_FLOWS).status == status

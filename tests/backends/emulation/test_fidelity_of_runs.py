@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
+from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -34,16 +36,19 @@ def overload() -> Iterator[None]:
 
 
 def run_episode(backend: Any, seconds: float) -> dict[str, Any]:
-    names = {host.name: "cubic" for host in backend.topology.hosts}
-    plan = make_plan("pairs", backend.topology, 0)
-    backend.reset(plan, congestion_control=names, marking=False)
+    begin(backend, make_plan("pairs", backend.topology, 0))
     deadline_ns = time.monotonic_ns()
     for _ in range(round(seconds / 0.01)):
         deadline_ns += 10_000_000
-        backend.wait_until(deadline_ns)
+        backend.advance(deadline_ns)
         backend.snapshot()
-    verdict: dict[str, Any] = backend.fidelity()
+    verdict: dict[str, Any] = backend.fidelity().to_dict()
     return verdict
+
+
+def claim(backend: Any, topology: dict[str, str]) -> None:
+    """Let the audit believe that the running network is another one."""
+    backend._network = replace(backend._network, topology=make_topology(topology))
 
 
 def test_an_overloaded_machine_is_invalid(make: Any, overload: None) -> None:
@@ -60,7 +65,7 @@ def test_a_generator_that_gets_half_of_its_time_is_not_ok(make: Any) -> None:
     def starve() -> None:
         while not is_over.is_set():
             for number in (signal.SIGSTOP, signal.SIGCONT):
-                signal.pidfd_send_signal(backend.generator_pidfd, number)
+                signal.pidfd_send_signal(backend.lab.generator_process, number)
                 time.sleep(0.04)
 
     thread = threading.Thread(target=starve)
@@ -77,7 +82,7 @@ def test_a_generator_that_gets_half_of_its_time_is_not_ok(make: Any) -> None:
 
 def test_a_port_that_is_slower_than_its_link_is_not_ok(make: Any) -> None:
     backend = make("dumbbell")
-    backend.topology = make_topology({"name": "dumbbell", "rate": "12.5Mbit"})
+    claim(backend, {"name": "dumbbell", "rate": "12.5Mbit"})
     verdict = run_episode(backend, 2.5)
     # It sends at 10 Mbit/s: a fifth less, and CUBIC keeps its queue full from the first second on.
     assert verdict["figures"]["rate_deficit"] == pytest.approx(0.2, abs=0.02)
@@ -104,8 +109,7 @@ def test_the_preflight_confirms_a_network(make: Any) -> None:
 
 def test_the_preflight_finds_links_that_are_not_as_configured(make: Any) -> None:
     backend = make("dumbbell", preflight=True)
-    claimed = {"name": "dumbbell", "rate": "12.5Mbit", "queue": "500KB", "mark": "90KB"}
-    backend.topology = make_topology(claimed)
+    claim(backend, {"name": "dumbbell", "rate": "12.5Mbit", "queue": "500KB", "mark": "90KB"})
     figures = run_episode(backend, 0.1)["figures"]
     # 10 Mbit/s, 400 KB and 30 KB are what it is: a fifth less, a fifth less, two thirds less.
     assert figures["preflight_rate_error"] == pytest.approx(0.2, abs=0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +9,12 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import ConfigError
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
+from tests.support.networks import begin, sleep_for
 
 pytestmark = pytest.mark.emulation
 
@@ -29,7 +30,7 @@ def flows(source: str, count: int, start_s: float) -> list[Flow]:
     ]
 
 
-def carried(backend: EmulationBackend, switch: str) -> Any:
+def carried(backend: EmulationNetwork, switch: str) -> Any:
     """Bytes of each host at the two uplinks of an edge switch."""
     matrix = backend.snapshot().flow_matrix
     names = [port.name for port in backend.topology.switch_ports]
@@ -37,7 +38,7 @@ def carried(backend: EmulationBackend, switch: str) -> Any:
     return matrix[[names.index(name) for name in uplinks]]
 
 
-def all_on_the_first(backend: EmulationBackend, switch: str) -> Any:
+def all_on_the_first(backend: EmulationNetwork, switch: str) -> Any:
     """Weights that send what one switch balances over its first uplink, and are even elsewhere."""
     groups = [group for group in next_hop_groups(backend.topology) if group.has_choice]
     return np.array(
@@ -49,19 +50,15 @@ def all_on_the_first(backend: EmulationBackend, switch: str) -> Any:
     )
 
 
-def wait(backend: EmulationBackend, seconds: float) -> None:
-    backend.wait_until(time.monotonic_ns() + round(seconds * 1e9))
-
-
 def test_one_uplink_carries_every_new_flow_and_old_ones_stay(make: Any) -> None:
     backend = make(K4, flow_matrix=True, flow_table=4096)
     # Old flows from h1 and new ones from h2, which hang on the same edge switch.
     plan = Plan("old and new", 0, (*flows("h1", 24, 0), *flows("h2", 24, 0.4)))
-    backend.reset(plan, congestion_control={}, marking=False)
-    wait(backend, 0.2)
+    begin(backend, plan)
+    sleep_for(backend, 0.2)
     backend.apply_weights(all_on_the_first(backend, "s1"))
     before = carried(backend, "s1")
-    wait(backend, 0.5)
+    sleep_for(backend, 0.5)
     after = carried(backend, "s1")
     old, new = after[:, 0] - before[:, 0], after[:, 1]
     assert before[:, 0].min() > 0 and old.min() > 0
@@ -72,12 +69,12 @@ def test_one_uplink_carries_every_new_flow_and_old_ones_stay(make: Any) -> None:
 
 def test_without_a_flow_table_old_flows_move_too(make: Any) -> None:
     backend = make(K4, flow_matrix=True)
-    backend.reset(Plan("old", 0, tuple(flows("h1", 24, 0))), congestion_control={}, marking=False)
-    wait(backend, 0.1)
+    begin(backend, Plan("old", 0, tuple(flows("h1", 24, 0))))
+    sleep_for(backend, 0.1)
     backend.apply_weights(all_on_the_first(backend, "s1"))
-    wait(backend, 0.05)
+    sleep_for(backend, 0.05)
     before = carried(backend, "s1")
-    wait(backend, 0.2)
+    sleep_for(backend, 0.2)
     moved = carried(backend, "s1") - before
     assert moved[0, 0] > 0 and moved[1, 0] == 0
 
@@ -85,16 +82,16 @@ def test_without_a_flow_table_old_flows_move_too(make: Any) -> None:
 def test_reset_forgets_weights_and_paths(make: Any) -> None:
     backend = make(K4, flow_matrix=True, flow_table=4096)
     plan = Plan("old", 0, tuple(flows("h1", 24, 0)))
-    backend.reset(plan, congestion_control={}, marking=False)
+    begin(backend, plan)
     backend.apply_weights(all_on_the_first(backend, "s1"))
-    wait(backend, 0.1)
-    backend.reset(plan, congestion_control={}, marking=False)
-    wait(backend, 0.2)
+    sleep_for(backend, 0.1)
+    begin(backend, plan)
+    sleep_for(backend, 0.2)
     assert carried(backend, "s1")[:, 0].min() > 0
 
 
 def test_open_vswitch_takes_no_weights() -> None:
-    backend = EmulationBackend(make_topology(K4), switch="ovs")
+    backend = EmulationNetwork(make_topology(K4), NetworkOptions(switch="ovs"))
     with pytest.raises(ConfigError, match="switch"):
         backend.apply_weights(np.ones(32))
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.audit.fidelity import LIMITS
-from dcgym.backends.emulation.audit.machine_load import pid_of
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.emulation.session.process import pid_of
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
@@ -171,9 +171,8 @@ def test_charons_flows_outlive_their_balancer(make_pool: MakePool) -> None:
 def test_a_death_is_told_and_the_next_reset_rebuilds(make_pool: MakePool, victim: str) -> None:
     pool = make_pool(scenario(load=0.3))
     run(pool, 100 * MS)
-    process = pool.pod.process
-    assert process is not None
-    pid = pool.pod.generator_pid if victim == "generator" else pid_of(process.pidfd)
+    session = pool.session
+    pid = session.generator_pid if victim == "generator" else pid_of(session.process.pidfd)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(BackendError, match="builds it anew"):
         for step in range(2, 100):
@@ -185,7 +184,7 @@ def test_a_death_is_told_and_the_next_reset_rebuilds(make_pool: MakePool, victim
 def test_ordinary_clients_work_through_the_virtual_address(make_pool: MakePool) -> None:
     pool = make_pool(scenario(load=0.1))
     run(pool, 50 * MS, rule="round-robin")
-    address, port = pool.pod.target
+    ((address, port),) = pool.targets
     url = f"http://{address}:{port}/work?cpu_us=100&bytes=1234"
     answers = pool.execute("c1", "sh", "-c", f"for i in 1 2 3 4 5 6 7; do curl -sSi '{url}'; done")
     assert answers.count("HTTP/1.1 200 OK") == 7
@@ -228,7 +227,7 @@ def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
         pool.records()
         pool.advance(3 * SECOND)
         flows = pool.records()
-        lag_ms = pool.fidelity()["figures"]["generator_lag_ms_p99"]
+        lag_ms = pool.fidelity().figures["generator_lag_ms_p99"]
         if lag_ms <= LIMITS["generator_lag_ms_p99"].degraded:
             served = flows[flows["outcome"] == 0]
             return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.backends.base import Snapshot
-from dcgym.backends.emulation import EmulationBackend
 from dcgym.monitors.network.layout import check_layout
 from dcgym.native import require
 from dcgym.traffic import Flow, Plan
+from tests.support.networks import begin, run_for, sleep_for
 
 pytestmark = pytest.mark.emulation
 
@@ -23,15 +22,6 @@ LINK_BPS = 10_000_000
 UDP_WIRE_OVERHEAD = 1514 / 1472
 # Cost of asking the host queues, of which the aim is 20 us for four; slack for a busy machine.
 MOST_COLLECT_US = 150
-
-
-def reset(backend: EmulationBackend, plan: Plan) -> Snapshot:
-    return backend.reset(plan, congestion_control={}, marking=False)
-
-
-def run_for(backend: EmulationBackend, seconds: float) -> Snapshot:
-    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
-    return backend.snapshot()
 
 
 def udp(source: str, target: str, rate_bps: int) -> Flow:
@@ -44,9 +34,9 @@ def test_the_compiled_layout_is_the_one_read() -> None:
 
 def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> None:
     backend = make("dumbbell")
-    reset(backend, IDLE)
-    backend.wait_until(time.monotonic_ns() + 500_000_000)
-    collector_ns, generator_ns = backend._region.heartbeats_ns()
+    begin(backend, IDLE)
+    sleep_for(backend, 0.5)
+    collector_ns, generator_ns = backend._network.telemetry.region.heartbeats_ns()
     now_ns = time.monotonic_ns()
     assert 0 < now_ns - collector_ns < 250_000_000
     assert 0 < now_ns - generator_ns < 250_000_000
@@ -54,7 +44,7 @@ def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> No
 
 def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:
     backend = make("dumbbell")
-    reset(backend, Plan("one", 0, (udp("h2", "h4", LINK_BPS),)))
+    begin(backend, Plan("one", 0, (udp("h2", "h4", LINK_BPS),)))
     run_for(backend, 0.1)
     backend.apply_rates(np.array([LINK_BPS, 2_000_000, LINK_BPS, LINK_BPS], np.uint64))
     first = run_for(backend, 0.2)
@@ -65,28 +55,28 @@ def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:
     assert grown[1] == pytest.approx(excess_bps / 8 * seconds, rel=0.02)
     assert not last.hosts["backlog_bytes"][[0, 2, 3]].any()
     assert not last.ports["backlog_bytes"].max() > 3_000
-    assert not reset(backend, IDLE).hosts["backlog_bytes"].any()
+    assert not begin(backend, IDLE).hosts["backlog_bytes"].any()
 
 
 def test_a_full_host_queue_drops_and_a_reset_forgets_it(make: Any) -> None:
     backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
-    reset(backend, Plan("one", 0, (udp("h1", "h3", 400_000_000),)))
+    begin(backend, Plan("one", 0, (udp("h1", "h3", 400_000_000),)))
     backend.apply_rates(np.full(4, 1_000_000, np.uint64))
     full = run_for(backend, 0.5)
     # 50 MB/s fill the host's 4 MB within a tenth of a second.
     assert full.hosts["backlog_bytes"][0] == pytest.approx(4e6, rel=0.01)
     assert full.hosts["drops"][0] > 1000 and not full.hosts["drops"][1:].any()
-    clean = reset(backend, IDLE)
+    clean = begin(backend, IDLE)
     assert not clean.hosts["drops"].any() and not clean.hosts["backlog_bytes"].any()
 
 
 def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
     backend = make("dumbbell")
-    reset(backend, IDLE)
+    begin(backend, IDLE)
     took_ns = []
     for _ in range(1000):
         began = time.perf_counter_ns()
-        backend._collector.collect()
+        backend._network.telemetry.collect()
         took_ns.append(time.perf_counter_ns() - began)
     assert np.median(took_ns) / 1e3 < MOST_COLLECT_US
 
@@ -94,7 +84,7 @@ def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
 @pytest.mark.parametrize("switch", ["ebpf", "ovs"])
 def test_the_flow_matrix_has_the_bytes_of_each_sender_at_each_port(make: Any, switch: str) -> None:
     backend = make("dumbbell", switch=switch, flow_matrix=True)
-    reset(backend, Plan("two", 0, (udp("h1", "h3", 2_000_000), udp("h2", "h4", 5_000_000))))
+    begin(backend, Plan("two", 0, (udp("h1", "h3", 2_000_000), udp("h2", "h4", 5_000_000))))
     run_for(backend, 0.5)
     first, last = backend.snapshot(), run_for(backend, 2.0)
     seconds = (last.time_ns - first.time_ns) / 1e9
@@ -114,11 +104,11 @@ def test_the_flow_matrix_has_the_bytes_of_each_sender_at_each_port(make: Any, sw
     # A row adds up to what its queue sent, but for what is under way.
     sent = last.ports["tx_bytes"].astype(float)
     np.testing.assert_allclose(last.flow_matrix.sum(axis=1), sent, atol=4 * 1514)
-    assert not reset(backend, IDLE).flow_matrix.any()
+    assert not begin(backend, IDLE).flow_matrix.any()
 
 
 def test_no_flow_matrix_unless_asked_for(make: Any) -> None:
-    assert reset(make("dumbbell"), IDLE).flow_matrix is None
+    assert begin(make("dumbbell"), IDLE).flow_matrix is None
 
 
 def test_the_environment_passes_the_flow_matrix_on() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import FIDELITIES, Fidelity
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 
-__all__ = ["LIMITS", "STATUSES", "FidelityAudit", "Limit", "judge"]
+__all__ = ["LIMITS", "FidelityAudit", "Limit", "judge"]
 
 LATE_NS = 5_000_000
 # Five times the period of the generator's sign of life.
@@ -81,9 +82,6 @@ LIMITS: Mapping[str, Limit] = {
 }
 """The limits of every figure; `docs/guides/fidelity.md` shows the same table."""
 
-STATUSES = ("ok", "degraded", "invalid")
-"""From good to bad."""
-
 
 def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
     """Return the worst status of the figures, and a sentence for each that is not ok."""
@@ -93,7 +91,7 @@ def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
         for name in LIMITS
         if states.get(name, "ok") != "ok"
     ]
-    return max(states.values(), key=STATUSES.index, default="ok"), reasons
+    return max(states.values(), key=FIDELITIES.index, default="ok"), reasons
 
 
 class FidelityAudit:
@@ -142,8 +140,8 @@ class FidelityAudit:
         """Note how many flow records of the episode nobody has read."""
         self._records_lost = lost
 
-    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return status (ok, degraded, invalid), reasons and the figures behind them.
+    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[Any]) -> Fidelity:
+        """Judge the episode so far.
 
         Args:
             now: The machine now.
@@ -165,7 +163,7 @@ class FidelityAudit:
         }
         status, reasons = judge(figures)
         measured = {name: value for name, value in figures.items() if not math.isnan(value)}
-        return {"status": status, "reasons": reasons, "figures": measured}
+        return Fidelity(status, tuple(reasons), measured)
 
 
 def _lags_ms(flow_records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

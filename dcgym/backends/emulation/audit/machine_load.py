@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MachineLoad", "pid_of"]
+__all__ = ["MachineLoad"]
 
 _STAT = Path("/proc/stat")
 _PRESSURE = Path("/proc/pressure/cpu")
@@ -82,15 +82,6 @@ class MachineLoad:
             "softirq_dropped": float((self.dropped - earlier.dropped) % 2**32),
             "softirq_squeezed": float((self.squeezed - earlier.squeezed) % 2**32),
         }
-
-
-def pid_of(pidfd: int) -> int:
-    """Return the process of a pidfd as our own pid namespace numbers it; 0 if it is gone."""
-    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "Pid":
-            return max(int(value), 0)
-    return 0
 
 
 def _pressure_us() -> float:

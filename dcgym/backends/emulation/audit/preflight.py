@@ -85,8 +85,8 @@ def run_preflight(topology: Topology, probe: Probe) -> Figures:
     """Measure a sample of the links; takes about a second.
 
     Returns:
-        The worst of each figure, by the names of `dcgym.backends.emulation.audit.fidelity.LIMITS`; NaN where
-        nothing could be measured, as where one host alone could not fill a queue.
+        The worst of each figure, by the names of `dcgym.backends.emulation.audit.fidelity.LIMITS`;
+        NaN where nothing could be measured, as where one host alone could not fill a queue.
     """
     hosts = [host.name for host in topology.hosts]
     found = [{"preflight_rtt_excess_ms": _rtt_excess_ms(topology, probe, hosts)}]

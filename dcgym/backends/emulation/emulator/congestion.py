@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dcgym.backends.emulation.wire.layout import CONGESTION_CONTROLS
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
 
-__all__ = ["ALGORITHMS", "NAMES", "CongestionControls"]
+__all__ = ["ALGORITHMS", "CongestionControls"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,6 @@ ALGORITHMS = {
     "dctcp": Algorithm("dctcp", "dctcp"),
     "new-vegas": Algorithm("nv", "new_vegas"),
 }
-NAMES = tuple(ALGORITHMS)
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -55,7 +55,7 @@ class CongestionControls:
             ConfigError: Unknown algorithm.
             FeatureNotSupported: The kernel has neither the module nor what the program needs.
         """
-        algorithm = ALGORITHMS[check_in("congestion_control", name, NAMES)]
+        algorithm = ALGORITHMS[check_in("congestion_control", name, CONGESTION_CONTROLS)]
         if algorithm.kernel_name in _AVAILABLE.read_text().split():
             return algorithm.kernel_name
         if algorithm.bpf_object is None:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from dcgym.backends.emulation.emulator.rerouting import RouteHealer
+from dcgym.backends.emulation.emulator.rerouting import Reroute, Rerouter
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.events import Event
@@ -39,8 +39,8 @@ class EpisodeEvents:
         self._ports = {port.name: port for port in topology.switch_ports}
         self._ifindexes = dict(zip(self._ports, ifindexes, strict=True))
         self._monitor = self._native.LinkMonitor()
-        self._healer = RouteHealer(topology, fabric, self._ifindexes, self._native.LinkMonitor())
-        self._healer.start()
+        self._rerouter = Rerouter(topology, fabric, self._ifindexes, self._native.LinkMonitor())
+        self._rerouter.start()
         # A socket of its own: the one of the network is the environment's.
         self._rtnl_fd = self._native.open_rtnl()
         self._events: tuple[Event, ...] = ()
@@ -55,7 +55,7 @@ class EpisodeEvents:
     @property
     def dead_ports(self) -> frozenset[str]:
         """Names of the ports that the routes avoid."""
-        return self._healer.dead
+        return self._rerouter.dead
 
     def prepare(self, events: Sequence[Event]) -> None:
         """Undo what the last episode did to the network, and take the next one's events."""
@@ -101,9 +101,9 @@ class EpisodeEvents:
 
     def _happen(self, event: Event, start_ns: int) -> dict[str, Any]:
         began_ns = time.monotonic_ns()
-        heal = None
+        reroute = None
         if event.action in ("down", "up"):
-            heal = self._change_state(event, began_ns)
+            reroute = self._change_state(event, began_ns)
         elif event.action == "rate":
             self._change_rate(event)
         else:
@@ -116,13 +116,13 @@ class EpisodeEvents:
             "late_us": (began_ns - start_ns - event.at_ns) / 1e3,
             "applied_us": (done_ns - began_ns) / 1e3,
         }
-        if heal is not None:
-            record["noticed_us"] = (heal.seen_ns - began_ns) / 1e3
-            record["recovery_us"] = (heal.installed_ns - began_ns) / 1e3
-            record["routes_changed"] = heal.changed
+        if reroute is not None:
+            record["noticed_us"] = (reroute.seen_ns - began_ns) / 1e3
+            record["recovery_us"] = (reroute.installed_ns - began_ns) / 1e3
+            record["routes_changed"] = reroute.changed
         return record
 
-    def _change_state(self, event: Event, began_ns: int) -> Any:
+    def _change_state(self, event: Event, began_ns: int) -> Reroute | None:
         ports = self._ends(event)
         for port in ports:
             causes = self._down.setdefault(port.name, set())
@@ -133,7 +133,7 @@ class EpisodeEvents:
         # A port that comes up is alive only if its peer is up too, which another event may prevent.
         down = {name for name, causes in self._down.items() if causes}
         rising = {p.name for p in ports if p.name not in down and p.peer_name not in down}
-        return self._healer.wait_for(
+        return self._rerouter.wait_for(
             lambda dead: fallen <= dead and not rising & dead, began_ns, STATE_DEADLINE_S
         )
 
@@ -186,8 +186,8 @@ class EpisodeEvents:
         self._lossy.clear()
         self._slowed.clear()
         self._down.clear()
-        if self._healer.dead:
+        if self._rerouter.dead:
             # Whoever took them down: an episode begins with the whole network.
             self._set_up(list(self._ports), True)
-            self._healer.wait_for(lambda dead: not dead, 0, STATE_DEADLINE_S)
-        self._healer.forget()
+            self._rerouter.wait_for(lambda dead: not dead, 0, STATE_DEADLINE_S)
+        self._rerouter.forget()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from mininet.node import Switch
 
 from dcgym.backends.emulation.emulator.bursts import send_burst
 from dcgym.backends.emulation.emulator.events import EpisodeEvents
@@ -13,13 +17,13 @@ from dcgym.backends.emulation.emulator.nodes import (
     write_description,
 )
 from dcgym.backends.emulation.emulator.ovs import start_ovs
-from dcgym.backends.emulation.emulator.rerouting import count_spare_groups
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import EbpfSwitch, OVSSwitch
+from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.native import bpf_object, require
-from dcgym.topologies import NextHopGroup, Port, Topology, next_hop_groups
+from dcgym.topologies import Link, NextHopGroup, Port, Topology, next_hop_groups
 
-__all__ = ["HOST_SYSCTLS", "EmulatedNetwork"]
+__all__ = ["HOST_SYSCTLS", "EmulatedNetwork", "NodeKind"]
 
 HOST_SYSCTLS = {
     # One episode must not teach the next: RTT, ssthresh and reordering are cached per destination.
@@ -46,6 +50,19 @@ GATEWAY_IP = "10.255.255.254"
 GATEWAY_MAC = "02:dc:00:ff:ff:fe"
 
 
+@dataclass(frozen=True)
+class NodeKind:
+    """How to make a Mininet switch.
+
+    Attributes:
+        cls: Its class; the constructor takes ``fabric`` and ``topology`` besides the arguments.
+        arguments: What else the constructor takes.
+    """
+
+    cls: type[Switch]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
 class EmulatedNetwork:
     """A built network; lives as long as the emulator's process.
 
@@ -56,6 +73,7 @@ class EmulatedNetwork:
         flow_entries: Size of the table that keeps flows on their path; 0 for none.
         n_spare_numbers: Host numbers beyond the hosts', whose routes the caller sets; as many
             next-hop groups are left for them, from `first_spare_group` on.
+        nodes: Switches that are not of the usual kind, by name.
     """
 
     def __init__(
@@ -65,28 +83,20 @@ class EmulatedNetwork:
         flow_matrix: bool,
         flow_entries: int = 0,
         n_spare_numbers: int = 0,
+        nodes: Mapping[str, NodeKind] | None = None,
     ) -> None:
         self._native = require()
         self.topology = topology
         self._switch = switch
-        self._groups = next_hop_groups(topology)
+        self._nodes = dict(nodes or {})
+        self.groups = next_hop_groups(topology)
         for path, value in HOST_SYSCTLS.items():
             self._native.write_sysctl(-1, path, value)
         if switch == "ovs":
             start_ovs()
         self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
-        self.first_spare_group = len(self._groups) + count_spare_groups(topology)
-        self.fabric = self._native.Fabric(
-            str(bpf_object("fabric")),
-            n_switches=len(topology.switches),
-            n_hosts=len(topology.hosts) + n_spare_numbers,
-            n_ports=len(topology.switch_ports),
-            n_groups=self.first_spare_group + n_spare_numbers,
-            n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
-            flow_matrix=flow_matrix,
-            flow_entries=flow_entries,
-        )
+        self._load_fabric(flow_matrix, flow_entries, n_spare_numbers)
         sysctls = list(HOST_SYSCTLS.items())
         self.namespace_fds = self._native.make_namespaces(len(topology.hosts), sysctls)
         self.rtnl_fd = self._native.open_rtnl()
@@ -94,7 +104,7 @@ class EmulatedNetwork:
         self._cables = _cables(topology)
         self._make_links()
         if switch == "ebpf":
-            # While the ports are down: a queue set up later costs a wait for all readers each.
+            # While the ports are down: a queue set up later costs an RCU grace period each.
             self._shape_ports()
         self._read_queues()
         self.net = self._build_mininet()
@@ -105,6 +115,24 @@ class EmulatedNetwork:
         self.events: EpisodeEvents | None = None
         if switch == "ebpf":
             self.events = EpisodeEvents(topology, self.fabric, self.port_ifindexes)
+
+    def _load_fabric(self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int) -> None:
+        topology = self.topology
+        self.first_spare_group = len(self.groups) + count_spare_groups(topology)
+        self.fabric = self._native.Fabric(
+            str(bpf_object("fabric")),
+            n_switches=len(topology.switches),
+            n_hosts=len(topology.hosts) + n_spare_numbers,
+            n_ports=len(topology.switch_ports),
+            n_groups=self.first_spare_group + n_spare_numbers,
+            n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
+            flow_matrix=flow_matrix,
+            flow_entries=flow_entries,
+        )
+
+    def ifindex(self, port: Port) -> int:
+        """Return the interface number of an interface, in the namespace of its node."""
+        return self._end(port)[1]
 
     def _end(self, port: Port) -> tuple[int, int, str, str]:
         """Namespace, interface number, name and MAC of one end of a link."""
@@ -155,14 +183,21 @@ class EmulatedNetwork:
             ],
         )
 
-    def _switch_params(self) -> dict[str, dict[str, Any]]:
-        cls = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
+    def _switch_params(self) -> dict[str, dict[str, object]]:
+        """Return class and arguments of each switch."""
+        usual = {"ebpf": EbpfSwitch, "ovs": OVSSwitch}[self._switch]
         groups: dict[str, dict[int, NextHopGroup]] = {n.name: {} for n in self.topology.switches}
-        for number, group in enumerate(self._groups):
+        for number, group in enumerate(self.groups):
             groups[group.switch][number] = group
+        kinds = {name: NodeKind(usual, {"groups": own}) for name, own in groups.items()}
         return {
-            name: {"cls": cls, "fabric": self.fabric, "topology": self.topology, "groups": own}
-            for name, own in groups.items()
+            name: {
+                "cls": kind.cls,
+                "fabric": self.fabric,
+                "topology": self.topology,
+                **kind.arguments,
+            }
+            for name, kind in (kinds | self._nodes).items()
         }
 
     def _set_up(self) -> None:
@@ -203,7 +238,7 @@ class EmulatedNetwork:
             )
         self.fabric.reset_red()
 
-    def _marking(self, link: Any) -> dict[str, int]:
+    def _marking(self, link: Link) -> dict[str, int]:
         """Describe a link's marking in the fabric's units; nothing without a threshold."""
         if link.mark_bytes is None:
             return {}
@@ -217,7 +252,7 @@ class EmulatedNetwork:
             "mark_packet_ns": min(RED_PACKET_BYTES * 8 * 10**9 // link.rate_bps, 2**32 - 1),
         }
 
-    def burst(self, sources: list[str], target: str, datagrams: int) -> None:
+    def burst(self, sources: Sequence[str], target: str, datagrams: int) -> None:
         """Hand datagrams for one host to the queues of others."""
         fds = [self.namespace_fds[self.topology.node(name).index] for name in sources]
         send_burst(fds, self.topology.ip(target), datagrams)
@@ -230,7 +265,7 @@ class EmulatedNetwork:
         lost = self._native.unreachable_pairs(hosts, PING_DEADLINE_MS)
         return [(names[source], names[target]) for source, target in lost]
 
-    def execute(self, host: str, argv: list[str], timeout_s: float) -> str:
+    def execute(self, host: str, argv: Sequence[str], timeout_s: float) -> str:
         """Run a command in a host's namespaces.
 
         Raises:

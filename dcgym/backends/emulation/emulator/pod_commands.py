@@ -3,98 +3,118 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
+from dcgym.backends.emulation.emulator.commands import Commands
 from dcgym.backends.emulation.emulator.mininet_path import make_importable
-from dcgym.tasks.balancing import Scenario
+from dcgym.backends.emulation.emulator.state import EmulatorState
+from dcgym.backends.emulation.wire.layout import VIPS
+from dcgym.backends.emulation.wire.message import Descriptor, Message
+from dcgym.backends.emulation.wire.messages import (
+    BeginPod,
+    BuildPod,
+    ChangeServer,
+    Done,
+    PodBuilt,
+    SetBalancer,
+    SetCapacity,
+)
+from dcgym.errors import BackendError
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
-from dcgym.traffic.generators.generator import Generator
 from dcgym.traffic.http import HttpServer
+
+if TYPE_CHECKING:
+    # Mininet can be imported only once it was looked for.
+    from dcgym.backends.emulation.emulator.pod_network import PodNetwork
 
 __all__ = ["PodCommands"]
 
-Answer = tuple[dict[str, Any], list[int]]
-
 
 class PodCommands:
-    """Commands of an emulated pod, each a method named ``do_<command>``."""
+    """Commands of an emulated pod.
 
-    _network: Any = None
-    _generator: Generator | None = None
+    Args:
+        state: Takes the network of the pod that is built.
+    """
+
+    def __init__(self, state: EmulatorState) -> None:
+        self._state = state
+        self._pod: PodNetwork | None = None
+
+    def register(self, commands: Commands) -> None:
+        """Add the commands of this part."""
+        commands.add(BuildPod, self._build)
+        commands.add(BeginPod, self._begin)
+        commands.add(SetCapacity, self._set_capacity)
+        commands.add(ChangeServer, self._change_server)
+        commands.add(SetBalancer, self._set_balancer)
 
     @property
-    def generator(self) -> Generator:
-        """The traffic generator of the built network."""
-        raise NotImplementedError
+    def pod(self) -> PodNetwork:
+        """The built pod.
 
-    def do_build_pod(
-        self, fds: list[int], topology: dict[str, Any], scenario: dict[str, Any]
-    ) -> Answer:
-        """Build a pod and open its servers.
-
-        Their states go to the map that comes along. Answers with the virtual address and
-        the descriptors of: the generator's memory and process; the regions of each balancer; the
-        counters of each.
+        Raises:
+            BackendError: It is not built.
         """
+        if self._pod is None:
+            raise BackendError("the pod is not built")
+        return self._pod
+
+    def _build(self, request: BuildPod) -> Message:
         make_importable()
-        from dcgym.backends.emulation.emulator.pod_network import PORT, PodNetwork
+        from dcgym.backends.emulation.emulator.pod_network import PodNetwork
 
-        described = Scenario.from_dict(scenario)
-        network = PodNetwork(Topology.from_dict(topology), described, fds[0])
-        self._network, self._generator = network, _start_generator(network)
-        servers = [
-            HttpServer(
-                name,
-                workers=group.resource("cpu").workers,
-                scheduling=group.resource("cpu").discipline,
-                slots=group.resource("cpu").slots_in_service,
-                cpu_speed=group.resource("cpu").speed,
-                io_speed=group.resource("io").speed,
-                backlog=described.pool.backlog,
-                port=PORT,
-            )
-            for name, group in zip(network.servers, described.server_groups, strict=True)
-        ]
-        self._generator.serve(servers, fds[0])
-        balancers = [node.balancer for node in network.balancers]
-        answer = {"address": network.address, "port": PORT}
-        return answer, [
-            self._generator.shm_fd,
-            os.pidfd_open(self._generator.pid),
-            *(balancer.region_map_fd for balancer in balancers),
-            *(balancer.counter_map_fd for balancer in balancers),
-        ]
+        scenario = Scenario.from_dict(request.scenario)
+        topology = Topology.from_dict(request.topology)
+        self._pod = pod = PodNetwork(topology, scenario, VIPS, request.server_rows)
+        generator = self._state.begin(pod.network)
+        generator.serve(_servers(scenario, pod.servers), request.server_rows)
+        balancers = [node.balancer for node in pod.balancers]
+        return PodBuilt(
+            targets=tuple((pod.address, vip.port) for vip in VIPS),
+            regions=tuple(Descriptor(balancer.region_map_fd) for balancer in balancers),
+            counters=tuple(Descriptor(balancer.counter_map_fd) for balancer in balancers),
+            generator_memory=Descriptor(generator.shm_fd),
+            generator_process=Descriptor(os.pidfd_open(generator.pid)),
+        )
 
-    def do_begin_pod(self, fds: list[int], request: str) -> Answer:
-        """End the traffic, make servers and balancers as new, and load a plan of requests.
+    def _begin(self, request: BeginPod) -> Message:
+        generator = self._state.generator
+        generator.stop()
+        for number in range(len(self.pod.servers)):
+            generator.change_server(number, "reset")
+        generator.load_request_file(request.plan, request.request)
+        self.pod.begin()
+        return Done()
 
-        The plan comes as the descriptor of its memory file.
-        """
-        self.generator.stop()
-        for number in range(len(self._network.servers)):
-            self.generator.change_server(number, "reset")
-        self.generator.load_request_file(fds[0], request)
-        self._network.begin()
-        return {}, []
+    def _set_capacity(self, request: SetCapacity) -> Message:
+        self._state.generator.set_server(
+            request.server, speed=request.speed, colocated=request.colocated
+        )
+        return Done()
 
-    def do_set_capacity(self, server: int, speed: float, colocated: float) -> Answer:
-        """Set a server's speed, of its first one, and how many processes share its processors."""
-        self.generator.set_server(server, speed=speed, colocated=colocated)
-        return {}, []
+    def _change_server(self, request: ChangeServer) -> Message:
+        self._state.generator.change_server(request.server, request.change)
+        return Done()
 
-    def do_change_server(self, server: int, change: str) -> Answer:
-        """Kill, drain or restart a server."""
-        self.generator.change_server(server, change)
-        return {}, []
-
-    def do_set_balancer(self, balancer: int, is_up: bool) -> Answer:
-        """Kill a balancer with its flow table, or bring it back with an empty one."""
-        self._network.set_balancer(balancer, is_up)
-        return {}, []
+    def _set_balancer(self, request: SetBalancer) -> Message:
+        self.pod.set_balancer(request.balancer, request.is_up)
+        return Done()
 
 
-def _start_generator(network: Any) -> Generator:
-    names = [host.name for host in network.topology.hosts]
-    namespaces = [f"/proc/{os.getpid()}/fd/{fd}" for fd in network.namespace_fds]
-    addresses = [network.topology.ip(name) for name in names]
-    return Generator(list(zip(range(len(names)), namespaces, addresses, strict=True)), names)
+def _servers(scenario: Scenario, names: list[str]) -> list[HttpServer]:
+    """Return one HTTP server a host; it answers at the port of the first VIP."""
+    return [
+        HttpServer(
+            name,
+            workers=group.workers,
+            scheduling=group.discipline,
+            slots=group.slots,
+            cpu_speed=group.cpu_speed,
+            io_speed=group.io_speed,
+            backlog=scenario.backlog,
+            port=VIPS[0].port,
+        )
+        for name, group in zip(names, scenario.server_groups, strict=True)
+    ]

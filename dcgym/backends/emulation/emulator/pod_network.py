@@ -15,21 +15,16 @@ from typing import Any
 
 from mininet.node import Switch
 
-from dcgym.backends.emulation.emulator.network import EmulatedNetwork
+from dcgym.backends.emulation.emulator.network import EmulatedNetwork, NodeKind
 from dcgym.backends.emulation.emulator.nodes import LazyShell
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import dpid, port_ids
+from dcgym.backends.emulation.wire.layout import Vip
 from dcgym.native import bpf_object, require
-from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Port, Topology
 
-__all__ = ["PORT", "VIP", "BalancerSwitch", "PodNetwork"]
-
-VIP = 0
-"""Number of the only virtual address of each balancer."""
-
-PORT = 80
-"""Port of the virtual address, and of the servers."""
+__all__ = ["BalancerSwitch", "PodNetwork"]
 
 SEED = 1
 """Of the balancers' flow hash."""
@@ -101,25 +96,44 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
         super().stop(deleteIntfs)
 
 
-class PodNetwork(EmulatedNetwork):
+class PodNetwork:
     """A built pod; lives as long as the emulator's process.
 
     Args:
         topology: Made by `dcgym.topologies.builders.pod`.
         scenario: What its balancers and servers are like.
+        vips: Its virtual services, which share one address.
         load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
+
+    Attributes:
+        address: Address of the virtual services.
+        network: Links, hosts and fabric.
+        servers: Names of the servers.
+        balancers: The balancers' nodes.
     """
 
-    def __init__(self, topology: Topology, scenario: Scenario, load_map_fd: int) -> None:
-        self.clients = [node.name for node in topology.hosts if node.role == "client"]
+    def __init__(
+        self, topology: Topology, scenario: Scenario, vips: Sequence[Vip], load_map_fd: int
+    ) -> None:
+        self._clients = [node.name for node in topology.hosts if node.role == "client"]
         self.servers = [node.name for node in topology.hosts if node.role == "server"]
         names = [node.name for node in topology.switches if node.role == "balancer"]
         self._vip_number = len(topology.hosts) + 1
         self.address = _address(self._vip_number)
-        self._scenario = scenario
-        self._made = {name: self._make_balancer(i) for i, name in enumerate(names)}
-        super().__init__(topology, "ebpf", False, EDGE_FLOW_ENTRIES, n_spare_numbers=1 + len(names))
-        self.balancers: list[BalancerSwitch] = [self.net.get(name) for name in names]
+        self._scenario, self._vips = scenario, tuple(vips)
+        nodes = {
+            name: NodeKind(BalancerSwitch, {"balancer": self._make_balancer(number)})
+            for number, name in enumerate(names)
+        }
+        self.network = EmulatedNetwork(
+            topology,
+            "ebpf",
+            flow_matrix=False,
+            flow_entries=EDGE_FLOW_ENTRIES,
+            n_spare_numbers=1 + len(names),
+            nodes=nodes,
+        )
+        self.balancers: list[BalancerSwitch] = [self.network.net.get(name) for name in names]
         self._is_up = [True] * len(names)
         self._configure_hosts()
         self._reporters = [self._make_reporter(i, load_map_fd) for i in range(len(self.servers))]
@@ -139,77 +153,70 @@ class PodNetwork(EmulatedNetwork):
             consistency="rule",
             source_mac=_mac(self._vip_number + 1 + number),
         )
-        balancer.set_timeouts(syn_ns=data_plane.syn_timeout_ns)
-        balancer.add_vip(VIP, self.address, PORT, "tcp")
+        balancer.set_timeouts(syn_ns=scenario.syn_timeout_ns)
+        for vip_number, vip in enumerate(self._vips):
+            balancer.add_vip(vip_number, self.address, vip.port, "tcp")
         return balancer
 
     def _make_reporter(self, number: int, load_map_fd: int) -> Any:
         """Return a server's part in balancing, which Charon's rules need."""
         reporter = require().LoadReporter(str(bpf_object("l4lb_server")), number, load_map_fd)
-        reporter.add_vip(self.address, PORT)
-        namespace_fd, ifindex, *_ = self._end(self.topology.ports(self.servers[number])[0])
-        reporter.attach(ifindex, namespace_fd)
+        for vip in self._vips:
+            reporter.add_vip(self.address, vip.port)
+        node = self.network.topology.node(self.servers[number])
+        port = self.network.topology.ports(node.name)[0]
+        reporter.attach(self.network.ifindex(port), self.network.namespace_fds[node.index])
         return reporter
 
-    def _switch_params(self) -> dict[str, dict[str, Any]]:
-        params = super()._switch_params()
-        for name, balancer in self._made.items():
-            params[name] = {
-                "cls": BalancerSwitch,
-                "fabric": self.fabric,
-                "topology": self.topology,
-                "balancer": balancer,
-            }
-        return params
-
     def _configure_hosts(self) -> None:
-        for node in self.topology.hosts:
-            namespace_fd = self.namespace_fds[node.index]
+        for node in self.network.topology.hosts:
+            namespace_fd = self.network.namespace_fds[node.index]
             is_server = node.role == "server"
             for path, value in (SERVER_SYSCTLS if is_server else CLIENT_SYSCTLS).items():
-                self._native.write_sysctl(namespace_fd, path, value)
+                require().write_sysctl(namespace_fd, path, value)
             if is_server:
-                network = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
-                run("nsenter", network, "ip", "address", "add", f"{self.address}/32", "dev", "lo")
+                namespace = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
+                run("nsenter", namespace, "ip", "address", "add", f"{self.address}/32", "dev", "lo")
 
     def _set_servers(self) -> None:
-        macs = {i: self.topology.mac(name) for i, name in enumerate(self.servers)}
+        macs = {i: self.network.topology.mac(name) for i, name in enumerate(self.servers)}
         for node in self.balancers:
-            node.balancer.set_servers(VIP, macs)
-
-    def _ifindex(self, port: Port) -> int:
-        return self.port_ifindexes[self._port_index[port.name]]
+            for vip_number in range(len(self._vips)):
+                node.balancer.set_servers(vip_number, macs)
 
     def _ports_to(self, numbers: Sequence[int]) -> list[int]:
         """Interface numbers of the edge's ports to balancers."""
         names = {self.balancers[number].name for number in numbers}
-        return [self._ifindex(port) for port in self.topology.ports("edge") if port.peer in names]
+        ports = self.network.topology.ports("edge")
+        return [self.network.ifindex(port) for port in ports if port.peer in names]
 
     def _route_balancers(self) -> None:
         """Route the balancers' own numbers: from a rack as to the clients, from the edge there."""
-        edge = self.topology.node("edge").index
+        network = self.network
+        edge = network.topology.node("edge").index
         racks = {
-            self.topology.node(group.switch).index: number
-            for number, group in enumerate(self._groups)
-            if self.clients[0] in group.hosts and group.switch != "edge"
+            network.topology.node(group.switch).index: number
+            for number, group in enumerate(network.groups)
+            if self._clients[0] in group.hosts and group.switch != "edge"
         }
         for balancer in range(len(self.balancers)):
-            group, number = self.first_spare_group + 1 + balancer, self._vip_number + 1 + balancer
-            self.fabric.set_group(group, 0, self._ports_to([balancer]), [1.0])
-            self.fabric.set_route(edge, number, group)
+            group = network.first_spare_group + 1 + balancer
+            number = self._vip_number + 1 + balancer
+            network.fabric.set_group(group, 0, self._ports_to([balancer]), [1.0])
+            network.fabric.set_route(edge, number, group)
             for switch, upwards in racks.items():
-                self.fabric.set_route(switch, number, upwards)
+                network.fabric.set_route(switch, number, upwards)
 
     def _spread(self) -> None:
         """Spread the virtual address over the living balancers; over none, its packets are lost."""
-        edge = self.topology.node("edge").index
+        fabric, group = self.network.fabric, self.network.first_spare_group
+        edge = self.network.topology.node("edge").index
         members = self._ports_to([i for i, is_up in enumerate(self._is_up) if is_up])
         if not members:
-            self.fabric.clear_route(edge, self._vip_number)
+            fabric.clear_route(edge, self._vip_number)
             return
-        salt = zlib.crc32(b"edge")
-        self.fabric.set_group(self.first_spare_group, salt, members, [1.0] * len(members))
-        self.fabric.set_route(edge, self._vip_number, self.first_spare_group)
+        fabric.set_group(group, zlib.crc32(b"edge"), members, [1.0] * len(members))
+        fabric.set_route(edge, self._vip_number, group)
 
     def set_balancer(self, number: int, is_up: bool) -> None:
         """Kill a balancer with its flow table, or bring it back with an empty one.

@@ -11,31 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.errors import BackendError
 from dcgym.topologies import Topology, next_hop_groups
 from dcgym.topologies.rerouting import RouteChange, RouteSet, route_changes, surviving_routes
 
-__all__ = ["Heal", "RouteHealer", "count_spare_groups"]
-
-MOST_SPARES_PER_SWITCH = 256
-
-
-def count_spare_groups(topology: Topology) -> int:
-    """Return how many next-hop groups failures may need besides those of the whole network.
-
-    A switch has at most one set of next hops for each host of its own and for each set of switches
-    behind which the other hosts lie.
-    """
-    accesses = {
-        frozenset(port.peer for port in topology.ports(host.name)) for host in topology.hosts
-    }
-    most = min(len(accesses), MOST_SPARES_PER_SWITCH)
-    return most * len(topology.switches)
+__all__ = ["Reroute", "Rerouter"]
 
 
 @dataclass(frozen=True)
-class Heal:
-    """One repair of the routes.
+class Reroute:
+    """One change of the routes, around links that failed or back to those that returned.
 
     Attributes:
         seen_ns: When the kernel's report of the change was read (CLOCK_MONOTONIC).
@@ -48,14 +34,14 @@ class Heal:
     changed: int
 
 
-class RouteHealer:
+class Rerouter:
     """Follows the state of the links and moves routes around those that are down.
 
     The kernel reports every change of an interface and its carrier over netlink, so that a link
-    that fails by itself heals like one that was told to. The groups of the whole network are never
-    touched, as weights may be set in them meanwhile: a route that loses a next hop moves to a group
-    of its own, which follows the weights of the whole one, and back when the link returns. Both
-    moves are one store.
+    that fails by itself is routed around like one that was told to. The groups of the whole network
+    are never touched, as weights may be set in them meanwhile: a route that loses a next hop moves
+    to a group of its own, which follows the weights of the whole one, and back when the link
+    returns. Both moves are one store.
 
     Args:
         topology: The network.
@@ -76,10 +62,10 @@ class RouteHealer:
         self._spares: dict[tuple[str, tuple[int, ...]], int] = {}
         self._changed = threading.Condition()
         self._dead: frozenset[str] = frozenset()
-        self._heals: list[Heal] = []
+        self._reroutes: list[Reroute] = []
         self._error = ""
         self._is_stopped = False
-        self._thread = threading.Thread(target=self._follow, name="route-healer", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="rerouter", daemon=True)
 
     def start(self) -> None:
         """Begin to follow the links."""
@@ -93,29 +79,31 @@ class RouteHealer:
 
     def wait_for(
         self, is_met: Callable[[frozenset[str]], bool], since_ns: int, deadline_s: float
-    ) -> Heal | None:
+    ) -> Reroute | None:
         """Wait until the routes are those of a set of dead ports that meets a condition.
 
         Args:
             is_met: Asked with the names of the dead ports.
-            since_ns: Time from which on a repair counts.
+            since_ns: Time from which on a change counts.
             deadline_s: How long to wait.
 
         Returns:
-            The first repair since that time, or None if no route had to change.
+            The first change since that time, or None if no route had to change.
 
         Raises:
-            BackendError: The condition was not met in time, or the routes could not be repaired.
+            BackendError: The condition was not met in time, or the routes could not be changed.
         """
         with self._changed:
             done = self._changed.wait_for(
                 lambda: bool(self._error) or is_met(self._dead), deadline_s
             )
             if self._error:
-                raise BackendError(f"the routes could not be repaired: {self._error}")
+                raise BackendError(f"the routes could not be changed: {self._error}")
             if not done:
                 raise BackendError(f"links did not change state within {deadline_s} s")
-            return next((heal for heal in self._heals if heal.seen_ns >= since_ns), None)
+            return next(
+                (reroute for reroute in self._reroutes if reroute.seen_ns >= since_ns), None
+            )
 
     @property
     def dead(self) -> frozenset[str]:
@@ -123,9 +111,9 @@ class RouteHealer:
         return self._dead
 
     def forget(self) -> None:
-        """Drop the history of repairs, which a new episode does not need."""
+        """Drop the history of changes, which a new episode does not need."""
         with self._changed:
-            self._heals.clear()
+            self._reroutes.clear()
 
     def _learn(self) -> None:
         """Note the routes of the whole network, beside the build: 10 000 of them take 50 ms."""
@@ -141,17 +129,17 @@ class RouteHealer:
     def _follow(self) -> None:
         try:
             self._learn()
-            self._heal()
+            self._reroute()
             while not self._is_stopped:
                 if self._monitor.wait():
-                    self._heal()
+                    self._reroute()
         except Exception as error:
             traceback.print_exc()
             with self._changed:
                 self._error = str(error)
                 self._changed.notify_all()
 
-    def _heal(self) -> None:
+    def _reroute(self) -> None:
         seen_ns = time.monotonic_ns()
         running = set(self._monitor.running())
         dead = frozenset(name for name, index in self._ifindexes.items() if index not in running)
@@ -166,7 +154,7 @@ class RouteHealer:
         with self._changed:
             self._dead = dead
             if changes:
-                self._heals.append(Heal(seen_ns, time.monotonic_ns(), len(changes)))
+                self._reroutes.append(Reroute(seen_ns, time.monotonic_ns(), len(changes)))
             self._changed.notify_all()
 
     def _install(self, change: RouteChange) -> None:

@@ -1,29 +1,32 @@
-"""A pod of real servers and balancers behind the calls of `BalancingTwin`."""
+"""A pod of real servers and balancers behind the contract of pools."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.pool.events import PoolEvents
 from dcgym.backends.emulation.pool.flows import PoolFlows
-from dcgym.backends.emulation.pool.process import PodProcess
+from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
+from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require
-from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.tasks.balancing.actions import check_weights
+from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.rules import kernel_rules
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
 from dcgym.traffic.http.applications import RESOURCES
@@ -35,20 +38,23 @@ CLIENTS = 4
 START_DELAY_NS = 10_000_000
 SAMPLE_INTERVAL_NS = 25_000_000
 DEFAULT_HORIZON_NS = 600 * 10**9
-TIMES = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
-STALE_NS = 2_000_000_000
-# An action that arrives later than this part of its interval begins an interval of its own:
-# learners pause for seconds to train, and that time belongs to no action.
-LATE_FRACTION = 0.2
 
-_Result = TypeVar("_Result")
+CAPABILITIES = Capabilities(
+    real_time=True,
+    deterministic=False,
+    events=True,
+    rules=kernel_rules(),
+    largest_hosts=SERVERS,
+)
+
+TimeArray = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_] | None
 
 
 class EmulatedPool:
     """One pool of a scenario in real time: Linux TCP, BPF balancers, HTTP servers.
 
-    It has the calls of `BalancingTwin` for one environment, and means the same by them; see there.
+    See `dcgym.backends.base.Pool` for the calls; they mean what they mean for `BalancingTwin`.
     What differs: `advance` waits for its time; `observe` counts what crossed the balancers at most
     some ten milliseconds ago; in `truth` the remaining work is estimated from the number of flows;
     the rules that know the truth are not offered. The flows of a seed are those of the twin.
@@ -60,13 +66,25 @@ class EmulatedPool:
         warm_up_ns: Flows that start earlier are left out of `records` and `summary`.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
 
+    Attributes:
+        scenario: The pool and its traffic.
+        n_envs: 1.
+        n_balancers: Number of balancers.
+        n_servers: Number of servers.
+
     Raises:
         ConfigError: An argument is not allowed.
     """
 
+    name = "emulation"
+    capabilities = CAPABILITIES
+    # For an object whose arguments were refused: it ends, too.
+    _pod: RunningPod | None = None
+    _results: RequestResults | None = None
+
     def __init__(
         self,
-        scenario: Any,
+        scenario: ScenarioSpec,
         n_envs: int = 1,
         record_limit: int = 0,
         warm_up_ns: int = 0,
@@ -88,8 +106,6 @@ class EmulatedPool:
             self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
         )
         self._warm_up_ns = warm_up_ns
-        self._pod: PodProcess | None = None
-        self._results: RequestResults | None = None
         self._audit: FidelityAudit | None = None
 
     def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
@@ -104,26 +120,29 @@ class EmulatedPool:
         if mask is not None and not np.all(mask):
             return
         seed = int(np.asarray(seeds, np.uint64).reshape(-1)[0])
-        if self._pod is not None and self._pod.death():
-            self.close()
-        if self._pod is None:
-            groups = [group.count for group in self.scenario.pool.groups]
-            network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
-            self._pod = PodProcess(network, self.scenario)
+        running = self._build()
         drawn = draw_arrivals(self.scenario, seed, self._horizon_ns)
         self._drop_results()
-        self._results = self._guarded(lambda: self.pod.load(drawn, seed))
+        self._results = running.load(drawn, seed)
         self._drawn = drawn
         self._flows.begin(drawn, self._results, 0)
         self._servers.begin()
         self._polls.begin(seed)
         self._events.begin()
-        for writer in self.pod.writers:
+        for writer in running.writers:
             writer.begin(self._servers.eligible)
-        self._start_ns = self._deadline_ns = self._target_ns = 0
-        self._acted_ns = self._observed_ns = time.monotonic_ns()
-        self._timing = dict.fromkeys(TIMES, 0.0)
-        self._is_restarted = False
+        self._start_ns = 0
+        self._ongoing = np.zeros((self.n_balancers, self.n_servers), np.int64)
+
+    def _build(self) -> RunningPod:
+        """Return the running pod, built anew where it is dead or not there."""
+        if self._pod is not None and self._pod.session.death():
+            self.close()
+        if self._pod is None:
+            groups = [group.count for group in self.scenario.groups]
+            network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
+            self._pod = RunningPod(network, self.scenario)
+        return self._pod
 
     def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
         """Let a balancer place new flows by this rule from now on.
@@ -136,23 +155,29 @@ class EmulatedPool:
         check_in("rule", name, kernel_rules())
         if balancer is not None:
             check_int("balancer", balancer, 0, self.n_balancers - 1)
-        for number, writer in enumerate(self.pod.writers):
+        for number, writer in enumerate(self._running.writers):
             if balancer in (None, number) and (mask is None or np.all(mask)):
                 writer.set_rule(name)
 
     def set_weights(
         self, weights: npt.ArrayLike, balancer: int | None = None, mask: _Mask = None
-    ) -> None:
+    ) -> TimeArray:
         """Set the weights of ``awcmp``, ``weighted`` and ``weighted2``; only their ratios count.
 
         Args:
             weights: Shape (1, B, N), or (1, N) for one balancer; finite and above 0.
             balancer: Number of the balancer; None for all.
             mask: One boolean.
+
+        Returns:
+            The time at which they were in force, shape (1,).
+
+        Raises:
+            BackendError: The emulator died.
         """
-        self._check_alive()
+        running = self._alive()
         if mask is not None and not np.all(mask):
-            return
+            return self.now_ns()
         if balancer is None:
             chosen = list(range(self.n_balancers))
             values = check_weights(weights, (1, self.n_balancers, self.n_servers))[0]
@@ -160,49 +185,48 @@ class EmulatedPool:
             chosen = [check_int("balancer", balancer, 0, self.n_balancers - 1)]
             values = check_weights(weights, (1, self.n_servers))
         for number, row in zip(chosen, values, strict=True):
-            self.pod.writers[number].set_learned(row)
-        self._acted_ns = time.monotonic_ns()
+            running.writers[number].set_learned(row)
+        return self.now_ns()
 
-    def advance(self, until_ns: int | npt.ArrayLike) -> None:
-        """Let the pool run until a time since its beginning.
+    def advance(self, until_ns: int | npt.ArrayLike) -> TimeArray:
+        """Wait until a time of the pool's clock; the first call starts the traffic, at time 0.
 
-        An agent that comes late, by over a fifth of the interval, does not shorten it: the
-        interval begins when it comes, and all later times shift by as much.
+        Args:
+            until_ns: The time, or shape (1,).
+
+        Returns:
+            By how much it was missed, shape (1,).
 
         Raises:
             BackendError: The emulator died, or the episode's traffic is over.
         """
         target_ns = int(np.asarray(until_ns).reshape(-1)[0])
-        self._check_alive()
-        if not self._start_ns:
-            self._start()
-        now_ns, interval_ns = time.monotonic_ns(), target_ns - self._target_ns
-        late_ns = now_ns - self._deadline_ns
-        self._timing["action_latency_us"] = (self._acted_ns - self._observed_ns) / 1e3
-        self._is_restarted = late_ns > LATE_FRACTION * interval_ns
-        if self._is_restarted:
-            self._deadline_ns = now_ns
-        self._target_ns = target_ns
-        self._deadline_ns += interval_ns
-        if self._deadline_ns - self._start_ns > self._horizon_ns:
+        running = self._alive()
+        if target_ns > self._horizon_ns:
             seconds = self._horizon_ns / 1e9
             raise BackendError(f"the episode's traffic of {seconds:g} s is over: call reset()")
-        overrun_ns = self._run_until(self._deadline_ns)
-        self._timing["deadline_overrun_us"] = max(overrun_ns, 0) / 1e3
+        if not self._start_ns:
+            self._start(running)
+        overrun_ns = self._run_until(running, self._start_ns + target_ns)
         assert self._audit is not None
         self._audit.interval(overrun_ns)
+        return np.array([overrun_ns], np.int64)
 
-    def _start(self) -> None:
+    def now_ns(self) -> TimeArray:
+        """Return the time since the traffic began, 0 before, shape (1,)."""
+        return np.array([self._elapsed_ns(time.monotonic_ns())], np.int64)
+
+    def _start(self, running: RunningPod) -> None:
         assert self._results is not None
         start_ns = time.monotonic_ns() + START_DELAY_NS
-        self._guarded(lambda: self.pod.call("start_traffic", start_ns=start_ns))
-        self._start_ns = self._deadline_ns = start_ns
+        running.start(start_ns)
+        self._start_ns = start_ns
         self._next_sample_ns = SAMPLE_INTERVAL_NS
         self._flows.begin(self._drawn, self._results, start_ns)
-        load = MachineLoad.read(time.monotonic_ns(), self.pod.generator_pid)
+        load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
         self._audit = FidelityAudit(load, LinkAudit((), (), (), _no_counts))
 
-    def _run_until(self, deadline_ns: int) -> int:
+    def _run_until(self, running: RunningPod, deadline_ns: int) -> int:
         """Wait, and do in between what is due; returns by how much the deadline was missed."""
         native = require()
         while True:
@@ -210,9 +234,9 @@ class EmulatedPool:
             if self._start_ns + due_ns >= deadline_ns:
                 return int(native.wait_until(deadline_ns))
             native.wait_until(self._start_ns + due_ns)
-            act(due_ns)
+            act(running, due_ns)
 
-    def _next_due(self) -> tuple[int, Callable[[int], None]]:
+    def _next_due(self) -> tuple[int, Callable[[RunningPod, int], None]]:
         """Return what happens next, and when, since the traffic began."""
         due = [(self._next_sample_ns, self._sample)]
         if self._polls.due_ns is not None:
@@ -221,39 +245,38 @@ class EmulatedPool:
             due.append((self._events.due_ns, self._happen))
         return min(due, key=lambda item: item[0])
 
-    def _sample(self, due_ns: int) -> None:
-        self._servers.sample(self.pod.rows.read(), due_ns)
+    def _sample(self, running: RunningPod, due_ns: int) -> None:
+        self._servers.sample(running.rows.read(), due_ns)
         # Samples that a late agent has missed are not made up for.
         missed = (time.monotonic_ns() - self._start_ns - due_ns) // SAMPLE_INTERVAL_NS
         self._next_sample_ns = due_ns + (1 + max(missed, 0)) * SAMPLE_INTERVAL_NS
 
-    def _poll(self, due_ns: int) -> None:
-        self._polls.ask(self.pod.rows.read(), due_ns)
+    def _poll(self, running: RunningPod, due_ns: int) -> None:
+        self._polls.ask(running.rows.read(), due_ns)
 
-    def _happen(self, due_ns: int) -> None:
-        self._guarded(lambda: self._events.happen(self.pod, self._start_ns))
+    def _happen(self, running: RunningPod, due_ns: int) -> None:
+        self._events.happen(running, self._start_ns)
 
     def observe(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the balancers know (`BalancingTwin.observe`), as of a moment ago."""
-        self._check_alive()
-        counted_ns, found = self.pod.features.read()
-        now_ns = time.monotonic_ns()
-        self._observed_ns = now_ns
-        self._timing["observation_age_us"] = (now_ns - counted_ns) / 1e3
+        """Return what the balancers know (`BalancingTwin.observe`), as of a moment ago.
+
+        ``time_ns`` is when the oldest of their counters were collected.
+        """
+        running = self._alive()
+        # A scenario has one service: its flows are those of the first VIP.
+        counted_ns, found = running.features[0].read()
         self._ongoing = found["ongoing"][0]
-        elapsed_ns = self._elapsed_ns(now_ns)
         return found | {
-            "time_ns": np.array([elapsed_ns]),
+            "time_ns": np.array([self._elapsed_ns(counted_ns)]),
             "eligible": self._servers.eligible[None].copy(),
             "balancer_up": self._events.is_up[None].copy(),
-            "weights": np.stack([writer.weights for writer in self.pod.writers])[None],
-            **self._polls.answers(elapsed_ns),
+            "weights": np.stack([writer.weights for writer in running.writers])[None],
+            **self._polls.answers(self._elapsed_ns(time.monotonic_ns())),
         }
 
     def truth(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the servers know (`BalancingTwin.truth`); remaining work is estimated."""
-        self._check_alive()
-        return self._servers.truth(self.pod.rows.read(), self._ongoing)
+        return self._servers.truth(self._alive().rows.read(), self._ongoing)
 
     def records(self, env: int = 0) -> npt.NDArray[Any]:
         """Return and forget the finished flows, in order of their end (`BalancingTwin.records`).
@@ -264,79 +287,90 @@ class EmulatedPool:
         taken: npt.NDArray[Any] = self._flows.take()
         return taken
 
-    def summary(self, env: int = 0) -> dict[str, Any]:
+    def summary(self, env: int = 0) -> Record:
         """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``."""
         check_int("env", env, 0, 0)
+        running = self._running
         elapsed_ns = self._elapsed_ns(time.monotonic_ns())
-        _, seen = self.pod.features.read()
+        _, seen = running.features[0].read()
         return {
             "duration_s": max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
             **self._flows.figures(elapsed_ns),
-            "pcc_violations": self.pod.features.broken(),
+            "pcc_violations": running.pcc_violations(),
             "untracked": int(seen["untracked"].sum()),
             "server_flows": seen["flows"].sum(axis=(0, 1)).astype(float).tolist(),
-            "server_completed": self.pod.rows.read()["completed"].astype(float).tolist(),
+            "server_completed": running.rows.read()["completed"].astype(float).tolist(),
             **self._servers.averages(),
         }
 
-    def timing(self) -> dict[str, float]:
-        """Return `TIMES` of the last interval, and whether it is_restarted: the action was late."""
-        return self._timing | {"is_restarted": self._is_restarted}
-
-    def event_records(self) -> list[dict[str, Any]]:
+    def event_records(self, env: int = 0) -> list[Record]:
         """Return the events that have happened, with late_us and applied_us."""
+        check_int("env", env, 0, 0)
         return list(self._events.records)
 
-    def fidelity(self) -> dict[str, Any]:
-        """Say how far the episode can be believed: status, reasons, figures."""
+    def fidelity(self, env: int = 0) -> Fidelity:
+        """Say how far the episode can be believed.
+
+        Raises:
+            BackendError: No episode has run yet.
+        """
+        check_int("env", env, 0, 0)
         if self._audit is None or self._results is None:
             raise BackendError("no episode has run yet: call reset first")
         header = self._results.header()
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
-        load = MachineLoad.read(time.monotonic_ns(), self.pod.generator_pid)
+        load = MachineLoad.read(time.monotonic_ns(), self._running.session.generator_pid)
         return self._audit.verdict(load, self._flows.begun())
 
     def execute(self, host: str, *argv: str, timeout_s: float = 10.0) -> str:
-        """Run a command in a client's or server's namespaces and return its output."""
-        answer, _ = self._guarded(
-            lambda: self.pod.call(
-                "execute", timeout_s + 5, host=host, argv=list(argv), timeout_s=timeout_s
-            )
-        )
-        return str(answer["output"])
+        """Run a command in a client's or server's namespaces and return its output.
+
+        Args:
+            host: Name of the host.
+            *argv: The command and its arguments.
+            timeout_s: How long it may take.
+
+        Raises:
+            CommandError: It failed or took too long.
+        """
+        return self._running.execute(host, argv, timeout_s)
 
     @property
-    def pod(self) -> PodProcess:
-        """The emulator's process and memory.
+    def targets(self) -> tuple[tuple[str, int], ...]:
+        """Address and port of each VIP.
+
+        Raises:
+            BackendError: The emulator is not running.
+        """
+        return self._running.targets
+
+    @property
+    def session(self) -> EmulatorSession:
+        """The emulator.
 
         Raises:
             BackendError: It is not running.
         """
-        if self._pod is None:
+        return self._running.session
+
+    @property
+    def _running(self) -> RunningPod:
+        if self._pod is None or self._pod.session.is_closed:
             raise BackendError("the emulator is not running; call reset first")
         return self._pod
 
-    def _check_alive(self) -> None:
-        if death := self.pod.death():
-            self.close()
-            raise BackendError(f"{death}; the next reset builds it anew")
-        silent_ns = time.monotonic_ns() - self.pod.generator.heartbeat_ns
-        if silent_ns > STALE_NS:
-            self.close()
-            raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
+    def _alive(self) -> RunningPod:
+        """Return the pod, whose emulator and generator have given signs of life."""
+        running = self._running
+        running.session.check_alive()
+        silent_ns = time.monotonic_ns() - running.session.generator.heartbeat_ns
+        running.session.check_heartbeat(silent_ns)
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
+        return running
 
     def _elapsed_ns(self, now_ns: int) -> int:
-        return now_ns - self._start_ns if self._start_ns else 0
-
-    def _guarded(self, call: Callable[[], _Result]) -> _Result:
-        try:
-            return call()
-        except BackendError:
-            if self._pod is not None and self._pod.death():
-                self.close()
-            raise
+        return max(now_ns - self._start_ns, 0) if self._start_ns else 0
 
     def _drop_results(self) -> None:
         results, self._results = self._results, None
@@ -347,13 +381,12 @@ class EmulatedPool:
     def close(self) -> None:
         """End the emulator; a second call does nothing, and `reset` builds it anew."""
         self._drop_results()
-        emulator, self._pod = self._pod, None
-        if emulator is not None:
-            emulator.close()
+        running, self._pod = self._pod, None
+        if running is not None:
+            running.session.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_pod"):
-            self.close()
+        self.close()
 
 
 def _no_counts() -> npt.NDArray[np.uint64]:

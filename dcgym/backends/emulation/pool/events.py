@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
-from dcgym.backends.emulation.pool.process import PodProcess
+from dcgym.backends.base import Record
+from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers
-from dcgym.tasks.balancing import Event, Scenario
+from dcgym.backends.emulation.wire.messages import ChangeServer, SetBalancer, SetCapacity
+from dcgym.tasks.balancing.events import Event
+from dcgym.tasks.balancing.scenario import Scenario
 
 __all__ = ["PoolEvents"]
 
@@ -34,7 +36,7 @@ class PoolEvents:
     def begin(self) -> None:
         """Start anew."""
         self.is_up = np.ones(self._scenario.balancers, np.bool_)
-        self.records: list[dict[str, Any]] = []
+        self.records: list[Record] = []
 
     @property
     def due_ns(self) -> int | None:
@@ -42,7 +44,7 @@ class PoolEvents:
         events = self._scenario.events
         return events[len(self.records)].at_ns if len(self.records) < len(events) else None
 
-    def happen(self, pod: PodProcess, start_ns: int) -> None:
+    def happen(self, pod: RunningPod, start_ns: int) -> None:
         """Let the next event happen.
 
         Args:
@@ -54,23 +56,23 @@ class PoolEvents:
         for target in self._scenario.targets(event):
             if event.on_balancer:
                 self.is_up[target] = event.kind == "balancer-recovery"
-                pod.call("set_balancer", balancer=target, is_up=bool(self.is_up[target]))
+                pod.order(SetBalancer(target, bool(self.is_up[target])))
             else:
                 self._apply(event, target, pod)
         done_ns = time.monotonic_ns()
         self.records.append(
-            {
-                **event.to_dict(),
+            event.record()
+            | {
                 "late_us": (began_ns - start_ns - event.at_ns) / 1e3,
                 "applied_us": (done_ns - began_ns) / 1e3,
             }
         )
 
-    def _apply(self, event: Event, target: int, pod: PodProcess) -> None:
+    def _apply(self, event: Event, target: int, pod: RunningPod) -> None:
         servers = self._servers
         if event.kind == "add-server":
             if not servers.is_up[target]:
-                pod.call("change_server", server=target, change="restart")
+                pod.order(ChangeServer(target, "restart"))
             servers.is_up[target] = servers.eligible[target] = True
             pod.set_eligible(servers.eligible)
         elif event.kind in ("drain-server", "remove-server"):
@@ -79,9 +81,9 @@ class PoolEvents:
             pod.set_eligible(servers.eligible)
             if event.kind == "remove-server":
                 servers.is_up[target] = False
-                pod.call("change_server", server=target, change="kill")
+                pod.order(ChangeServer(target, "kill"))
         elif event.kind in ("capacity", "colocated-load"):
             factors = servers.factor if event.kind == "capacity" else servers.colocated
             factors[target] = event.value
             speed, colocated = float(servers.factor[target]), float(servers.colocated[target])
-            pod.call("set_capacity", server=target, speed=speed, colocated=colocated)
+            pod.order(SetCapacity(target, speed, colocated))

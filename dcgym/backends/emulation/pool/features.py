@@ -17,11 +17,9 @@ from dcgym.native import require, require_simulation
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
 
-__all__ = ["PoolFeatures", "PoolWriter"]
+__all__ = ["PoolFeatures", "PoolWriter", "pcc_violations"]
 
 FloatArray = npt.NDArray[np.float64]
-
-VIP = 0
 
 
 class PoolWriter:
@@ -30,12 +28,14 @@ class PoolWriter:
     Every change is one publication in mapped memory, in force with the next new flow.
 
     Args:
-        region_map_fd: Descriptor of the balancer's regions.
+        region_map_fd: Descriptor of the balancer's regions, one for each VIP.
+        n_vips: Number of VIPs; the servers are the same for all of them.
         configured: The weight of each server as its operator sees it, shape (N,).
     """
 
-    def __init__(self, region_map_fd: int, configured: FloatArray) -> None:
-        self._pools = require().BalancerPools(region_map_fd, 1)
+    def __init__(self, region_map_fd: int, n_vips: int, configured: FloatArray) -> None:
+        self._pools = require().BalancerPools(region_map_fd, n_vips)
+        self._n_vips = n_vips
         self._configured = configured
         self._learned = np.ones_like(configured)
         self._rule = "weighted"
@@ -73,28 +73,28 @@ class PoolWriter:
         return found
 
     def _publish(self) -> None:
-        servers = np.flatnonzero(self._eligible)
+        servers = np.flatnonzero(self._eligible).tolist()
+        weights = self.weights[servers].tolist()
         rule = RULES[self._rule].number
-        self._pools.replace(VIP, rule, servers.tolist(), self.weights[servers].tolist())
+        for vip in range(self._n_vips):
+            self._pools.replace(vip, rule, servers, weights)
 
 
 class PoolFeatures:
-    """The regions of a pod's balancers, in the arrays that `BalancingTwin.observe` returns.
+    """The regions of a pod's balancers for one VIP, in the arrays of `BalancingTwin.observe`.
 
     Args:
         scenario: Its balancers and servers.
         region_map_fds: Descriptor of each balancer's regions.
-        counter_map_fds: Descriptor of each balancer's counters.
+        vip: Number of the VIP.
     """
 
-    def __init__(
-        self, scenario: Scenario, region_map_fds: Sequence[int], counter_map_fds: Sequence[int]
-    ) -> None:
-        self._native, self._simulation = require(), require_simulation()
+    def __init__(self, scenario: Scenario, region_map_fds: Sequence[int], vip: int) -> None:
+        self._simulation = require_simulation()
         self._n_servers = scenario.n_servers
-        self._maps = [mmap.mmap(fd, REGION.itemsize, prot=mmap.PROT_READ) for fd in region_map_fds]
-        self._regions = [BalancerRegion(memory) for memory in self._maps]
-        self._counter_map_fds = list(counter_map_fds)
+        first, end = vip * REGION.itemsize, (vip + 1) * REGION.itemsize
+        self._maps = [mmap.mmap(fd, end, prot=mmap.PROT_READ) for fd in region_map_fds]
+        self._regions = [BalancerRegion(memoryview(memory)[first:]) for memory in self._maps]
 
     def read(self) -> tuple[int, dict[str, npt.NDArray[Any]]]:
         """Return CLOCK_MONOTONIC of the oldest counters, and the arrays, one environment each."""
@@ -128,15 +128,19 @@ class PoolFeatures:
         found: FloatArray = self._simulation.reduce(words, now_ms)
         return found
 
-    def broken(self) -> int:
-        """Return how often a connection's packets went to another server than before."""
-        return sum(
-            int(self._native.balancer_counters(fd)["broken"]) for fd in self._counter_map_fds
-        )
-
     def close(self) -> None:
         """Release the mappings; copies stay valid."""
         self._regions.clear()
         for memory in self._maps:
             memory.close()
         self._maps.clear()
+
+
+def pcc_violations(counter_map_fds: Sequence[int]) -> int:
+    """Return how often a connection's packets went to another server than before.
+
+    Args:
+        counter_map_fds: Descriptor of each balancer's counters.
+    """
+    native = require()
+    return sum(int(native.balancer_counters(fd)["broken"]) for fd in counter_map_fds)

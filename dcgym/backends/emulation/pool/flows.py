@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.records import NOBODY, OUTCOMES, flow_dtype
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
 __all__ = ["PoolFlows"]

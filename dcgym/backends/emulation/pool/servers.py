@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.common.statistics import jain_index
 
 __all__ = ["PoolServers", "ServerPolls"]
@@ -45,8 +45,8 @@ class PoolServers:
         self.factor = np.ones(len(self._workers))
         self.colocated = np.zeros(len(self._workers))
         self._sums = {name: np.zeros(len(self._workers)) for name in ("busy", "workers_busy")}
-        self._evenness = dict.fromkeys(("jain_queue", "overprovision_queue"), 0.0)
-        self._evenness |= dict.fromkeys(("jain_remaining", "overprovision_remaining"), 0.0)
+        self._fairness = dict.fromkeys(("jain_queue", "overprovision_queue"), 0.0)
+        self._fairness |= dict.fromkeys(("jain_remaining", "overprovision_remaining"), 0.0)
         self._samples = self._loaded = 0
 
     @property
@@ -100,18 +100,18 @@ class PoolServers:
         self._loaded += 1
         for name, load in (("queue", queue), ("remaining", self.remaining_ns(rows))):
             there = load[self.is_up]
-            self._evenness[f"jain_{name}"] += float(jain_index(there))
-            self._evenness[f"overprovision_{name}"] += float(there.max() / there.mean())
+            self._fairness[f"jain_{name}"] += float(jain_index(there))
+            self._fairness[f"overprovision_{name}"] += float(there.max() / there.mean())
 
     def averages(self) -> dict[str, Any]:
-        """Return queue_mean, busy_mean (lists over the servers), and the averages of evenness."""
+        """Return queue_mean, busy_mean (lists over the servers), and the averages of fairness."""
         n = max(self._samples, 1)
         found: dict[str, Any] = {
             "queue_mean": (self._sums["busy"] / n).tolist(),
             "busy_mean": (self._sums["workers_busy"] / n).tolist(),
         }
         loaded = max(self._loaded, 1)
-        for name, total in self._evenness.items():
+        for name, total in self._fairness.items():
             found[name] = total / loaded if self._loaded else 1.0
         return found
 

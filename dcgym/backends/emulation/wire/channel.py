@@ -1,4 +1,4 @@
-"""Messages between an environment and its emulator: JSON objects, with descriptors, with deadlines.
+"""Messages between an environment and its emulator, with descriptors, with deadlines.
 
 A frame is two 32-bit words (bytes of JSON, number of descriptors), the JSON, then the descriptors
 in batches, each carried by one byte: the kernel passes at most 253 in one message (unix(7)).
@@ -11,9 +11,10 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
+from dcgym.backends.emulation.wire.message import Message, pack, unpack
 from dcgym.errors import BackendError
 
 __all__ = ["Channel"]
@@ -22,6 +23,8 @@ _HEAD = struct.Struct("<II")
 _BATCH = 200
 _MOST_BYTES = 64 << 20
 
+_Result = TypeVar("_Result")
+
 
 class Channel:
     """One end of the command channel; owns its socket."""
@@ -29,20 +32,25 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
 
-    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        """Send one object and its descriptors."""
-        body = json.dumps(message).encode()
+    def send(self, message: Message) -> None:
+        """Send a message and its descriptors.
+
+        Raises:
+            BackendError: The other end takes nothing any more, or is gone.
+        """
+        content, fds = pack(message)
+        body = json.dumps(content).encode()
         try:
             self.socket.sendall(_HEAD.pack(len(body), len(fds)) + body)
             for first in range(0, len(fds), _BATCH):
-                socket.send_fds(self.socket, [b"F"], list(fds[first : first + _BATCH]))
+                socket.send_fds(self.socket, [b"F"], fds[first : first + _BATCH])
         except TimeoutError:
             raise BackendError("the emulator does not take commands any more") from None
         except OSError as error:
             raise BackendError(f"the emulator is gone ({error.strerror})") from None
 
-    def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], list[int]]:
-        """Receive one object and its descriptors.
+    def receive(self, deadline: float | None = None) -> Message:
+        """Receive a message and its descriptors, which are the caller's from now on.
 
         Args:
             deadline: time.monotonic() by which it must have come; None waits for ever.
@@ -53,7 +61,7 @@ class Channel:
         size, n_fds = _HEAD.unpack(self._exactly(_HEAD.size, deadline))
         if size > _MOST_BYTES:
             raise BackendError(f"a frame of {size} bytes on the command channel")
-        message = json.loads(self._exactly(size, deadline))
+        content = json.loads(self._exactly(size, deadline))
         fds: list[int] = []
         while len(fds) < n_fds:
             self._set_timeout(deadline)
@@ -61,7 +69,7 @@ class Channel:
             if not data:
                 raise BackendError("the emulator is gone (end of the command channel)")
             fds += batch
-        return message, fds
+        return unpack(content, fds)
 
     def close(self) -> None:
         """Close the socket; a second call does nothing."""
@@ -85,7 +93,7 @@ class Channel:
         self.socket.settimeout(left)
 
     @staticmethod
-    def _guard(call: Any) -> Any:
+    def _guard(call: Callable[[], _Result]) -> _Result:
         try:
             return call()
         except TimeoutError:

@@ -11,13 +11,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import dcgym
-from dcgym.backends.emulation.channel import Channel
-from dcgym.backends.emulation.runs import forget_run, record_run
+from dcgym.backends.emulation.session.runs import forget_run, record_run
+from dcgym.backends.emulation.wire.channel import Channel
+from dcgym.backends.emulation.wire.message import Message
+from dcgym.backends.emulation.wire.messages import Failure, Started
 from dcgym.errors import (
     BackendError,
     CommandError,
@@ -27,7 +28,7 @@ from dcgym.errors import (
 )
 from dcgym.native import require
 
-__all__ = ["EmulatorProcess", "has_ended"]
+__all__ = ["EmulatorProcess", "has_ended", "pid_of"]
 
 START_DEADLINE_S = 20.0
 END_DEADLINE_S = 10.0
@@ -40,6 +41,15 @@ def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
     waiting = select.poll()
     waiting.register(pidfd, select.POLLIN)
     return bool(waiting.poll(deadline_s * 1000))
+
+
+def pid_of(pidfd: int) -> int:
+    """Return the process of a pidfd as our own pid namespace numbers it; 0 if it is gone."""
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "Pid":
+            return max(int(value), 0)
+    return 0
 
 
 class EmulatorProcess:
@@ -66,8 +76,10 @@ class EmulatorProcess:
         self.channel = Channel(ours)
         try:
             record_run(self.run_id, self._process.pid)
-            _, fds = self._receive(START_DEADLINE_S)
-            self._pidfd = fds[0]
+            started = self._receive(START_DEADLINE_S)
+            if not isinstance(started, Started):
+                raise BackendError(f"the emulator began with {type(started).__name__}")
+            self._pidfd = started.first_process
         except BaseException:
             self.close()
             raise
@@ -89,30 +101,30 @@ class EmulatorProcess:
             env={**os.environ, "PYTHONPATH": path},
         )
 
-    def call(
-        self, command: str, deadline_s: float = 10.0, fds: Sequence[int] = (), **arguments: Any
-    ) -> tuple[dict[str, Any], list[int]]:
-        """Send a command, with descriptors where it takes some, and wait for its answer.
+    def call(self, request: Message, deadline_s: float) -> Message:
+        """Send a request and wait for its answer.
+
+        Args:
+            request: The request; its descriptors stay the caller's.
+            deadline_s: How long to wait.
 
         Raises:
-            BackendError: No answer in time, a dead emulator, or a command that failed there.
+            BackendError: No answer in time, a dead emulator, or a request that failed there.
         """
         self.channel.socket.settimeout(deadline_s)
         try:
-            self.channel.send({"command": command, **arguments}, fds)
+            self.channel.send(request)
             return self._receive(deadline_s)
         except BackendError as error:
             if self.alive():
                 raise
             raise BackendError(f"{error}{self._log_tail()}") from None
 
-    def _receive(self, deadline_s: float) -> tuple[dict[str, Any], list[int]]:
-        answer, fds = self.channel.receive(time.monotonic() + deadline_s)
-        if "error" in answer:
-            for fd in fds:
-                os.close(fd)
+    def _receive(self, deadline_s: float) -> Message:
+        answer = self.channel.receive(time.monotonic() + deadline_s)
+        if isinstance(answer, Failure):
             raise _error_from(answer)
-        return answer, fds
+        return answer
 
     @property
     def pidfd(self) -> int:
@@ -149,12 +161,12 @@ class EmulatorProcess:
         return f"; its last words: {lines[-1]}" if lines else ""
 
 
-def _error_from(answer: dict[str, Any]) -> DcgymError:
+def _error_from(failure: Failure) -> DcgymError:
     """Make the error of the other side ours again."""
     kinds: dict[str, Callable[..., DcgymError]] = {
         "ConfigError": ConfigError,
         "FeatureNotSupported": FeatureNotSupported,
         "CommandError": CommandError,
     }
-    kind = kinds.get(str(answer.get("kind")))
-    return kind(*answer["details"]) if kind else BackendError(str(answer["error"]))
+    kind = kinds.get(failure.kind)
+    return kind(*failure.details) if kind else BackendError(failure.text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.emulation.emulator.rerouting import count_spare_groups
+from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.native import require
 from dcgym.topologies import Topology, next_hop_groups
 
@@ -28,7 +30,7 @@ class PathGroups:
         topology: Topology,
         group_map_fd: int,
         control_map_fd: int,
-        port_ifindexes: list[int],
+        port_ifindexes: Sequence[int],
         flowlet_gap_ns: int,
     ) -> None:
         native = require()
@@ -54,3 +56,7 @@ class PathGroups:
         """Weigh all ports alike, and let every flow choose anew."""
         self._weights.apply(self._even)
         self._table.forget_flows()
+
+    def close(self) -> None:
+        """Release the mappings, before the descriptors that they came from."""
+        del self._weights, self._table

@@ -1,0 +1,100 @@
+"""The emulator's commands for networks: build one, look at it, work in its hosts."""
+
+from __future__ import annotations
+
+import os
+
+from dcgym.backends.emulation.emulator.commands import Commands
+from dcgym.backends.emulation.emulator.hosts_file import name_hosts
+from dcgym.backends.emulation.emulator.mininet_path import make_importable
+from dcgym.backends.emulation.emulator.state import EmulatorState
+from dcgym.backends.emulation.wire.message import Descriptor, Message
+from dcgym.backends.emulation.wire.messages import (
+    BuildNetwork,
+    DeadPorts,
+    Done,
+    Drops,
+    Execute,
+    LostPairs,
+    NetworkBuilt,
+    Output,
+    PingAllPairs,
+    ReadDeadPorts,
+    ReadDrops,
+    SendBurst,
+    SetMarking,
+)
+from dcgym.topologies import Topology
+
+__all__ = ["NetworkCommands"]
+
+
+class NetworkCommands:
+    """Commands of every emulated network.
+
+    Args:
+        state: Takes the network that is built.
+    """
+
+    def __init__(self, state: EmulatorState) -> None:
+        self._state = state
+
+    def register(self, commands: Commands) -> None:
+        """Add the commands of this part."""
+        commands.add(BuildNetwork, self._build)
+        commands.add(SetMarking, self._set_marking)
+        commands.add(SendBurst, self._send_burst)
+        commands.add(Execute, self._execute)
+        commands.add(PingAllPairs, self._ping_all_pairs)
+        commands.add(ReadDrops, self._read_drops)
+        commands.add(ReadDeadPorts, self._read_dead_ports)
+
+    def _build(self, request: BuildNetwork) -> Message:
+        make_importable()
+        from dcgym.backends.emulation.emulator.network import HOST_QUEUE_BYTES, EmulatedNetwork
+
+        topology = Topology.from_dict(request.topology)
+        name_hosts({host.name: topology.ip(host.name) for host in topology.hosts})
+        network = EmulatedNetwork(
+            topology, request.switch, request.has_flow_matrix, request.flow_entries
+        )
+        generator = self._state.begin(network, request.generator, request.probes)
+        fabric, queues = network.fabric, network.queues
+        return NetworkBuilt(
+            port_ifindexes=tuple(network.port_ifindexes),
+            host_ifindexes=tuple(network.host_ifindexes),
+            host_queue_bytes=HOST_QUEUE_BYTES,
+            n_queues=network.n_queues,
+            rx_slots=tuple(network.rx_slots),
+            switch_netlink=Descriptor(network.rtnl_fd),
+            host_netlinks=tuple(Descriptor(fd) for fd in network.host_rtnl_fds),
+            port_counters=Descriptor(fabric.port_map_fd),
+            flow_matrix=Descriptor(fabric.flow_map_fd),
+            groups=Descriptor(fabric.group_map_fd),
+            fabric_control=Descriptor(fabric.control_map_fd),
+            queue_program=Descriptor(queues.program_fd),
+            queues=Descriptor(queues.map_fd),
+            generator_memory=Descriptor(generator.shm_fd),
+            generator_process=Descriptor(os.pidfd_open(generator.pid)),
+        )
+
+    def _set_marking(self, request: SetMarking) -> Message:
+        self._state.network.set_marking(request.is_on)
+        return Done()
+
+    def _send_burst(self, request: SendBurst) -> Message:
+        self._state.network.burst(request.sources, request.target, request.datagrams)
+        return Done()
+
+    def _execute(self, request: Execute) -> Message:
+        return Output(self._state.network.execute(request.host, request.argv, request.timeout_s))
+
+    def _ping_all_pairs(self, _: PingAllPairs) -> Message:
+        return LostPairs(tuple(self._state.network.ping_matrix()))
+
+    def _read_drops(self, _: ReadDrops) -> Message:
+        return Drops(self._state.network.fabric.drop_counters())
+
+    def _read_dead_ports(self, _: ReadDeadPorts) -> Message:
+        events = self._state.network.events
+        return DeadPorts(tuple(sorted(events.dead_ports)) if events is not None else ())

@@ -1,0 +1,160 @@
+"""A network that has been built: its session, and what works through its descriptors."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from dataclasses import dataclass
+
+from dcgym.backends.emulation.audit.preflight import Probe, run_preflight
+from dcgym.backends.emulation.network.actuators import LinkActuators
+from dcgym.backends.emulation.network.lab import NetworkLab
+from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.network.paths import PathGroups
+from dcgym.backends.emulation.network.telemetry import NetworkTelemetry
+from dcgym.backends.emulation.session.runs import record_network
+from dcgym.backends.emulation.session.session import EmulatorSession
+from dcgym.backends.emulation.wire.messages import BuildNetwork, Done, NetworkBuilt, StopTraffic
+from dcgym.errors import BackendError
+from dcgym.monitors import Snapshot
+from dcgym.topologies import Topology
+
+__all__ = ["RunningNetwork", "build_network"]
+
+BUILD_DEADLINE_S = 120.0
+QUIET_DEADLINE_S = 2.0
+PING = ("ping", "-n", "-q", "-c", "5", "-i", "0.005", "-W", "1")
+# Up to so many hosts the usual limit of descriptors is enough.
+FEW_HOSTS = 256
+
+
+@dataclass(frozen=True)
+class RunningNetwork:
+    """The parts of a built network; they are of use until its session is closed.
+
+    Attributes:
+        topology: The network.
+        generator: Kind of its traffic generator.
+        session: The emulator.
+        telemetry: Its counters.
+        actuators: Limits and queues.
+        paths: Weights of paths.
+        lab: Its workbench.
+    """
+
+    topology: Topology
+    generator: str
+    session: EmulatorSession
+    telemetry: NetworkTelemetry
+    actuators: LinkActuators
+    paths: PathGroups
+    lab: NetworkLab
+
+    def cut_flows(self) -> None:
+        """Cut every flow; drop what is under way and hold up what the hosts still have to send."""
+        # Nothing moves any more: the ends of flows cost more where packets do.
+        self.actuators.block()
+        self.actuators.drop_waiting(self.telemetry.look(), at_hosts=False)
+        self.session.call(StopTraffic(), Done)
+
+    def flush(self) -> None:
+        """Empty every queue, and wait until no packet is left under way.
+
+        Raises:
+            BackendError: Packets kept coming.
+        """
+        deadline = time.monotonic() + QUIET_DEADLINE_S
+        while True:
+            self.actuators.drop_waiting(self.telemetry.look(), at_hosts=True)
+            # A packet that was between two queues has found one by then, or its receiver.
+            time.sleep(0.001)
+            if not self.telemetry.backlog_bytes():
+                break
+            if time.monotonic() > deadline:
+                raise BackendError("queues did not empty after the traffic was stopped")
+
+    def measure_links(self) -> dict[str, float]:
+        """Compare a few links of the idle network with their configuration."""
+        self.flush()
+        self.actuators.release()
+        self.lab.set_marking(True)
+        probe = Probe(
+            look=self._look,
+            burst=self.lab.burst,
+            hold=self.actuators.hold,
+            ping=self._ping,
+            flush=self.flush,
+        )
+        figures = run_preflight(self.topology, probe)
+        self.actuators.block()
+        return figures
+
+    def _look(self) -> tuple[Snapshot, int]:
+        return self.telemetry.look(), self.telemetry.collected_ns
+
+    def _ping(self, source: str, target: str) -> str:
+        return self.lab.execute(source, *PING, self.topology.ip(target))
+
+
+def build_network(topology: Topology, options: NetworkOptions, generator: str) -> RunningNetwork:
+    """Start an emulator and let it build a network.
+
+    Args:
+        topology: The network.
+        options: What its switches do, and what is measured.
+        generator: What sends the traffic, that of applications included.
+
+    Raises:
+        FeatureNotSupported: Not root, or something is not installed.
+        BackendError: The build failed.
+    """
+    _raise_descriptor_limit(len(topology.hosts))
+    session = EmulatorSession()
+    try:
+        return _attach(session, topology, options, generator)
+    except BaseException:
+        session.close()
+        raise
+
+
+def _attach(
+    session: EmulatorSession, topology: Topology, options: NetworkOptions, generator: str
+) -> RunningNetwork:
+    request = BuildNetwork(
+        topology=topology.to_dict(),
+        switch=options.switch,
+        has_flow_matrix=options.flow_matrix,
+        probes=tuple(options.probes),
+        flow_entries=options.flow_table,
+        generator=generator,
+    )
+    built = session.call(request, NetworkBuilt, BUILD_DEADLINE_S)
+    session.follow_generator(built.generator_memory, built.generator_process)
+    telemetry = NetworkTelemetry(
+        topology, built, session.generator, options.flow_matrix, bool(options.probes)
+    )
+    session.at_end(telemetry.close)
+    actuators = LinkActuators(topology, built)
+    session.at_end(actuators.close)
+    paths = PathGroups(
+        topology,
+        built.groups,
+        built.fabric_control,
+        built.port_ifindexes,
+        options.flowlet_gap_ns,
+    )
+    session.at_end(paths.close)
+    record_network(session.process.run_id, topology, telemetry.region.fd)
+    return RunningNetwork(
+        topology, generator, session, telemetry, actuators, paths, NetworkLab(session)
+    )
+
+
+def _raise_descriptor_limit(hosts: int) -> None:
+    """Allow this process one descriptor a host and some more, within its own hard limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = soft + hosts if soft != resource.RLIM_INFINITY else soft
+    highest = hard if hard != resource.RLIM_INFINITY else math.inf
+    if soft < wanted <= highest and hosts > FEW_HOSTS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

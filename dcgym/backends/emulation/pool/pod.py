@@ -1,0 +1,149 @@
+"""The environment's side of an emulated pod: its session, and the memory shared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.emulation.pool.features import PoolFeatures, PoolWriter, pcc_violations
+from dcgym.backends.emulation.session.session import EmulatorSession
+from dcgym.backends.emulation.wire.layout import VIPS
+from dcgym.backends.emulation.wire.message import Descriptor, Message
+from dcgym.backends.emulation.wire.messages import (
+    BeginPod,
+    BuildPod,
+    Done,
+    Execute,
+    Output,
+    PodBuilt,
+    StartTraffic,
+)
+from dcgym.native import require
+from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.topologies import Topology
+from dcgym.traffic.http import REQUEST_DTYPE, RequestKind, RequestPlan, RequestResults, ServerRows
+
+__all__ = ["RunningPod"]
+
+BUILD_DEADLINE_S = 120.0
+# A command that takes too long is told so by the emulator.
+EXTRA_DEADLINE_S = 5.0
+
+
+class RunningPod:
+    """One emulated pod, of use until its session is closed.
+
+    Args:
+        topology: Made by `dcgym.topologies.builders.pod` for the scenario.
+        scenario: What runs in it.
+
+    Attributes:
+        session: The emulator.
+        writers: What each balancer is told.
+        features: What the balancers measured, of each VIP.
+        rows: The true states of the servers.
+        targets: Address and port of each VIP.
+
+    Raises:
+        FeatureNotSupported: Not root, or something is not installed.
+        BackendError: The build failed.
+    """
+
+    def __init__(self, topology: Topology, scenario: Scenario) -> None:
+        self._topology, self._scenario = topology, scenario
+        self.session = EmulatorSession()
+        try:
+            self._attach()
+        except BaseException:
+            self.session.close()
+            raise
+
+    def _attach(self) -> None:
+        session, n_servers = self.session, self._scenario.n_servers
+        # Not any memory: the servers' BPF programs read it too.
+        rows_fd = session.own(require().create_load_map(n_servers))
+        request = BuildPod(
+            topology=self._topology.to_dict(),
+            scenario=self._scenario.to_dict(),
+            server_rows=Descriptor(rows_fd),
+        )
+        built = session.call(request, PodBuilt, BUILD_DEADLINE_S)
+        session.follow_generator(built.generator_memory, built.generator_process)
+        self.targets, self._counters = built.targets, built.counters
+        groups = self._scenario.server_groups
+        configured = np.array([group.configured_weight for group in groups])
+        self.writers = [PoolWriter(fd, len(VIPS), configured) for fd in built.regions]
+        session.at_end(self.writers.clear)
+        self.features = [
+            PoolFeatures(self._scenario, built.regions, vip) for vip in range(len(VIPS))
+        ]
+        for features in self.features:
+            session.at_end(features.close)
+        self.rows = ServerRows(rows_fd, n_servers)
+        session.at_end(self.rows.close)
+
+    def load(self, drawn: npt.NDArray[Any], seed: int) -> RequestResults:
+        """End the traffic, make everything as new, and load the flows of an episode.
+
+        Args:
+            drawn: The flows (`draw_arrivals`); the clients take turns.
+            seed: The seed that they were drawn with.
+
+        Returns:
+            The memory that shows what becomes of them; the caller closes it.
+        """
+        clients = [node.name for node in self._topology.hosts if node.role == "client"]
+        plan = _request_plan(self._scenario, drawn, seed, clients, self.targets)
+        results = RequestResults(plan, [host.name for host in self._topology.hosts])
+        try:
+            self.session.call(BeginPod(results.request, Descriptor(results.fd)), Done)
+        except BaseException:
+            results.close()
+            raise
+        return results
+
+    def start(self, start_ns: int) -> None:
+        """Start the loaded flows; time 0 is start_ns (CLOCK_MONOTONIC)."""
+        self.session.call(StartTraffic(start_ns), Done)
+
+    def set_eligible(self, eligible: npt.NDArray[np.bool_]) -> None:
+        """Say which servers take new flows, to all balancers."""
+        for writer in self.writers:
+            writer.set_eligible(eligible)
+
+    def order(self, request: Message) -> None:
+        """Send a request that is answered by `Done`."""
+        self.session.call(request, Done)
+
+    def execute(self, host: str, argv: Sequence[str], timeout_s: float) -> str:
+        """Run a command in a client's or server's namespaces and return its output."""
+        request = Execute(host, tuple(argv), timeout_s)
+        return self.session.call(request, Output, timeout_s + EXTRA_DEADLINE_S).text
+
+    def pcc_violations(self) -> int:
+        """Return how often a connection's packets went to another server than before."""
+        return pcc_violations(self._counters)
+
+
+def _request_plan(
+    scenario: Scenario,
+    drawn: npt.NDArray[Any],
+    seed: int,
+    clients: Sequence[str],
+    targets: Sequence[tuple[str, int]],
+) -> RequestPlan:
+    applications = scenario.applications
+    sizes = np.array([app.response_bytes for app in applications])
+    requests = np.zeros(len(drawn), REQUEST_DTYPE)
+    requests["start_ns"] = drawn["arrival_ns"]
+    requests["client"] = np.arange(len(drawn)) % len(clients)
+    requests["application"] = drawn["application"]
+    requests["bytes"] = sizes[drawn["application"]]
+    kinds = [RequestKind(app.name, tuple(s.resource for s in app.stages)) for app in applications]
+    # The seeds of plans have 63 bits, those of the twin 64.
+    return RequestPlan(
+        scenario.name, seed >> 1, clients, list(targets), kinds, requests, drawn["demand_ns"], 0
+    )

@@ -1,0 +1,154 @@
+"""One running emulator: its process, what was made of its descriptors, its death and its end."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TypeVar
+
+from dcgym.backends.emulation.session.process import EmulatorProcess, pid_of
+from dcgym.backends.emulation.wire.message import Message
+from dcgym.errors import BackendError
+from dcgym.traffic.generators.generator import GeneratorView
+
+__all__ = ["STALE_NS", "EmulatorSession"]
+
+STALE_NS = 2_000_000_000
+"""A producer of telemetry that gave no sign of life for so long counts as hung."""
+
+DEADLINE_S = 10.0
+
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+class EmulatorSession:
+    """An emulator from its start to its end, for networks and for pools.
+
+    It begins with construction. It ends with `close`, with the object, or when a call finds the
+    emulator dead. It then releases, in this order: what `at_end` was told, descriptors, processes.
+
+    Attributes:
+        process: The emulator's process tree.
+        generator: Counters of the traffic generator, once `follow_generator` was called.
+        generator_process: The traffic generator, as a pidfd.
+        generator_pid: Its number in our own pid namespace.
+        is_closed: Whether it has ended.
+
+    Raises:
+        FeatureNotSupported: Not root, or the native parts are missing.
+        BackendError: The emulator did not come up.
+    """
+
+    generator: GeneratorView
+    generator_process: int = -1
+    generator_pid: int = 0
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        # No callback may refer to this object: the end of its last user must be its own end.
+        self._releases = ExitStack()
+        self._descriptors: list[int] = []
+        self.process = EmulatorProcess()
+        self._releases.callback(self.process.close)
+        self._releases.callback(_close_all, self._descriptors)
+        self._lives = select.poll()
+        self._lives.register(self.process.pidfd, select.POLLIN)
+
+    def call(
+        self, request: Message, expected: type[_Answer], deadline_s: float = DEADLINE_S
+    ) -> _Answer:
+        """Send a request and return its answer, whose descriptors the session owns.
+
+        Args:
+            request: The request; its descriptors stay the caller's.
+            expected: What answers it.
+            deadline_s: How long to wait.
+
+        Raises:
+            BackendError: No answer in time, a dead emulator (which is closed then), or a request
+                that failed there.
+        """
+        try:
+            answer = self.process.call(request, deadline_s)
+        except BackendError:
+            if self.death():
+                self.close()
+            raise
+        self._descriptors += answer.descriptors()
+        if not isinstance(answer, expected):
+            raise BackendError(f"{type(request).__name__} was answered by {type(answer).__name__}")
+        return answer
+
+    def at_end(self, release: Callable[[], object]) -> None:
+        """Call this when the session ends, before what was registered earlier.
+
+        Args:
+            release: Must not refer to the session, which would then outlive its users.
+        """
+        self._releases.callback(release)
+
+    def own(self, descriptor: int) -> int:
+        """Close a descriptor with the session; returns it."""
+        self._descriptors.append(descriptor)
+        return descriptor
+
+    def follow_generator(self, memory: int, process: int) -> None:
+        """Watch the traffic generator too, from now on.
+
+        Args:
+            memory: Descriptor of the memory that it shows its counters in.
+            process: The generator, as a pidfd.
+        """
+        self.generator = GeneratorView(memory)
+        self.generator_process, self.generator_pid = process, pid_of(process)
+        self.at_end(self.generator.close)
+        self._lives.register(process, select.POLLIN)
+
+    def death(self) -> str:
+        """Say what of the emulator has died, if anything."""
+        if self.is_closed:
+            return "the emulator is closed"
+        # One call for all that is watched, since every snapshot and every action begins here.
+        if not self._lives.poll(0):
+            return ""
+        if not self.process.alive():
+            return "the emulator died"
+        return "the emulator's traffic generator died"
+
+    def check_alive(self) -> None:
+        """End the session if something of it has died.
+
+        Raises:
+            BackendError: It has.
+        """
+        if death := self.death():
+            self.close()
+            raise BackendError(f"{death}; the next reset builds it anew")
+
+    def check_heartbeat(self, silent_ns: int) -> None:
+        """End the session if the traffic generator hangs.
+
+        Args:
+            silent_ns: Age of its last sign of life.
+
+        Raises:
+            BackendError: It was silent for `STALE_NS`.
+        """
+        if silent_ns > STALE_NS:
+            self.close()
+            raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
+
+    def close(self) -> None:
+        """End the emulator and release everything; a second call does nothing."""
+        self.is_closed = True
+        self._releases.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())

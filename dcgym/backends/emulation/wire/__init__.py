@@ -1,0 +1,1 @@
+"""What an environment and its emulator share: the command channel, its messages, and layouts."""
