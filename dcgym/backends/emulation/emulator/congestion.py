@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcgym.backends.emulation.wire.layout import CONGESTION_CONTROLS
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
+from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
 
 __all__ = ["ALGORITHMS", "CongestionControls"]
 

@@ -19,7 +19,6 @@ from dcgym.backends.emulation.network.lab import NetworkLab
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.network.running import RunningNetwork, build_network
 from dcgym.backends.emulation.session.session import EmulatorSession
-from dcgym.backends.emulation.wire.layout import CONGESTION_CONTROLS
 from dcgym.backends.emulation.wire.message import Descriptor
 from dcgym.backends.emulation.wire.messages import (
     Done,
@@ -34,6 +33,7 @@ from dcgym.config import check_in
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
 from dcgym.native import require
+from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import Event, EventLog, check_events
 from dcgym.topologies import Topology

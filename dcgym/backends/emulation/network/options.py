@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
+from dcgym.tasks.network.settings import SWITCHES
 from dcgym.traffic.generators.tools import GENERATORS
 from dcgym.traffic.plans.applications import APPS
 from dcgym.units import parse_duration
 
-__all__ = ["SWITCHES", "NetworkOptions"]
+__all__ = ["NetworkOptions"]
 
-SWITCHES = ("ebpf", "ovs")
 # About a gigabyte of kernel memory.
 MOST_FLOWS = 1 << 23
 

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 from dcgym.topologies import Topology
 
-__all__ = ["CONGESTION_CONTROLS", "VIPS", "Vip", "count_spare_groups"]
-
-CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "new-vegas")
-"""Algorithms that the hosts can run."""
+__all__ = ["VIPS", "Vip", "count_spare_groups"]
 
 MOST_SPARES_PER_SWITCH = 256
 
