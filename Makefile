@@ -87,8 +87,7 @@ docs: setup ## generate the environment pages and build the site
 	$(BIN)/mkdocs build --strict -q
 
 benchmarks: setup ## speed ratios, side by side in one run
-	$(BIN)/python -m experiments.speed.emulation
-	$(BIN)/python -m experiments.speed.simulation
+	$(BIN)/python -m experiments.speed
 
 clean: ## remove what builds made, not the environment
 	rm -rf build dist site dcgym/native/bin dcgym/native/obj dcgym/native/*.so \

@@ -15,6 +15,7 @@ import numpy as np
 
 from dcgym.monitors.balancer.layout import REGION, SERVERS, BalancerRegion
 from dcgym.native import bpf_object, require
+from dcgym.tasks.balancing import rules
 
 __all__ = [
     "RULES",
@@ -25,10 +26,7 @@ __all__ = [
     "measure_packets",
 ]
 
-RULES = {
-    **{"ecmp": 0, "random": 1, "round-robin": 2, "wcmp": 3, "awcmp": 4, "lsq": 5},
-    **{"lsq2": 6, "sed": 7, "sed2": 8, "weighted": 9, "weighted2": 10, "sapp": 11, "wsapp": 12},
-}
+RULES = {name: rules.RULES[name].number for name in rules.kernel_rules()}
 POOLS = (8, 20, 64)
 FLOWS_PER_SERVER = 4  # ongoing while new flows are placed
 RUNS, REPETITIONS, READS = 20_000, 7, 2000

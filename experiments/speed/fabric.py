@@ -1,23 +1,46 @@
-"""What a fabric carries and what that costs: one TCP flow, small datagrams, and processor time."""
+"""What a fabric carries and what it costs: ping, one TCP flow, small datagrams, processor time."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dcgym.errors import BackendError, CommandError
+from experiments.speed.networks import Execute, network
 
-__all__ = ["measure_small_packets_pps", "measure_tcp"]
+__all__ = ["measure_fabric", "measure_small_packets_pps", "measure_tcp"]
 
-Execute = Callable[..., str]
+PINGS = 200
 TCP_SECONDS = 3
 UDP_SECONDS = 2
 SMALL_BYTES = 64
 SERVER_DEADLINE_S = 5.0
+
+
+def measure_fabric(kind: str) -> dict[str, Any]:
+    """All figures of one kind of network."""
+    with network(kind) as execute:
+        result: dict[str, Any] = {"network": kind, "rtt_us": measure_rtt_us(execute)}
+        result["tcp_gso_bps"], result["gso_ms_per_gbit"] = measure_tcp(execute)
+        for host in ("h1", "h2"):
+            name = _interface(execute, host)
+            execute(host, "ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off")
+        result["tcp_1500_bps"], result["1500_ms_per_gbit"] = measure_tcp(execute)
+        result["small_kpps"] = measure_small_packets_pps(execute) / 1e3
+    return result
+
+
+def measure_rtt_us(execute: Execute) -> float:
+    """Mean round trip of ping."""
+    output = execute("h1", "ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", "10.0.0.2")
+    found = re.search(r"= [\d.]+/([\d.]+)/", output)
+    if found is None:
+        raise BackendError(f"ping printed no round trip: {output.strip()}")
+    return float(found[1]) * 1000
 
 
 def measure_tcp(execute: Execute) -> tuple[float, float]:
@@ -65,3 +88,11 @@ def _busy_s() -> float:
         raise BackendError("/proc/stat does not begin with the line of all processors")
     user, nice, system, _idle, _iowait, irq, softirq = map(int, words[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def _interface(execute: Execute, host: str) -> str:
+    listing = execute(host, "ip", "link", "show")
+    for found in re.finditer(r"^\d+: ([\w-]+)@", listing, re.MULTILINE):
+        if found[1] != "lo":
+            return str(found[1])
+    raise BackendError(f"{host} has no interface")

@@ -1,4 +1,4 @@
-"""Speed figures of the HTTP servers and clients, part of ``make benchmarks``."""
+"""Speed figures of the HTTP servers and clients, part of ``python -m experiments.speed``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speed figures of the emulated pod, part of ``make benchmarks``: testbed-20 at full traffic."""
+"""Speed figures of the emulated pod: testbed-20 at full traffic."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _run(pool: EmulatedPool, seconds: float) -> dict[str, Any]:
         "requests_per_s": summary["completed"] / summary["duration_s"],
         "rejected": summary["rejected"],
         "fct_ms_mean": float((counts * means_us).sum() / max(counts.sum(), 1) / 1e3),
-        "lag_ms_p99": fidelity["figures"].get("generator_lag_ms_p99"),
-        "cpu_idle_share": fidelity["figures"]["cpu_idle_share"],
-        "fidelity": fidelity["status"],
+        "lag_ms_p99": fidelity.figures.get("generator_lag_ms_p99"),
+        "cpu_idle_share": fidelity.figures["cpu_idle_share"],
+        "fidelity": fidelity.status,
     }

@@ -1,6 +1,6 @@
 """Do flows on one bottleneck take as long as jobs that share a processor equally?
 
-How to run (root): ``.venv/bin/python experiments/processor_sharing.py``
+How to run (root): ``.venv/bin/python -m experiments.speed.processor_sharing``
 
 Poisson arrivals at three loads of a link of 100 Mbit/s. The model has the same arrivals and sizes,
 so that its difference from the emulation is no sampling error; its own mean slowdown tends to
@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.suites.results import machine, prepare_folder, write_json
-from dcgym.testing.sharing import measure_sharing
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
+from experiments.speed.sharing import measure_sharing
 
 # Of the 1514 bytes of a full packet, 1448 are payload: loads are stated with headers.
 PAYLOAD_SHARE = 1448 / 1514
@@ -53,7 +53,7 @@ class Args:
     )
 
 
-def measure(backend: EmulationBackend, load: float, args: Args) -> dict[str, Any]:
+def measure(network: EmulationNetwork, load: float, args: Args) -> dict[str, Any]:
     """Run one load."""
     spec = {
         "name": "poisson",
@@ -63,24 +63,24 @@ def measure(backend: EmulationBackend, load: float, args: Args) -> dict[str, Any
         "pairs": "pairs",
         "duration": args.duration_s,
     }
-    plan = make_plan(spec, backend.topology, args.seed)
-    transports = dict.fromkeys((host.name for host in backend.topology.hosts), args.transport)
+    plan = make_plan(spec, network.topology, args.seed)
+    transports = dict.fromkeys((host.name for host in network.topology.hosts), args.transport)
     deadline_s = args.duration_s + DRAIN_S
     is_marking = args.transport == "dctcp"
-    row = measure_sharing(backend, plan, "s1-s2", transports, is_marking, deadline_s)
-    fidelity = backend.fidelity()
-    return {"asked": load, **row, "fidelity": fidelity["status"], "reasons": fidelity["reasons"]}
+    row = measure_sharing(network, plan, "s1-s2", transports, is_marking, deadline_s)
+    fidelity = network.fidelity()
+    return {"asked": load, **row, "fidelity": fidelity.status, "reasons": fidelity.reasons}
 
 
 def main(args: Args) -> None:
     """Run every load and print a table."""
     prepare_folder(args.out)
-    backend = EmulationBackend(make_topology(args.topology))
+    network = EmulationNetwork(make_topology(args.topology))
     rows = []
     print("load  1/(1-load)  flows  FCT, ms: measured  model  slowdown: measured  model  fidelity")
     try:
         for load in args.loads:
-            row = measure(backend, load, args)
+            row = measure(network, load, args)
             rows.append(row)
             print(
                 f"{row['load']:4.2f}  {1 / (1 - row['load']):10.2f}  {row['flows']:5d}"
@@ -90,7 +90,7 @@ def main(args: Args) -> None:
                 flush=True,
             )
     finally:
-        backend.close()
+        network.close()
     write_json(args.out / "results.json", {"rows": rows, "machine": machine()})
 
 

@@ -1,7 +1,7 @@
 """Does a real web server take the place of dcgym's, and wrk that of its clients?
 
 How to run (root, with ``apt-get install nginx-light wrk curl``):
-``.venv/bin/python experiments/real_servers.py``
+``.venv/bin/python -m experiments.speed.real_servers``
 
 First three hosts on one bridge: a client, a server of dcgym's generator, nginx with one worker.
 Both serve a page of 12 KiB that takes no CPU time, to wrk, which sends as fast as answers
@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.emulation.wire.messages import ChangeServer, Done
 from dcgym.errors import BackendError
 from dcgym.suites.results import machine, prepare_folder, write_json
 from dcgym.tasks.balancing import make_scenario
@@ -185,10 +186,10 @@ def behind_balancers(args: Args) -> dict[str, Any]:
         pool.reset([args.seed])
         pool.set_rule("round-robin")
         pool.advance(50_000_000)
-        address, port = pool.pod.target
+        ((address, port),) = pool.targets
         url = f"http://{address}:{port}/work?bytes={PAGE_BYTES}"
         with nginx_config(port, "on") as config:
-            pool.pod.call("change_server", server=6, change="kill")
+            pool.session.call(ChangeServer(6, "kill"), Done)
             pool.execute("s7", "nginx", "-c", config)
             patience_s = args.seconds + DEADLINE_S
             report = pool.execute("c1", *wrk_command(url, args), timeout_s=patience_s)

@@ -1,6 +1,6 @@
 """How many hosts does this machine carry? The scalability experiment of Iroko's figure 5.1.
 
-How to run (root): ``.venv/bin/python experiments/scale.py --out runs/scale``
+How to run (root): ``.venv/bin/python -m experiments.speed.scale --out runs/scale``
 
 Every host of a dumbbell sends 10 Mbit/s of UDP to its partner on the other side; nothing on the way
 limits it. The thesis' aggregate grows up to 1024 hosts on 8 cores, and fails at 2048.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dcgym.backends.emulation import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.errors import BackendError
 from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
 
@@ -80,19 +82,19 @@ def cpu_ticks() -> tuple[int, int]:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def timed(call: Any) -> tuple[float, Any]:
-    """Return the seconds that a call takes, and its result."""
+def timed(call: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
     began = time.perf_counter()
-    result = call()
-    return time.perf_counter() - began, result
+    call()
+    return time.perf_counter() - began
 
 
-def measure_load(backend: EmulationBackend, args: Args) -> dict[str, Any]:
+def measure_load(network: EmulationNetwork, args: Args) -> dict[str, Any]:
     """Watch the running traffic for a while."""
-    backend.wait_until(time.monotonic_ns() + int(args.warmup_s * 1e9))
-    first, busy = backend.snapshot(), cpu_ticks()
-    backend.wait_until(time.monotonic_ns() + int(args.measured_s * 1e9))
-    last, busy_later = backend.snapshot(), cpu_ticks()
+    network.advance(time.monotonic_ns() + int(args.warmup_s * 1e9))
+    first, busy = network.snapshot(), cpu_ticks()
+    network.advance(time.monotonic_ns() + int(args.measured_s * 1e9))
+    last, busy_later = network.snapshot(), cpu_ticks()
     seconds = (last.time_ns - first.time_ns) / 1e9
     received = int(last.hosts["rx_bytes"].sum()) - int(first.hosts["rx_bytes"].sum())
     return {
@@ -108,18 +110,18 @@ def measure(hosts: int, args: Args) -> dict[str, Any]:
     topology = make_topology(
         {"name": "dumbbell", "hosts": hosts, "rate": args.link_rate, "queue": "64MB"}
     )
-    plan = make_traffic(topology, args.rate_bps)
-    backend = EmulationBackend(topology)
+    episode = NetworkEpisode(make_traffic(topology, args.rate_bps))
+    network = EmulationNetwork(topology)
     before_kib = available_kib()
-    build_s, _ = timed(backend.start)
+    build_s = timed(network.start)
     try:
         kib_per_host = (before_kib - available_kib()) / hosts
-        backend.reset(plan, congestion_control={}, marking=False)
-        result = measure_load(backend, args)
-        fidelity = backend.fidelity()
-        reset_s, _ = timed(lambda: backend.reset(plan, congestion_control={}, marking=False))
+        network.reset(episode)
+        result = measure_load(network, args)
+        fidelity = network.fidelity()
+        reset_s = timed(lambda: network.reset(episode))
     finally:
-        backend.close()
+        network.close()
     offered_gbps = hosts * args.rate_bps / 1e9
     return {
         "hosts": hosts,
@@ -129,8 +131,8 @@ def measure(hosts: int, args: Args) -> dict[str, Any]:
         **result,
         "received_share": result["received_gbps"] / offered_gbps,
         "kib_per_host": kib_per_host,
-        "fidelity": fidelity["status"],
-        "reasons": fidelity["reasons"],
+        "fidelity": fidelity.status,
+        "reasons": fidelity.reasons,
     }
 
 

@@ -1,4 +1,4 @@
-"""Speed of the balancing twin, measured side by side in one run: ``make benchmarks``.
+"""Speed of the balancing twin, side by side with a plain model of the same.
 
 The twin and a plain SimPy model simulate the same pool under the same rule; then a vector of
 environments is stepped, weights and observation included. All on one core, in its CPU time.
@@ -6,10 +6,7 @@ environments is stepped, weights and observation included. All on one core, in i
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +19,7 @@ from dcgym.tasks.balancing import make_scenario
 from dcgym.units import NS_PER_S
 from experiments.speed.simpy_model import SimPyModel
 
-__all__ = ["main"]
+__all__ = ["measure", "show"]
 
 TWIN_S = {"hlb-128": 600, "yao-sim-8": 20_000}
 SIMPY_S = {"hlb-128": 20, "yao-sim-8": 600}
@@ -113,19 +110,3 @@ def show(found: dict[str, Any]) -> None:
     console.print(table)
     steps = found["vector_env_steps_per_s"]
     console.print(f"{found['n_envs']} environments of yao-sim-8: {steps:,.0f} env-steps/s")
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
-    found = measure()
-    if options.json:
-        print(json.dumps(found, indent=2))
-    else:
-        show(found)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """How much longer do flows of a web search take than on an empty network, by size and transport?
 
-How to run (root): ``.venv/bin/python experiments/slowdown.py --out runs/slowdown``
+How to run (root): ``.venv/bin/python -m experiments.speed.slowdown --out runs/slowdown``
 
 Results to expect: every transport meets the identical flows (the digests agree). The short flows
 wait behind the queues of the long ones: up to 10 KB half of them take some 20 times as long as on

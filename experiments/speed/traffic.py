@@ -1,4 +1,4 @@
-"""Speed figures of the traffic engine, part of ``make benchmarks``.
+"""Speed figures of the traffic engine, part of ``python -m experiments.speed``.
 
 Short flows on a k=4 fat-tree, thousands of flows at a time, one bulk flow beside iperf3 in the same
 network, and how exactly UDP keeps its rate.
@@ -7,7 +7,6 @@ network, and how exactly UDP keeps its rate.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from dcgym.backends.emulation.network import EmulationBackend
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.session.process import pid_of
 from dcgym.errors import BackendError
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology, fat_tree, make_topology
 from dcgym.traffic import Flow, Plan
+from experiments.speed.networks import FREE, Execute
 
 __all__ = ["measure_bulk", "measure_many_flows", "measure_short_flows", "measure_udp"]
 
@@ -30,21 +32,19 @@ MANY_FLOWS_BPS = 100_000
 BULK_SECONDS = 3.0
 UDP_SECONDS = 3.0
 UDP_RATES_BPS = (1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
-# Above what any fabric here carries: the figure is the engine's, not the shaper's.
-FREE = {"name": "dumbbell", "hosts": 2, "rate": "200Gbit", "queue": "64MB"}
 DEADLINE_S = 20.0
 
 
 @contextmanager
-def running(topology: Topology, plan: Plan) -> Iterator[EmulationBackend]:
-    """Yield a backend that has just started a plan."""
-    backend = EmulationBackend(topology)
-    backend.start()
+def running(topology: Topology, plan: Plan) -> Iterator[EmulationNetwork]:
+    """Yield a network that has just started a plan."""
+    network = EmulationNetwork(topology)
+    network.start()
     try:
-        backend.reset(plan, congestion_control={}, marking=False)
-        yield backend
+        network.reset(NetworkEpisode(plan))
+        yield network
     finally:
-        backend.close()
+        network.close()
 
 
 def short_flows(topology: Topology, seconds: float, seed: int = 0) -> Plan:
@@ -65,17 +65,17 @@ def measure_short_flows(seconds: float = 60.0) -> dict[str, Any]:
     """2,000 flows of 20 kB a second on a k=4 fat-tree: processor time, delay of the starts."""
     topology = fat_tree(k=4, rate="10Gbit")
     plan = short_flows(topology, seconds)
-    with running(topology, plan) as backend:
-        engine = Engine(backend)
+    with running(topology, plan) as network:
+        engine = Engine(network)
         deadline = time.monotonic() + seconds + DEADLINE_S
         began_s, began = engine.cpu_s(), time.monotonic()
-        while not backend.finished() and time.monotonic() < deadline:
-            backend.wait_until(time.monotonic_ns() + 100_000_000)
-            backend.snapshot()
+        while not network.finished() and time.monotonic() < deadline:
+            network.advance(time.monotonic_ns() + 100_000_000)
+            network.snapshot()
         cores = (engine.cpu_s() - began_s) / (time.monotonic() - began)
         memory_bytes = engine.memory_bytes()
-        backend.stop_traffic()
-        records = backend.flow_records()
+        network.stop_traffic()
+        records = network.flow_records()
     finished = records[records["outcome"] == 1]
     late_ms = (records["start_ns"] - records["planned_start_ns"]) / 1e6
     fct_ms = (finished["end_ns"] - finished["planned_start_ns"]) / 1e6
@@ -100,17 +100,17 @@ def measure_many_flows() -> dict[str, Any]:
         for i in range(MANY_FLOWS)
     ]
     plan = Plan("many flows", 0, flows)
-    with running(topology, plan) as backend:
-        engine = Engine(backend)
-        _await_flows(backend)
+    with running(topology, plan) as network:
+        engine = Engine(network)
+        _await_flows(network)
         memory_bytes, began = engine.memory_bytes(), time.perf_counter()
-        backend.stop_traffic()
+        network.stop_traffic()
         cut_ms = (time.perf_counter() - began) * 1e3
-        records = backend.flow_records()
-        backend.reset(plan, congestion_control={}, marking=False)
-        _await_flows(backend)
+        records = network.flow_records()
+        network.reset(NetworkEpisode(plan))
+        _await_flows(network)
         began = time.perf_counter()
-        backend.reset(Plan("idle", 0), congestion_control={}, marking=False)
+        network.reset(NetworkEpisode(Plan("idle", 0)))
         reset_ms = (time.perf_counter() - began) * 1e3
     return {
         "flows": MANY_FLOWS,
@@ -121,32 +121,32 @@ def measure_many_flows() -> dict[str, Any]:
     }
 
 
-def _await_flows(backend: EmulationBackend) -> None:
+def _await_flows(network: EmulationNetwork) -> None:
     """Wait until all of the many flows run, and some seconds more."""
     deadline = time.monotonic() + DEADLINE_S
-    while backend.snapshot().hosts["active_flows"].sum() < MANY_FLOWS:
+    while network.snapshot().hosts["active_flows"].sum() < MANY_FLOWS:
         if time.monotonic() > deadline:
             raise BackendError(f"not all of {MANY_FLOWS} flows began")
         time.sleep(0.01)
     time.sleep(3.0)
 
 
-def measure_bulk(measure_iperf3_bps: Callable[..., float]) -> list[dict[str, Any]]:
+def measure_bulk(measure_iperf3_bps: Callable[[Execute], float]) -> list[dict[str, Any]]:
     """One TCP flow over two switches: the engine's, and iperf3's in the same network.
 
     Args:
         measure_iperf3_bps: Runs iperf3 from h1 to h2 through the execute function it is given.
     """
     topology = make_topology(FREE)
-    with running(topology, Plan("bulk", 0, [Flow("h1", "h2")])) as backend:
-        engine = Engine(backend)
+    with running(topology, Plan("bulk", 0, [Flow("h1", "h2")])) as network:
+        engine = Engine(network)
         time.sleep(1.0)
-        received, cpu_s, began = _received_bytes(backend), engine.cpu_s(), time.monotonic()
+        received, cpu_s, began = _received_bytes(network), engine.cpu_s(), time.monotonic()
         time.sleep(BULK_SECONDS)
-        ours = (_received_bytes(backend) - received) * 8 / (time.monotonic() - began)
+        ours = (_received_bytes(network) - received) * 8 / (time.monotonic() - began)
         cores = (engine.cpu_s() - cpu_s) / BULK_SECONDS
-        backend.stop_traffic()
-        theirs = measure_iperf3_bps(backend.execute)
+        network.stop_traffic()
+        theirs = measure_iperf3_bps(network.lab.execute)
     return [
         {"generator": "engine", "tcp_bps": ours, "cores": cores, "over_iperf3": ours / theirs},
         {"generator": "iperf3", "tcp_bps": theirs, "cores": float("nan"), "over_iperf3": 1.0},
@@ -156,36 +156,32 @@ def measure_bulk(measure_iperf3_bps: Callable[..., float]) -> list[dict[str, Any
 def measure_udp() -> list[dict[str, Any]]:
     """One UDP flow at several rates: what is sent and what arrives, over what was asked for."""
     topology, rows = make_topology(FREE), []
-    backend = EmulationBackend(topology)
-    backend.start()
+    network = EmulationNetwork(topology)
+    network.start()
     try:
         for rate_bps in UDP_RATES_BPS:
             plan = Plan("udp", 0, [Flow("h1", "h2", "udp", rate_bps=rate_bps)])
-            backend.reset(plan, congestion_control={}, marking=False)
-            backend.wait_until(time.monotonic_ns() + 300_000_000)
-            engine = Engine(backend)
+            network.reset(NetworkEpisode(plan))
+            network.advance(time.monotonic_ns() + 300_000_000)
+            engine = Engine(network)
             before, cpu_s = engine.counters(), engine.cpu_s()
-            backend.wait_until(time.monotonic_ns() + round(UDP_SECONDS * 1e9))
+            network.advance(time.monotonic_ns() + round(UDP_SECONDS * 1e9))
             after, cores = engine.counters(), (engine.cpu_s() - cpu_s) / UDP_SECONDS
             seconds = (after[0] - before[0]) / 1e9
             sent, received = ((after[i] - before[i]) * 8 / seconds / rate_bps - 1 for i in (1, 2))
             row = {"asked_bps": float(rate_bps), "sent_error": f"{sent:+.2%}"}
             rows.append({**row, "received_error": f"{received:+.2%}", "cores": cores})
     finally:
-        backend.close()
+        network.close()
     return rows
 
 
 class Engine:
-    """Looks at the generator's process of a running backend."""
+    """Looks at the generator's process of a running network."""
 
-    def __init__(self, backend: EmulationBackend) -> None:
-        self._backend = backend
-        text = Path(f"/proc/self/fdinfo/{backend.generator_pidfd}").read_text(encoding="ascii")
-        found = re.search(r"^Pid:\t(\d+)$", text, re.MULTILINE)
-        if found is None:
-            raise BackendError("the kernel does not name the process of a descriptor")
-        self._pid = int(found[1])
+    def __init__(self, network: EmulationNetwork) -> None:
+        self._generator = network.lab.generator
+        self._pid = pid_of(network.lab.generator_process)
 
     def cpu_s(self) -> float:
         """Processor time used so far, user and system."""
@@ -200,9 +196,9 @@ class Engine:
 
     def counters(self) -> tuple[int, int, int]:
         """Time in ns, bytes that h1 sent, bytes that h2 received."""
-        header, hosts = self._backend.generator.read()
+        header, hosts = self._generator.read()
         return int(header["sample_ns"]), int(hosts["tx_bytes"][0]), int(hosts["rx_bytes"][1])
 
 
-def _received_bytes(backend: EmulationBackend) -> int:
-    return int(backend.snapshot().hosts["rx_bytes"].sum())
+def _received_bytes(network: EmulationNetwork) -> int:
+    return int(network.snapshot().hosts["rx_bytes"].sum())

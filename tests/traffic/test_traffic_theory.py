@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dcgym.errors import FeatureNotSupported
-from dcgym.testing.sharing import measure_sharing
 from dcgym.traffic import Flow, make_plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView, generator_path
+from experiments.speed.sharing import measure_sharing
 from tests.support.pairs import Pair, run_plan, wait_for
 
 FINISHED, REFUSED, RESET = 1, 3, 4

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from dcgym.envs.congestion_control import CongestionControlEnv
+
 from dcgym.tasks.network.events import make_events
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.testing.fair_share import measure_fair_share
 from dcgym.traffic import Flow, Plan, make_plan
+from experiments.speed.fair_share import measure_fair_share
 from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation

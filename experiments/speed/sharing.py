@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.emulation.network import EmulationBackend
+from dcgym.backends.base import Network
 from dcgym.errors import BackendError
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Plan
 from dcgym.traffic.analysis.ideal import ideal_completion_ns, wire_bytes
 from dcgym.traffic.analysis.processor_sharing import sharing_times
@@ -23,7 +24,7 @@ POLL_NS = 20_000_000
 
 
 def measure_sharing(
-    backend: EmulationBackend,
+    network: Network,
     plan: Plan,
     link: str,
     congestion_control: Mapping[str, str],
@@ -37,7 +38,7 @@ def measure_sharing(
     besides, alone on an empty network (handshake, other links, propagation), is added to the model.
 
     Args:
-        backend: A started backend.
+        network: A network that counts in real time.
         plan: TCP flows with sizes, all over the link.
         link: The one bottleneck, as switch ports are named, such as ``s1-s2``.
         congestion_control: Algorithm per host.
@@ -52,15 +53,17 @@ def measure_sharing(
     Raises:
         BackendError: The plan did not end in time, or a flow failed.
     """
-    topology = backend.topology
+    topology = network.topology
     records = plan.to_records([host.name for host in topology.hosts])
     rates_bps = {f"{port.node}-{port.peer}": port.rate_bps for port in topology.switch_ports}
     work_ns = wire_bytes(records) * 8e9 / rates_bps[link]
     arrivals_ns = records["start_ns"].astype(np.float64)
     overhead_ns = np.maximum(ideal_completion_ns(records, topology) - work_ns, 0)
     model_ns = sharing_times(arrivals_ns, work_ns) + overhead_ns
-    backend.reset(plan, congestion_control=dict(congestion_control), marking=marking)
-    measured_ns = _completion_ns(backend, len(plan), deadline_s)
+    network.reset(
+        NetworkEpisode(plan, congestion_control=dict(congestion_control), marking=marking)
+    )
+    measured_ns = _completion_ns(network, len(plan), deadline_s)
     return {
         "load": float(work_ns.sum() / arrivals_ns.max()),
         "flows": len(plan),
@@ -71,15 +74,15 @@ def measure_sharing(
     }
 
 
-def _completion_ns(backend: EmulationBackend, flows: int, deadline_s: float) -> FloatArray:
+def _completion_ns(network: Network, flows: int, deadline_s: float) -> FloatArray:
     """Wait for the end of the plan, and return the completion times in the plan's order."""
     deadline = time.monotonic() + deadline_s
-    while not backend.finished():
+    while not network.finished():
         if time.monotonic() > deadline:
             raise BackendError(f"the plan did not end within {deadline_s} s")
-        backend.wait_until(backend.now_ns() + POLL_NS)
-        backend.snapshot()
-    done = np.sort(backend.flow_records(), order="id")
+        network.advance(network.now_ns() + POLL_NS)
+        network.snapshot()
+    done = np.sort(network.flow_records(), order="id")
     if len(done) != flows or (done["outcome"] != FINISHED).any():
         raise BackendError(f"of {flows} flows {int((done['outcome'] == FINISHED).sum())} finished")
     times_ns: FloatArray = (done["end_ns"] - done["planned_start_ns"]).astype(np.float64)

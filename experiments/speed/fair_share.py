@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.emulation.network import EmulationBackend
+from dcgym.backends.base import Network
 from dcgym.errors import ConfigError
 from dcgym.tasks.congestion.max_min import max_min_rates
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Plan
 
 __all__ = ["measure_fair_share"]
@@ -22,7 +22,7 @@ ON_PATH = 0.5
 
 
 def measure_fair_share(
-    backend: EmulationBackend, plan: Plan, warmup_s: float, seconds: float
+    network: Network, plan: Plan, warmup_s: float, seconds: float
 ) -> dict[str, Any]:
     """Run a plan and compare what its flows reach with their max-min fair rates.
 
@@ -30,7 +30,7 @@ def measure_fair_share(
     these are seen: the fabric counts the bytes of each source host at each switch port.
 
     Args:
-        backend: A started backend that counts the flow matrix.
+        network: A network that counts the flow matrix.
         plan: Endless flows, at most one from each host.
         warmup_s: Time for slow start to end.
         seconds: Time to measure.
@@ -45,10 +45,10 @@ def measure_fair_share(
     sources = [flow.src for flow in plan.flows]
     if len(set(sources)) < len(sources):
         raise ConfigError("plan", plan.name, "at most one flow from each host, to tell its path")
-    backend.reset(plan, congestion_control={}, marking=False)
-    _run_for(backend, warmup_s)
-    rates_bps = _rates_bps(backend, seconds)
-    topology = backend.topology
+    network.reset(NetworkEpisode(plan))
+    _run_for(network, warmup_s)
+    rates_bps = _rates_bps(network, seconds)
+    topology = network.topology
     last_hop = {port.peer: index for index, port in enumerate(topology.switch_ports)}
     columns = [topology.node(source).index for source in sources]
     reached_bps = np.array(
@@ -66,15 +66,15 @@ def measure_fair_share(
     }
 
 
-def _run_for(backend: EmulationBackend, seconds: float) -> None:
-    backend.wait_until(time.monotonic_ns() + int(seconds * 1e9))
+def _run_for(network: Network, seconds: float) -> None:
+    network.advance(network.now_ns() + int(seconds * 1e9))
 
 
-def _rates_bps(backend: EmulationBackend, seconds: float) -> FloatArray:
+def _rates_bps(network: Network, seconds: float) -> FloatArray:
     """Return bits a second of each source host (columns) at each switch port (rows)."""
-    first = backend.snapshot()
-    _run_for(backend, seconds)
-    last = backend.snapshot()
+    first = network.snapshot()
+    _run_for(network, seconds)
+    last = network.snapshot()
     if first.flow_matrix is None or last.flow_matrix is None:
         raise ConfigError("flow_matrix", False, "True, to see the paths of the flows")
     sent = last.flow_matrix - first.flow_matrix

@@ -1,0 +1,156 @@
+"""All speed figures, measured side by side in one run: ``python -m experiments.speed``.
+
+Plans: a large one, drawn and handed over. Fabrics: the round trip of ping, one TCP flow and 64-byte
+datagrams by iperf3 and what they cost in processor time, over two switches in a row, for the BPF
+fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
+of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
+reach of their max-min fair share. Emulator: build, reset in place, close. HTTP servers and clients.
+Balancer: new flows and packets by rule, run in place and really forwarded. Last the balancing twin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dcgym.topologies import fat_tree
+from experiments.speed import simulation
+from experiments.speed.balancer import measure_feature_reads, measure_new_flows, measure_packets
+from experiments.speed.balancer_forwarding import measure_forwarding
+from experiments.speed.environments import (
+    measure_deadlines,
+    measure_life,
+    measure_steps,
+    measure_stride,
+)
+from experiments.speed.fabric import measure_fabric, measure_tcp
+from experiments.speed.http import measure_idle_server, measure_twenty_servers
+from experiments.speed.networks import KINDS
+from experiments.speed.plans import measure_plan
+from experiments.speed.pod import measure_pod
+from experiments.speed.traffic import (
+    measure_bulk,
+    measure_many_flows,
+    measure_short_flows,
+    measure_udp,
+)
+
+__all__ = ["main"]
+
+PARTS = ("emulation", "simulation")
+FILE_COLUMNS = 160
+# In the order of the tables.
+TITLES = {
+    "plans": "Plan of 2,000 flows/s for 60 s (ms)",
+    "fabric": "Two switches: ping, one TCP flow (bit/s, processor ms per Gbit), 64-byte datagrams",
+    "step": "Free-running env.step, every action enforced",
+    "stride": "16 TCP flows between pods, all links of a k=4 fat-tree alike",
+    "deadlines": "Steps of 10 ms under load",
+    "life": "Emulator: build, reset in place, close",
+    "short_flows": "Traffic: 2,000 short TCP flows a second, k=4 fat-tree",
+    "many_flows": "Traffic: 5,000 TCP flows at a time",
+    "bulk": "Traffic: one bulk TCP flow (bit/s) beside iperf3",
+    "udp": "Traffic: rate of one UDP flow",
+    "idle_server": "HTTP: requests of 1 ms to an idle server",
+    "twenty_servers": "HTTP: 2,000 requests a second, 20 servers",
+    "new_flows": "Balancer: a new flow (ns)",
+    "balanced_packets": "Balancer: a packet of a flow (ns)",
+    "forwarding": "Balancer: packets really forwarded",
+    "feature_reads": "Balancer: reading all features",
+    "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
+}
+# Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
+# round trip of 160 ms at 20 Mbit/s, twice, where data waits behind and acknowledgements ahead.
+STRIDES = (("20Mbit", 15.0), ("50Mbit", 4.0), ("100Mbit", 2.0))
+LARGE = {"name": "dumbbell", "hosts": 1024, "rate": "100Gbit", "queue": "64MB"}
+
+Row = Mapping[str, Any]
+
+
+def measure_emulation() -> dict[str, list[Row]]:
+    """Measure all that is emulated; returns the rows of each table of `TITLES`."""
+    k4 = fat_tree(k=4)
+    return {
+        "plans": [measure_plan(k4)],
+        "fabric": [measure_fabric(kind) for kind in KINDS],
+        "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
+        "stride": [
+            measure_stride(fat_tree(k=4, rate=rate), warmup_s) for rate, warmup_s in STRIDES
+        ],
+        "short_flows": [measure_short_flows()],
+        "many_flows": [measure_many_flows()],
+        "bulk": [*measure_bulk(lambda execute: measure_tcp(execute)[0])],
+        "udp": [*measure_udp()],
+        "deadlines": [measure_deadlines(k4, "stride-8")],
+        "life": [measure_life(spec) for spec in ("dumbbell", k4, fat_tree(k=8), LARGE)],
+        "idle_server": [measure_idle_server()],
+        "twenty_servers": [measure_twenty_servers()],
+        "new_flows": [*measure_new_flows()],
+        "balanced_packets": [*measure_packets()],
+        "forwarding": [*measure_forwarding()],
+        "feature_reads": [measure_feature_reads()],
+        "pod": [measure_pod()],
+    }
+
+
+def show(results: Mapping[str, Sequence[Row]]) -> None:
+    """Print the tables of what `measure_emulation` returned."""
+    console = Console(width=None if sys.stdout.isatty() else FILE_COLUMNS)
+    for name, title in TITLES.items():
+        _print(console, title, results[name])
+
+
+def _print(console: Console, title: str, rows: Sequence[Row]) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(*(_format(name, value) for name, value in row.items()))
+    console.print(table)
+
+
+def _format(name: str, value: Any) -> str:
+    if name.endswith("_bps"):
+        return f"{value / 1e9:.2f} G"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure everything, or one part, and print it.
+
+    Args:
+        argv: Arguments of the command line; those of this process if None.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {PARTS}; all by default")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args(argv)
+    if not set(given.parts) <= set(PARTS):
+        parser.error(f"the parts are {', '.join(PARTS)}")
+    parts = given.parts or PARTS
+    found: dict[str, Any] = {}
+    if "emulation" in parts:
+        found |= measure_emulation()
+        if not given.json:
+            show(found)
+    if "simulation" in parts:
+        figures = simulation.measure()
+        if not given.json:
+            simulation.show(figures)
+        found["simulation"] = figures
+    if given.json:
+        print(json.dumps(found, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
