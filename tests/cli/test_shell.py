@@ -80,13 +80,13 @@ def test_which_emulator_is_meant_is_asked_in_one_line(make: Any) -> None:
     first, second = make("dumbbell"), make("dumbbell")
     both = shell("--command", "nodes")
     assert both.returncode == 1 and both.stderr.count("\n") == 1
-    assert first.process.run_id in both.stderr and second.process.run_id in both.stderr
+    assert first.lab.process.run_id in both.stderr and second.lab.process.run_id in both.stderr
     other = shell("ffffff-no")
     assert "no emulator 'ffffff-no' is known" in other.stderr and other.returncode == 1
-    strange = shell(first.process.run_id, "--command", "h9 ls")
+    strange = shell(first.lab.process.run_id, "--command", "h9 ls")
     assert strange.returncode == 2 and "'h9' is neither a node" in strange.stderr
-    os.kill(first.process._process.pid, signal.SIGKILL)
-    first.process._process.wait()
-    dead = shell(first.process.run_id)
-    assert "has ended" in dead.stderr and second.process.run_id in dead.stderr
+    os.kill(first.lab.process._process.pid, signal.SIGKILL)
+    first.lab.process._process.wait()
+    dead = shell(first.lab.process.run_id)
+    assert "has ended" in dead.stderr and second.lab.process.run_id in dead.stderr
     assert shell("--command", "nodes").returncode == 0

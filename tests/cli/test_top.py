@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.session.runs import list_runs
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, Plan
-from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
 
@@ -44,7 +44,7 @@ def overload(backend: Any) -> None:
         Flow(source, target, "udp", rate_bps=10_000_000)
         for source, target in (("h1", "h3"), ("h2", "h4"))
     )
-    begin(backend, Plan("overload", 0, flows))
+    backend.reset(NetworkEpisode(Plan("overload", 0, flows)))
 
 
 def step(backend: Any, deadline_ns: int) -> None:

@@ -7,19 +7,19 @@ disturbed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import dcgym
 from dcgym.backends.emulation.session.runs import Run, list_runs
 from dcgym.errors import BackendError, suggest
 
 __all__ = ["find_run", "open_shell"]
+
+INSIDE = "dcgym.backends.emulation.emulator.shell"
+"""Module that runs inside the namespaces."""
 
 
 def find_run(run_id: str | None) -> Run:
@@ -64,96 +64,9 @@ def open_shell(run_id: str | None, command: str | None) -> int:
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     # The emulator's first process stands outside of the pid namespace that it made.
     words = ["nsenter", "--target", str(run.pid), "--net", "--mount", "--ipc", "--uts"]
-    words += [f"--pid=/proc/{run.pid}/ns/pid_for_children", sys.executable, "-m", __spec__.name]
+    words += [f"--pid=/proc/{run.pid}/ns/pid_for_children", sys.executable, "-m", INSIDE]
     words += ["--command", command] if command is not None else []
     code = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode
     if code < 0 or not run.alive:
         raise BackendError(f"emulator {run.id} ended, and the shell with it")
     return code
-
-
-def _describe() -> Any:
-    """Read the network's description, with descriptors of this process for those in it."""
-    from dcgym.backends.emulation.emulator.nodes import DESCRIPTION_PATH, Description
-
-    try:
-        fields = json.loads(DESCRIPTION_PATH.read_text())
-    except FileNotFoundError:
-        raise BackendError("the emulator's network is not built yet") from None
-    flags = os.O_RDONLY | os.O_CLOEXEC
-    fields["hosts"] = [
-        (name, os.open(f"/proc/1/fd/{fd}", flags), ip) for name, fd, ip in fields["hosts"]
-    ]
-    return Description(**fields)
-
-
-def _make_cli() -> Any:
-    from mininet.cli import CLI
-    from mininet.log import lg, setLogLevel
-    from mininet.node import Switch
-
-    from dcgym.backends.emulation.emulator.nodes import LazyShell, make_mininet
-
-    class ShownSwitch(LazyShell, Switch):  # type: ignore[misc]
-        """A switch to run commands at."""
-
-    class Once(CLI):  # type: ignore[misc]
-        """Mininet's command line without its loop."""
-
-        def run(self) -> None:
-            """Wait for a command."""
-
-    description = _describe()
-    setLogLevel("output")
-    # Mininet takes what its nodes say for log lines, and those for errors.
-    lg.ch.setStream(sys.stdout)
-    # Mininet would look for the number in the name.
-    numbered = enumerate(description.switches, start=1)
-    switches = {name: {"cls": ShownSwitch, "dpid": f"{i:016x}"} for i, name in numbered}
-    net = make_mininet(description, switches)
-    return CLI, Once, net
-
-
-def _run_inside(command: str | None) -> int:
-    import resource
-
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    prompt, once, net = _make_cli()
-    try:
-        if command is None:
-            prompt(net)
-        else:
-            _run_once(once, net, command)
-    finally:
-        for node in net.values():
-            node.terminate()
-    return 0
-
-
-def _run_once(once: Any, net: Any, command: str) -> None:
-    first = command.split()[0] if command.split() else ""
-    if first not in net and not hasattr(once, f"do_{first}"):
-        names = ", ".join(list(net)[:8]) + (", ..." if len(net) > 8 else "")
-        raise BackendError(f"{first!r} is neither a node ({names}) nor a command of Mininet")
-    # Mininet hands what it reads to the running command; a closed input would keep it reading.
-    read_end, _write_end = os.pipe()
-    once(net, stdin=os.fdopen(read_end)).onecmd(command)
-
-
-def main() -> int:
-    """Run inside the emulator's namespaces; returns the exit code."""
-    from dcgym.backends.emulation.emulator.mininet_path import make_importable
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--command")
-    make_importable()
-    try:
-        return _run_inside(parser.parse_args().command)
-    except BackendError as error:
-        print(f"dcgym: {error}", file=sys.stderr)
-        return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
 
-from dcgym.backends.emulation.session.runs import Run, list_runs, read_network
+import numpy as np
+
+from dcgym.backends.base import Record
+from dcgym.backends.emulation.session.runs import (
+    RecordedHost,
+    RecordedPort,
+    Run,
+    list_runs,
+    read_network,
+)
+from dcgym.backends.emulation.session.session import STALE_NS
 from dcgym.config import check_in
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot, TelemetryRegion
@@ -19,7 +27,6 @@ from dcgym.monitors import Snapshot, TelemetryRegion
 __all__ = ["RunView", "choose_run"]
 
 REGION_NAME = "/memfd:dcgym-telemetry"
-STALE_NS = 2_000_000_000
 
 
 def choose_run(wanted: str | None = None) -> Run:
@@ -57,14 +64,12 @@ class RunView:
         network = read_network(run.id)
         if network is None:
             raise BackendError(f"run {run.id} is still building its network")
-        self._name = str(network["name"])
-        self._ports: Sequence[Sequence[Any]] = network["ports"]
-        self._hosts: Sequence[Sequence[Any]] = network["hosts"]
-        fd = _open_region(run, int(network["fd"]))
-        self._region = TelemetryRegion(len(self._ports), len(self._hosts), fd)
+        self._network = network
+        fd = _open_region(run, network.fd)
+        self._region = TelemetryRegion(len(network.ports), len(network.hosts), fd)
         self._before = self._read()
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Record:
         """Return the state now, with rates since the sample before (or since the start).
 
         Raises:
@@ -80,16 +85,20 @@ class RunView:
             raise BackendError(f"run {self._run.id} is silent for {age_ns / 1e9:.1f} s")
         return {
             "run": self._run.id,
-            "topology": self._name,
+            "topology": self._network.name,
             "age_ms": age_ns / 1e6,
             "loop": _loop(header),
             "ports": [
                 _port(entry, row, earlier, seconds)
-                for entry, row, earlier in zip(self._ports, now.ports, before.ports, strict=True)
+                for entry, row, earlier in zip(
+                    self._network.ports, now.ports, before.ports, strict=True
+                )
             ],
             "hosts": [
                 _host(entry, row, earlier, seconds)
-                for entry, row, earlier in zip(self._hosts, now.hosts, before.hosts, strict=True)
+                for entry, row, earlier in zip(
+                    self._network.hosts, now.hosts, before.hosts, strict=True
+                )
             ],
         }
 
@@ -126,31 +135,29 @@ def _loop(header: dict[str, int]) -> dict[str, float]:
     }
 
 
-def _difference(row: Any, earlier: Any, name: str) -> int:
+def _difference(row: np.void, earlier: np.void, name: str) -> int:
     # An episode that began in between has set the counter back.
     return max(int(row[name]) - int(earlier[name]), 0)
 
 
-def _port(entry: Sequence[Any], row: Any, earlier: Any, seconds: float) -> dict[str, Any]:
-    name, rate_bps, queue_bytes = entry
+def _port(port: RecordedPort, row: np.void, earlier: np.void, seconds: float) -> Record:
     sent_bps = _difference(row, earlier, "tx_bytes") * 8 / seconds
     return {
-        "name": name,
-        "rate_bps": rate_bps,
-        "load": sent_bps / rate_bps,
+        "name": port.name,
+        "rate_bps": port.rate_bps,
+        "load": sent_bps / port.rate_bps,
         "backlog_bytes": int(row["backlog_bytes"]),
         "peak_bytes": int(row["peak_bytes"]),
-        "queue_bytes": queue_bytes,
+        "queue_bytes": port.queue_bytes,
         "drops_per_s": _difference(row, earlier, "drops") / seconds,
         "marks_per_s": _difference(row, earlier, "marks") / seconds,
     }
 
 
-def _host(entry: Sequence[Any], row: Any, earlier: Any, seconds: float) -> dict[str, Any]:
-    name, link_bps = entry
+def _host(host: RecordedHost, row: np.void, earlier: np.void, seconds: float) -> Record:
     return {
-        "name": name,
-        "link_bps": link_bps,
+        "name": host.name,
+        "link_bps": host.rate_bps,
         "limit_bps": int(row["rate_bps"]),
         "sent_bps": _difference(row, earlier, "tx_bytes") * 8 / seconds,
         "goodput_bps": _difference(row, earlier, "rx_bytes") * 8 / seconds,

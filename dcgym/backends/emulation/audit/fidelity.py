@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -140,7 +139,7 @@ class FidelityAudit:
         """Note how many flow records of the episode nobody has read."""
         self._records_lost = lost
 
-    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[Any]) -> Fidelity:
+    def verdict(self, now: MachineLoad, flow_records: npt.NDArray[np.void]) -> Fidelity:
         """Judge the episode so far.
 
         Args:
@@ -166,7 +165,7 @@ class FidelityAudit:
         return Fidelity(status, tuple(reasons), measured)
 
 
-def _lags_ms(flow_records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _lags_ms(flow_records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
     starts = flow_records["start_ns"].astype(np.float64)
     lags: npt.NDArray[np.float64] = (starts - flow_records["planned_start_ns"]) / 1e6
     return lags

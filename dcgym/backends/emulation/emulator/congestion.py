@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
 from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
+
+if TYPE_CHECKING:
+    from dcgym.native._native import CongestionControl
 
 __all__ = ["ALGORITHMS", "CongestionControls"]
 
@@ -46,7 +49,7 @@ class CongestionControls:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, CongestionControl] = {}
 
     def kernel_name(self, name: str) -> str:
         """Return the name to give the kernel, loading the BPF program if need be.

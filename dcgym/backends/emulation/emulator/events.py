@@ -6,13 +6,17 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from dcgym.backends.base import Record
 from dcgym.backends.emulation.emulator.rerouting import Reroute, Rerouter
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Port, Topology
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Fabric, LinkMonitor, TokenBucket
 
 __all__ = ["EpisodeEvents"]
 
@@ -33,12 +37,12 @@ class EpisodeEvents:
         ifindexes: Interface number of every switch port, in the topology's order.
     """
 
-    def __init__(self, topology: Topology, fabric: Any, ifindexes: Sequence[int]) -> None:
+    def __init__(self, topology: Topology, fabric: Fabric, ifindexes: Sequence[int]) -> None:
         self._native = require()
         self._topology, self._fabric = topology, fabric
         self._ports = {port.name: port for port in topology.switch_ports}
         self._ifindexes = dict(zip(self._ports, ifindexes, strict=True))
-        self._monitor = self._native.LinkMonitor()
+        self._monitor: LinkMonitor = self._native.LinkMonitor()
         self._rerouter = Rerouter(topology, fabric, self._ifindexes, self._native.LinkMonitor())
         self._rerouter.start()
         # A socket of its own: the one of the network is the environment's.
@@ -47,7 +51,7 @@ class EpisodeEvents:
         self._down: dict[str, set[str]] = {}
         self._lossy: set[str] = set()
         self._slowed: set[str] = set()
-        self._records: list[dict[str, Any]] = []
+        self._records: list[Record] = []
         self._error = ""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -72,7 +76,7 @@ class EpisodeEvents:
             self._thread = threading.Thread(target=self._run, args=(start_ns,), daemon=True)
             self._thread.start()
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Record]:
         """Return what has happened, in plain data; times in s and us, from the traffic's start.
 
         Raises:
@@ -99,7 +103,7 @@ class EpisodeEvents:
         self._native.wait_until(deadline_ns)
         return not self._stopping.is_set()
 
-    def _happen(self, event: Event, start_ns: int) -> dict[str, Any]:
+    def _happen(self, event: Event, start_ns: int) -> Record:
         began_ns = time.monotonic_ns()
         reroute = None
         if event.action in ("down", "up"):
@@ -145,13 +149,15 @@ class EpisodeEvents:
         self._slowed |= {port.name for port in ports}
         self._native.change_rates([self._bucket(port, event.rate_bps) for port in ports])
 
-    def _bucket(self, port: Port, rate_bps: int | None) -> Any:
+    def _bucket(self, port: Port, rate_bps: int | None) -> TokenBucket:
         full_bps, ifindex = port.rate_bps, self._ifindexes[port.name]
-        return self._native.TokenBucket(
+        bucket: TokenBucket = self._native.TokenBucket(
             self._rtnl_fd, ifindex, rate_bps or full_bps, port.queue_bytes, full_bps
         )
+        return bucket
 
     def _lose(self, event: Event) -> None:
+        assert event.probability is not None
         for port in self._link_ports(event):
             self._lossy.add(port.name)
             # The host at the other end has no program of ours to lose what it is sent.

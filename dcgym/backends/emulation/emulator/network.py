@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
+from mininet.net import Mininet
 from mininet.node import Switch
 
 from dcgym.backends.emulation.emulator.bursts import send_burst
@@ -22,6 +23,9 @@ from dcgym.backends.emulation.emulator.switches import EbpfSwitch, OVSSwitch
 from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.native import bpf_object, require
 from dcgym.topologies import Link, NextHopGroup, Port, Topology, next_hop_groups
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Fabric, QueueReader
 
 __all__ = ["HOST_SYSCTLS", "EmulatedNetwork", "NodeKind"]
 
@@ -119,7 +123,7 @@ class EmulatedNetwork:
     def _load_fabric(self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int) -> None:
         topology = self.topology
         self.first_spare_group = len(self.groups) + count_spare_groups(topology)
-        self.fabric = self._native.Fabric(
+        self.fabric: Fabric = self._native.Fabric(
             str(bpf_object("fabric")),
             n_switches=len(topology.switches),
             n_hosts=len(topology.hosts) + n_spare_numbers,
@@ -155,11 +159,11 @@ class EmulatedNetwork:
             ports += self.topology.ports(host.name)[1:]
         slots = {port.name: slot for slot, port in enumerate(ports)}
         interfaces = [self._end(port)[:2] for port in ports]
-        self.queues = self._native.QueueReader(str(bpf_object("queues")), interfaces)
+        self.queues: QueueReader = self._native.QueueReader(str(bpf_object("queues")), interfaces)
         self.n_queues = len(ports)
         self.rx_slots = [slots[port.peer_name] for port in self.topology.switch_ports]
 
-    def _build_mininet(self) -> Any:
+    def _build_mininet(self) -> Mininet:
         description = self._describe()
         net = make_mininet(description, self._switch_params())
         if self._switch == "ovs":

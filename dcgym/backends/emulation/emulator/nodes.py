@@ -54,7 +54,7 @@ def write_description(description: Description) -> None:
     partial.replace(DESCRIPTION_PATH)
 
 
-def make_mininet(description: Description, switches: Mapping[str, Mapping[str, Any]]) -> Any:
+def make_mininet(description: Description, switches: Mapping[str, Mapping[str, object]]) -> Mininet:
     """Return Mininet's objects for a built network; nothing is made or changed.
 
     Args:

@@ -11,7 +11,7 @@ import os
 import socket
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mininet.node import Switch
 
@@ -23,6 +23,9 @@ from dcgym.backends.emulation.wire.layout import Vip
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Port, Topology
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Balancer, Fabric, LoadReporter
 
 __all__ = ["BalancerSwitch", "PodNetwork"]
 
@@ -56,7 +59,7 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
     """
 
     def __init__(
-        self, name: str, *, fabric: Any, topology: Topology, balancer: Any, **params: Any
+        self, name: str, *, fabric: Fabric, topology: Topology, balancer: Balancer, **params: Any
     ) -> None:
         super().__init__(name, dpid=dpid(topology, name), **params)
         self._fabric, self._topology, self.balancer = fabric, topology, balancer
@@ -141,11 +144,12 @@ class PodNetwork:
         self._route_balancers()
         self._spread()
 
-    def _make_balancer(self, number: int) -> Any:
+    def _make_balancer(self, number: int) -> Balancer:
         data_plane = self._scenario.data_plane
-        balancer = require().Balancer(
+        balancer: Balancer = require().Balancer(
             str(bpf_object("l4lb")),
             _mac(self._vip_number),
+            n_vips=len(self._vips),
             flow_entries=data_plane.flow_table_buckets * data_plane.flow_table_ways,
             # Where the hash leads all agree, and each draws for itself.
             seed=SEED,
@@ -153,14 +157,15 @@ class PodNetwork:
             consistency="rule",
             source_mac=_mac(self._vip_number + 1 + number),
         )
-        balancer.set_timeouts(syn_ns=scenario.syn_timeout_ns)
+        balancer.set_timeouts(syn_ns=data_plane.syn_timeout_ns)
         for vip_number, vip in enumerate(self._vips):
             balancer.add_vip(vip_number, self.address, vip.port, "tcp")
         return balancer
 
-    def _make_reporter(self, number: int, load_map_fd: int) -> Any:
+    def _make_reporter(self, number: int, load_map_fd: int) -> LoadReporter:
         """Return a server's part in balancing, which Charon's rules need."""
-        reporter = require().LoadReporter(str(bpf_object("l4lb_server")), number, load_map_fd)
+        object_path = str(bpf_object("l4lb_server"))
+        reporter: LoadReporter = require().LoadReporter(object_path, number, load_map_fd)
         for vip in self._vips:
             reporter.add_vip(self.address, vip.port)
         node = self.network.topology.node(self.servers[number])

@@ -9,12 +9,15 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.errors import BackendError
 from dcgym.topologies import Topology, next_hop_groups
 from dcgym.topologies.rerouting import RouteChange, RouteSet, route_changes, surviving_routes
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Fabric, LinkMonitor
 
 __all__ = ["Reroute", "Rerouter"]
 
@@ -51,7 +54,11 @@ class Rerouter:
     """
 
     def __init__(
-        self, topology: Topology, fabric: Any, ifindexes: Mapping[str, int], monitor: Any
+        self,
+        topology: Topology,
+        fabric: Fabric,
+        ifindexes: Mapping[str, int],
+        monitor: LinkMonitor,
     ) -> None:
         self._topology, self._fabric, self._monitor = topology, fabric, monitor
         self._ifindexes = dict(ifindexes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mininet.node import OVSSwitch as MininetOVSSwitch
 from mininet.node import Switch
@@ -12,6 +12,9 @@ from mininet.node import Switch
 from dcgym.backends.emulation.emulator.nodes import LazyShell
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.topologies import NextHopGroup, Topology
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Fabric
 
 __all__ = ["EbpfSwitch", "OVSSwitch", "dpid", "port_ids"]
 
@@ -43,7 +46,7 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
         self,
         name: str,
         *,
-        fabric: Any,
+        fabric: Fabric,
         topology: Topology,
         groups: dict[int, NextHopGroup],
         **params: Any,
@@ -86,7 +89,7 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
         self,
         name: str,
         *,
-        fabric: Any,
+        fabric: Fabric,
         topology: Topology,
         groups: dict[int, NextHopGroup],
         **params: Any,

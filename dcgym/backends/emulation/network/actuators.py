@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ from dcgym.backends.emulation.wire.messages import NetworkBuilt
 from dcgym.monitors import Snapshot
 from dcgym.native import require
 from dcgym.topologies import Topology
+
+if TYPE_CHECKING:
+    from dcgym.native._native import RateLimiter, TokenBucket
 
 __all__ = ["START_DELAY_NS", "LinkActuators"]
 
@@ -35,15 +38,18 @@ class LinkActuators:
         self._native = require()
         hosts, ports = topology.host_ports, topology.switch_ports
         self.link_rates_bps = np.array([port.rate_bps for port in hosts], np.uint64)
-        self._limiter = self._native.RateLimiter(
-            built.host_netlinks, built.host_ifindexes, built.host_queue_bytes, self.link_rates_bps
+        self._limiter: RateLimiter = self._native.RateLimiter(
+            rtnl_fds=built.host_netlinks,
+            ifindexes=built.host_ifindexes,
+            limit_bytes=built.host_queue_bytes,
+            link_rates_bps=self.link_rates_bps,
         )
         bucket = self._native.TokenBucket
-        self._port_buckets = [
+        self._port_buckets: list[TokenBucket] = [
             bucket(built.switch_netlink, ifindex, port.rate_bps, port.queue_bytes)
             for ifindex, port in zip(built.port_ifindexes, ports, strict=True)
         ]
-        self._host_buckets = [
+        self._host_buckets: list[TokenBucket] = [
             bucket(netlink, ifindex, port.rate_bps, built.host_queue_bytes)
             for netlink, ifindex, port in zip(
                 built.host_netlinks, built.host_ifindexes, hosts, strict=True
@@ -58,7 +64,7 @@ class LinkActuators:
         )
 
     @property
-    def _buckets(self) -> list[Any]:
+    def _buckets(self) -> list[TokenBucket]:
         return [*self._port_buckets, *self._host_buckets]
 
     def limit(self, rates_bps: npt.NDArray[np.uint64]) -> int:
@@ -67,7 +73,7 @@ class LinkActuators:
         Only limits that differ are sent: a token bucket is filled by each change (sch_tbf.c), so
         that a changed limit may pass up to one burst more than its rate.
         """
-        return int(self._limiter.apply(rates_bps))
+        return self._limiter.apply(rates_bps)
 
     def release(self) -> None:
         """Let every host send at the rate of its link."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -234,7 +233,7 @@ class EmulationNetwork:
         """Tell whether every flow of the plan has ended."""
         return self._running.session.generator.finished
 
-    def flow_records(self) -> npt.NDArray[Any]:
+    def flow_records(self) -> npt.NDArray[np.void]:
         """Return the records of the flows that ended since the last reset."""
         return self._running.telemetry.flow_records()
 

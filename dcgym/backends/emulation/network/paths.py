@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,9 @@ import numpy.typing as npt
 from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.native import require
 from dcgym.topologies import Topology, next_hop_groups
+
+if TYPE_CHECKING:
+    from dcgym.native._native import GroupTable, PathWeights
 
 __all__ = ["PathGroups"]
 
@@ -37,7 +41,7 @@ class PathGroups:
         groups = next_hop_groups(topology)
         # Behind the groups of the whole network lie those that routes around failures use.
         n_groups = len(groups) + count_spare_groups(topology)
-        self._table = native.GroupTable(
+        self._table: GroupTable = native.GroupTable(
             group_map_fd=group_map_fd, control_map_fd=control_map_fd, n_groups=n_groups
         )
         self._table.set_flowlet_gap(flowlet_gap_ns)
@@ -45,12 +49,12 @@ class PathGroups:
         ifindex = dict(zip(names, port_ifindexes, strict=True))
         chosen = {number: group for number, group in enumerate(groups) if group.has_choice}
         members = [[ifindex[port.name] for port in group.ports] for group in chosen.values()]
-        self._weights = native.PathWeights(self._table, list(chosen), members)
+        self._weights: PathWeights = native.PathWeights(self._table, list(chosen), members)
         self._even = np.ones(sum(map(len, members)))
 
     def apply(self, weights: npt.NDArray[np.float64]) -> int:
         """Put weights in force, one a member; returns the CLOCK_MONOTONIC ns when they were."""
-        return int(self._weights.apply(weights))
+        return self._weights.apply(weights)
 
     def reset(self) -> None:
         """Weigh all ports alike, and let every flow choose anew."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from dcgym.monitors import FlowMatrix, MetQueues, Snapshot, TelemetryRegion
 from dcgym.native import require
 from dcgym.topologies import Topology
 from dcgym.traffic.generators.generator import GeneratorView, RecordStream
+
+if TYPE_CHECKING:
+    from dcgym.native._native import Collector
 
 __all__ = ["NetworkTelemetry"]
 
@@ -53,7 +56,7 @@ class NetworkTelemetry:
         if has_flow_matrix:
             self._flows = FlowMatrix(built.flow_matrix, n_ports, n_hosts)
         self.region = TelemetryRegion(n_ports, n_hosts)
-        self._collector = require().Collector(
+        self._collector: Collector = require().Collector(
             telemetry_fd=self.region.fd,
             n_hosts=n_hosts,
             queue_program_fd=built.queue_program,
@@ -100,7 +103,7 @@ class NetworkTelemetry:
             snapshot = replace(snapshot, probe_rtt_ns=self._generator.probe_rtts_ns())
         return snapshot
 
-    def flow_records(self) -> npt.NDArray[Any]:
+    def flow_records(self) -> npt.NDArray[np.void]:
         """Return the records of the flows that ended since the plan was started."""
         return self._records.records()
 
@@ -115,7 +118,7 @@ class NetworkTelemetry:
 
     def backlog_bytes(self) -> int:
         """Return what waits in all queues."""
-        return int(self._collector.total_backlog_bytes())
+        return self._collector.total_backlog_bytes()
 
     def begin(self, rates_bps: Rates) -> None:
         """Count from zero, and show these limits of the hosts."""

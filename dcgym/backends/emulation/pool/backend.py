@@ -278,14 +278,13 @@ class EmulatedPool:
         """Return what the servers know (`BalancingTwin.truth`); remaining work is estimated."""
         return self._servers.truth(self._alive().rows.read(), self._ongoing)
 
-    def records(self, env: int = 0) -> npt.NDArray[Any]:
+    def records(self, env: int = 0) -> npt.NDArray[np.void]:
         """Return and forget the finished flows, in order of their end (`BalancingTwin.records`).
 
         When service began is not known (-1), and neither is the balancer (65535).
         """
         check_int("env", env, 0, 0)
-        taken: npt.NDArray[Any] = self._flows.take()
-        return taken
+        return self._flows.take()
 
     def summary(self, env: int = 0) -> Record:
         """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.native import require, require_simulation
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
+
+if TYPE_CHECKING:
+    from dcgym.native._native import BalancerPools
 
 __all__ = ["PoolFeatures", "PoolWriter", "pcc_violations"]
 
@@ -34,7 +37,7 @@ class PoolWriter:
     """
 
     def __init__(self, region_map_fd: int, n_vips: int, configured: FloatArray) -> None:
-        self._pools = require().BalancerPools(region_map_fd, n_vips)
+        self._pools: BalancerPools = require().BalancerPools(region_map_fd, n_vips)
         self._n_vips = n_vips
         self._configured = configured
         self._learned = np.ones_like(configured)

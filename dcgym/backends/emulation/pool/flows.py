@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Record
 from dcgym.tasks.balancing.records import NOBODY, OUTCOMES, flow_dtype
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
@@ -47,7 +46,7 @@ class PoolFlows:
         self._record_limit, self._warm_up_ns = record_limit, warm_up_ns
         self._results: RequestResults | None = None
 
-    def begin(self, drawn: npt.NDArray[Any], results: RequestResults, start_ns: int) -> None:
+    def begin(self, drawn: npt.NDArray[np.void], results: RequestResults, start_ns: int) -> None:
         """Follow a new episode.
 
         Args:
@@ -57,7 +56,7 @@ class PoolFlows:
         """
         self._drawn, self._results, self._start_ns = drawn, results, start_ns
         self._n_read = self._dropped = 0
-        self._kept: list[npt.NDArray[Any]] = []
+        self._kept: list[npt.NDArray[np.void]] = []
         self._n_kept = 0
         self._outcomes = np.zeros(len(OUTCOMES), np.int64)
         self._times = [_Times() for _ in self._names]
@@ -85,7 +84,7 @@ class PoolFlows:
         self._kept.append(flows[:room])
         self._n_kept += min(len(flows), room)
 
-    def _flows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _flows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         assert self._results is not None
         ended = self._results.rows(ids)
         ids, ended = ids[ended["outcome"] != _IS_CUT], ended[ended["outcome"] != _IS_CUT]
@@ -102,14 +101,14 @@ class PoolFlows:
             flows["demand_ns"][:, number] = (demands * uses[planned["application"]]).sum(axis=1)
         return flows
 
-    def take(self) -> npt.NDArray[Any]:
+    def take(self) -> npt.NDArray[np.void]:
         """Return and forget the remembered flows, in order of their end."""
         self.poll()
         taken = np.concatenate([np.empty(0, self._dtype), *self._kept])
         self._kept, self._n_kept = [], 0
         return taken
 
-    def figures(self, now_ns: int) -> dict[str, Any]:
+    def figures(self, now_ns: int) -> Record:
         """Return the part of `BalancingTwin.summary` that is about flows.
 
         Args:
@@ -128,7 +127,7 @@ class PoolFlows:
             },
         }
 
-    def begun(self) -> npt.NDArray[Any]:
+    def begun(self) -> npt.NDArray[np.void]:
         """Return start_ns and planned_start_ns (CLOCK_MONOTONIC) of the requests that ended."""
         assert self._results is not None
         ids = self._results.ended_from(0)

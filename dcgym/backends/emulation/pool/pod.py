@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +84,7 @@ class RunningPod:
         self.rows = ServerRows(rows_fd, n_servers)
         session.at_end(self.rows.close)
 
-    def load(self, drawn: npt.NDArray[Any], seed: int) -> RequestResults:
+    def load(self, drawn: npt.NDArray[np.void], seed: int) -> RequestResults:
         """End the traffic, make everything as new, and load the flows of an episode.
 
         Args:
@@ -130,7 +129,7 @@ class RunningPod:
 
 def _request_plan(
     scenario: Scenario,
-    drawn: npt.NDArray[Any],
+    drawn: npt.NDArray[np.void],
     seed: int,
     clients: Sequence[str],
     targets: Sequence[tuple[str, int]],

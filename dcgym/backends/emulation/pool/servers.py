@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Record
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.common.statistics import jain_index
 
@@ -103,10 +104,10 @@ class PoolServers:
             self._fairness[f"jain_{name}"] += float(jain_index(there))
             self._fairness[f"overprovision_{name}"] += float(there.max() / there.mean())
 
-    def averages(self) -> dict[str, Any]:
+    def averages(self) -> Record:
         """Return queue_mean, busy_mean (lists over the servers), and the averages of fairness."""
         n = max(self._samples, 1)
-        found: dict[str, Any] = {
+        found: Record = {
             "queue_mean": (self._sums["busy"] / n).tolist(),
             "busy_mean": (self._sums["workers_busy"] / n).tolist(),
         }

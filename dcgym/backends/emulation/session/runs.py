@@ -11,11 +11,13 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from dcgym.topologies import Topology
 
 __all__ = [
+    "RecordedHost",
+    "RecordedNetwork",
+    "RecordedPort",
     "Run",
     "clean_dead_runs",
     "forget_run",
@@ -42,6 +44,40 @@ class Run:
         return _start_time_ticks(self.pid) == self.start_time_ticks
 
 
+@dataclass(frozen=True)
+class RecordedPort:
+    """A switch port, as far as its telemetry needs to be explained."""
+
+    name: str
+    rate_bps: int
+    queue_bytes: int
+
+
+@dataclass(frozen=True)
+class RecordedHost:
+    """A host, as far as its telemetry needs to be explained."""
+
+    name: str
+    rate_bps: int
+
+
+@dataclass(frozen=True)
+class RecordedNetwork:
+    """What a run's telemetry is about, and where it is.
+
+    Attributes:
+        name: Name of the topology.
+        fd: Descriptor of the telemetry region in the owner's process.
+        ports: Its port blocks, in order.
+        hosts: Its host blocks, in order.
+    """
+
+    name: str
+    fd: int
+    ports: tuple[RecordedPort, ...]
+    hosts: tuple[RecordedHost, ...]
+
+
 def registry_dir() -> Path:
     """Folder of the run files; DCGYM_RUN_DIR replaces the default."""
     return Path(os.environ.get("DCGYM_RUN_DIR", "/run/dcgym"))
@@ -66,21 +102,25 @@ def record_network(run_id: str, topology: Topology, telemetry_fd: int) -> None:
         topology: Its network.
         telemetry_fd: Descriptor of the telemetry region in this process.
     """
-    ports = [[p.name, p.rate_bps, p.queue_bytes] for p in topology.switch_ports]
-    hosts = [[host.name, topology.ports(host.name)[0].rate_bps] for host in topology.hosts]
-    network = {"name": topology.name, "fd": telemetry_fd, "ports": ports, "hosts": hosts}
+    ports = [RecordedPort(p.name, p.rate_bps, p.queue_bytes) for p in topology.switch_ports]
+    hosts = [
+        RecordedHost(host.name, topology.ports(host.name)[0].rate_bps) for host in topology.hosts
+    ]
+    network = RecordedNetwork(topology.name, telemetry_fd, tuple(ports), tuple(hosts))
     partial = registry_dir() / f".{run_id}.network.tmp"
-    partial.write_text(json.dumps(network))
+    partial.write_text(json.dumps(asdict(network)))
     partial.replace(registry_dir() / f"{run_id}.network")
 
 
-def read_network(run_id: str) -> dict[str, Any] | None:
+def read_network(run_id: str) -> RecordedNetwork | None:
     """Return what `record_network` wrote, or None where the network is not built yet."""
     try:
-        network: dict[str, Any] = json.loads((registry_dir() / f"{run_id}.network").read_text())
+        found = json.loads((registry_dir() / f"{run_id}.network").read_text())
     except (OSError, ValueError):
         return None
-    return network
+    ports = tuple(RecordedPort(**port) for port in found["ports"])
+    hosts = tuple(RecordedHost(**host) for host in found["hosts"])
+    return RecordedNetwork(found["name"], int(found["fd"]), ports, hosts)
 
 
 def forget_run(run_id: str) -> None:

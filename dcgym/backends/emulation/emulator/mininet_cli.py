@@ -1,0 +1,93 @@
+"""Mininet's command line over the description that an emulator leaves in its namespaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+
+from mininet.cli import CLI
+from mininet.log import lg, setLogLevel
+from mininet.net import Mininet
+from mininet.node import Switch
+
+from dcgym.backends.emulation.emulator.nodes import (
+    DESCRIPTION_PATH,
+    Description,
+    LazyShell,
+    make_mininet,
+)
+from dcgym.errors import BackendError
+
+__all__ = ["run_cli"]
+
+SHOWN_NODES = 8
+
+
+class ShownSwitch(LazyShell, Switch):  # type: ignore[misc]
+    """A switch to run commands at."""
+
+
+class OneCommand(CLI):  # type: ignore[misc]
+    """Mininet's command line without its loop."""
+
+    def run(self) -> None:
+        """Wait for a command."""
+
+
+def run_cli(command: str | None) -> None:
+    """Run the prompt, or one command.
+
+    Args:
+        command: Such as ``h1 ping -c1 h2``; None for the prompt.
+
+    Raises:
+        BackendError: The network is not built, or there is no such command.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    net = _make_network()
+    try:
+        if command is None:
+            CLI(net)
+        else:
+            _run_once(net, command)
+    finally:
+        for node in net.values():
+            node.terminate()
+
+
+def _make_network() -> Mininet:
+    description = _describe()
+    setLogLevel("output")
+    # Mininet takes what its nodes say for log lines, and those for errors.
+    lg.ch.setStream(sys.stdout)
+    # Mininet would look for the number in the name.
+    numbered = enumerate(description.switches, start=1)
+    switches = {name: {"cls": ShownSwitch, "dpid": f"{i:016x}"} for i, name in numbered}
+    return make_mininet(description, switches)
+
+
+def _describe() -> Description:
+    """Read the network's description, with descriptors of this process for those in it."""
+    try:
+        fields = json.loads(DESCRIPTION_PATH.read_text())
+    except FileNotFoundError:
+        raise BackendError("the emulator's network is not built yet") from None
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    fields["hosts"] = [
+        (name, os.open(f"/proc/1/fd/{fd}", flags), ip) for name, fd, ip in fields["hosts"]
+    ]
+    return Description(**fields)
+
+
+def _run_once(net: Mininet, command: str) -> None:
+    first = command.split()[0] if command.split() else ""
+    # Mininet's commands are methods.
+    if first not in net and not callable(getattr(OneCommand, f"do_{first}", None)):
+        names = ", ".join(list(net)[:SHOWN_NODES]) + (", ..." if len(net) > SHOWN_NODES else "")
+        raise BackendError(f"{first!r} is neither a node ({names}) nor a command of Mininet")
+    # Mininet hands what it reads to the running command; a closed input would keep it reading.
+    read_end, _write_end = os.pipe()
+    OneCommand(net, stdin=os.fdopen(read_end)).onecmd(command)
