@@ -97,6 +97,8 @@ class EmulatedPool:
         self.n_envs = 1
         self.n_balancers = self.scenario.balancers
         self.n_servers = check_int("scenario.groups", self.scenario.n_servers, 1, SERVERS)
+        if (n_vips := len(self.scenario.pool.vips)) > 1:
+            raise ConfigError("scenario.vips", n_vips, "one virtual address in the emulation")
         check_in("group.resources", self.scenario.pool.resources, (RESOURCES,))
         self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
@@ -139,7 +141,7 @@ class EmulatedPool:
         if self._pod is not None and self._pod.session.death():
             self.close()
         if self._pod is None:
-            groups = [group.count for group in self.scenario.groups]
+            groups = [group.count for group in self.scenario.pool.groups]
             network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
             self._pod = RunningPod(network, self.scenario)
         return self._pod

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
 
-__all__ = ["VIPS", "Vip", "count_spare_groups"]
+__all__ = ["count_spare_groups", "vip_ports"]
 
+FIRST_VIP_PORT = 80
 MOST_SPARES_PER_SWITCH = 256
 
 
-@dataclass(frozen=True)
-class Vip:
-    """A virtual service of a pod. All of them share the pod's address.
-
-    Attributes:
-        port: TCP port.
-    """
-
-    port: int
-
-
-VIPS = (Vip(port=80),)
-"""The virtual services of every pod, by their number in the balancers."""
+def vip_ports(scenario: Scenario) -> tuple[int, ...]:
+    """Return the TCP port of each virtual service: they share an address and differ in the port."""
+    return tuple(FIRST_VIP_PORT + number for number in range(len(scenario.pool.vips)))
 
 
 def count_spare_groups(topology: Topology) -> int:

@@ -20,7 +20,7 @@ __all__ = ["Content", "Descriptor", "Message", "pack", "unpack"]
 Descriptor = NewType("Descriptor", int)
 """A file descriptor that crosses the channel: another number, and the same file, at either end."""
 
-Content: TypeAlias = dict[str, object]
+Content: TypeAlias = Mapping[str, object]
 """Plain data, as JSON can hold it."""
 
 
