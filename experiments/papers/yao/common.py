@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
 
 import dcgym
 from dcgym.backends.simulation import BalancingTwin
-from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
 from dcgym.policies.balancing import RulePolicy
 from dcgym.suites.results import machine, prepare_folder, write_json
 from dcgym.suites.statistics import interval_95

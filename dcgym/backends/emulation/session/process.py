@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
-import dcgym
 from dcgym.backends.emulation.session.runs import forget_run, record_run
 from dcgym.backends.emulation.wire.channel import Channel
 from dcgym.backends.emulation.wire.message import Message
@@ -88,7 +88,7 @@ class EmulatorProcess:
         arguments = ["--channel-fd", str(theirs.fileno()), "--owner-pid", str(os.getpid())]
         arguments += ["--run-id", self.run_id]
         # The package may have been imported from a checkout that the child would not find.
-        home = str(Path(dcgym.__file__).parent.parent)
+        home = str(Path(str(resources.files("dcgym"))).parent)
         path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         return subprocess.Popen(
             [sys.executable, "-m", "dcgym.backends.emulation.emulator.server", *arguments],
