@@ -18,7 +18,7 @@ MakeNetwork = Callable[..., EmulationNetwork]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what this machine cannot run, with the reason; `emulation` and `native` say what that is."""
+    """Skip what this machine cannot run, with the reason; the markers say what that is."""
     is_emulation = item.get_closest_marker("emulation") is not None
     if not is_emulation and item.get_closest_marker("native") is None:
         return

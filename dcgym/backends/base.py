@@ -253,7 +253,7 @@ class Pool(Backend, Protocol):
     def set_weights(
         self, weights: FloatArray, balancer: int | None = None, mask: Mask | None = None
     ) -> TimeArray:
-        """Set the weights, (E, B, N), or (E, N) of one balancer; returns when they were in force."""
+        """Set the weights, (E, B, N), or (E, N) of one balancer; returns when in force, (E,)."""
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""

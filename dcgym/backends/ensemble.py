@@ -98,7 +98,7 @@ class NetworkEnsemble:
         return self._of_each(lambda _, network: network.now_ns())
 
     def snapshot(self, env: int) -> Snapshot:
-        """Return the state of a copy at the end of its `advance`, once, and then the present one."""
+        """Return a copy's state at the end of its `advance`, once, and then the present one."""
         ended, self._ended[env] = self._ended[env], None
         return self._networks[env].snapshot() if ended is None else ended
 

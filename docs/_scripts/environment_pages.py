@@ -1,4 +1,4 @@
-"""Write the page of each environment from its docstring: ``make docs``.
+"""Write the page of each environment from its task's docstring: ``make docs``.
 
 With ``--check`` nothing is written, and the exit code says whether the pages are up to date.
 """
@@ -8,36 +8,35 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 
-import gymnasium
-
-import dcgym  # noqa: F401  registers the ids
-from dcgym.envs.factory import PARALLEL_ENVS
+from dcgym.envs.registry import ENVIRONMENTS
 
 PAGES = Path(__file__).resolve().parents[1] / "envs"
 
 
-def page_of(title: str, name: str, entry_point: str) -> tuple[Path, str]:
-    """Return the path and the text of an environment's page."""
-    module_name, class_name = entry_point.split(":")
-    docstring = inspect.getdoc(getattr(import_module(module_name), class_name)) or ""
-    file_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.split("-v")[0]).lower()
-    return PAGES / f"{file_name}.md", f"# {title}\n\n{docstring}\n"
+def page_of(title: str, name: str, docstring: str) -> tuple[Path, str]:
+    """Return the path and the text of an environment's page.
+
+    Args:
+        title: Heading of the page.
+        name: Name of the environment in the words of Python's classes.
+        docstring: Documentation of its task; what follows for callers of the function is left out.
+    """
+    text = inspect.cleandoc(docstring).split("\n\nArgs:\n")[0]
+    file_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return PAGES / f"{file_name}.md", f"# {title}\n\n{text}\n"
 
 
 def pages() -> list[tuple[Path, str]]:
     """Return path and text of every page: single-agent environments, then multi-agent ones."""
-    ids = sorted(name for name in gymnasium.registry if name.startswith("dcgym/"))
-    single = [
-        page_of(env_id, env_id.removeprefix("dcgym/"), str(gymnasium.spec(env_id).entry_point))
-        for env_id in ids
-    ]
-    parallel = [
-        page_of(f'parallel_env("{name}")', f"Parallel{name}", entry_point)
-        for name, entry_point in PARALLEL_ENVS.items()
-    ]
+    single, parallel = [], []
+    for env_id, environment in ENVIRONMENTS.items():
+        name = env_id.removeprefix("dcgym/").split("-v")[0]
+        single.append(page_of(env_id, name, environment.single.page))
+        if environment.agents is not None:
+            title = f'parallel_env("{env_id.removeprefix("dcgym/")}")'
+            parallel.append(page_of(title, f"Parallel{name}", environment.agents.page))
     return single + parallel
 
 
@@ -45,12 +44,12 @@ def main() -> None:
     """Write or check every page."""
     stale = []
     for path, text in pages():
-        if path.exists() and path.read_text() == text:
+        if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(path.name)
         if "--check" not in sys.argv:
             PAGES.mkdir(exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
     if stale and "--check" in sys.argv:
         sys.exit(f"out of date, run 'make docs': {', '.join(stale)}")
 

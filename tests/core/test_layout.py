@@ -1,20 +1,39 @@
-"""The tree is what the packaging and the import rules rely on."""
+"""The tree is what the packaging and the import rules rely on (docs/design/structure.md)."""
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+import networkx
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-LINKED = ("topologies", "traffic", "monitors", "policies")
-LEAVES = ("errors", "units", "config")
+from tests.support.source_tree import LINKED, ROOT, Arrow, arrows, functions, modules, source_files
+
 HEAVY = ("mininet", "ray", "torch", "stable_baselines3", "matplotlib", "plotly", "polars")
+MOST_FILE_LINES = 400
+MOST_FUNCTION_LINES = 45
+
+# Rooms from the foundation to the roof. A module lies in the room with the longest name that begins
+# its own, and a room imports itself and the layers below it, nothing beside it and nothing above.
+LAYERS = (
+    ("dcgym._version", "dcgym.errors"),
+    ("dcgym.config", "dcgym.native", "dcgym.registry", "dcgym.units"),
+    ("dcgym.monitors", "dcgym.topologies", "dcgym.traffic"),
+    ("dcgym.tasks",),
+    ("dcgym.backends", "dcgym.policies"),
+    ("dcgym.envs",),
+    ("dcgym.policies.learned", "dcgym.testing"),
+    ("dcgym.suites",),
+    ("dcgym.cli",),
+    ("dcgym",),
+)
+# Of the environment's side, the emulator imports only what the two say to each other.
+EMULATION = "dcgym.backends.emulation"
+EMULATOR = f"{EMULATION}.emulator"
+WIRE = f"{EMULATION}.wire"
 
 
 @pytest.mark.parametrize("name", LINKED)
@@ -49,36 +68,6 @@ def test_constructing_the_environment_loads_no_learner_and_no_mininet() -> None:
     assert done.stdout.splitlines() == ["[]"], done.stderr
 
 
-@pytest.mark.parametrize("name", LINKED)
-def test_linked_packages_import_only_leaves_and_themselves(name: str) -> None:
-    allowed = (*LEAVES, name)
-    for path, module in imports_of(ROOT / name):
-        parts = module.split(".")
-        if parts[0] == "dcgym":
-            # The generator's executable is found through dcgym.native, which imports only errors.
-            assert len(parts) > 1 and parts[1] in (*allowed, "native"), f"{path}: {module}"
-
-
-@pytest.mark.parametrize("name", LEAVES)
-def test_leaves_import_only_leaves(name: str) -> None:
-    path = ROOT / "dcgym" / f"{name}.py"
-    ours = {module for _, module in imports_of(path) if module.startswith("dcgym")}
-    assert ours <= {f"dcgym.{leaf}" for leaf in LEAVES}
-
-
-def test_backends_do_not_import_environments_policies_or_commands() -> None:
-    forbidden = ("dcgym.envs", "dcgym.policies", "dcgym.cli", "dcgym.suites")
-    for folder in ("emulation", "native", "monitors"):
-        for path, module in imports_of(ROOT / "dcgym" / folder):
-            assert not module.startswith(forbidden), f"{path}: {module}"
-
-
-def test_nothing_imports_experiments() -> None:
-    for folder in ("dcgym", *LINKED):
-        for path, module in imports_of(ROOT / folder):
-            assert module.split(".")[0] != "experiments", path
-
-
 def test_all_names_exist() -> None:
     import dcgym
 
@@ -93,23 +82,107 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = dcgym.no_such_name
 
 
-def imports_of(place: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each module that sources import at run time; imports for type checkers are free."""
-    paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    for path in paths:
-        for node in run_time_nodes(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                yield path, node.module
-            elif isinstance(node, ast.Import):
-                yield from ((path, alias.name) for alias in node.names)
+def test_every_module_lies_in_a_room() -> None:
+    assert list(modules_without_a_room()) == []
 
 
-def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-            continue
-        yield child
-        yield from run_time_nodes(child)
+def test_imports_lead_down() -> None:
+    assert list(upward_arrows()) == []
+
+
+def test_the_emulator_imports_nothing_of_the_process_that_starts_it() -> None:
+    assert list(arrows_over_the_border()) == []
+
+
+def test_nothing_imports_its_way_round() -> None:
+    assert list(circles()) == []
+
+
+def test_no_file_is_too_long() -> None:
+    assert list(long_files()) == []
+
+
+def test_no_function_is_too_long_without_a_reason() -> None:
+    assert list(long_functions()) == []
+
+
+def modules_without_a_room() -> Iterator[str]:
+    """Yield modules that only the package's own face and command may be: new rooms need a layer."""
+    roof = {"dcgym", "dcgym.__main__"}
+    yield from (name for name in modules() if room_of(name) == "dcgym" and name not in roof)
+
+
+def upward_arrows() -> Iterator[Arrow]:
+    """Yield imports of a room beside or above; one that is computed might lead anywhere."""
+    layer_of = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+    for arrow in arrows():
+        source, target = room_of(arrow.source), room_of(arrow.target or "dcgym")
+        if source != target and layer_of[target] >= layer_of[source]:
+            yield arrow
+
+
+def arrows_over_the_border() -> Iterator[Arrow]:
+    """Yield imports of the environment's side of the emulation by the emulator's."""
+    for arrow in arrows():
+        leaves = lies_in(arrow.source, EMULATOR) and lies_in(arrow.target or "", EMULATION)
+        if leaves and not any(lies_in(arrow.target or "", place) for place in (EMULATOR, WIRE)):
+            yield arrow
+
+
+def circles() -> Iterator[str]:
+    """Yield folders that import each other, or a module beside them, in a circle."""
+    graphs: dict[str, networkx.DiGraph] = {}
+    example: dict[tuple[str, str], Arrow] = {}
+    folders = {name.rpartition(".")[0] for name in modules()}
+    for arrow in arrows():
+        if arrow.target:
+            package, source, target = siblings(arrow.source, arrow.target)
+            graphs.setdefault(package, networkx.DiGraph()).add_edge(source, target)
+            example.setdefault((source, target), arrow)
+    for graph in graphs.values():
+        for ring in networkx.strongly_connected_components(graph):
+            if len(ring) > 1 and ring & folders:
+                edges = sorted(graph.subgraph(ring).edges)
+                yield "; ".join(str(example[edge]) for edge in edges)
+
+
+def siblings(source: str, target: str) -> tuple[str, str, str]:
+    """Return the closest package around two modules, and its child in which each of them lies.
+
+    The face of a package (`__init__`) is a child of its own: it may gather what lies beside it.
+    """
+    a, b = source.split("."), target.split(".")
+    depth = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+    depth = min(len(a), len(b)) if depth is None else depth
+    ends = (
+        ".".join([*(parts[: depth + 1]), *(["__init__"] if len(parts) == depth else [])])
+        for parts in (a, b)
+    )
+    return ".".join(a[:depth]), next(ends), next(ends)
+
+
+def long_files() -> Iterator[str]:
+    """Yield sources with too many lines."""
+    for path in source_files():
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > MOST_FILE_LINES:
+            yield f"{path.relative_to(ROOT)}: {lines} lines"
+
+
+def long_functions() -> Iterator[str]:
+    """Yield functions with too many lines and no comment that says why."""
+    for function in functions():
+        if function.lines > MOST_FUNCTION_LINES and not function.has_reason:
+            yield f"{function.place}: {function.lines} lines"
+
+
+def room_of(module: str) -> str:
+    rooms = [room for rooms in LAYERS for room in rooms if lies_in(module, room)]
+    return max(rooms, key=len, default="")
+
+
+def lies_in(module: str, place: str) -> bool:
+    return module == place or module.startswith(f"{place}.")
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,8 @@ import pytest
 
 from dcgym.suites import SweepConfig, run_suite
 
+pytestmark = pytest.mark.emulation
+
 
 def test_offered_rates_arrive_until_the_bottleneck_is_full(tmp_path: Path) -> None:
     config = SweepConfig(

@@ -1,13 +1,17 @@
-"""Reward terms against hand-worked values, and what a policy can gain by cheating."""
+"""What a reward is: terms with hand-worked values, ranges and directions, which add up to it."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dcgym
 from dcgym.errors import ConfigError
-from dcgym.tasks.common.rewards import Reward
+from dcgym.tasks.common.rewards import Reward, RewardSpec
 from dcgym.tasks.common.statistics import gini_coefficient, jain_index
 from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
 from dcgym.testing import FakeBackend
@@ -15,77 +19,197 @@ from dcgym.testing import FakeBackend
 SHARES = np.array([1.0, 0.5, 0.5, 0.0])
 QUEUES = np.array([0.1, 0.2])
 INPUTS = RewardInputs(SHARES, QUEUES, np.array([0.0, 0.0, 0.4, 0.4]))
+# Nobody is held back, one queue is full, and every byte arrives.
+FULL = RewardInputs(np.ones(4), np.array([0.0, 1.0]), np.ones(4))
+# Everybody is choked, and nothing waits or arrives.
+SILENT = RewardInputs(np.full(4, 0.01), np.zeros(2), np.zeros(4))
+
+# Term: its values at INPUTS, FULL and SILENT, worked by hand.
+BY_HAND = {
+    "joint_queue": (0.5 - 2 * 0.5 * 0.2, 1 - 2 * 1 * 1, 0.01),
+    "action": (0.5, 1.0, 0.01),
+    "queue": (-0.09, -1.0, 0.0),
+    # Jain's index is over the shares below one, and 1 where there is none.
+    "fair_queue": (0.5 - 0.1 + (1 / (3 * 0.5) * 1.0) * 0.8, 1 - 1 + 1 * 0, 0.01 + 1),
+    # Gini of (0, .5, .5, 1): (-3*0 - 1*.5 + 1*.5 + 3*1) / (4 * 2) = 0.375.
+    "step": (0.5 * 0.625 - 0.2, -1 - 1, 0.01),
+    "jain": (4 / (4 * 1.5), 1.0, 1.0),
+    "std_dev": (-np.sqrt(0.125), 0.0, 0.0),
+    "gini": (0.625, 1.0, 1.0),
+    "goodput": (0.2, 1.0, 0.0),
+    "goodput_queue": (0.2 - 2 * 0.2 * 0.2, 1 - 2 * 1 * 1, 0.0),
+    # No path is balanced among these ports.
+    "uplink_load": (0.0, 0.0, 0.0),
+    "uplink_queue": (0.0, 0.0, 0.0),
+    "uplink_balance": (1.0, 1.0, 1.0),
+}
+
+# Term: its lowest and highest value over four hosts and two ports.
+RANGES = {
+    "joint_queue": (-1.0, 1.0),
+    "action": (0.0, 1.0),
+    "queue": (-4.0, 0.0),
+    "fair_queue": (0.0, 2.0),
+    "step": (-2.0, 1.0),
+    "jain": (0.25, 1.0),
+    "std_dev": (-0.5, 0.0),
+    "gini": (0.25, 1.0),
+    "goodput": (0.0, 1.0),
+    "goodput_queue": (-1.0, 1.0),
+    "uplink_load": (-1.0, 0.0),
+    "uplink_queue": (-1.0, 0.0),
+    "uplink_balance": (0.0, 1.0),
+}
+SEES_QUEUES = {"joint_queue", "queue", "fair_queue", "step", "goodput_queue"}
+SEES_SHARES = {"joint_queue", "action", "fair_queue", "step", "jain", "std_dev", "gini"}
+SEES_GOODPUT = {"goodput", "goodput_queue"}
+SEES_UPLINKS = {"uplink_load", "uplink_queue", "uplink_balance"}
+
+fractions = st.floats(0, 1, width=32)
+four = st.tuples(*[fractions] * 4).map(np.array)
+two = st.tuples(*[fractions] * 2).map(np.array)
+any_inputs = st.builds(RewardInputs, four, two, four, two, two, fractions)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("joint_queue", 0.5 - 2 * 0.5 * 0.2),
-        ("action", 0.5),
-        ("queue", -0.09),
-        ("fair_queue", 0.5 - 0.1 + (1 / (3 * 0.5) * 1.0) * 0.8),
-        # Gini of (0, .5, .5, 1): (-3*0 - 1*.5 + 1*.5 + 3*1) / (4 * 2) = 0.375.
-        ("step", 0.5 * 0.625 - 0.2),
-        ("jain", 4 / (4 * 1.5)),
-        ("std_dev", -np.sqrt(0.125)),
-        ("gini", 0.625),
-        ("goodput", 0.2),
-        ("goodput_queue", 0.2 - 2 * 0.2 * 0.2),
-    ],
-)
-def test_term_has_its_hand_worked_value(name, expected):
-    assert NETWORK_REWARDS[name](INPUTS) == pytest.approx(expected)
+def value(name: str, inputs: RewardInputs) -> float:
+    return NETWORK_REWARDS[name](inputs)
+
+
+def test_every_term_has_values_and_a_range_here() -> None:
+    assert set(BY_HAND) == set(RANGES) == set(NETWORK_REWARDS)
+    assert set(NETWORK_REWARDS) == SEES_QUEUES | SEES_SHARES | SEES_GOODPUT | SEES_UPLINKS
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_term_has_its_hand_worked_value(name: str) -> None:
+    found = [value(name, inputs) for inputs in (INPUTS, FULL, SILENT)]
+    assert found == pytest.approx(BY_HAND[name])
 
 
 @pytest.mark.parametrize(
     ("name", "expected"), [("uplink_load", -0.8), ("uplink_queue", -0.25), ("uplink_balance", 0.7)]
 )
-def test_uplink_terms_look_at_the_uplinks_alone(name, expected):
+def test_uplink_terms_look_at_the_uplinks_alone(name: str, expected: float) -> None:
     busy, queued = np.array([0.1, 0.8]), np.array([0.25, 0.0])
     inputs = replace(INPUTS, uplink_loads=busy, uplink_queues=queued, uplink_jain=0.7)
-    assert NETWORK_REWARDS[name](inputs) == pytest.approx(expected)
-    assert NETWORK_REWARDS[name](INPUTS) == (1.0 if name == "uplink_balance" else 0.0)
+    assert value(name, inputs) == pytest.approx(expected)
+    assert value(name, INPUTS) == (1.0 if name == "uplink_balance" else 0.0)
 
 
-def test_every_term_is_tested():
-    assert len(NETWORK_REWARDS) == 13
+@given(any_inputs)
+def test_terms_stay_in_their_ranges(inputs: RewardInputs) -> None:
+    for name, (low, high) in RANGES.items():
+        assert low - 1e-9 <= value(name, inputs) <= high + 1e-9, name
 
 
-def test_step_reward_turns_negative_above_its_threshold():
+@given(any_inputs, any_inputs)
+def test_terms_see_what_they_are_said_to_see(inputs: RewardInputs, other: RewardInputs) -> None:
+    uplinks = {
+        f"uplink_{key}": getattr(other, f"uplink_{key}") for key in ("loads", "queues", "jain")
+    }
+    for seen, changed in (
+        (SEES_SHARES, replace(inputs, shares=other.shares)),
+        (SEES_QUEUES, replace(inputs, queues=other.queues)),
+        (SEES_GOODPUT, replace(inputs, goodput_shares=other.goodput_shares)),
+        (SEES_UPLINKS, replace(inputs, **uplinks)),
+    ):
+        for name in set(NETWORK_REWARDS) - seen:
+            assert value(name, changed) == value(name, inputs), name
+
+
+@given(any_inputs, two)
+def test_a_longer_queue_is_never_worth_more(inputs: RewardInputs, more: np.ndarray) -> None:
+    longer = replace(
+        inputs,
+        queues=np.minimum(inputs.queues + more, 1.0),
+        uplink_queues=np.minimum(inputs.uplink_queues + more, 1.0),
+    )
+    for name in SEES_QUEUES | {"uplink_queue"}:
+        assert value(name, longer) <= value(name, inputs) + 1e-9, name
+
+
+@given(any_inputs, four)
+def test_more_goodput_is_worth_more_until_a_queue_is_half_full(
+    inputs: RewardInputs, more: np.ndarray
+) -> None:
+    better = replace(inputs, goodput_shares=np.minimum(inputs.goodput_shares + more, 1.0))
+    assert value("goodput", better) >= value("goodput", inputs)
+    gain = value("goodput_queue", better) - value("goodput_queue", inputs)
+    assert gain * (0.5 - inputs.queues.max()) >= -1e-9
+
+
+@given(fractions, two)
+def test_equal_shares_are_the_fairest(share: float, queues: np.ndarray) -> None:
+    even = RewardInputs(np.full(4, share), queues, np.zeros(4))
+    assert value("jain", even) == pytest.approx(1.0)
+    assert value("gini", even) == pytest.approx(1.0)
+    assert value("std_dev", even) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_step_reward_turns_negative_above_its_threshold() -> None:
     full = RewardInputs(np.ones(2), np.array([0.31]), np.zeros(2))
-    assert NETWORK_REWARDS["step"](full) == pytest.approx(-1.31)
+    assert value("step", full) == pytest.approx(-1.31)
+    assert value("step", replace(full, queues=np.array([0.30]))) == pytest.approx(0.70)
 
 
-def test_gini_term_prefers_equality():
+def test_gini_term_prefers_equality() -> None:
     even = RewardInputs(np.full(4, 0.5), QUEUES, np.zeros(4))
-    assert NETWORK_REWARDS["gini"](even) == 1.0 > NETWORK_REWARDS["gini"](INPUTS)
+    assert value("gini", even) == 1.0 > value("gini", INPUTS)
 
 
-def test_indices_of_nothing():
+def test_indices_of_nothing() -> None:
     assert jain_index(np.zeros(3)) == 1.0
     assert gini_coefficient(np.zeros(3)) == 0.0
 
 
-def test_weighted_terms_add_up():
+def test_weighted_terms_add_up() -> None:
     terms = Reward({"action": 2.0, "queue": 0.5}, NETWORK_REWARDS).terms(INPUTS)
     assert terms == pytest.approx({"action": 1.0, "queue": -0.045})
+
+
+@pytest.mark.parametrize("spec", ["action", ["action", "queue"], {"action": 1, "queue": 1}])
+def test_a_name_weighs_one(spec: RewardSpec) -> None:
+    reward = Reward(spec, NETWORK_REWARDS)
+    assert set(reward.weights.values()) == {1.0}
+    for name, term in reward.terms(INPUTS).items():
+        assert term == value(name, INPUTS)
 
 
 @pytest.mark.parametrize(
     "spec", ["joint_queu", {}, [], {"action": "x"}, {"action": float("nan")}, {"action": True}, 3]
 )
-def test_wrong_spec_is_one_clear_line(spec):
+def test_wrong_spec_is_one_clear_line(spec: RewardSpec) -> None:
     with pytest.raises(ConfigError) as caught:
         Reward(spec, NETWORK_REWARDS)
     assert "\n" not in str(caught.value)
 
 
-def test_misspelt_term_gets_a_suggestion():
+def test_misspelt_term_gets_a_suggestion() -> None:
     with pytest.raises(ConfigError, match="did you mean 'joint_queue'"):
         Reward("joint_queu", NETWORK_REWARDS)
 
 
-def mean_reward(reward, shares):
+def test_the_reward_of_a_step_is_the_sum_of_the_terms_that_info_shows() -> None:
+    weights = {name: 0.5 + number for number, name in enumerate(BY_HAND)}
+    env = dcgym.make_env(backend=FakeBackend, reward=weights, traffic="pairs-udp", max_steps=5)
+    env.reset(seed=0)
+    for _ in range(5):
+        _, reward, _, _, info = env.step(np.array(UNFAIR, np.float32))
+        assert list(info["reward_terms"]) == list(weights)
+        assert reward == pytest.approx(sum(info["reward_terms"].values()))
+    env.close()
+
+
+def test_the_reward_of_a_step_is_of_the_action_given_to_it() -> None:
+    env = dcgym.make_env(backend=FakeBackend, reward="action", traffic="pairs-udp", max_steps=4)
+    env.reset(seed=0)
+    for share in (1.0, 0.25, 0.5, 0.75):
+        _, reward, _, _, info = env.step(np.full(4, share, np.float32))
+        assert reward == info["reward_terms"]["action"] == pytest.approx(share, abs=1e-6)
+    env.close()
+
+
+def mean_reward(reward: str, shares: tuple[float, ...]) -> float:
     env = dcgym.make_env(backend=FakeBackend, reward=reward, traffic="pairs-udp", max_steps=60)
     env.reset(seed=0)
     action = np.array(shares, np.float32)
@@ -101,27 +225,27 @@ UNFAIR = (0.01, 0.97, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("reward", ["joint_queue", "step", "goodput", "goodput_queue"])
-def test_choking_everyone_scores_below_the_fair_share(reward):
+def test_choking_everyone_scores_below_the_fair_share(reward: str) -> None:
     assert mean_reward(reward, CHOKED) < mean_reward(reward, FAIR) - 0.1
 
 
 @pytest.mark.parametrize("reward", ["joint_queue", "step", "goodput_queue", "queue"])
-def test_opening_everything_scores_below_the_fair_share(reward):
+def test_opening_everything_scores_below_the_fair_share(reward: str) -> None:
     assert mean_reward(reward, OPEN) < mean_reward(reward, FAIR)
 
 
 @pytest.mark.parametrize("reward", ["queue", "jain", "std_dev"])
-def test_terms_documented_as_hackable_do_not_punish_choking(reward):
+def test_terms_documented_as_hackable_do_not_punish_choking(reward: str) -> None:
     assert mean_reward(reward, CHOKED) >= mean_reward(reward, FAIR)
 
 
-def test_joint_queue_does_not_see_fairness_as_documented():
+def test_joint_queue_does_not_see_fairness_as_documented() -> None:
     assert mean_reward("joint_queue", UNFAIR) == pytest.approx(
         mean_reward("joint_queue", FAIR), abs=0.01
     )
 
 
-def test_joint_queue_counts_idle_hosts_and_goodput_queue_does_not():
+def test_joint_queue_counts_idle_hosts_and_goodput_queue_does_not() -> None:
     idle_open = (0.01, 0.01, 1.0, 1.0)
     assert mean_reward("joint_queue", idle_open) == pytest.approx(0.505, abs=0.001)
     assert mean_reward("goodput_queue", idle_open) < 0.01

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_int
 from dcgym.tasks.balancing.actions import WeightMap, make_weight_map
-from dcgym.tasks.balancing.observation import N_REDUCTIONS, SERVER_COLUMNS, BalancerObservation
+from dcgym.tasks.balancing.observation import BalancerObservation
 from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.tasks.balancing.rewards import BALANCING_REWARDS, LoadInputs
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
@@ -129,13 +129,6 @@ class BalancingTask:
         if self.balancers_per_agent == 1:
             return labels
         return [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
-
-    @property
-    def rows(self) -> RowLayout | None:
-        """Where the servers' rows of an observation are; None where an agent has several."""
-        if self.balancers_per_agent > 1:
-            return None
-        return RowLayout(self.n_servers, SERVER_COLUMNS, N_REDUCTIONS)
 
     def draw_seed(self, generator: np.random.Generator) -> int:
         """Draw the seed of an episode's arrivals."""

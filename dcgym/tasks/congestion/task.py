@@ -81,7 +81,8 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     ## Rewards
     A weighted sum of the terms in `dcgym.tasks.network.rewards`; `joint_queue` is the thesis'
     eq. 4.3. A step applies the action, waits until it is acknowledged and until the interval's
-    absolute deadline, reads one snapshot, and only then computes: the reward belongs to the action just given.
+    absolute deadline, reads one snapshot, and only then computes: the reward belongs to the
+    action just given.
 
     ## Starting State
     A measured observation of the running network with every share at 1. The plan's seed is drawn

@@ -115,8 +115,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     ## Rewards
     A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput` and
     `uplink_queue`, is the mean of what the hosts received over their interface rates, minus the
-    fill of the fullest queue among the observed uplinks. The terms about rates take every share as 1. The order of a
-    step is that of `CongestionControl-v0`.
+    fill of the fullest queue among the observed uplinks. The terms about rates take every share
+    as 1. The order of a step is that of `CongestionControl-v0`.
 
     ## Starting State
     A measured observation of the running network with equal weights and an empty flow table. The

@@ -12,6 +12,8 @@ from dcgym.envs.factory import default_of
 from dcgym.envs.registration import ENV_IDS
 from dcgym.testing import check_contract, check_no_dead_feature
 
+pytestmark = pytest.mark.emulation
+
 FEATURES = ("backlog", "peak", "drops", "overlimits", "marks", "tx_rate", "rx_rate")
 # Below the DCTCP flows, which are marked, datagrams overload the way to one host and are dropped.
 OVERLOAD = {"mix": ["incast", {"name": "incast", "transport": "udp", "rate": "8Mbit"}]}

@@ -21,6 +21,8 @@ from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
 
+pytestmark = pytest.mark.emulation
+
 MS, SECOND = 10**6, 10**9
 WEAK, STRONG = slice(0, 3), slice(3, 7)
 MakePool = Callable[..., EmulatedPool]

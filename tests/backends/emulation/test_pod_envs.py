@@ -17,6 +17,8 @@ from dcgym.tasks.balancing import make_scenario
 from dcgym.testing import check_contract
 from dcgym.traffic.sizes import exponential
 
+pytestmark = pytest.mark.emulation
+
 SINGLE, CENTRAL = "dcgym/LoadBalancing-v0", "dcgym/CentralLoadBalancing-v0"
 POOL = make_scenario("testbed-7", service=exponential("10ms")).to_dict()
 # A limit of the steps is one of the traffic that a reset must draw.

@@ -105,6 +105,7 @@ class PodNetwork:
     Args:
         topology: Made by `dcgym.topologies.builders.pod`.
         scenario: What its balancers and servers are like.
+        vips: Its virtual services, which share one address.
         load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
 
     Attributes:

@@ -1,0 +1,177 @@
+"""What the sources say about themselves: which module imports which, and how long things are.
+
+An arrow is an import that happens when the program runs, at the top of a module or inside a
+function, by statement or by a string that names a module (`import_module("dcgym.x")`,
+`python -m dcgym.x`, entry points). Imports for type checkers are free.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LINKED = ("topologies", "traffic", "monitors", "policies")
+SUFFIXES = {".py", ".c", ".h", ".cpp", ".hpp"}
+
+_OURS = {"dcgym", "experiments", "tests", *LINKED}
+_IMPORTERS = {"__import__", "eval", "exec", "import_module", "run_module", "run_path"}
+_MODULE = re.compile(r"((?:dcgym|experiments|tests)(?:\.\w+)+)(?::\w+)?")
+_IMPORT = re.compile(r"^\s*(?:from|import) +((?:dcgym|experiments|tests)[\w.]*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One module needs another at run time.
+
+    Attributes:
+        source: Module that imports.
+        target: Module that is imported; None where the program puts its name together.
+        place: File and line, from the root of the checkout.
+    """
+
+    source: str
+    target: str | None
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.source} -> {self.target or 'a computed module'}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of Python: where it begins, how many lines it has, and what it says of them."""
+
+    place: str
+    lines: int
+    has_reason: bool
+
+
+def source_files() -> list[Path]:
+    """Return every source of the checkout; what builds make is not among them."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    paths = [ROOT / name for name in names.splitlines()]
+    return [path for path in paths if path.suffix in SUFFIXES and path.is_file()]
+
+
+def modules() -> dict[str, Path]:
+    """Return the file of each module of the package, by its name in imports."""
+    found = {}
+    for path in source_files():
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = ("dcgym", *parts) if parts[0] in LINKED else parts
+        if path.suffix == ".py" and parts[0] == "dcgym":
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def arrows() -> list[Arrow]:
+    """Return every arrow from a module of the package to another, or to anything else of ours."""
+    paths = modules()
+    found = set()
+    for source, path in paths.items():
+        package = source if path.name == "__init__.py" else source.rpartition(".")[0]
+        for node in _run_time_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+            for name in _names_imported(node, package, paths):
+                target = name and _module_of(name, paths)
+                if (target or name is None) and target != source:
+                    place = f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
+                    found.add(Arrow(source, target, place))
+    return sorted(found, key=str)
+
+
+def functions() -> Iterator[Function]:
+    """Yield every Python function of the checkout, with its reason for being long if it has one."""
+    for path in source_files():
+        if path.suffix != ".py":
+            continue
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                end = node.end_lineno or node.lineno
+                own = lines[max(0, node.lineno - 2) : end]
+                has_reason = any(line.strip().startswith("# Long because ") for line in own)
+                place = f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+                yield Function(place, end - node.lineno + 1, has_reason)
+
+
+def _module_of(name: str, paths: dict[str, Path]) -> str | None:
+    """Return the module that a dotted name lies in; None if it is not of this checkout."""
+    parts = name.split(".")
+    if parts[0] != "dcgym":
+        return name if parts[0] in _OURS else None
+    while ".".join(parts) not in paths:
+        parts.pop()
+    return ".".join(parts)
+
+
+def _run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield every node below one, but docstrings and what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            for other in child.orelse:
+                yield other
+                yield from _run_time_nodes(other)
+        elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            yield child
+            yield from _run_time_nodes(child)
+
+
+def _names_imported(node: ast.AST, package: str, paths: dict[str, Path]) -> Iterator[str | None]:
+    """Yield the dotted name of everything that a node imports; None for one that it computes."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = [*(above if node.level else []), *([node.module] if node.module else [])]
+        yield from (".".join([*base, alias.name]) for alias in node.names)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        match = _MODULE.fullmatch(node.value)
+        # A text that names no module, such as an entry-point group, is no import.
+        if match and _module_of(match[1], paths) != "dcgym":
+            yield match[1]
+        yield from _IMPORT.findall(node.value)
+    elif _is_computed(node):
+        yield None
+
+
+def _is_computed(node: ast.AST) -> bool:
+    """Tell whether a node puts the name of a module together.
+
+    A name that arrives from elsewhere is no arrow here: where it was written it is one.
+    """
+    if isinstance(node, ast.JoinedStr | ast.BinOp):
+        return any(_text(part).split(".")[0] in {"dcgym", "experiments"} for part in _pieces(node))
+    if isinstance(node, ast.List | ast.Tuple):
+        words = itertools.pairwise(node.elts)
+        return any(_text(flag) == "-m" and _is_made_here(name) for flag, name in words)
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    called = ast.unparse(node.func).rpartition(".")[2]
+    is_relative = _text(node.args[0]).startswith(".")
+    return called in _IMPORTERS and (is_relative or _is_made_here(node.args[0]))
+
+
+def _is_made_here(name: ast.AST) -> bool:
+    """Tell whether an expression makes a text of which not even the package is fixed."""
+    if isinstance(name, ast.Constant | ast.Name | ast.Attribute | ast.Subscript):
+        return False
+    return "." not in _text(next(_pieces(name), name))
+
+
+def _pieces(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.JoinedStr):
+        yield from node.values
+    elif isinstance(node, ast.BinOp):
+        yield from (node.left, node.right)
+
+
+def _text(node: ast.AST) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ""
