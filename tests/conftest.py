@@ -17,6 +17,16 @@ from tests.support.pairs import Pair
 MakeNetwork = Callable[..., EmulationNetwork]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse to run what is timed beside other tests."""
+    is_parallel = hasattr(config, "workerinput")
+    timed = [item for item in items if item.get_closest_marker("emulation") is not None]
+    if is_parallel and timed:
+        raise pytest.UsageError(
+            f"{len(timed)} tests emulate, one after the other: run them without -n"
+        )
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, with the reason; the markers say what that is."""
     is_emulation = item.get_closest_marker("emulation") is not None
