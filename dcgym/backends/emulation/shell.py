@@ -23,7 +23,10 @@ INSIDE = "dcgym.backends.emulation.emulator.shell"
 
 
 def find_run(run_id: str | None) -> Run:
-    """Return the running emulator of that id, or the only one.
+    """Return a running emulator.
+
+    Args:
+        run_id: Its identifier; None for the only one.
 
     Raises:
         BackendError: There is none, there are several, or the named one has ended.

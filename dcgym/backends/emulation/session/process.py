@@ -36,7 +36,12 @@ LOG_TAIL_BYTES = 2000
 
 
 def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
-    """Tell whether a process has ended, waiting for it up to the deadline."""
+    """Tell whether a process has ended.
+
+    Args:
+        pidfd: The process.
+        deadline_s: How long to wait for its end.
+    """
     # Not select(2): it takes no descriptor above 1023, and a large network has more.
     waiting = select.poll()
     waiting.register(pidfd, select.POLLIN)
@@ -44,7 +49,11 @@ def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
 
 
 def pid_of(pidfd: int) -> int:
-    """Return the process of a pidfd as our own pid namespace numbers it; 0 if it is gone."""
+    """Return the process of a pidfd as our own pid namespace numbers it; 0 if it is gone.
+
+    Args:
+        pidfd: The process.
+    """
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "Pid":

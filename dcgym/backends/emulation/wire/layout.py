@@ -12,7 +12,11 @@ MOST_SPARES_PER_SWITCH = 256
 
 
 def vip_ports(scenario: Scenario) -> tuple[int, ...]:
-    """Return the TCP port of each virtual service: they share an address and differ in the port."""
+    """Return the TCP port of each virtual service: they share an address and differ in the port.
+
+    Args:
+        scenario: The pool and its virtual services.
+    """
     return tuple(FIRST_VIP_PORT + number for number in range(len(scenario.pool.vips)))
 
 
@@ -21,6 +25,9 @@ def count_spare_groups(topology: Topology) -> int:
 
     A switch has at most one set of next hops for each host of its own and for each set of switches
     behind which the other hosts lie.
+
+    Args:
+        topology: The network.
     """
     accesses = {
         frozenset(port.peer for port in topology.ports(host.name)) for host in topology.hosts

@@ -49,7 +49,11 @@ class Message:
 
 
 def pack(message: Message) -> tuple[Content, list[int]]:
-    """Return a message as plain data, and the descriptors in the order that the data names."""
+    """Return a message as plain data, and the descriptors in the order that the data names.
+
+    Args:
+        message: The message.
+    """
     fds: list[int] = []
     places: dict[str, int | list[int]] = {}
     carried = _descriptor_fields(type(message).__name__)
