@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Fidelity, Record
-from dcgym.backends.simulation.plain import plain_config, read_records
+from dcgym.backends.simulation.plain import plain_config
 from dcgym.config import check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
@@ -219,7 +219,7 @@ class BalancingTwin:
             ``records_dropped`` of `summary` and not kept.
         """
         found: npt.NDArray[Any] = self._twin.records(self._env(env))
-        return read_records(found, len(self.scenario.pool.resources))
+        return found
 
     def summary(self, env: int = 0) -> dict[str, Any]:
         """Return figures of an environment since its warm-up, at constant cost of memory.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's CPU and I/O device as the compiled twin has them: a CPU under blocked processor
-// sharing (FIFO is the case slots = workers) and an I/O device under processor sharing (Yao et
-// al., appendix C.1, equation 42).
+// A server's CPU and I/O device as the compiled twin has them.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +24,8 @@ struct ServiceStage {
 };
 
 struct StationConfig {
-    uint32_t workers = 1;
-    uint32_t slots = 1; // jobs on the CPU at most, at least the workers
-    double cpu_speed = 1;
-    double io_speed = 1;
+    ResourceConfig cpu; // at least as many slots as workers
+    ResourceConfig io;
 };
 
 // Serves jobs in its own time, which its owner moves on: every stage begins and ends at the exact
@@ -117,7 +113,7 @@ class ServiceStation {
             return leave(now_ns, id);
         // Behind those who wait, even where a slot has just come free: it is theirs.
         const bool on_cpu = job.demand[job.stage].resource == ServiceResource::cpu;
-        if (on_cpu && (!waiting_.empty() || cpu_.size() >= config_.slots))
+        if (on_cpu && (!waiting_.empty() || cpu_.size() >= config_.cpu.slots))
             waiting_.push_back(id);
         else
             begin_service(now_ns, id, on_cpu ? cpu_ : io_);
@@ -138,7 +134,7 @@ class ServiceStation {
     }
 
     void settle(int64_t now_ns) {
-        while (!waiting_.empty() && cpu_.size() < config_.slots) {
+        while (!waiting_.empty() && cpu_.size() < config_.cpu.slots) {
             begin_service(now_ns, waiting_.front(), cpu_);
             waiting_.pop_front();
         }
@@ -152,10 +148,8 @@ class ServiceStation {
     }
 
     void update_rates(int64_t now_ns) {
-        const double n = static_cast<double>(cpu_.size()) + colocated_;
-        const double share = n > config_.workers ? config_.workers / n : 1;
-        cpu_.set_rate(now_ns, config_.cpu_speed * factor_ * share);
-        io_.set_rate(now_ns, config_.io_speed / std::max<double>(1, double(io_.size())));
+        cpu_.set_rate(now_ns, config_.cpu.rate(cpu_.size(), factor_, colocated_));
+        io_.set_rate(now_ns, config_.io.rate(io_.size()));
     }
 
     int64_t cpu_end_ns() const { return end_ns(cpu_); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A resource that its jobs share equally, as the compiled twin and the emulated servers have it.
+// Resources of a server and how jobs share them, as the compiled twin and the emulated servers have
+// it: blocked processor sharing (Yao et al., appendix C.1, equation 42).
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,30 @@
 #include <vector>
 
 namespace dcgym {
+
+// Up to `slots` jobs are in service at once, each at full speed while there are no more than
+// `workers`; the others wait. FIFO is the case slots = workers, a device that all jobs share the
+// case of one worker and endless slots.
+struct ResourceConfig {
+    static constexpr uint32_t endless_slots = 0xffffffff;
+
+    uint32_t workers = 1;
+    uint32_t slots = endless_slots;
+    double speed = 1; // of one worker
+
+    // How fast each of the jobs in service is served.
+    double rate(size_t jobs) const {
+        const auto n = static_cast<double>(jobs);
+        return n > workers ? speed * workers / n : speed;
+    }
+    // The same of processors that run at `factor` times their speed and that CPU-bound processes,
+    // so many of them, share with the jobs. (The order of the multiplications decides the last bit
+    // of recorded results.)
+    double rate(size_t jobs, double factor, double colocated) const {
+        const double n = static_cast<double>(jobs) + colocated;
+        return speed * factor * (n > workers ? workers / n : 1);
+    }
+};
 
 // Jobs that are served together, all at one rate. In virtual time, which runs at that rate, a job
 // ends its demand after its beginning, whatever joins or leaves meanwhile.

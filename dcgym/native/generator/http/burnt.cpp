@@ -35,7 +35,7 @@ std::int64_t burn(std::int64_t cpu_ns) {
 BurntService::BurntService(World &world, const StationConfig &config, OnEnd on_end)
     : world_{world}, config_{config}, on_end_{std::move(on_end)},
       io_{world, config, [this](const ServiceStation::Ended &job) { end_stage(job.ticket); }} {
-    for (std::uint32_t i = 0; i < config_.workers; ++i)
+    for (std::uint32_t i = 0; i < config_.cpu.workers; ++i)
         threads_.emplace_back([this] { work(); });
 }
 
@@ -80,7 +80,7 @@ void BurntService::begin_stage(std::uint64_t ticket) {
         return io_.serve(ticket, {&stage, 1});
     }
     job.left_ns = static_cast<double>(stage.demand_ns);
-    if (!waiting_.empty() || on_cpu_ >= config_.slots)
+    if (!waiting_.empty() || on_cpu_ >= config_.cpu.slots)
         return waiting_.push_back(ticket);
     begin_on_cpu(ticket);
 }
@@ -120,7 +120,7 @@ void BurntService::take_turn(std::unique_lock<std::mutex> &lock) {
         --colocated_;
         return;
     }
-    const double speed = config_.cpu_speed * factor_;
+    const double speed = config_.cpu.speed * factor_;
     const double left_ns = ticket == kColocated ? kTurnNs * speed : jobs_.at(ticket).left_ns;
     const double turn_ns = std::min(kTurnNs, left_ns / speed);
     lock.unlock();

@@ -48,13 +48,13 @@ HttpServerSpec read_server(std::istream &in, std::size_t n_hosts) {
         spec.ip.clear();
     spec.port = static_cast<std::uint16_t>(read_number(in, "port of a server", 1, 65535));
     StationConfig &station = spec.station;
-    station.workers =
+    station.cpu.workers =
         static_cast<std::uint32_t>(read_number(in, "workers of a server", 1, kMostWorkers));
-    station.slots = static_cast<std::uint32_t>(
-        read_number(in, "slots of a server", station.workers, kMostSlots));
+    station.cpu.slots = static_cast<std::uint32_t>(
+        read_number(in, "slots of a server", station.cpu.workers, kMostSlots));
     spec.is_burnt = read_number(in, "kind of a server's CPU", 0, 1) == 1;
-    station.cpu_speed = read_factor(in, "CPU speed of a server", false);
-    station.io_speed = read_factor(in, "I/O speed of a server", false);
+    station.cpu.speed = read_factor(in, "CPU speed of a server", false);
+    station.io.speed = read_factor(in, "I/O speed of a server", false);
     spec.backlog =
         static_cast<std::uint32_t>(read_number(in, "backlog of a server", 0, kMostBacklog));
     return spec;

@@ -153,7 +153,7 @@ void HttpServer::reject(Fd socket, Greeted *client) {
 bool HttpServer::is_full() const {
     const Service::Load load = service_->load();
     const std::uint64_t here = std::uint64_t{handshaking_} + load.waiting + load.on_cpu;
-    return here >= std::uint64_t{spec_.station.slots} + spec_.backlog;
+    return here >= std::uint64_t{spec_.station.cpu.slots} + spec_.backlog;
 }
 
 bool HttpServer::serve(HttpConnection &connection, const Work &work) {
@@ -246,7 +246,7 @@ void HttpServer::publish() {
                      __ATOMIC_RELAXED);
     row_.waiting = load.waiting;
     row_.io = load.on_io;
-    row_.workers_busy = std::min(load.on_cpu, spec_.station.workers);
+    row_.workers_busy = std::min(load.on_cpu, spec_.station.cpu.workers);
     row_.accepted = accepted_;
     row_.completed = completed_;
     row_.rejected = rejected_;

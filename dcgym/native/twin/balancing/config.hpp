@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "core/distribution.hpp"
+#include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {
 
 constexpr size_t max_stages = 8;
 
-enum class Resource : uint8_t { cpu, io };
+constexpr size_t max_resources = 8; // of a server
 
 // The numbers of dcgym.tasks.balancing.EVENTS.
 enum class Change : uint8_t {
@@ -26,16 +27,13 @@ enum class Change : uint8_t {
 };
 
 struct ServerConfig {
-    uint32_t workers;
-    uint32_t slots; // in service at most
-    double cpu_speed;
-    double io_speed;
     double weight;
     bool present;
+    std::vector<ResourceConfig> resources; // as many as every other server has
 };
 
 struct StageConfig {
-    Resource resource;
+    uint8_t resource; // its number
     Distribution time;
 };
 
@@ -57,6 +55,7 @@ struct Range {
 
 struct Config {
     std::vector<ServerConfig> servers;
+    size_t resources; // of each server
     std::vector<ApplicationConfig> applications;
     uint32_t balancers;
     uint32_t backlog;

@@ -33,6 +33,9 @@ enum class Phase : uint8_t {
     entry_timeout, // rejected, but its entry of the flow table lives on
 };
 
+// What a flow asks of each resource of a server.
+using Demand = std::array<int64_t, max_resources>;
+
 struct Flow {
     Splitmix random; // the flow's own stream: its course does not disturb the others'
     uint64_t hash;   // of the five-tuple

@@ -82,7 +82,7 @@ uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
 uint16_t Simulation::oracle(Balancer &balancer, const Flow &flow, bool two) {
     const Demand more = demand(flow);
     const auto cost = [&](uint16_t server) {
-        return servers_[server].remaining_ns(now_ns_, more.cpu_ns, more.io_ns);
+        return servers_[server].remaining_ns(now_ns_, more);
     };
     const std::vector<uint16_t> &pool = balancer.pool();
     if (two) {
@@ -239,14 +239,16 @@ void Simulation::note_end(Flow &flow, Outcome outcome, int64_t end_ns) {
     statistics_.outcomes[static_cast<size_t>(outcome)]++;
     if (outcome == Outcome::completed)
         statistics_.completion[flow.application].add(end_ns - flow.arrival_ns);
-    if (records_.size() >= config_->record_limit) {
+    if (records_.flows.size() >= config_->record_limit) {
         statistics_.records_dropped += config_->record_limit > 0;
         return;
     }
     const Demand work = demand(flow);
-    records_.push_back({flow.arrival_ns, flow.served_ns, end_ns, work.cpu_ns, work.io_ns,
-                        flow.number, flow.application, flow.balancer, flow.server,
-                        static_cast<uint8_t>(outcome), flow.tracked});
+    records_.demand_ns.insert(records_.demand_ns.end(), work.begin(),
+                              work.begin() + static_cast<ptrdiff_t>(config_->resources));
+    records_.flows.push_back({flow.arrival_ns, flow.served_ns, end_ns, flow.number,
+                              flow.application, flow.balancer, flow.server,
+                              static_cast<uint8_t>(outcome), flow.tracked});
 }
 
 void Simulation::forget(FlowId id) {

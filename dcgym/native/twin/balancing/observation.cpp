@@ -68,7 +68,7 @@ void Truth::fill(size_t env, const Simulation &simulation) {
         assigned_.data[at] = simulation.assigned(i);
         busy_.data[at] = server.busy();
         remaining_.data[at] = simulation.remaining_ns(i);
-        capacity_.data[at] = server.up ? server.capacity() : 0;
+        capacity_.data[at] = server.up ? server.capacity(0) : 0;
     }
     double *parts = parts_.data + env * balancers_ * servers_;
     std::fill_n(parts, balancers_ * servers_, 0.0);

@@ -16,16 +16,35 @@ Range range(const py::handle &pair) {
 }
 
 std::vector<ServerConfig> server_configs(const py::dict &config) {
-    const auto workers = config["workers"].cast<std::vector<uint32_t>>();
-    const auto slots = config["slots"].cast<std::vector<uint32_t>>();
-    const auto cpu_speed = config["cpu_speed"].cast<std::vector<double>>();
-    const auto io_speed = config["io_speed"].cast<std::vector<double>>();
-    const auto weight = config["weight"].cast<std::vector<double>>();
-    const auto present = config["present"].cast<std::vector<bool>>();
+    using Row = std::tuple<uint32_t, uint32_t, double>;
     std::vector<ServerConfig> servers;
-    for (size_t i = 0; i < workers.size(); i++)
-        servers.push_back({workers[i], slots[i], cpu_speed[i], io_speed[i], weight[i], present[i]});
+    for (const auto &[weight, present, rows] :
+         config["servers"].cast<std::vector<std::tuple<double, bool, std::vector<Row>>>>()) {
+        ServerConfig server{weight, present, {}};
+        for (const auto &[workers, slots, speed] : rows)
+            server.resources.push_back({workers, slots, speed});
+        servers.push_back(std::move(server));
+    }
     return servers;
+}
+
+// Numbers of resources index arrays of this size without a further look.
+size_t count_resources(const std::vector<ServerConfig> &servers) {
+    const size_t n = servers.empty() ? 0 : servers.front().resources.size();
+    if (n < 1 || n > max_resources)
+        throw py::value_error("servers: 1 to " + std::to_string(max_resources) + " resources");
+    for (const ServerConfig &server : servers)
+        if (server.resources.size() != n)
+            throw py::value_error("servers: each needs the same number of resources");
+    return n;
+}
+
+void check_stages(const Config &config) {
+    for (const ApplicationConfig &application : config.applications)
+        for (const StageConfig &stage : application.stages)
+            if (stage.resource >= config.resources || application.stages.size() > max_stages)
+                throw py::value_error("applications: a resource that no server has, or more than " +
+                                      std::to_string(max_stages) + " stages");
 }
 
 std::vector<ApplicationConfig> application_configs(const py::dict &config) {
@@ -35,7 +54,7 @@ std::vector<ApplicationConfig> application_configs(const py::dict &config) {
          config["applications"].cast<std::vector<std::pair<double, std::vector<Stage>>>>()) {
         ApplicationConfig application{rate, {}};
         for (const auto &[resource, kind, mean_ns, shape] : stages)
-            application.stages.push_back({static_cast<Resource>(resource),
+            application.stages.push_back({resource,
                                           Distribution(static_cast<Kind>(kind), mean_ns, shape)});
         applications.push_back(std::move(application));
     }
@@ -56,7 +75,9 @@ std::shared_ptr<const Config> read_config(const py::dict &config, size_t record_
                                           int64_t warm_up_ns) {
     const auto read = std::make_shared<Config>();
     read->servers = server_configs(config);
+    read->resources = count_resources(read->servers);
     read->applications = application_configs(config);
+    check_stages(*read);
     read->balancers = config["balancers"].cast<uint32_t>();
     read->backlog = config["backlog"].cast<uint32_t>();
     read->flow_table_buckets = config["flow_table_buckets"].cast<uint32_t>();

@@ -10,13 +10,38 @@ constexpr double service_memory = 0.1; // weight of a new service time in the me
 
 } // namespace
 
+void ServerResource::clear() {
+    *this = {.config = config, .jobs = {}};
+}
+
+void ServerResource::enqueue(FlowStore &flows, FlowId id) {
+    flows[id].next = no_flow;
+    if (waiting++ == 0)
+        first_waiting = id;
+    else
+        flows[last_waiting].next = id;
+    last_waiting = id;
+}
+
+FlowId ServerResource::dequeue(FlowStore &flows) {
+    const FlowId id = first_waiting;
+    first_waiting = flows[id].next;
+    waiting--;
+    return id;
+}
+
+void Server::configure(const ServerConfig &config) {
+    up = eligible = config.present;
+    resources.resize(config.resources.size());
+    for (size_t r = 0; r < resources.size(); r++)
+        resources[r].config = &config.resources[r];
+}
+
 void Server::clear(int64_t now_ns) {
     integrate(now_ns);
-    cpu.clear();
-    io.clear();
-    first_waiting = last_waiting = no_flow;
-    waiting = handshaking = 0;
-    cpu_pending_ns = io_pending_ns = 0;
+    for (ServerResource &resource : resources)
+        resource.clear();
+    handshaking = 0;
     mean_service_ns = 0;
     epoch++;
 }
@@ -29,43 +54,37 @@ void Server::integrate(int64_t now_ns) {
 }
 
 void Server::update_rates(int64_t now_ns) {
-    const double n = static_cast<double>(cpu.size()) + colocated;
-    const double share = n > config->workers ? config->workers / n : 1;
-    cpu.set_rate(now_ns, config->cpu_speed * factor * share);
-    io.set_rate(now_ns, config->io_speed / std::max<double>(1, static_cast<double>(io.size())));
+    for (size_t r = 0; r < resources.size(); r++) {
+        const ResourceConfig &config = *resources[r].config;
+        SharedResource &jobs = resources[r].jobs;
+        jobs.set_rate(now_ns, r == 0 ? config.rate(jobs.size(), factor, colocated)
+                                     : config.rate(jobs.size()));
+    }
 }
 
-void Server::enqueue(FlowStore &flows, FlowId id) {
-    flows[id].next = no_flow;
-    if (waiting++ == 0)
-        first_waiting = id;
-    else
-        flows[last_waiting].next = id;
-    last_waiting = id;
+double Server::capacity(size_t resource) const {
+    const ResourceConfig &config = *resources[resource].config;
+    const double workers = config.workers;
+    if (resource > 0)
+        return config.speed * workers;
+    return config.speed * factor * workers * workers / (workers + colocated);
 }
 
-FlowId Server::dequeue(FlowStore &flows) {
-    const FlowId id = first_waiting;
-    first_waiting = flows[id].next;
-    waiting--;
-    return id;
-}
-
-double Server::capacity() const {
-    const double workers = config->workers;
-    return config->cpu_speed * factor * workers * workers / (workers + colocated);
-}
-
-double Server::remaining_ns(int64_t now_ns, int64_t more_cpu_ns, int64_t more_io_ns) const {
-    const double cpu_ns = cpu.all_left(now_ns) + static_cast<double>(cpu_pending_ns + more_cpu_ns);
-    const double io_ns = io.all_left(now_ns) + static_cast<double>(io_pending_ns + more_io_ns);
-    return cpu_ns / capacity() + io_ns / config->io_speed;
+double Server::remaining_ns(int64_t now_ns, const Demand &more_ns) const {
+    double sum_ns = 0;
+    for (size_t r = 0; r < resources.size(); r++) {
+        const ServerResource &resource = resources[r];
+        const double left_ns = resource.jobs.all_left(now_ns) +
+                               static_cast<double>(resource.pending_ns + more_ns[r]);
+        sum_ns += left_ns / capacity(r);
+    }
+    return sum_ns;
 }
 
 uint64_t Server::reported_speed() const {
     if (mean_service_ns <= 0)
         return 0;
-    const uint32_t flows_served = std::min(queue(), config->workers);
+    const uint32_t flows_served = std::min(queue(), processors().config->workers);
     const double per_tick = flows_served * double(1 << DCGYM_TICK_SHIFT) / mean_service_ns;
     return static_cast<uint64_t>(std::min(per_tick * double(DCGYM_SCORE_ONE), 0x1p35));
 }

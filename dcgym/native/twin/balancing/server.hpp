@@ -1,31 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server: a CPU under blocked processor sharing (FIFO is the case slots = workers) and an I/O
-// device under processor sharing (Yao et al., appendix C.1, equation 42).
+// A server: its resources, and what the balancers' rules and the statistics ask of it.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "flow.hpp"
 #include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {
 
-struct Server {
-    const ServerConfig *config = nullptr;
-    SharedResource cpu;
-    SharedResource io;
+// A resource of one server, with the flows that wait for it.
+struct ServerResource {
+    const ResourceConfig *config = nullptr;
+    SharedResource jobs;
     FlowId first_waiting = no_flow;
     FlowId last_waiting = no_flow;
     uint32_t waiting = 0;
+    // Demand of the flows placed here that is not in service yet, later stages included.
+    int64_t pending_ns = 0;
+
+    bool has_slot() const { return jobs.size() < config->slots; }
+    void clear();
+    void enqueue(FlowStore &flows, FlowId id);
+    FlowId dequeue(FlowStore &flows);
+};
+
+// Events, backlog, weights and counts of busy workers are about the first resource, the processors.
+struct Server {
+    std::vector<ServerResource> resources;
     uint32_t handshaking = 0; // accepted, the request is still to come
     uint32_t epoch = 0;       // grows when the server is removed, with its flows
     bool up = false;
-    bool eligible = false; // takes new flows
-    double factor = 1;     // of its first speed
-    double colocated = 0;  // other CPU-bound processes
-    // Demand of the flows placed here that no resource is serving yet, later stages included.
-    int64_t cpu_pending_ns = 0;
-    int64_t io_pending_ns = 0;
+    bool eligible = false;      // takes new flows
+    double factor = 1;          // of the processors' first speed
+    double colocated = 0;       // other CPU-bound processes
     double mean_service_ns = 0; // exponentially weighted; 0 before the first
     // Integrals over time since averages began.
     int64_t since_ns = 0;
@@ -34,27 +43,34 @@ struct Server {
     uint64_t flows = 0;
     uint64_t completed = 0;
 
-    uint32_t queue() const { return waiting + static_cast<uint32_t>(cpu.size() + io.size()); }
+    void configure(const ServerConfig &config);
+
+    const ServerResource &processors() const { return resources.front(); }
+    uint32_t queue() const {
+        uint32_t sum = 0;
+        for (const ServerResource &resource : resources)
+            sum += resource.waiting + static_cast<uint32_t>(resource.jobs.size());
+        return sum;
+    }
     uint32_t busy() const {
-        const auto n = static_cast<uint32_t>(cpu.size());
-        return n < config->workers ? n : config->workers;
+        const auto n = static_cast<uint32_t>(processors().jobs.size());
+        return n < processors().config->workers ? n : processors().config->workers;
     }
     // A newcomer is turned away where all slots and the whole backlog are taken.
     bool full(uint32_t backlog) const {
-        return handshaking + waiting + cpu.size() >= config->slots + static_cast<size_t>(backlog);
+        return handshaking + processors().waiting + processors().jobs.size() >=
+               processors().config->slots + static_cast<size_t>(backlog);
     }
 
     void clear(int64_t now_ns);
     void integrate(int64_t now_ns);
     // Must follow every change of the jobs, the speed or the co-located load.
     void update_rates(int64_t now_ns);
-    void enqueue(FlowStore &flows, FlowId id);
-    FlowId dequeue(FlowStore &flows);
 
-    // CPU seconds a second for flows when all workers are busy.
-    double capacity() const;
-    // Time to do all that is placed here and more, by the resources' full speed.
-    double remaining_ns(int64_t now_ns, int64_t more_cpu_ns, int64_t more_io_ns) const;
+    // Demand a time unit that a resource serves when all its workers are busy.
+    double capacity(size_t resource) const;
+    // Time to do all that is placed here and more (by resource), by the resources' full speed.
+    double remaining_ns(int64_t now_ns, const Demand &more_ns) const;
     // Report of a Charon server: flows a tick, as a score (rules.h).
     uint64_t reported_speed() const;
     void note_service(int64_t service_ns);

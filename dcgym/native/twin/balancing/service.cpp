@@ -8,31 +8,28 @@ namespace dcgym::twin::balancing {
 
 void Simulation::begin_stage(FlowId id) {
     const Flow &flow = flows_[id];
-    Server &server = servers_[flow.server];
-    const Resource resource = config_->applications[flow.application].stages[flow.stage].resource;
+    const size_t number = config_->applications[flow.application].stages[flow.stage].resource;
+    ServerResource &resource = servers_[flow.server].resources[number];
     // Behind those who wait, even where a slot has just come free: it is theirs.
-    if (resource == Resource::cpu &&
-        (server.waiting > 0 || server.cpu.size() >= server.config->slots))
-        server.enqueue(flows_, id);
+    if (resource.waiting > 0 || !resource.has_slot())
+        resource.enqueue(flows_, id);
     else
         begin_service(id, resource);
 }
 
-void Simulation::begin_service(FlowId id, Resource resource) {
+void Simulation::begin_service(FlowId id, ServerResource &resource) {
     Flow &flow = flows_[id];
-    Server &server = servers_[flow.server];
     const int64_t demand_ns = flow.demand_ns[flow.stage];
-    const bool on_cpu = resource == Resource::cpu;
-    (on_cpu ? server.cpu_pending_ns : server.io_pending_ns) -= demand_ns;
-    flow.finish = (on_cpu ? server.cpu : server.io).add(now_ns_, demand_ns, flow.number, id);
+    resource.pending_ns -= demand_ns;
+    flow.finish = resource.jobs.add(now_ns_, demand_ns, flow.number, id);
     if (flow.served_ns < 0)
         flow.served_ns = now_ns_;
 }
 
-void Simulation::end_stage(size_t number, Resource resource) {
+void Simulation::end_stage(size_t number, size_t resource) {
     Server &server = servers_[number];
     server.integrate(now_ns_);
-    const FlowId id = (resource == Resource::cpu ? server.cpu : server.io).finish_first(now_ns_);
+    const FlowId id = server.resources[resource].jobs.finish_first(now_ns_);
     Flow &flow = flows_[id];
     flow.finish = -1;
     if (++flow.stage < config_->applications[flow.application].stages.size())
@@ -45,11 +42,12 @@ void Simulation::end_stage(size_t number, Resource resource) {
 void Simulation::settle(size_t number) {
     Server &server = servers_[number];
     server.integrate(now_ns_);
-    while (server.waiting > 0 && server.cpu.size() < server.config->slots)
-        begin_service(server.dequeue(flows_), Resource::cpu);
+    for (ServerResource &resource : server.resources)
+        while (resource.waiting > 0 && resource.has_slot())
+            begin_service(resource.dequeue(flows_), resource);
     server.update_rates(now_ns_);
-    retime(cpu_owner(number), server.cpu);
-    retime(io_owner(number), server.io);
+    for (size_t r = 0; r < server.resources.size(); r++)
+        retime(resource_owner(number, r), server.resources[r].jobs);
 }
 
 void Simulation::retime(EventQueue::Owner owner, const SharedResource &resource) {
@@ -85,19 +83,18 @@ void Simulation::unplace(const Flow &flow) {
 }
 
 void Simulation::count_demand(const Flow &flow, int sign) {
-    Server &server = servers_[flow.server];
-    const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
-    for (size_t i = 0; i < stages.size(); i++)
-        (stages[i].resource == Resource::cpu ? server.cpu_pending_ns : server.io_pending_ns) +=
-            sign * flow.demand_ns[i];
+    const Demand work = demand(flow);
+    std::vector<ServerResource> &resources = servers_[flow.server].resources;
+    for (size_t r = 0; r < resources.size(); r++)
+        resources[r].pending_ns += sign * work[r];
 }
 
-Simulation::Demand Simulation::demand(const Flow &flow) const {
-    Demand sum{0, 0};
+Demand Simulation::demand(const Flow &flow) const {
+    Demand sum_ns{};
     const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
     for (size_t i = 0; i < stages.size(); i++)
-        (stages[i].resource == Resource::cpu ? sum.cpu_ns : sum.io_ns) += flow.demand_ns[i];
-    return sum;
+        sum_ns[stages[i].resource] += flow.demand_ns[i];
+    return sum_ns;
 }
 
 double Simulation::left_ns(const Flow &flow) const {
@@ -105,11 +102,10 @@ double Simulation::left_ns(const Flow &flow) const {
     const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
     double sum_ns = 0;
     for (size_t i = flow.stage; i < stages.size(); i++) {
-        const bool on_cpu = stages[i].resource == Resource::cpu;
         auto work_ns = static_cast<double>(flow.demand_ns[i]);
         if (i == flow.stage && flow.finish >= 0)
-            work_ns = (on_cpu ? server.cpu : server.io).left(now_ns_, flow.finish);
-        sum_ns += work_ns / (on_cpu ? server.capacity() : server.config->io_speed);
+            work_ns = server.resources[stages[i].resource].jobs.left(now_ns_, flow.finish);
+        sum_ns += work_ns / server.capacity(stages[i].resource);
     }
     return sum_ns;
 }

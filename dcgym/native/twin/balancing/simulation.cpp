@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace dcgym::twin::balancing {
 namespace {
 
 constexpr double ns_per_s = 1e9;
-constexpr int64_t evenness_interval_ns = 100'000'000;
+constexpr int64_t fairness_interval_ns = 100'000'000;
 
 enum Stream : uint64_t { arrival_stream, flow_stream, balancer_stream, probe_stream };
 
@@ -17,11 +18,10 @@ enum Stream : uint64_t { arrival_stream, flow_stream, balancer_stream, probe_str
 
 Simulation::Simulation(std::shared_ptr<const Config> config) : config_(std::move(config)) {
     const auto servers = static_cast<uint32_t>(config_->servers.size());
-    first_cpu_ = static_cast<uint32_t>(config_->applications.size());
-    first_io_ = first_cpu_ + servers;
-    change_owner_ = first_io_ + servers;
+    first_resource_ = static_cast<uint32_t>(config_->applications.size());
+    change_owner_ = first_resource_ + servers * static_cast<uint32_t>(config_->resources);
     probe_owner_ = change_owner_ + 1;
-    evenness_owner_ = change_owner_ + 2;
+    fairness_owner_ = change_owner_ + 2;
     averages_owner_ = change_owner_ + 3;
     first_flow_ = change_owner_ + 4;
 }
@@ -33,14 +33,12 @@ void Simulation::reset(uint64_t seed) {
     queue_.clear();
     queue_.reserve(first_flow_);
     flows_.clear();
-    records_.clear();
+    records_ = {};
     statistics_ = Statistics(config_->applications.size());
     assigned_.assign(config_->servers.size(), 0);
     servers_.assign(config_->servers.size(), {});
-    for (size_t i = 0; i < servers_.size(); i++) {
-        servers_[i].config = &config_->servers[i];
-        servers_[i].up = servers_[i].eligible = config_->servers[i].present;
-    }
+    for (size_t i = 0; i < servers_.size(); i++)
+        servers_[i].configure(config_->servers[i]);
     balancers_.clear();
     for (uint32_t i = 0; i < config_->balancers; i++)
         balancers_.emplace_back(*config_, stream_seed(seed, balancer_stream, i));
@@ -57,7 +55,7 @@ void Simulation::reset(uint64_t seed) {
     if (config_->probe_interval_ns > 0)
         queue_.schedule(probe_owner_, 0);
     queue_.schedule(averages_owner_, config_->warm_up_ns);
-    queue_.schedule(evenness_owner_, config_->warm_up_ns + evenness_interval_ns);
+    queue_.schedule(fairness_owner_, config_->warm_up_ns + fairness_interval_ns);
 }
 
 void Simulation::advance(int64_t until_ns) {
@@ -73,16 +71,15 @@ void Simulation::handle(const EventQueue::Event &event) {
     const EventQueue::Owner owner = event.owner();
     if (owner >= first_flow_)
         handle_flow(owner - first_flow_);
-    else if (owner < first_cpu_)
+    else if (owner < first_resource_)
         arrive(owner);
-    else if (owner < first_io_)
-        end_stage(owner - first_cpu_, Resource::cpu);
     else if (owner < change_owner_)
-        end_stage(owner - first_io_, Resource::io);
+        end_stage((owner - first_resource_) / config_->resources,
+                  (owner - first_resource_) % config_->resources);
     else if (owner == probe_owner_)
         probe();
-    else if (owner == evenness_owner_)
-        sample_evenness();
+    else if (owner == fairness_owner_)
+        sample_fairness();
     else if (owner == averages_owner_)
         begin_averages();
     else
@@ -132,7 +129,7 @@ std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns) {
     std::vector<Arrival> found;
     queue_.run_until(until_ns, [&](const EventQueue::Event &event) {
         now_ns_ = event.time_ns;
-        if (event.owner() < first_cpu_) {
+        if (event.owner() < first_resource_) {
             queue_.schedule(event.owner(), now_ns_ + gap_ns(event.owner()));
             const Flow flow = draw(event.owner());
             found.push_back({flow.arrival_ns, flow.number, flow.demand_ns, flow.application});
@@ -273,19 +270,19 @@ void Simulation::probe() {
     queue_.schedule(probe_owner_, now_ns_ + config_->probe_interval_ns);
 }
 
-void Simulation::sample_evenness() {
+void Simulation::sample_fairness() {
     scratch_.clear();
     for (const Server &server : servers_)
         if (server.up)
-            scratch_.push_back(server.queue() /
-                               (server.config->workers * server.config->cpu_speed));
+            scratch_.push_back(server.queue() / (server.processors().config->workers *
+                                                 server.processors().config->speed));
     statistics_.queue.add(scratch_);
     scratch_.clear();
     for (size_t i = 0; i < servers_.size(); i++)
         if (servers_[i].up)
             scratch_.push_back(remaining_ns(i));
     statistics_.remaining.add(scratch_);
-    queue_.schedule(evenness_owner_, now_ns_ + evenness_interval_ns);
+    queue_.schedule(fairness_owner_, now_ns_ + fairness_interval_ns);
 }
 
 void Simulation::begin_averages() {
@@ -305,14 +302,12 @@ int64_t Simulation::measured_ns() const {
     return std::max<int64_t>(0, now_ns_ - config_->warm_up_ns);
 }
 
-std::vector<Record> Simulation::take_records() {
-    std::vector<Record> taken;
-    taken.swap(records_);
-    return taken;
+Records Simulation::take_records() {
+    return std::exchange(records_, {});
 }
 
 double Simulation::remaining_ns(size_t server) const {
-    return servers_[server].up ? servers_[server].remaining_ns(now_ns_, 0, 0) : 0;
+    return servers_[server].up ? servers_[server].remaining_ns(now_ns_, {}) : 0;
 }
 
 } // namespace dcgym::twin::balancing

@@ -37,7 +37,7 @@ class Simulation {
     // Brings the integrals over time up to now.
     void integrate();
     const Statistics &statistics() const { return statistics_; }
-    std::vector<Record> take_records();
+    Records take_records();
     int64_t measured_ns() const;
     bool begun() const { return !balancers_.empty(); }
     size_t in_flight() const { return flows_.in_use(); }
@@ -47,17 +47,10 @@ class Simulation {
     void remaining_by_balancer(double *out) const;
 
   private:
-    struct Demand {
-        int64_t cpu_ns, io_ns;
-    };
-
     // Events that are not a flow's have the first owners; flows come after them.
     EventQueue::Owner arrival_owner(size_t app) const { return static_cast<uint32_t>(app); }
-    EventQueue::Owner cpu_owner(size_t server) const {
-        return first_cpu_ + static_cast<uint32_t>(server);
-    }
-    EventQueue::Owner io_owner(size_t server) const {
-        return first_io_ + static_cast<uint32_t>(server);
+    EventQueue::Owner resource_owner(size_t server, size_t resource) const {
+        return first_resource_ + static_cast<uint32_t>(server * config_->resources + resource);
     }
     EventQueue::Owner owner(FlowId id) const { return first_flow_ + id; }
 
@@ -90,8 +83,8 @@ class Simulation {
 
     // Servers.
     void begin_stage(FlowId id);
-    void begin_service(FlowId id, Resource resource);
-    void end_stage(size_t server, Resource resource);
+    void begin_service(FlowId id, ServerResource &resource);
+    void end_stage(size_t server, size_t resource);
     void leave_server(FlowId id);
     // Fills free slots and finds out when the next stage ends; must follow every change.
     void settle(size_t server);
@@ -116,11 +109,11 @@ class Simulation {
     void change_rate(uint32_t app, double factor);
     void refresh_pools();
     void probe();
-    void sample_evenness();
+    void sample_fairness();
     void begin_averages();
 
     std::shared_ptr<const Config> config_;
-    uint32_t first_cpu_, first_io_, change_owner_, probe_owner_, evenness_owner_, averages_owner_;
+    uint32_t first_resource_, change_owner_, probe_owner_, fairness_owner_, averages_owner_;
     uint32_t first_flow_;
 
     int64_t now_ns_ = 0;
@@ -137,7 +130,7 @@ class Simulation {
     std::vector<double> rate_factor_;
     Splitmix probing_;
     Statistics statistics_;
-    std::vector<Record> records_;
+    Records records_;
     std::vector<double> scratch_;
 };
 

@@ -49,7 +49,7 @@ Column station_ends(uint32_t workers, uint32_t slots, const Column &arrivals_ns,
                     int64_t change_ns, double speed, double colocated) {
     const auto arrivals = arrivals_ns.unchecked<1>();
     const auto demands = demands_ns.unchecked<2>();
-    WatchedStation watched{ServiceStation({workers, slots, 1, 1}),
+    WatchedStation watched{ServiceStation({.cpu = {workers, slots, 1}, .io = {}}),
                            period_ns,
                            change_ns,
                            speed,

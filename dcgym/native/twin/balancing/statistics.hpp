@@ -11,12 +11,18 @@
 
 namespace dcgym::twin::balancing {
 
-// A finished flow; the dtype of BalancingTwin.records.
+// A finished flow.
 struct Record {
-    int64_t arrival_ns, served_ns, end_ns, cpu_ns, io_ns;
+    int64_t arrival_ns, served_ns, end_ns;
     uint64_t flow;
     uint16_t application, balancer, server;
     uint8_t outcome, tracked;
+};
+
+// Finished flows, and what each asked of every resource, row by row.
+struct Records {
+    std::vector<Record> flows;
+    std::vector<int64_t> demand_ns;
 };
 
 struct Statistics {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 
 #include "core/parallel.hpp"
 #include "observation.hpp"
@@ -33,6 +35,21 @@ py::dict completion_dict(const CompletionTimes &times) {
     for (const auto &[name, fraction] : percentiles)
         found[name] = times.histogram.quantile(fraction, times.count) / ns_per_us;
     return found;
+}
+
+// A record with the demand on each resource behind its times.
+py::dtype record_type(size_t resources) {
+    static_assert(sizeof(Record) == 40, "no padding: what follows lists every byte");
+    py::list fields;
+    for (const char *name : {"arrival_ns", "served_ns", "end_ns"})
+        fields.append(py::make_tuple(name, "<i8"));
+    fields.append(py::make_tuple("demand_ns", "<i8", py::make_tuple(resources)));
+    fields.append(py::make_tuple("flow", "<u8"));
+    for (const char *name : {"application", "balancer", "server"})
+        fields.append(py::make_tuple(name, "<u2"));
+    for (const char *name : {"outcome", "tracked"})
+        fields.append(py::make_tuple(name, "u1"));
+    return py::dtype::from_args(fields);
 }
 
 } // namespace
@@ -105,8 +122,21 @@ py::dict Twin::truth() {
 }
 
 py::array Twin::records(size_t env) {
-    const std::vector<Record> found = simulations_.at(env).take_records();
-    return py::array_t<Record>(static_cast<py::ssize_t>(found.size()), found.data());
+    const Records found = simulations_.at(env).take_records();
+    const size_t n = config_->resources;
+    py::array rows(record_type(n), static_cast<py::ssize_t>(found.flows.size()));
+    auto *to = static_cast<char *>(rows.mutable_data());
+    const auto put = [&to](const void *from, size_t bytes) {
+        std::memcpy(to, from, bytes);
+        to += bytes;
+    };
+    for (size_t i = 0; i < found.flows.size(); i++) {
+        const auto *record = reinterpret_cast<const char *>(&found.flows[i]);
+        put(record, offsetof(Record, flow));
+        put(&found.demand_ns[i * n], n * sizeof(int64_t));
+        put(record + offsetof(Record, flow), sizeof(Record) - offsetof(Record, flow));
+    }
+    return rows;
 }
 
 py::array Twin::arrivals(uint64_t seed, int64_t until_ns) const {
@@ -173,20 +203,20 @@ py::bytes Twin::region(size_t env, size_t balancer) {
 
 void bind_twin(pybind11::module_ &module) {
     namespace py = pybind11;
+    using namespace py::literals;
     using namespace dcgym::twin::balancing;
-    PYBIND11_NUMPY_DTYPE(Record, arrival_ns, served_ns, end_ns, cpu_ns, io_ns, flow, application,
-                         balancer, server, outcome, tracked);
     PYBIND11_NUMPY_DTYPE(Arrival, arrival_ns, flow, demand_ns, application);
     py::class_<Twin>(module, "BalancingTwin")
-        .def(py::init<const py::dict &, size_t, size_t, size_t, int64_t>())
-        .def("reset", &Twin::reset)
-        .def("set_rule", &Twin::set_rule)
-        .def("set_weights", &Twin::set_weights)
-        .def("advance", &Twin::advance)
+        .def(py::init<const py::dict &, size_t, size_t, size_t, int64_t>(), "config"_a, "n_envs"_a,
+             "threads"_a, "record_limit"_a, "warm_up_ns"_a)
+        .def("reset", &Twin::reset, "seeds"_a, "mask"_a)
+        .def("set_rule", &Twin::set_rule, "rule"_a, "balancer"_a, "mask"_a)
+        .def("set_weights", &Twin::set_weights, "weights"_a, "balancer"_a, "mask"_a)
+        .def("advance", &Twin::advance, "until_ns"_a)
         .def("observe", &Twin::observe)
         .def("truth", &Twin::truth)
-        .def("records", &Twin::records)
-        .def("arrivals", &Twin::arrivals)
-        .def("summary", &Twin::summary)
-        .def("region", &Twin::region);
+        .def("records", &Twin::records, "env"_a)
+        .def("arrivals", &Twin::arrivals, "seed"_a, "until_ns"_a)
+        .def("summary", &Twin::summary, "env"_a)
+        .def("region", &Twin::region, "env"_a, "balancer"_a);
 }

@@ -60,6 +60,7 @@ double portable_exp(double x) {
     return polynomial(series, r) * scale;
 }
 
+// As long as its tables, which stay beside the one function that reads them.
 double normal_quantile(double p) {
     static constexpr double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                                    1.9715909503065514427e+3, 1.3731693765509461125e+4,
