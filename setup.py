@@ -178,6 +178,7 @@ setup(
     package_data={
         "dcgym": ["py.typed"],
         "dcgym.native": [
+            "*.pyi",
             *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h*", "bpf/**/*.[ch]"),
             # The sources tell a module that was built from others (digest.py).
             *("kernel/**/*.?pp", "twin/**/*.?pp"),

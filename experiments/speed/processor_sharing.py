@@ -21,6 +21,7 @@ from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from experiments.speed.sharing import measure_sharing
@@ -67,7 +68,8 @@ def measure(network: EmulationNetwork, load: float, args: Args) -> dict[str, Any
     transports = dict.fromkeys((host.name for host in network.topology.hosts), args.transport)
     deadline_s = args.duration_s + DRAIN_S
     is_marking = args.transport == "dctcp"
-    row = measure_sharing(network, plan, "s1-s2", transports, is_marking, deadline_s)
+    episode = NetworkEpisode(plan, congestion_control=transports, marking=is_marking)
+    row = measure_sharing(network, episode, "s1-s2", deadline_s)
     fidelity = network.fidelity()
     return {"asked": load, **row, "fidelity": fidelity.status, "reasons": fidelity.reasons}
 

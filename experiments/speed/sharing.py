@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,6 @@ import numpy.typing as npt
 from dcgym.backends.base import Network
 from dcgym.errors import BackendError
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.traffic import Plan
 from dcgym.traffic.analysis.ideal import ideal_completion_ns, wire_bytes
 from dcgym.traffic.analysis.processor_sharing import sharing_times
 from dcgym.traffic.generators.view import FINISHED
@@ -24,14 +22,9 @@ POLL_NS = 20_000_000
 
 
 def measure_sharing(
-    network: Network,
-    plan: Plan,
-    link: str,
-    congestion_control: Mapping[str, str],
-    marking: bool,
-    deadline_s: float,
+    network: Network, episode: NetworkEpisode, link: str, deadline_s: float
 ) -> dict[str, float]:
-    """Run a plan and compare its completion times with those of a processor-sharing link.
+    """Run an episode and compare its completion times with those of a processor-sharing link.
 
     The model has the planned arrivals and, as work, the time that each flow's packets with their
     headers take on the link: what differs is the transport, not the sample. What a flow takes
@@ -39,30 +32,25 @@ def measure_sharing(
 
     Args:
         network: A network that counts in real time.
-        plan: TCP flows with sizes, all over the link.
+        episode: TCP flows with sizes, all over the link.
         link: The one bottleneck, as switch ports are named, such as ``s1-s2``.
-        congestion_control: Algorithm per host.
-        marking: Whether ports mark.
         deadline_s: Longest time to wait for the end of the plan.
 
     Returns:
-        ``load`` (of the link until the last arrival, headers included), ``flows``, ``fct_ms`` and
-        ``model_fct_ms`` (means), ``slowdown`` and ``model_slowdown`` (means of completion time over
-        the work).
+        ``load`` (of the link until the last arrival, headers included), ``flows``, ``fct_ms``,
+        ``model_fct_ms``, ``slowdown`` and ``model_slowdown`` (completion time over work): means.
 
     Raises:
         BackendError: The plan did not end in time, or a flow failed.
     """
-    topology = network.topology
+    topology, plan = network.topology, episode.plan
     records = plan.to_records([host.name for host in topology.hosts])
     rates_bps = {f"{port.node}-{port.peer}": port.rate_bps for port in topology.switch_ports}
     work_ns = wire_bytes(records) * 8e9 / rates_bps[link]
     arrivals_ns = records["start_ns"].astype(np.float64)
     overhead_ns = np.maximum(ideal_completion_ns(records, topology) - work_ns, 0)
     model_ns = sharing_times(arrivals_ns, work_ns) + overhead_ns
-    network.reset(
-        NetworkEpisode(plan, congestion_control=dict(congestion_control), marking=marking)
-    )
+    network.reset(episode)
     measured_ns = _completion_ns(network, len(plan), deadline_s)
     return {
         "load": float(work_ns.sum() / arrivals_ns.max()),

@@ -74,7 +74,7 @@ def test_without_a_flow_table_every_flow_follows_the_weights(play: Any) -> None:
 
 
 def test_flows_leave_a_dead_member_and_only_that(play: Any) -> None:
-    before, _, after, _, healed = play(
+    before, _, after, _, restored = play(
         ("select", FLOWS),
         # The link behind c failed: the others change their places in the table.
         ("group", 0, "edb", [1.0] * 3, SALT),
@@ -85,7 +85,7 @@ def test_flows_leave_a_dead_member_and_only_that(play: Any) -> None:
     assert "c" in before and "c" not in after
     assert all(now == then for now, then in zip(after, before, strict=True) if then != "c")
     # Nobody moves because a link came back.
-    assert healed == after
+    assert restored == after
 
 
 def test_a_route_to_another_group_moves_only_who_must(play: Any) -> None:

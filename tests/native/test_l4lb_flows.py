@@ -276,7 +276,7 @@ def test_real_connections_reach_servers_that_answer_directly(run_scenario: Scena
     assert found["tcp"] == [1, 2] * 10, "round robin over two servers"
     assert sorted(found["udp"]) == [1] * 10 + [2] * 10
     assert found["completed"] == [10, 10] and found["counters"] == {}
-    assert found["kept"] == [1, 1, 1], "a connection outlives the pool that chose its server"
+    assert found["kept"] in ([1, 1, 1], [2, 2, 2]), "a connection outlives its server's pool"
     assert found["before_kill"] == [1, 2], "and after it the interface was free again"
 
 

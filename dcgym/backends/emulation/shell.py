@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
-import dcgym
 from dcgym.backends.emulation.session.runs import Run, list_runs
 from dcgym.errors import BackendError, suggest
 
@@ -23,7 +23,10 @@ INSIDE = "dcgym.backends.emulation.emulator.shell"
 
 
 def find_run(run_id: str | None) -> Run:
-    """Return the running emulator of that id, or the only one.
+    """Return a running emulator.
+
+    Args:
+        run_id: Its identifier; None for the only one.
 
     Raises:
         BackendError: There is none, there are several, or the named one has ended.
@@ -60,7 +63,7 @@ def open_shell(run_id: str | None, command: str | None) -> int:
         BackendError: There is no such emulator, or its network is not built.
     """
     run = find_run(run_id)
-    home = str(Path(dcgym.__file__).parent.parent)
+    home = str(Path(str(resources.files("dcgym"))).parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     # The emulator's first process stands outside of the pid namespace that it made.
     words = ["nsenter", "--target", str(run.pid), "--net", "--mount", "--ipc", "--uts"]

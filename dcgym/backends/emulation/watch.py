@@ -30,7 +30,10 @@ REGION_NAME = "/memfd:dcgym-telemetry"
 
 
 def choose_run(wanted: str | None = None) -> Run:
-    """Return the run of that identifier, or the only one.
+    """Return a run that lives.
+
+    Args:
+        wanted: Its identifier; None for the only one.
 
     Raises:
         ConfigError: No run has that identifier.

@@ -94,7 +94,7 @@ def check_events(events: Sequence[Event], switch: str) -> None:
         FeatureNotSupported: Events are asked for, and the switches are Open vSwitch.
     """
     if events and switch == "ovs":
-        hint = "its routes are static and do not heal; use switch='ebpf', or no events"
+        hint = "its routes are static, nothing reroutes; use switch='ebpf', or no events"
         raise FeatureNotSupported("events with switch='ovs'", hint)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import dcgym
 from dcgym.envs.factory import default_of
-from dcgym.envs.registration import ENV_IDS
+from dcgym.envs.registration import BUILT_IN
 from dcgym.testing import check_contract, check_no_dead_feature
 
 pytestmark = pytest.mark.emulation
@@ -42,7 +42,7 @@ def make(env_id: str, topology: dict[str, Any]) -> gym.Env[Any, Any]:
 
 
 def test_every_emulated_environment_is_here() -> None:
-    emulated = {env_id for env_id in ENV_IDS if default_of(env_id, "backend") == "emulation"}
+    emulated = {env_id for env_id in BUILT_IN if default_of(env_id, "backend") == "emulation"}
     assert emulated == set(NETWORKS)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dcgym.envs.congestion_control import CongestionControlEnv
 
+import dcgym
 from dcgym.tasks.network.events import make_events
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for
@@ -160,9 +160,10 @@ def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: st
 
 
 def test_the_environment_reports_the_recovery() -> None:
-    env = CongestionControlEnv(
-        FAT_TREE,
-        "stride-8",
+    env = dcgym.make_env(
+        env="CongestionControl-v0",
+        topology=FAT_TREE,
+        traffic="stride-8",
         interval="50ms",
         events=[{"at": "60ms", "link": ["s9", "s17"], "action": "down"}],
     )

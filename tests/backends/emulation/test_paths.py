@@ -109,7 +109,7 @@ def test_the_environment_moves_new_flows_to_one_uplink() -> None:
     env = dcgym.make_env(env="PathBalancing-v0", topology=K4, traffic=plan, interval="100ms")
     try:
         env.reset(seed=0)
-        uplinks = env.unwrapped.uplinks  # type: ignore[attr-defined]
+        uplinks = env.unwrapped.task.uplinks  # type: ignore[attr-defined]
         mine = [n for n, label in enumerate(uplinks.labels) if label.startswith("s1-")]
         action = np.ones(env.action_space.shape, np.float32)  # type: ignore[arg-type]
         action[mine[0]] = 0

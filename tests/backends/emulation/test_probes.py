@@ -26,8 +26,8 @@ def test_the_probe_reads_the_delay_of_a_standing_queue() -> None:
             **{"features": ["backlog", "probe_rtt"], "probes": [["h1", "h4"], ["h1", "h2"]]},
         }
     )
-    inner = env.unwrapped
-    row = [port.name for port in inner.topology.switch_ports].index("s1-eth3")
+    task = env.unwrapped.task
+    row = [port.name for port in task.topology.switch_ports].index("s1-eth3")
     try:
         env.reset(seed=0)
         seen = [env.step(np.ones(4, np.float32))[0] for _ in range(30)][10:]

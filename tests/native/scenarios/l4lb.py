@@ -94,7 +94,8 @@ def main() -> None:
     result["udp"] = asked(run_in, socket.SOCK_DGRAM, request["datagrams"])
     with client(run_in, socket.SOCK_STREAM) as connection:
         result["kept"] = [ask(connection)]
-        balancer.pools.replace(0, ROUND_ROBIN, [2], [1.0])
+        # Whose turn it was depends on what was sent twice; now it is the other server's alone.
+        balancer.pools.replace(0, ROUND_ROBIN, [3 - result["kept"][0]], [1.0])
         result["kept"] += [ask(connection), ask(connection)]
     result["counters"] = {name: n for name, n in balancer.counters().items() if n}
     balancer.close()  # from another namespace than the interface's

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, make_plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.generators.view import FINISHED, RESET
@@ -75,7 +76,8 @@ def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(
     }
     plan = make_plan(spec, backend.topology, 1)
     names = dict.fromkeys((host.name for host in backend.topology.hosts), "dctcp")
-    seen = measure_sharing(backend, plan, "s1-s2", names, marking=True, deadline_s=20.0)
+    episode = NetworkEpisode(plan, congestion_control=names, marking=True)
+    seen = measure_sharing(backend, episode, "s1-s2", deadline_s=20.0)
     # The model has headers, handshake and the same arrivals, but neither slow start and the wait
     # behind 30 KB (2.4 ms of some 80), nor buckets' bursts and flows that share unequally at first,
     # which favour the short ones: a few per cent each.

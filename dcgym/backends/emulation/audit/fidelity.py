@@ -83,7 +83,14 @@ LIMITS: Mapping[str, Limit] = {
 
 
 def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
-    """Return the worst status of the figures, and a sentence for each that is not ok."""
+    """Compare figures with their limits.
+
+    Args:
+        figures: Values by the names of `LIMITS`.
+
+    Returns:
+        The worst status of the figures, and a sentence for each that is not ok.
+    """
     states = {name: LIMITS[name].status(value) for name, value in figures.items()}
     reasons = [
         LIMITS[name].text.format(x=figures[name])

@@ -24,7 +24,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def rate_bounds_bps(topology: Topology, events: Sequence[Event]) -> tuple[list[int], list[int]]:
-    """Return the lowest and the highest rate of each switch port, given the episode's events."""
+    """Return the lowest and the highest rate of each switch port in an episode.
+
+    Args:
+        topology: The network.
+        events: What happens to it.
+    """
     changed = [(set(event.nodes), event.rate_bps) for event in events if event.rate_bps is not None]
     rates = [
         [port.rate_bps, *(rate for nodes, rate in changed if nodes == {port.node, port.peer})]

@@ -84,6 +84,10 @@ class Trace:
 def run_preflight(topology: Topology, probe: Probe) -> Figures:
     """Measure a sample of the links; takes about a second.
 
+    Args:
+        topology: The network as it should be.
+        probe: What may be done to it.
+
     Returns:
         The worst of each figure, by the names of `dcgym.backends.emulation.audit.fidelity.LIMITS`;
         NaN where nothing could be measured, as where one host alone could not fill a queue.
@@ -116,7 +120,12 @@ def _measure_once(topology: Topology, probe: Probe, target: str) -> Figures:
 
 
 def evaluate(port: Port, trace: Trace) -> Figures:
-    """Compare what a port did with its configuration."""
+    """Compare what a port did with its configuration.
+
+    Args:
+        port: The port as it should be.
+        trace: What it did.
+    """
     return {
         "preflight_rate_error": _rate_error(port, trace),
         "preflight_queue_error": _queue_error(port, trace),

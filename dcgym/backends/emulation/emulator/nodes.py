@@ -48,7 +48,11 @@ class Description:
 
 
 def write_description(description: Description) -> None:
-    """Leave the description where whoever enters the emulator's namespaces finds it."""
+    """Leave a description where whoever enters the emulator's namespaces finds it.
+
+    Args:
+        description: The network.
+    """
     partial = DESCRIPTION_PATH.with_suffix(".tmp")
     partial.write_text(json.dumps(asdict(description)))
     partial.replace(DESCRIPTION_PATH)
@@ -75,7 +79,11 @@ def make_mininet(description: Description, switches: Mapping[str, Mapping[str, o
 
 
 def enter_namespace(namespace_fd: int) -> list[str]:
-    """Words before a command that run it in a host: its network, and the /sys that shows it."""
+    """Return the words that, before a command, run it in a host, with the /sys that shows it.
+
+    Args:
+        namespace_fd: Network namespace of the host.
+    """
     mount = 'mount -t sysfs sysfs /sys && exec "$@"'
     network = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
     return ["nsenter", network, "unshare", "--mount", "sh", "-c", mount, "sh"]

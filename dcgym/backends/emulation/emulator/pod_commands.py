@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from dcgym.backends.emulation.emulator.commands import Commands
 from dcgym.backends.emulation.emulator.mininet_path import make_importable
 from dcgym.backends.emulation.emulator.state import EmulatorState
-from dcgym.backends.emulation.wire.layout import VIPS
 from dcgym.backends.emulation.wire.message import Descriptor, Message
 from dcgym.backends.emulation.wire.messages import (
     BeginPod,
@@ -67,12 +66,12 @@ class PodCommands:
 
         scenario = Scenario.from_dict(request.scenario)
         topology = Topology.from_dict(request.topology)
-        self._pod = pod = PodNetwork(topology, scenario, VIPS, request.server_rows)
+        self._pod = pod = PodNetwork(topology, scenario, request.server_rows)
         generator = self._state.begin(pod.network)
-        generator.serve(_servers(scenario, pod.servers), request.server_rows)
+        generator.serve(_servers(scenario, pod), request.server_rows)
         balancers = [node.balancer for node in pod.balancers]
         return PodBuilt(
-            targets=tuple((pod.address, vip.port) for vip in VIPS),
+            targets=tuple((pod.address, port) for port in pod.ports),
             regions=tuple(Descriptor(balancer.region_map_fd) for balancer in balancers),
             counters=tuple(Descriptor(balancer.counter_map_fd) for balancer in balancers),
             generator_memory=Descriptor(generator.shm_fd),
@@ -103,7 +102,7 @@ class PodCommands:
         return Done()
 
 
-def _servers(scenario: Scenario, names: list[str]) -> list[HttpServer]:
+def _servers(scenario: Scenario, pod: PodNetwork) -> list[HttpServer]:
     """Return one HTTP server a host; it answers at the port of the first VIP."""
     return [
         HttpServer(
@@ -114,7 +113,7 @@ def _servers(scenario: Scenario, names: list[str]) -> list[HttpServer]:
             cpu_speed=group.resource("cpu").speed,
             io_speed=group.resource("io").speed,
             backlog=scenario.pool.backlog,
-            port=VIPS[0].port,
+            port=pod.ports[0],
         )
-        for name, group in zip(names, scenario.server_groups, strict=True)
+        for name, group in zip(pod.servers, scenario.server_groups, strict=True)
     ]

@@ -19,7 +19,7 @@ from dcgym.backends.emulation.emulator.network import EmulatedNetwork, NodeKind
 from dcgym.backends.emulation.emulator.nodes import LazyShell
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import dpid, port_ids
-from dcgym.backends.emulation.wire.layout import Vip
+from dcgym.backends.emulation.wire.layout import vip_ports
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Port, Topology
@@ -110,20 +110,20 @@ class PodNetwork:
 
     Attributes:
         address: Address of the virtual services.
+        ports: Port of each.
         network: Links, hosts and fabric.
         servers: Names of the servers.
         balancers: The balancers' nodes.
     """
 
-    def __init__(
-        self, topology: Topology, scenario: Scenario, vips: Sequence[Vip], load_map_fd: int
-    ) -> None:
+    def __init__(self, topology: Topology, scenario: Scenario, load_map_fd: int) -> None:
         self._clients = [node.name for node in topology.hosts if node.role == "client"]
         self.servers = [node.name for node in topology.hosts if node.role == "server"]
         names = [node.name for node in topology.switches if node.role == "balancer"]
         self._vip_number = len(topology.hosts) + 1
         self.address = _address(self._vip_number)
-        self._scenario, self._vips = scenario, tuple(vips)
+        self.ports = vip_ports(scenario)
+        self._scenario = scenario
         nodes = {
             name: NodeKind(BalancerSwitch, {"balancer": self._make_balancer(number)})
             for number, name in enumerate(names)
@@ -149,7 +149,7 @@ class PodNetwork:
         balancer: Balancer = require().Balancer(
             str(bpf_object("l4lb")),
             _mac(self._vip_number),
-            n_vips=len(self._vips),
+            n_vips=len(self.ports),
             flow_entries=data_plane.flow_table_buckets * data_plane.flow_table_ways,
             # Where the hash leads all agree, and each draws for itself.
             seed=SEED,
@@ -158,19 +158,19 @@ class PodNetwork:
             source_mac=_mac(self._vip_number + 1 + number),
         )
         balancer.set_timeouts(syn_ns=data_plane.syn_timeout_ns)
-        for vip_number, vip in enumerate(self._vips):
-            balancer.add_vip(vip_number, self.address, vip.port, "tcp")
+        for vip, port in enumerate(self.ports):
+            balancer.add_vip(vip, self.address, port, "tcp")
         return balancer
 
     def _make_reporter(self, number: int, load_map_fd: int) -> LoadReporter:
         """Return a server's part in balancing, which Charon's rules need."""
         object_path = str(bpf_object("l4lb_server"))
         reporter: LoadReporter = require().LoadReporter(object_path, number, load_map_fd)
-        for vip in self._vips:
-            reporter.add_vip(self.address, vip.port)
+        for port in self.ports:
+            reporter.add_vip(self.address, port)
         node = self.network.topology.node(self.servers[number])
-        port = self.network.topology.ports(node.name)[0]
-        reporter.attach(self.network.ifindex(port), self.network.namespace_fds[node.index])
+        interface = self.network.topology.ports(node.name)[0]
+        reporter.attach(self.network.ifindex(interface), self.network.namespace_fds[node.index])
         return reporter
 
     def _configure_hosts(self) -> None:
@@ -186,8 +186,8 @@ class PodNetwork:
     def _set_servers(self) -> None:
         macs = {i: self.network.topology.mac(name) for i, name in enumerate(self.servers)}
         for node in self.balancers:
-            for vip_number in range(len(self._vips)):
-                node.balancer.set_servers(vip_number, macs)
+            for vip in range(len(self.ports)):
+                node.balancer.set_servers(vip, macs)
 
     def _ports_to(self, numbers: Sequence[int]) -> list[int]:
         """Interface numbers of the edge's ports to balancers."""

@@ -12,6 +12,11 @@ __all__ = ["run"]
 def run(*argv: str, input: str | None = None, timeout_s: float = 20.0) -> str:
     """Run a command and return its output.
 
+    Args:
+        *argv: The command and its arguments.
+        input: Text on its standard input.
+        timeout_s: How long it may take.
+
     Raises:
         CommandError: It failed, took too long, or is not installed.
     """

@@ -50,7 +50,12 @@ def make_commands(run_id: str) -> Commands:
 
 
 def serve(channel: Channel, commands: Commands) -> None:
-    """Answer requests until the environment closes the channel."""
+    """Answer requests until the environment closes the channel.
+
+    Args:
+        channel: Where they come from.
+        commands: Who answers them.
+    """
     while True:
         request = channel.receive()
         try:

@@ -23,12 +23,21 @@ OPENFLOW = "OpenFlow15"
 
 
 def port_ids(topology: Topology) -> dict[str, int]:
-    """Telemetry index of every switch interface."""
+    """Return the telemetry index of every switch interface by name.
+
+    Args:
+        topology: The network.
+    """
     return {port.name: index for index, port in enumerate(topology.switch_ports)}
 
 
 def dpid(topology: Topology, name: str) -> str:
-    """Datapath number, which Mininet would otherwise look for in the name."""
+    """Return a datapath number, which Mininet would otherwise look for in the name.
+
+    Args:
+        topology: The network.
+        name: Name of the switch.
+    """
     return f"{topology.node(name).index + 1:016x}"
 
 

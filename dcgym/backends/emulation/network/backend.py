@@ -248,7 +248,7 @@ class EmulationNetwork:
         if not isinstance(self._plan, AppPlan):
             return []
         became = self._running.session.call(ReadApplications(), Records).records
-        return [row | record for row, record in zip(self._plan.rows(), became, strict=True)]
+        return [{**row, **record} for row, record in zip(self._plan.rows(), became, strict=True)]
 
     def event_records(self) -> list[Record]:
         """Return what has happened to the network, and how long its routes took to recover.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
+from dcgym.backends.emulation.pool.duties import PoolDuties
 from dcgym.backends.emulation.pool.events import PoolEvents
 from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.backends.emulation.pool.pod import RunningPod
@@ -22,7 +23,6 @@ from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.native import require
 from dcgym.tasks.balancing.actions import check_weights
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.rules import kernel_rules
@@ -36,7 +36,6 @@ __all__ = ["EmulatedPool"]
 CLIENTS = 4
 # The generator gets ready for the first requests meanwhile.
 START_DELAY_NS = 10_000_000
-SAMPLE_INTERVAL_NS = 25_000_000
 DEFAULT_HORIZON_NS = 600 * 10**9
 
 CAPABILITIES = Capabilities(
@@ -97,11 +96,14 @@ class EmulatedPool:
         self.n_envs = 1
         self.n_balancers = self.scenario.balancers
         self.n_servers = check_int("scenario.groups", self.scenario.n_servers, 1, SERVERS)
+        if (n_vips := len(self.scenario.pool.vips)) > 1:
+            raise ConfigError("scenario.vips", n_vips, "one virtual address in the emulation")
         check_in("group.resources", self.scenario.pool.resources, (RESOURCES,))
         self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
         self._polls = ServerPolls(self.scenario)
         self._events = PoolEvents(self.scenario, self._servers)
+        self._duties = PoolDuties(self._servers, self._polls, self._events)
         self._flows = PoolFlows(
             self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
         )
@@ -207,7 +209,7 @@ class EmulatedPool:
             raise BackendError(f"the episode's traffic of {seconds:g} s is over: call reset()")
         if not self._start_ns:
             self._start(running)
-        overrun_ns = self._run_until(running, self._start_ns + target_ns)
+        overrun_ns = self._duties.run_until(running, self._start_ns + target_ns)
         assert self._audit is not None
         self._audit.interval(overrun_ns)
         return np.array([overrun_ns], np.int64)
@@ -221,41 +223,10 @@ class EmulatedPool:
         start_ns = time.monotonic_ns() + START_DELAY_NS
         running.start(start_ns)
         self._start_ns = start_ns
-        self._next_sample_ns = SAMPLE_INTERVAL_NS
+        self._duties.begin(start_ns)
         self._flows.begin(self._drawn, self._results, start_ns)
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
         self._audit = FidelityAudit(load, LinkAudit((), (), (), _no_counts))
-
-    def _run_until(self, running: RunningPod, deadline_ns: int) -> int:
-        """Wait, and do in between what is due; returns by how much the deadline was missed."""
-        native = require()
-        while True:
-            due_ns, act = self._next_due()
-            if self._start_ns + due_ns >= deadline_ns:
-                return int(native.wait_until(deadline_ns))
-            native.wait_until(self._start_ns + due_ns)
-            act(running, due_ns)
-
-    def _next_due(self) -> tuple[int, Callable[[RunningPod, int], None]]:
-        """Return what happens next, and when, since the traffic began."""
-        due = [(self._next_sample_ns, self._sample)]
-        if self._polls.due_ns is not None:
-            due.append((self._polls.due_ns, self._poll))
-        if self._events.due_ns is not None:
-            due.append((self._events.due_ns, self._happen))
-        return min(due, key=lambda item: item[0])
-
-    def _sample(self, running: RunningPod, due_ns: int) -> None:
-        self._servers.sample(running.rows.read(), due_ns)
-        # Samples that a late agent has missed are not made up for.
-        missed = (time.monotonic_ns() - self._start_ns - due_ns) // SAMPLE_INTERVAL_NS
-        self._next_sample_ns = due_ns + (1 + max(missed, 0)) * SAMPLE_INTERVAL_NS
-
-    def _poll(self, running: RunningPod, due_ns: int) -> None:
-        self._polls.ask(running.rows.read(), due_ns)
-
-    def _happen(self, running: RunningPod, due_ns: int) -> None:
-        self._events.happen(running, self._start_ns)
 
     def observe(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancers know (`BalancingTwin.observe`), as of a moment ago.

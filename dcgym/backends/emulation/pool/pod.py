@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from dcgym.backends.emulation.pool.features import PoolFeatures, PoolWriter, pcc_violations
 from dcgym.backends.emulation.session.session import EmulatorSession
-from dcgym.backends.emulation.wire.layout import VIPS
 from dcgym.backends.emulation.wire.message import Descriptor, Message
 from dcgym.backends.emulation.wire.messages import (
     BeginPod,
@@ -72,13 +71,11 @@ class RunningPod:
         built = session.call(request, PodBuilt, BUILD_DEADLINE_S)
         session.follow_generator(built.generator_memory, built.generator_process)
         self.targets, self._counters = built.targets, built.counters
-        groups = self._scenario.server_groups
+        groups, n_vips = self._scenario.server_groups, len(built.targets)
         configured = np.array([group.configured_weight for group in groups])
-        self.writers = [PoolWriter(fd, len(VIPS), configured) for fd in built.regions]
+        self.writers = [PoolWriter(fd, n_vips, configured) for fd in built.regions]
         session.at_end(self.writers.clear)
-        self.features = [
-            PoolFeatures(self._scenario, built.regions, vip) for vip in range(len(VIPS))
-        ]
+        self.features = [PoolFeatures(self._scenario, built.regions, vip) for vip in range(n_vips)]
         for features in self.features:
             session.at_end(features.close)
         self.rows = ServerRows(rows_fd, n_servers)

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
-import dcgym
 from dcgym.backends.emulation.session.runs import forget_run, record_run
 from dcgym.backends.emulation.wire.channel import Channel
 from dcgym.backends.emulation.wire.message import Message
@@ -36,7 +36,12 @@ LOG_TAIL_BYTES = 2000
 
 
 def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
-    """Tell whether a process has ended, waiting for it up to the deadline."""
+    """Tell whether a process has ended.
+
+    Args:
+        pidfd: The process.
+        deadline_s: How long to wait for its end.
+    """
     # Not select(2): it takes no descriptor above 1023, and a large network has more.
     waiting = select.poll()
     waiting.register(pidfd, select.POLLIN)
@@ -44,7 +49,11 @@ def has_ended(pidfd: int, deadline_s: float = 0.0) -> bool:
 
 
 def pid_of(pidfd: int) -> int:
-    """Return the process of a pidfd as our own pid namespace numbers it; 0 if it is gone."""
+    """Return the process of a pidfd as our own pid namespace numbers it; 0 if it is gone.
+
+    Args:
+        pidfd: The process.
+    """
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "Pid":
@@ -88,7 +97,7 @@ class EmulatorProcess:
         arguments = ["--channel-fd", str(theirs.fileno()), "--owner-pid", str(os.getpid())]
         arguments += ["--run-id", self.run_id]
         # The package may have been imported from a checkout that the child would not find.
-        home = str(Path(dcgym.__file__).parent.parent)
+        home = str(Path(str(resources.files("dcgym"))).parent)
         path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         return subprocess.Popen(
             [sys.executable, "-m", "dcgym.backends.emulation.emulator.server", *arguments],

@@ -84,7 +84,12 @@ def registry_dir() -> Path:
 
 
 def record_run(run_id: str, pid: int) -> None:
-    """Write the file of a run, in one step."""
+    """Write the file of a run, in one step.
+
+    Args:
+        run_id: The run.
+        pid: Its first process; the calling process is its owner.
+    """
     folder = registry_dir()
     folder.mkdir(parents=True, exist_ok=True)
     owner = os.getpid()
@@ -113,7 +118,11 @@ def record_network(run_id: str, topology: Topology, telemetry_fd: int) -> None:
 
 
 def read_network(run_id: str) -> RecordedNetwork | None:
-    """Return what `record_network` wrote, or None where the network is not built yet."""
+    """Return what `record_network` wrote, or None where the network is not built yet.
+
+    Args:
+        run_id: The run.
+    """
     try:
         found = json.loads((registry_dir() / f"{run_id}.network").read_text())
     except (OSError, ValueError):
@@ -124,7 +133,11 @@ def read_network(run_id: str) -> RecordedNetwork | None:
 
 
 def forget_run(run_id: str) -> None:
-    """Remove the file of a run that has ended."""
+    """Remove the files of a run that has ended.
+
+    Args:
+        run_id: The run.
+    """
     for suffix in ("json", "network"):
         (registry_dir() / f"{run_id}.{suffix}").unlink(missing_ok=True)
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
 
-__all__ = ["VIPS", "Vip", "count_spare_groups"]
+__all__ = ["count_spare_groups", "vip_ports"]
 
+FIRST_VIP_PORT = 80
 MOST_SPARES_PER_SWITCH = 256
 
 
-@dataclass(frozen=True)
-class Vip:
-    """A virtual service of a pod. All of them share the pod's address.
+def vip_ports(scenario: Scenario) -> tuple[int, ...]:
+    """Return the TCP port of each virtual service: they share an address and differ in the port.
 
-    Attributes:
-        port: TCP port.
+    Args:
+        scenario: The pool and its virtual services.
     """
-
-    port: int
-
-
-VIPS = (Vip(port=80),)
-"""The virtual services of every pod, by their number in the balancers."""
+    return tuple(FIRST_VIP_PORT + number for number in range(len(scenario.pool.vips)))
 
 
 def count_spare_groups(topology: Topology) -> int:
@@ -31,6 +25,9 @@ def count_spare_groups(topology: Topology) -> int:
 
     A switch has at most one set of next hops for each host of its own and for each set of switches
     behind which the other hosts lie.
+
+    Args:
+        topology: The network.
     """
     accesses = {
         frozenset(port.peer for port in topology.ports(host.name)) for host in topology.hosts

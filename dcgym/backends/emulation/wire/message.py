@@ -20,7 +20,7 @@ __all__ = ["Content", "Descriptor", "Message", "pack", "unpack"]
 Descriptor = NewType("Descriptor", int)
 """A file descriptor that crosses the channel: another number, and the same file, at either end."""
 
-Content: TypeAlias = dict[str, object]
+Content: TypeAlias = Mapping[str, object]
 """Plain data, as JSON can hold it."""
 
 
@@ -49,7 +49,11 @@ class Message:
 
 
 def pack(message: Message) -> tuple[Content, list[int]]:
-    """Return a message as plain data, and the descriptors in the order that the data names."""
+    """Return a message as plain data, and the descriptors in the order that the data names.
+
+    Args:
+        message: The message.
+    """
     fds: list[int] = []
     places: dict[str, int | list[int]] = {}
     carried = _descriptor_fields(type(message).__name__)
