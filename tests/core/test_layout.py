@@ -17,7 +17,8 @@ MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 45
 
 # Rooms from the foundation to the roof. A module lies in the room with the longest name that begins
-# its own, and a room imports itself and the layers below it, nothing beside it and nothing above.
+# its own; the face of a package (`__init__`), which gathers what lies inside, in the highest room
+# there. A room imports itself and the layers below it, nothing beside it and nothing above.
 LAYERS = (
     ("dcgym._version", "dcgym.errors"),
     ("dcgym.config", "dcgym.native", "dcgym.registry", "dcgym.units"),
@@ -116,8 +117,8 @@ def upward_arrows() -> Iterator[Arrow]:
     """Yield imports of a room beside or above; one that is computed might lead anywhere."""
     layer_of = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
     for arrow in arrows():
-        source, target = room_of(arrow.source), room_of(arrow.target or "dcgym")
-        if source != target and layer_of[target] >= layer_of[source]:
+        source, target = room_of(arrow.source), room_of(arrow.target or "")
+        if source != target and layer_of.get(target, len(LAYERS)) >= layer_of[source]:
             yield arrow
 
 
@@ -177,8 +178,11 @@ def long_functions() -> Iterator[str]:
 
 
 def room_of(module: str) -> str:
-    rooms = [room for rooms in LAYERS for room in rooms if lies_in(module, room)]
-    return max(rooms, key=len, default="")
+    rooms = [room for rooms in LAYERS for room in rooms]
+    inside = [room for room in rooms if lies_in(room, module)]
+    if inside:
+        return inside[-1]
+    return max((room for room in rooms if lies_in(module, room)), key=len, default="")
 
 
 def lies_in(module: str, place: str) -> bool:

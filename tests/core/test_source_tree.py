@@ -54,8 +54,7 @@ def write(tree: Path, name: str, code: str) -> None:
 def test_every_import_is_an_arrow(tree: Path, code: str, target: str | None) -> None:
     write(tree, "envs/factory", code)
     assert [arrow.target for arrow in source_tree.arrows()] == [target]
-    is_known = target is None or target.startswith("dcgym")
-    assert not is_known or len(list(test_layout.upward_arrows())) == 1
+    assert len(list(test_layout.upward_arrows())) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,6 +72,20 @@ def test_every_import_is_an_arrow(tree: Path, code: str, target: str | None) -> 
 def test_what_imports_nothing_of_ours_is_none(tree: Path, code: str) -> None:
     write(tree, "envs/factory", code)
     assert source_tree.arrows() == []
+
+
+def test_not_even_the_roof_imports_experiments_or_what_it_computes(tree: Path) -> None:
+    write(tree, "__init__", "import experiments.speed\nimport_module(f'dcgym.{name}')")
+    assert len(list(test_layout.upward_arrows())) == 2
+
+
+def test_the_face_of_a_package_may_gather_what_lies_inside(tree: Path) -> None:
+    write(tree, "policies/__init__", "from dcgym.policies.learned import ppo")
+    write(tree, "policies/learned/ppo", "from dcgym.policies.base import Policy")
+    write(tree, "policies/base", "")
+    assert list(test_layout.upward_arrows()) == list(test_layout.circles()) == []
+    write(tree, "policies/base", "from dcgym.policies import ppo")
+    assert len(list(test_layout.upward_arrows())) == len(list(test_layout.circles())) == 1
 
 
 def test_arrows_down_are_allowed(tree: Path) -> None:
