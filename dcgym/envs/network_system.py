@@ -244,17 +244,14 @@ class NetworkSystem:
     def _apply(self) -> TimeArray:
         """Put what is decided in force; returns when all of it was."""
         network, tasks = self.network, self.tasks
-        applied_ns: TimeArray | None = None
+        in_force_ns: list[TimeArray] = []
         for number, decision in enumerate(tasks[0].decisions):
             if self.n_envs == 1:
                 values = decision.values[None]
             else:
                 values = np.stack([task.decisions[number].values for task in tasks])
-            in_force_ns = decision.apply(network, values)
-            is_first = applied_ns is None
-            applied_ns = in_force_ns if is_first else np.maximum(applied_ns, in_force_ns)
-        assert applied_ns is not None
-        return applied_ns
+            in_force_ns.append(decision.apply(network, values))
+        return in_force_ns[0] if len(in_force_ns) == 1 else np.max(in_force_ns, axis=0)
 
     def _measure(
         self, env: int, before: Snapshot, after: Snapshot, *, is_first: bool = False

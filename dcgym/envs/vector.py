@@ -76,7 +76,7 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._steps = np.zeros(system.n_envs, np.int64)
-        self._is_over = np.zeros(system.n_envs, np.bool_)
+        self._is_over: Mask = np.zeros(system.n_envs, np.bool_)
         self._generators: list[np.random.Generator] = []
         self._spec: EnvSpec | None = None
         self.closed = False
@@ -152,9 +152,9 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._steps = np.where(begins, 0, self._steps + 1)
         rewards = np.where(begins[:, None], 0.0, self.session.rewards()).reshape(-1)
         terminated = self.session.finished() & ~begins
-        truncated = np.zeros_like(terminated)
+        truncated: Mask = np.zeros_like(terminated)
         if self._max_steps is not None:
-            truncated = self._steps == self._max_steps
+            truncated = self._steps == np.full_like(self._steps, self._max_steps)
         self._is_over = terminated | truncated
         return (
             self._observations(),

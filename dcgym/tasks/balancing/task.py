@@ -139,6 +139,7 @@ class BalancingTask:
         return int(generator.integers(SEED_LIMIT))
 
 
+# Long because its docstring is the page of the environment.
 def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     """Weigh the servers of one layer-4 balancer so that flows finish soon.
 

@@ -59,6 +59,7 @@ class CongestionSettings(NetworkSettings):
             object.__setattr__(self, "features", (*names, FLOW_MATRIX))
 
 
+# Long because its docstring is the page of the environment.
 def congestion_control(settings: CongestionSettings, given: Topology | None = None) -> NetworkTask:
     """Limit the sending rate of every host so that queues stay short and links full.
 
@@ -100,6 +101,7 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     | metrics | goodput_bps, queue_bytes, rtt_us, drops, marks, jain and more, of this interval |
     | rate_shares | share of each host in force |
     | interval_us | length of the interval that was measured |
+    | time_s | whole intervals since the first observation |
     | action_latency_us | from the collection of the last observation to the acknowledged action |
     | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |

@@ -30,6 +30,7 @@ class JointSettings(PathSettings):
     weighting: str = "direct"
 
 
+# Long because its docstring is the page of the environment.
 def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask:
     """Limit the sending rate of every host and weigh the paths of its flows, in one step.
 

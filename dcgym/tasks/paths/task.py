@@ -89,6 +89,7 @@ def observed_ports(settings: PathSettings, weights: WeightDecision) -> list[int]
     return None if settings.observe == "all" else [int(port) for port in weights.ports]
 
 
+# Long because its docstring is the page of the environment.
 def path_balancing(settings: PathSettings, given: Topology | None = None) -> NetworkTask:
     """Weigh equal-cost paths so that no link is full while another one is idle.
 
@@ -136,6 +137,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | path_weights | weights in force, in the order of the action |
     | uplink_loads | utilisation of each port, in the order of the action |
     | interval_us | length of the interval that was measured |
+    | time_s | whole intervals since the first observation |
     | action_latency_us | from the collection of the last observation to the weights in force |
     | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |
