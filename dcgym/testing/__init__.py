@@ -1,6 +1,13 @@
-"""Public test tools: the contract every environment keeps, and a test double of a network."""
+"""Public test tools: the contracts of environments and backends, and a test double of a network."""
 
+from dcgym.testing.backend_contract import check_network, check_pool
 from dcgym.testing.contract import check_contract, check_no_dead_feature
 from dcgym.testing.fake_backend import FakeBackend
 
-__all__ = ["FakeBackend", "check_contract", "check_no_dead_feature"]
+__all__ = [
+    "FakeBackend",
+    "check_contract",
+    "check_network",
+    "check_no_dead_feature",
+    "check_pool",
+]

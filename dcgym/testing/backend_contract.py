@@ -1,0 +1,252 @@
+"""The contract that every backend keeps, as checks for whoever writes one.
+
+`check_network` takes a maker of networks, `check_pool` one of pools; both raise AssertionError on
+the first thing that is not as `dcgym.backends.base` says. What a backend's capabilities do not promise
+is not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import FIDELITIES, Network, Pool
+from dcgym.errors import ConfigError
+from dcgym.monitors import HOST, PORT, Snapshot
+from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.network.events import make_events
+from dcgym.topologies import Topology, make_topology, next_hop_groups
+from dcgym.traffic import make_plan
+from dcgym.traffic.generators.view import RECORD_DTYPE
+
+__all__ = ["check_network", "check_pool"]
+
+MakeNetwork: TypeAlias = Callable[[Topology], Network]
+MakePool: TypeAlias = Callable[[], Pool]
+
+TOPOLOGY = {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2, "rate": "10Mbit"}
+INTERVAL_NS = 50_000_000
+SEED = 7
+# How far a paced sender may be off its limit within an interval: a token bucket's burst.
+SLACK_BYTES = 100_000
+COUNTERS = ("tx_bytes", "tx_packets", "rx_bytes", "rx_packets", "drops", "marks")
+
+
+def check_network(make: MakeNetwork, intervals: int = 10) -> None:
+    """Check a backend of networks; raises AssertionError on the first failure.
+
+    Args:
+        make: Makes a network over a topology, new at each call; nothing may be started yet.
+        intervals: Intervals of 50 ms that each episode lasts.
+    """
+    topology = make_topology(TOPOLOGY)
+    network = make(topology)
+    try:
+        network.close()
+        assert network.topology is topology, "the topology is not the one that was given"
+        network.start()
+        network.start()
+        _check_clock(network)
+        first = _check_counters(network, intervals)
+        _check_limits(network, intervals)
+        _check_weights(network)
+        _check_finish(network)
+        if network.capabilities.events:
+            _check_events(network)
+        again = _check_counters(network, intervals)
+        if network.capabilities.deterministic:
+            assert np.array_equal(first.ports, again.ports), "the same seed gave other counters"
+            assert np.array_equal(first.hosts, again.hosts), "the same seed gave other counters"
+        assert network.fidelity().status in FIDELITIES
+    finally:
+        network.close()
+        network.close()
+    network.start()
+    _begin(network, "pairs-udp")
+    network.close()
+
+
+def check_pool(make: MakePool, intervals: int = 8) -> None:
+    """Check a backend of server pools; raises AssertionError on the first failure.
+
+    Args:
+        make: Makes a pool under load, new at each call; nothing may be started yet.
+        intervals: Intervals of 100 ms that each episode lasts.
+    """
+    pool = make()
+    try:
+        pool.close()
+        first = _run_pool(pool, SEED, intervals)
+        _check_pool_arrays(pool)
+        _check_pool_rules(pool)
+        again = _run_pool(pool, SEED, intervals)
+        other = _run_pool(pool, SEED + 1, intervals)
+        if pool.capabilities.deterministic:
+            assert np.array_equal(first, again), "the same seed gave other counts"
+            assert not np.array_equal(first, other), "another seed gave the same counts"
+        assert first.sum() > 0, "no flow was seen under load"
+        for env in range(pool.n_envs):
+            assert pool.fidelity(env).status in FIDELITIES
+            assert isinstance(pool.event_records(env), list)
+    finally:
+        pool.close()
+        pool.close()
+
+
+def _begin(network: Network, traffic: object, seed: int = SEED, **options: object) -> None:
+    plan = make_plan(traffic, network.topology, seed)  # type: ignore[arg-type]
+    network.reset(NetworkEpisode(plan, seed, **options))  # type: ignore[arg-type]
+
+
+def _check_clock(network: Network) -> None:
+    _begin(network, "pairs-udp")
+    begun_ns = network.now_ns()
+    overrun_ns = network.advance(begun_ns + INTERVAL_NS)
+    now_ns = network.now_ns()
+    assert now_ns >= begun_ns + INTERVAL_NS, "advance came back too early"
+    assert overrun_ns >= 0, f"a negative overrun: {overrun_ns}"
+    if not network.capabilities.real_time:
+        assert now_ns == begun_ns + INTERVAL_NS and overrun_ns == 0, "simulated time is exact"
+    network.advance(begun_ns)
+    assert network.now_ns() >= now_ns, "time went back"
+    assert begun_ns <= network.snapshot().time_ns <= network.now_ns(), "a snapshot of another time"
+
+
+def _check_counters(network: Network, intervals: int) -> Snapshot:
+    """Run full-rate UDP; return the last snapshot."""
+    topology = network.topology
+    _begin(network, "pairs-udp")
+    before = network.snapshot()
+    assert before.ports.dtype == PORT and len(before.ports) == len(topology.switch_ports)
+    assert before.hosts.dtype == HOST and len(before.hosts) == len(topology.hosts)
+    for name in (*COUNTERS, "backlog_bytes"):
+        assert not before.ports[name].any(), f"{name} was not cleared by reset"
+    begun_ns = before.time_ns
+    for number in range(1, intervals + 1):
+        network.advance(begun_ns + number * INTERVAL_NS)
+        after = network.snapshot()
+        assert after.time_ns > before.time_ns, "time stood still"
+        for name in COUNTERS:
+            assert (after.ports[name] >= before.ports[name]).all(), f"{name} fell"
+        before = after
+    seconds = (before.time_ns - begun_ns) / 1e9
+    rates_bps = np.array([port.rate_bps for port in topology.switch_ports], np.float64)
+    most_bytes = rates_bps / 8 * seconds + SLACK_BYTES
+    assert (before.ports["tx_bytes"] <= most_bytes).all(), "a port sent more than its link carries"
+    assert before.hosts["rx_bytes"].sum() > 0, "nothing arrived"
+    limits = np.array([port.queue_bytes for port in topology.switch_ports])
+    assert (before.ports["backlog_bytes"] <= limits).all(), "a queue beyond its limit"
+    return before
+
+
+def _check_limits(network: Network, intervals: int) -> None:
+    """A host that is limited to a tenth of its link sends no more than that and a burst."""
+    _begin(network, "pairs-udp")
+    rates_bps = np.array([port.rate_bps for port in network.topology.host_ports], np.float64)
+    applied_ns = network.apply_rates((rates_bps / 10).astype(np.uint64))
+    assert applied_ns <= network.now_ns(), "limits in force in the future"
+    network.advance(applied_ns + intervals * INTERVAL_NS)
+    after = network.snapshot()
+    seconds = (after.time_ns - applied_ns) / 1e9
+    received = after.hosts["rx_bytes"].astype(np.float64)
+    assert (received <= rates_bps / 80 * seconds + SLACK_BYTES).all(), "a limit was not kept"
+    assert received.sum() > 0, "limited hosts send nothing at all"
+
+
+def _check_weights(network: Network) -> None:
+    groups = [group for group in next_hop_groups(network.topology) if group.has_choice]
+    n_weights = sum(len(group.ports) for group in groups)
+    _begin(network, "pairs-udp")
+    for weights in (
+        np.ones(n_weights),
+        np.arange(n_weights, dtype=np.float64),
+        np.zeros(n_weights),
+    ):
+        assert network.apply_weights(weights) <= network.now_ns(), "weights in force in the future"
+
+
+def _check_finish(network: Network) -> None:
+    _begin(network, {"name": "pairs", "duration": "60ms"})
+    assert not network.finished(), "finished before it began"
+    begun_ns = network.now_ns()
+    # Real connections need a moment to end; nobody needs two seconds.
+    for number in range(1, 41):
+        network.advance(begun_ns + number * INTERVAL_NS)
+        network.snapshot()
+        if network.finished():
+            break
+    assert network.finished(), "flows of 60 ms still run after two seconds"
+    network.stop_traffic()
+    assert network.flow_records().dtype == RECORD_DTYPE
+    assert network.application_records() == []
+
+
+def _check_events(network: Network) -> None:
+    topology = network.topology
+    switch, peer = next(
+        (port.node, port.peer) for port in topology.switch_ports if port.peer.startswith("s")
+    )
+    rows = [{"at": "20ms", "link": [switch, peer], "action": "down"}]
+    _begin(network, "pairs-udp", events=make_events(rows, topology))
+    assert network.event_records() == [], "an event before its time"
+    begun_ns = network.now_ns()
+    for number in range(1, 41):
+        network.advance(begun_ns + number * INTERVAL_NS)
+        network.snapshot()
+        if network.event_records():
+            break
+    records = network.event_records()
+    assert [record["action"] for record in records] == ["down"], f"records of events: {records}"
+
+
+def _run_pool(pool: Pool, seed: int, intervals: int) -> npt.NDArray[np.float64]:
+    """Return the flows that each balancer has seen on each server."""
+    shape = (pool.n_envs, pool.scenario.balancers, pool.scenario.n_servers)
+    pool.reset(np.arange(seed, seed + pool.n_envs, dtype=np.uint64))
+    assert not pool.now_ns().any(), "the clock does not begin at 0"
+    pool.set_rule(_rule_of(pool))
+    begun_ns = pool.now_ns()
+    for number in range(1, intervals + 1):
+        in_force_ns = pool.set_weights(np.ones(shape))
+        assert in_force_ns.shape == (pool.n_envs,) and (in_force_ns <= pool.now_ns()).all()
+        until_ns = begun_ns + number * 2 * INTERVAL_NS
+        overrun_ns = pool.advance(until_ns)
+        assert (overrun_ns >= 0).all() and (pool.now_ns() >= until_ns).all()
+        if not pool.capabilities.real_time:
+            assert (pool.now_ns() == until_ns).all(), "simulated time is exact"
+    flows: npt.NDArray[np.float64] = pool.observe()["flows"].astype(np.float64)
+    return flows
+
+
+def _rule_of(pool: Pool) -> str:
+    """Return a rule that the pool offers, if possible one that uses an agent's weights."""
+    rules = pool.capabilities.rules
+    return "weighted" if "weighted" in rules else rules[0]
+
+
+def _check_pool_arrays(pool: Pool) -> None:
+    n_envs, balancers, servers = pool.n_envs, pool.scenario.balancers, pool.scenario.n_servers
+    seen, truth = pool.observe(), pool.truth()
+    for name in ("ongoing", "flows", "completed"):
+        assert seen[name].shape == (n_envs, balancers, servers), name
+        assert (seen[name] >= 0).all(), f"{name} is negative"
+    assert seen["time_ns"].shape == (n_envs,) and (seen["time_ns"] <= pool.now_ns()).all()
+    for name in ("queue", "busy_workers", "capacity"):
+        assert truth[name].shape == (n_envs, servers), name
+    for env in range(n_envs):
+        records, summary = pool.records(env), pool.summary(env)
+        assert (records["end_ns"] >= records["arrival_ns"]).all(), "a flow ended before it came"
+        assert summary["rejected"] >= 0 and summary["pcc_violations"] >= 0
+
+
+def _check_pool_rules(pool: Pool) -> None:
+    for rule in pool.capabilities.rules:
+        pool.set_rule(rule)
+    try:
+        pool.set_rule("no such rule")
+    except ConfigError:
+        return
+    raise AssertionError("an unknown rule was taken")

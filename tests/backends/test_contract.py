@@ -1,0 +1,36 @@
+"""Every backend keeps the contract of `dcgym.backends.base`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from dcgym.backends.registry import make_network, make_pool
+from dcgym.native import simulation_available
+from dcgym.tasks.balancing import make_scenario
+from dcgym.testing import FakeBackend, check_network, check_pool
+
+
+def test_the_test_double_keeps_the_contract() -> None:
+    check_network(FakeBackend)
+
+
+@pytest.mark.emulation
+def test_emulated_networks_keep_the_contract() -> None:
+    check_network(lambda topology: make_network("emulation", topology, {"preflight": False}))
+
+
+@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("preset", ["yao-sim-8", "testbed-7"])
+def test_simulated_pools_keep_the_contract(preset: str, n_envs: int) -> None:
+    check_pool(
+        partial(make_pool, "simulation", make_scenario(preset), n_envs, {"record_limit": 99})
+    )
+
+
+@pytest.mark.emulation
+def test_emulated_pools_keep_the_contract() -> None:
+    options = {"record_limit": 10_000, "horizon_ns": 30 * 10**9}
+    check_pool(partial(make_pool, "emulation", make_scenario("testbed-7"), 1, options))

@@ -1,0 +1,54 @@
+"""What is registered as text, without importing anything, is what the registry holds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import gymnasium as gym
+import pytest
+
+from dcgym.envs.factory import argument_names, default_of
+from dcgym.envs.registration import BUILT_IN
+from dcgym.envs.registry import ENVIRONMENTS, Environment, add_environment
+from dcgym.errors import ConfigError
+
+
+def test_the_ids_of_the_package_are_those_of_the_registry() -> None:
+    found = {}
+    for env_id, environment in ENVIRONMENTS.items():
+        maker = environment.single.default_maker
+        assert maker is not None, env_id
+        found[env_id] = (environment.max_episode_steps, maker.capabilities.deterministic)
+    assert found == dict(BUILT_IN)
+
+
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_gymnasium_knows_limit_and_determinism(env_id: str) -> None:
+    spec = gym.spec(env_id)
+    assert (spec.max_episode_steps, not spec.nondeterministic) == BUILT_IN[env_id]
+
+
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_every_environment_has_a_page_and_documented_settings(env_id: str) -> None:
+    environment = ENVIRONMENTS[env_id]
+    assert "## " in environment.single.page
+    settings = environment.single.settings
+    assert dataclasses.is_dataclass(settings) and settings.__dataclass_params__.frozen
+    documented = "".join(kind.__doc__ or "" for kind in settings.__mro__)
+    for name in argument_names(env_id):
+        assert f"        {name}: " in documented, f"{name} of {settings.__name__}"
+
+
+def test_an_id_is_taken_once_and_has_a_version() -> None:
+    first = ENVIRONMENTS["dcgym/Joint-v0"]
+    with pytest.raises(ConfigError, match="not registered yet"):
+        add_environment(first)
+    with pytest.raises(ConfigError, match="env"):
+        add_environment(Environment("no version", first.family, first.single))
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    assert default_of("dcgym/CongestionControl-v0", "interval") == "50ms"
+    assert default_of("dcgym/PathBalancing-v0", "traffic")["name"] == "random-bijection"
+    with pytest.raises(ConfigError, match="argument"):
+        default_of("dcgym/Joint-v0", "no such argument")
