@@ -1,7 +1,7 @@
 """The contract that every backend keeps, as checks for whoever writes one.
 
 `check_network` takes a maker of networks, `check_pool` one of pools; both raise AssertionError on
-the first thing that is not as `dcgym.backends.base` says. What a backend's capabilities do not promise
+the first thing that is not as `dcgym.backends.base` says. What capabilities do not promise
 is not asked for.
 """
 
