@@ -51,7 +51,7 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
             (``bulk.OPTIONS`` for patterns such as "pairs", the options of its kind for a name of
             `KINDS`, such as "poisson");
             a mapping with ``mix``, a list of specs whose flows are put together;
-            a mapping with ``apps``, commands that hosts run instead (`apps.read_apps`);
+            a mapping with ``apps``, commands that hosts run instead (see `read_apps`);
             a mapping with ``flows``, as `Plan.to_dict` writes it;
             a mapping with ``file`` and any of ``transport``, ``rate``, or just the path of a
             .csv, .json or .parquet file;

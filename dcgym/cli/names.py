@@ -53,6 +53,12 @@ def _sizes() -> Iterable[str]:
     return SIZES.names()
 
 
+def _applications() -> Iterable[str]:
+    from dcgym.traffic.http import APPLICATIONS
+
+    return APPLICATIONS.names()
+
+
 def _policies() -> Iterable[str]:
     from dcgym.policies import policy_names
 
@@ -61,21 +67,21 @@ def _policies() -> Iterable[str]:
 
 def _rewards() -> Iterable[str]:
     from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
-    from dcgym.tasks.network.rewards import REWARDS
+    from dcgym.tasks.network.rewards import NETWORK_REWARDS
 
-    return {*REWARDS, *BALANCING_REWARDS}
+    return {*NETWORK_REWARDS.names(), *BALANCING_REWARDS}
 
 
 def _scenarios() -> Iterable[str]:
     from dcgym.tasks.balancing import SCENARIOS
 
-    return SCENARIOS
+    return SCENARIOS.names()
 
 
 def _features() -> Iterable[str]:
-    from dcgym.tasks.network.features import FEATURE_NAMES
+    from dcgym.tasks.network.features import FEATURES
 
-    return FEATURE_NAMES
+    return FEATURES.names()
 
 
 def _presets() -> Iterable[str]:
@@ -90,6 +96,7 @@ KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "plans": _plans,
     "sizes": _sizes,
     "generators": _generators,
+    "applications": _applications,
     "scenarios": _scenarios,
     "policies": _policies,
     "rewards": _rewards,

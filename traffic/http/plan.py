@@ -201,7 +201,7 @@ class RequestPlan:
 
     @staticmethod
     def load(path: str | Path, seed: int = 0) -> RequestPlan:
-        """Read a plan; see `http_files.load_requests`.
+        """Read a plan; see `http.files.load_requests`.
 
         Args:
             path: The file.

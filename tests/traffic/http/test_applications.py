@@ -65,6 +65,20 @@ def test_a_name_means_the_same_in_a_testbed_and_over_http(name: str) -> None:
             }
 
 
+def test_the_numbers_of_the_testbeds_are_these() -> None:
+    found = {
+        one.name: (one.mean_ns("cpu"), one.mean_ns("io"), one.share, one.response_bytes)
+        for name in ("for-loop", "wiki", "files")
+        for one in make_application(name)
+    }
+    assert found == {
+        "for-loop": (140_000_000, 0, 1.0, 3_600),
+        "page": (96_000_000, 0, 0.25, 12_288),
+        "static": (1_000_000, 4_000_000, 0.75, 12_288),
+        "files": (2_000_000, 20_000_000, 1.0, 200_000),
+    }
+
+
 @pytest.mark.parametrize("name", sorted(APPLICATIONS))
 def test_every_application_is_plain_data_and_is_read_back(name: str) -> None:
     for one in make_application(name):
@@ -112,7 +126,7 @@ def test_files_take_the_time_of_their_size_on_the_device() -> None:
 
 
 def test_wiki_has_pages_and_static_content() -> None:
-    times = {"cpu": exponential("20ms"), "io": exponential("1ms")}
+    times: dict[str, Any] = {"cpu": exponential("20ms"), "io": exponential("1ms")}
     sizes_of_trace = {"name": "exponential", "mean": 12_288}
     plan = make(name="wiki", static_share=0.25, response_sizes=sizes_of_trace, **times)
     is_static = plan.requests["application"] == 1
