@@ -12,8 +12,11 @@ from dcgym.backends.registry import POOLS, make_pool
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
-from dcgym.tasks.balancing import Resource, Vip, make_scenario
+from dcgym.tasks.balancing import Resource, ServerGroup, Vip, make_scenario
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import constant
+from tests.support.pools import pool, run
 
 SECOND = 10**9
 
@@ -29,9 +32,9 @@ def twin() -> BalancingTwin:
             ],
         }
     )
-    pool = BalancingTwin(scenario, n_envs=3)
-    pool.reset(0)
-    return pool
+    made = BalancingTwin(scenario, n_envs=3)
+    made.reset(0)
+    return made
 
 
 def test_clock_begins_at_zero_and_is_that_of_the_observations(twin: BalancingTwin) -> None:
@@ -79,10 +82,10 @@ def test_episodes_are_believed(twin: BalancingTwin) -> None:
 
 
 def test_registry_makes_it_by_name() -> None:
-    pool = make_pool("simulation", make_scenario("yao-sim-8"), 2, {"record_limit": 10})
-    assert isinstance(pool, BalancingTwin) and pool.n_envs == 2
-    assert pool.capabilities is POOLS["simulation"].capabilities
-    assert pool.capabilities.deterministic and pool.capabilities.oracles
+    made = make_pool("simulation", make_scenario("yao-sim-8"), 2, {"record_limit": 10})
+    assert isinstance(made, BalancingTwin) and made.n_envs == 2
+    assert made.capabilities is POOLS["simulation"].capabilities
+    assert made.capabilities.deterministic and made.capabilities.oracles
     with pytest.raises(ConfigError, match="horizon_ns"):
         make_pool("simulation", make_scenario("yao-sim-8"), 2, {"horizon_ns": 10})
 
@@ -118,11 +121,28 @@ def test_servers_of_one_resource_have_its_demands_alone() -> None:
     np.testing.assert_array_equal(flows[0]["end_ns"], flows[1]["end_ns"])
 
 
+def test_three_resources_are_a_tandem_of_queues() -> None:
+    shared = Resource("nic", speed=2.0, discipline="processor-sharing")
+    resources = (Resource("cpu"), Resource("gpu", workers=2), shared)
+    names = ("cpu", "gpu", "nic", "cpu")
+    stages = tuple(Stage(name, constant(f"{ms}ms")) for ms, name in enumerate(names, 1))
+    scenario = pool(
+        ServerGroup("a", 1, resources), load=0.01, applications=(Application("a", stages),)
+    )
+    twin = run(scenario, seconds=20, envs=1, record_limit=1000)
+    flows = twin.records()
+    assert len(flows) > 20
+    assert (flows["demand_ns"] == np.array([5, 2, 3]) * 10**6).all()
+    # Alone at its server, a flow takes its demands, the device's at twice the speed.
+    times_ns = flows["end_ns"] - flows["arrival_ns"]
+    assert np.median(times_ns) == pytest.approx(8.5e6, rel=1e-3) and times_ns.min() > 8.499e6
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"vips": (Vip("a"), Vip("b"))}, "scenario.vips: value 2"),
-        ({"resources": tuple(map(Resource, "abcdefghi"))}, "at most 8"),
+        ({"resources": tuple(map(Resource, ("cpu", *"abcdefgh")))}, "at most 8"),
     ],
 )
 def test_what_the_compiled_twin_lacks_is_refused(change: dict[str, Any], message: str) -> None:
