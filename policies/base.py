@@ -37,7 +37,7 @@ __all__ = [
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Observation: TypeAlias = npt.NDArray[np.float32]
-Action: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.int64]
+Action: TypeAlias = npt.NDArray[np.generic]
 AnyAction: TypeAlias = Action | dict[str, Action]
 """An action, or its parts by name."""
 

@@ -16,8 +16,7 @@ A person may write quantities with units, and state what most links share only o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
@@ -25,19 +24,11 @@ from dcgym.topologies.marking import STEP_FIELDS, parse_mark
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Link, Node, Topology
+    pass
 
-__all__ = ["QUANTITY_KEYS", "Parts", "TopologyContent", "read_content", "to_content"]
+__all__ = ["QUANTITY_KEYS", "Parts", "read_content"]
 
 Fields = Mapping[str, object]
-
-
-class TopologyContent(TypedDict):
-    """A topology as plain data."""
-
-    name: str
-    nodes: list[dict[str, object]]
-    links: list[dict[str, object]]
 
 
 class Parts(NamedTuple):
@@ -68,19 +59,6 @@ QUANTITY_KEYS = (
     *STEP_FIELDS,
 )
 """Fields of a link besides its ends."""
-
-
-def to_content(topology: Topology) -> TopologyContent:
-    """Return a topology as plain data.
-
-    Args:
-        topology: The topology.
-    """
-    return {
-        "name": topology.name,
-        "nodes": [_node(node) for node in topology.nodes],
-        "links": [_link_fields(link) for link in topology.links],
-    }
 
 
 def read_content(content: Mapping[str, object]) -> Parts:
@@ -124,16 +102,6 @@ def _mapping(entry: object, allowed: Sequence[str], where: str) -> Fields:
     if not isinstance(entry, Mapping):
         raise ConfigError(where, entry, "a mapping of field names to values")
     return check_keys(entry, allowed, where)
-
-
-def _node(node: Node) -> dict[str, object]:
-    layer = {} if node.layer is None else {"layer": node.layer}
-    return {"name": node.name, "role": node.role, **layer}
-
-
-def _link_fields(link: Link) -> dict[str, object]:
-    """Return the fields of a link; those of RED only where they say something."""
-    return {key: value for key, value in asdict(link).items() if STEP_FIELDS.get(key, ...) != value}
 
 
 def _link(entry: object, defaults: Fields, where: str) -> dict[str, object]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError, suggest
-from dcgym.topologies.content import TopologyContent, read_content, to_content
+from dcgym.topologies.content import read_content
+from dcgym.topologies.marking import STEP_FIELDS
 from dcgym.topologies.routing import RouteTable
 from dcgym.topologies.validation import check_link, check_node, check_topology
 
@@ -50,6 +51,11 @@ class Node:
         """Whether the node owns an address (host, server or client)."""
         return self.role in ENDPOINT_ROLES
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the node as plain data; its index follows from the order of the nodes."""
+        layer = {} if self.layer is None else {"layer": self.layer}
+        return {"name": self.name, "role": self.role, **layer}
+
 
 @dataclass(frozen=True)
 class Link:
@@ -84,6 +90,11 @@ class Link:
         for field in ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns", "mark_max_bytes"):
             value = getattr(self, field)
             object.__setattr__(self, field, None if value is None else int(value))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the link as plain data; the fields of RED only where they say something."""
+        values = asdict(self)
+        return {key: value for key, value in values.items() if STEP_FIELDS.get(key, ...) != value}
 
 
 @dataclass(frozen=True)
@@ -193,25 +204,46 @@ class Topology:
         return tuple(self._ports[host.name][0] for host in self.hosts)
 
     def node(self, name: str) -> Node:
-        """Return the node of that name."""
+        """Return the node of that name.
+
+        Args:
+            name: Its name.
+        """
         return self._lookup(name, self._nodes_by_name, "node")
 
     def ports(self, node_name: str) -> tuple[Port, ...]:
-        """Return the ports of a node, by number."""
+        """Return the ports of a node, by number.
+
+        Args:
+            node_name: Name of the node.
+        """
         return self._ports[self.node(node_name).name]
 
     def ip(self, host_name: str) -> str:
-        """Return the address of an endpoint inside 10.0.0.0/8: its index plus one."""
+        """Return the address of an endpoint inside 10.0.0.0/8: its index plus one.
+
+        Args:
+            host_name: Name of the endpoint.
+        """
         number = self._host(host_name).index + 1
         return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
 
     def mac(self, host_name: str) -> str:
-        """Return the hardware address of an endpoint: its index plus one in the low 24 bits."""
+        """Return the hardware address of an endpoint: its index plus one in the low 24 bits.
+
+        Args:
+            host_name: Name of the endpoint.
+        """
         number = self._host(host_name).index + 1
         return f"02:dc:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
 
     def next_hops(self, switch_name: str, host_name: str) -> tuple[int, ...]:
-        """Return all ports of a switch on a shortest path to a host, sorted."""
+        """Return all ports of a switch on a shortest path to a host, sorted.
+
+        Args:
+            switch_name: Name of the switch.
+            host_name: Name of the endpoint.
+        """
         if self.node(switch_name).is_endpoint:
             names = [switch.name for switch in self.switches]
             raise ConfigError("switch", switch_name, names)
@@ -226,9 +258,10 @@ class Topology:
             for switch in self.switches
         }
 
-    def to_dict(self) -> TopologyContent:
+    def to_dict(self) -> dict[str, object]:
         """Return the topology as plain data that YAML and JSON can hold."""
-        return to_content(self)
+        nodes = [node.to_dict() for node in self.nodes]
+        return {"name": self.name, "nodes": nodes, "links": [link.to_dict() for link in self.links]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, object]) -> Topology:

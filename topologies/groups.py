@@ -36,6 +36,9 @@ def next_hop_groups(topology: Topology) -> tuple[NextHopGroup, ...]:
 
     The order is stable: by switch index, then by the lowest index of the hosts. The position of a
     group is its number in the data plane.
+
+    Args:
+        topology: The network.
     """
     return tuple(
         group for switch in topology.switches for group in _groups_of(topology, switch.name)

@@ -53,6 +53,10 @@ def route_changes(old: RouteSet, new: RouteSet) -> list[RouteChange]:
     For each host, switches change in the order of their new distance from it. A switch that has
     changed sends only to switches nearer to the host, which have changed before. One that has not
     still follows the old routes, which have no loop either, until a changed switch is met.
+
+    Args:
+        old: Routes now.
+        new: Routes to come.
     """
     changed = [
         (distance, key, ports) for key, (distance, ports) in new.items() if old[key][1] != ports

@@ -36,11 +36,21 @@ class RouteTable:
         self._transit: dict[frozenset[str], dict[str, tuple[int | None, tuple[int, ...]]]] = {}
 
     def next_hops(self, switch: str, host: str) -> tuple[int, ...]:
-        """Return the port numbers on shortest paths, sorted; empty if there is no path."""
+        """Return the port numbers on shortest paths, sorted; empty if there is no path.
+
+        Args:
+            switch: Name of the switch.
+            host: Name of the host.
+        """
         return self.route(switch, host)[1]
 
     def route(self, switch: str, host: str) -> tuple[int | None, tuple[int, ...]]:
-        """Return the number of further switches on the way (None: no path), and the next hops."""
+        """Return the number of further switches on the way (None: no path), and the next hops.
+
+        Args:
+            switch: Name of the switch.
+            host: Name of the host.
+        """
         direct = self._direct[host].get(switch)
         if direct is not None:
             return 0, tuple(sorted(direct))

@@ -38,12 +38,21 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
 def is_node_name(name: object) -> bool:
-    """Return whether a node may have this name."""
+    """Return whether a node may have this name.
+
+    Args:
+        name: The name.
+    """
     return isinstance(name, str) and len(name) <= _MAX_NODE_NAME and bool(_NAME.fullmatch(name))
 
 
 def check_node(node: Node, roles: tuple[str, ...]) -> None:
-    """Check the fields of a node."""
+    """Check the fields of a node.
+
+    Args:
+        node: The node.
+        roles: Roles that it may have.
+    """
     name = node.name
     if not is_node_name(name):
         allowed = f"a letter, then letters, digits or _.- , at most {_MAX_NODE_NAME} characters"
@@ -55,7 +64,11 @@ def check_node(node: Node, roles: tuple[str, ...]) -> None:
 
 
 def check_link(link: Link) -> None:
-    """Check the fields of a link."""
+    """Check the fields of a link.
+
+    Args:
+        link: The link.
+    """
     for end in (link.a, link.b):
         if not isinstance(end, str):
             raise ConfigError("link end", end, "the name of a node")
@@ -75,14 +88,24 @@ def check_link(link: Link) -> None:
 
 
 def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:
-    """Check that a marking threshold lies inside its queue."""
+    """Check that a marking threshold lies inside its queue.
+
+    Args:
+        field: Name of the field in the error.
+        mark_bytes: The threshold.
+        queue_bytes: Limit of the queue.
+    """
     if not is_whole(mark_bytes) or not 1 <= mark_bytes < queue_bytes:
         allowed = f"a whole number from 1 to below the queue of {queue_bytes} bytes, or none"
         raise ConfigError(field, mark_bytes, allowed)
 
 
 def check_topology(topology: Topology) -> None:
-    """Check that names, indexes, links and reachability make a network."""
+    """Check that names, indexes, links and reachability make a network.
+
+    Args:
+        topology: The network.
+    """
     if not isinstance(topology.name, str) or not topology.name.strip():
         raise ConfigError("topology name", topology.name, "a text that is not empty")
     _check_names(topology)

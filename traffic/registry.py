@@ -69,16 +69,21 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
         return spec.check(topology)
     check_int("seed", seed, 0)
     if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith(FILE_SUFFIXES)):
-        return _from_file({"file": spec}, topology, seed)
+        spec = {"file": spec}
     if isinstance(spec, str):
         spec = {"name": spec}
     if not isinstance(spec, Mapping):
         raise ConfigError("traffic", spec, "a name, a mapping, a Plan or a file")
+    return _of_mapping(spec, topology, seed)
+
+
+def _of_mapping(spec: Spec, topology: Topology, seed: int) -> Plan:
+    """Make a plan of a mapping, by the key that says what it is."""
     if "apps" in spec:
         return read_apps(spec, topology, seed)
     if "flows" in spec:
         return Plan.from_dict(spec).check(topology)
-    if "file" in spec and spec.get("name") != "recorded":
+    if "file" in spec and "name" not in spec:
         check_keys(spec, ("file", *SENDING), "traffic")
         return _from_file(spec, topology, seed)
     if "mix" in spec:
@@ -95,6 +100,7 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
 def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile a mapping with a name."""
     name = spec.get("name")
+    load_unknown(name)
     if name == HOURLY or (isinstance(name, str) and name in APPLICATIONS):
         allowed = (
             "traffic of flows; requests of an application are made by "

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from dcgym import native
-from dcgym.traffic.generators.tools import TOOLS
+from dcgym.traffic.generators.tools import find_tool
 
 __all__ = ["Check", "can_emulate", "examine", "to_records"]
 
@@ -291,7 +291,7 @@ def _tools() -> list[Check]:
         remedy = f"apt-get install {package}"
         checks.append(Check("tools", name, path is not None, found, required, cost, remedy))
     goben = "found" if _which("goben") else "not found"
-    is_found, remedy = goben == "found", TOOLS["goben"].hint
+    is_found, remedy = goben == "found", find_tool("goben").hint
     cost = "no goben generator"
     checks.append(Check("tools", "goben", is_found, goben, False, cost, remedy))
     return checks

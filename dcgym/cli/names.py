@@ -44,7 +44,7 @@ def _plans() -> Iterable[str]:
 def _generators() -> Iterable[str]:
     from dcgym.traffic.generators.tools import GENERATORS
 
-    return GENERATORS
+    return GENERATORS.names()
 
 
 def _sizes() -> Iterable[str]:

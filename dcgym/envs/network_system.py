@@ -14,7 +14,7 @@ from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, TimeArray
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
 from dcgym.tasks.network.settings import NetworkSettings
@@ -77,12 +77,6 @@ class NetworkSystem:
         self.n_envs, self.agents = len(self.tasks), first.agents
         self.interval_ns = first.interval_ns
         self.action_space, self.observation_space = first.action_space, first.observation_space
-        shape = (self.n_envs, 1, *self.observation_space.shape)
-        self.observations = np.zeros(shape, np.float32)
-        self.terms: dict[str, FloatArray] = {
-            name: np.zeros((self.n_envs, 1)) for name in first.reward.weights
-        }
-        self.read_ns = np.zeros(self.n_envs, np.int64)
         self._measured: list[Measured | None] = [None] * self.n_envs
         self._before: list[Snapshot | None] = [None] * self.n_envs
         self._told_events = [0] * self.n_envs
@@ -108,6 +102,25 @@ class NetworkSystem:
         if self._network is None:
             raise BackendError("no episode is running: call reset() first")
         return self._network
+
+    @property
+    def observations(self) -> Observations:
+        """What the agent of each copy sees, (E, 1, n)."""
+        # The task made each anew: nobody else holds it.
+        if self.n_envs == 1:
+            return self._now(0).observation[None, None]
+        return np.stack([self._now(env).observation for env in range(self.n_envs)])[:, None]
+
+    @property
+    def terms(self) -> Mapping[str, FloatArray]:
+        """Each reward term times its weight, (E, 1)."""
+        each = [self._now(env).terms for env in range(self.n_envs)]
+        return {name: np.array([[terms[name]] for terms in each]) for name in each[0]}
+
+    @property
+    def read_ns(self) -> TimeArray:
+        """When each copy was read, (E,)."""
+        return np.array([0 if one is None else one.time_ns for one in self._before])
 
     @property
     def capabilities(self) -> Capabilities:
@@ -146,7 +159,6 @@ class NetworkSystem:
         self._network.start()
         self._network.reset(episodes)
         self._apply()
-        self._renew()
         for env, episode in enumerate(episodes):
             if episode is not None:
                 self._told_events[env] = 0
@@ -177,7 +189,6 @@ class NetworkSystem:
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies."""
-        self._renew()
         for env in np.flatnonzero(mask):
             before = self._before[env]
             assert before is not None
@@ -231,26 +242,25 @@ class NetworkSystem:
             network.close()
 
     def _apply(self) -> TimeArray:
-        applied_ns = np.zeros(self.n_envs, np.int64)
-        for number, decision in enumerate(self.tasks[0].decisions):
-            values = np.stack([task.decisions[number].values for task in self.tasks])
-            applied_ns = np.maximum(applied_ns, decision.apply(self.network, values))
+        """Put what is decided in force; returns when all of it was."""
+        network, tasks = self.network, self.tasks
+        applied_ns: TimeArray | None = None
+        for number, decision in enumerate(tasks[0].decisions):
+            if self.n_envs == 1:
+                values = decision.values[None]
+            else:
+                values = np.stack([task.decisions[number].values for task in tasks])
+            in_force_ns = decision.apply(network, values)
+            is_first = applied_ns is None
+            applied_ns = in_force_ns if is_first else np.maximum(applied_ns, in_force_ns)
+        assert applied_ns is not None
         return applied_ns
-
-    def _renew(self) -> None:
-        """Leave to others the arrays that they were handed."""
-        self.observations, self.read_ns = self.observations.copy(), self.read_ns.copy()
-        self.terms = {name: values.copy() for name, values in self.terms.items()}
 
     def _measure(
         self, env: int, before: Snapshot, after: Snapshot, *, is_first: bool = False
     ) -> None:
         measured = self.tasks[env].measure(before, after, is_first=is_first)
-        self.observations[env, 0] = measured.observation
-        for name, value in measured.terms.items():
-            self.terms[name][env, 0] = value
         self._measured[env], self._before[env] = measured, after
-        self.read_ns[env] = after.time_ns
         self._events[env] = self._new_events(env)
 
     def _new_events(self, env: int) -> list[Record]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dcgym.config import check_keys
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, System
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, System, TimeArray
 from dcgym.errors import BackendError, ConfigError
 
 __all__ = ["LATE_FRACTION", "Session"]
@@ -40,6 +40,9 @@ class Session:
         self.system = system
         self.is_running = False
         self._interval_ns = system.interval_ns
+        is_timed = system.capabilities.real_time
+        # How late an action may come; 0 where none can.
+        self._limit_ns = LATE_FRACTION * self._interval_ns if is_timed else 0.0
         self._fresh = np.ones(n_envs, np.bool_)
         self._deadline_ns = np.zeros(n_envs, np.int64)
         self._elapsed_ns = np.zeros(n_envs, np.int64)
@@ -96,8 +99,7 @@ class Session:
         self._deadline_ns = np.where(begun, system.read_ns, self._deadline_ns)
         for times in (self._elapsed_ns, self._latency_ns, self._overrun_ns, self._age_ns):
             times[begun] = 0
-        self._is_late[begun] = False
-        self._finished = self._finished & ~begun
+        self._is_late, self._finished = self._is_late & ~begun, self._finished & ~begun
         self.is_running = True
 
     def advance(self, actions: Actions | None = None) -> None:
@@ -139,28 +141,32 @@ class Session:
 
     def _run(self, actions: Actions | None, runs: Mask) -> None:
         system, seen_ns = self.system, self.system.read_ns
-        acted_ns = system.act(actions, self._fresh)
-        is_fresh = self._fresh
-        self._latency_ns = np.where(is_fresh, 0, acted_ns - seen_ns)
-        late_ns = acted_ns - self._deadline_ns
-        is_late = runs & (late_ns > LATE_FRACTION * self._interval_ns)
-        if not (self._interval_ns and system.capabilities.real_time):
-            is_late = np.zeros_like(runs)
-        if is_late.any():
-            self._deadline_ns = np.where(is_late, acted_ns, self._deadline_ns)
-            system.restart(is_late)
-        self._is_late = is_late
+        fresh = self._fresh
+        acted_ns = system.act(actions, fresh)
+        self._latency_ns = acted_ns - seen_ns
+        self._begin_interval(acted_ns, runs)
         if self._interval_ns:
-            self._deadline_ns = np.where(
-                runs, self._deadline_ns + self._interval_ns, self._deadline_ns
-            )
-            overrun_ns = system.advance(self._deadline_ns)
-            self._overrun_ns = np.where(runs, overrun_ns, self._overrun_ns)
+            self._deadline_ns = self._deadline_ns + self._interval_ns * runs
+            self._overrun_ns = system.advance(self._deadline_ns)
         system.measure(runs)
-        self._elapsed_ns = np.where(is_fresh, 0, self._elapsed_ns + self._interval_ns)
+        self._elapsed_ns = self._elapsed_ns + self._interval_ns
         self._finished = runs & system.finished()
         # Last: whatever was done until here has aged the observation.
-        self._age_ns = np.where(runs, system.now_ns() - system.read_ns, self._age_ns)
+        self._age_ns = system.now_ns() - system.read_ns
+        if fresh.any():
+            # An action that nobody gave has no latency; time counts from the first observation.
+            self._latency_ns[fresh] = self._elapsed_ns[fresh] = 0
+            self._overrun_ns = self._overrun_ns * runs
+            self._age_ns = self._age_ns * runs
+
+    def _begin_interval(self, acted_ns: TimeArray, runs: Mask) -> None:
+        """Let an interval whose action came late begin with the action."""
+        if not self._limit_ns:
+            return
+        self._is_late = runs & (acted_ns - self._deadline_ns > self._limit_ns)
+        if self._is_late.any():
+            self._deadline_ns = np.where(self._is_late, acted_ns, self._deadline_ns)
+            self.system.restart(self._is_late)
 
     def time_s(self, env: int) -> float:
         """Return the time since the first observation of a copy's episode, in whole intervals."""

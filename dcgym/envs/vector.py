@@ -119,6 +119,10 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         """
         given = dict(options or {})
         mask = np.asarray(given.pop("reset_mask", np.ones(self.num_envs, np.bool_)))
+        if mask.shape != (self.num_envs,):
+            raise ConfigError(
+                "reset_mask", mask, f"a truth value for each of {self.num_envs} slots"
+            )
         # The slots of one copy begin together.
         begins = mask.reshape(-1, self._per_copy).any(axis=1)
         self._seed(seed)

@@ -9,8 +9,8 @@ sanitizers=${2:-address,undefined}
 shift $(($# < 2 ? $# : 2))
 tests=(
     tests/backends/simulation tests/native tests/monitors tests/envs/test_load_balancing.py
-    tests/backends/emulation/test_emulator.py tests/traffic/test_generator.py
-    tests/traffic/test_http.py
+    tests/backends/emulation/test_emulator.py tests/traffic/generators/test_generator.py
+    tests/traffic/http/test_servers.py
 )
 tree=build/sanitize/${sanitizers//,/-}
 mkdir -p "$tree"

@@ -87,11 +87,12 @@ def test_slots_of_stable_baselines3_end_and_begin_in_one_step(compiled_twin):
 
 @pytest.mark.learning
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")])
+@pytest.mark.parametrize(
+    ("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")], indirect=["library"]
+)
 def test_learner_trains_saves_loads_and_acts_for_any_balancer(
     name, library, tmp_path, compiled_twin
 ):
-    pytest.importorskip(library)
     folder = LEARNERS[name].train(CONFIG, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] > 0

@@ -108,9 +108,9 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
         ("ddpg", "stable_baselines3", "PathBalancing-v0"),
         ("ddpg", "stable_baselines3", "Joint-v0"),
     ],
+    indirect=["library"],
 )
 def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
-    pytest.importorskip(library)
     reports = []
     learner = LEARNERS[name]
     topology = "dumbbell" if env_id == "CongestionControl-v0" else "leaf-spine"

@@ -74,6 +74,33 @@ def test_learners_are_algorithms_of_libraries():
         find_learner("ppo", "sb3")
 
 
+class ConstantLearner:
+    """What somebody else's package may add: it needs no library and learns nothing."""
+
+    algorithm, library = "constant", "somebodys"
+
+    def train(self, env_config, steps, seed, out_dir, progress=None, *, n_envs=None, budget_s=None):
+        write_note(Path(out_dir), CheckpointNote(self.algorithm, self.library, seed))
+        return Path(out_dir)
+
+    def load(self, folder):
+        return FixedSharePolicy(0.125)
+
+
+def test_a_learner_from_outside_is_listed_trains_and_loads(tmp_path):
+    learner = LEARNERS.add("constant", ConstantLearner())
+    try:
+        assert policy_names("paths")[-1] == "constant"
+        env = dcgym.make_env({"backend": FakeBackend})
+        policy = load_policy(learner.train({}, 1, 0, tmp_path), env)
+        action = policy.act(*env.reset(seed=0))
+        np.testing.assert_allclose(action, 0.125)
+        with pytest.raises(ConfigError, match="load_policy"):
+            make_policy("constant")
+    finally:
+        LEARNERS.remove("constant")
+
+
 def test_a_checkpoint_of_an_unknown_learner_is_one_clear_line(tmp_path):
     write_note(tmp_path, CheckpointNote("ppo", "somebodys"))
     with pytest.raises(ConfigError, match="ppo of somebodys") as caught:

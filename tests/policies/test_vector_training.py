@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.envs.factory import make_vec_env
+from dcgym.errors import ConfigError
 from dcgym.policies import LEARNERS, load_policy
 from dcgym.policies.learned.environments import build_slots, training_form
 from dcgym.testing import FakeBackend
@@ -41,6 +43,15 @@ def test_balancers_of_a_pool_are_slots_with_rows():
     assert slots.single_observation_space.shape == (form.rows.size,)
     central = training_form({"env": "CentralLoadBalancing-v0"}, 3)
     assert (central.is_vector, central.n_slots, central.rows) == (True, 3, None)
+
+
+def test_pools_begin_together_since_their_first_observation_takes_an_interval():
+    pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+    pools = make_vec_env({"env": "LoadBalancing-v0"}, 2)
+    pools.reset(seed=0)
+    for mask in ([True, False], [True]):
+        with pytest.raises(ConfigError, match="reset_mask"):
+            pools.reset(options={"reset_mask": np.array(mask)})
 
 
 def test_actions_of_several_parts_are_one_box_in_every_slot():
@@ -89,9 +100,9 @@ def test_slots_that_end_early_begin_anew_and_the_others_go_on():
         ("ddpg", "stable_baselines3", "CongestionControl-v0"),
         ("ddpg", "stable_baselines3", "Joint-v0"),
     ],
+    indirect=["library"],
 )
 def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, tmp_path):
-    pytest.importorskip(library)
     folder = LEARNERS[name].train(config(env_id), 600, 0, tmp_path / "run", n_envs=2, budget_s=60)
     env = dcgym.make_env(config(env_id))
     action = load_policy(folder, env).act(*env.reset(seed=0))

@@ -13,10 +13,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dcgym.traffic.generators.generator import Generator
-from dcgym.traffic.http import REQUEST_DTYPE, RequestKind, RequestPlan, RequestResults
+from dcgym.traffic.http import (
+    REQUEST_DTYPE,
+    REQUEST_OUTCOMES,
+    RequestKind,
+    RequestPlan,
+    RequestResults,
+)
 from tests.support.pairs import ADDRESSES, LEAD_NS, Pair, wait_for
 
-FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED = range(1, 8)
+PENDING, FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED = range(len(REQUEST_OUTCOMES))
 CLIENT, SERVER = ADDRESSES
 MS = 1_000_000
 PATIENCE_S = 20.0

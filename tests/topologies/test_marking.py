@@ -93,7 +93,7 @@ def test_a_wrong_mark_is_one_clear_line(mark: Any, field: str) -> None:
 
 def test_the_environment_replaces_the_marking_of_the_topology() -> None:
     env = dcgym.make_env(backend=FakeBackend, marking=RED).unwrapped
-    assert marks(env.topology) == {(3_000, 100_000, 0.1, 2**-8)}
+    assert marks(env.task.topology) == {(3_000, 100_000, 0.1, 2**-8)}
     with pytest.raises(ConfigError, match=r"^marking: "):
         dcgym.make_env(backend=FakeBackend(), marking=RED)
     with pytest.raises(ConfigError, match=r"^marking: "):
@@ -113,7 +113,7 @@ def test_a_policy_says_whether_and_the_configuration_how(
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_whole(name: str) -> None:
     env = dcgym.make_env(name, backend=FakeBackend)
-    ports = {"dumbbell": 6, "fat-tree": 80}[env.unwrapped.topology.name]
+    ports = {"dumbbell": 6, "fat-tree": 80}[env.unwrapped.task.topology.name]
     # Two features a port and the share of each host, tables 1 and 2.
-    assert env.observation_space.shape == (2 * ports + len(env.unwrapped.topology.hosts),)
+    assert env.observation_space.shape == (2 * ports + len(env.unwrapped.task.topology.hosts),)
     env.close()

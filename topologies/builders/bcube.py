@@ -1,4 +1,13 @@
-"""BCube: servers with several ports, switches that join only servers (Guo et al., SIGCOMM 2009)."""
+"""BCube: servers with several ports, switches that join only servers (Guo et al., SIGCOMM 2009).
+
+In the paper the servers pass on each other's packets in a forwarding engine below their network
+stack. A host of this suite owns one address and never forwards. A server is therefore two nodes
+here: the host, and its forwarding engine, a switch of its own with the server's ports. The link
+between them carries the rate of all these ports together, as memory does in a server, and is
+therefore no bottleneck. Server addresses, links and shortest paths between servers are the
+paper's. The two extra hops cost a packet two of its TTL. Forwarding costs the host no processor
+time.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +37,8 @@ def bcube(
 ) -> Topology:
     """Build a BCube of n-port switches: n^levels servers, each with one port per level.
 
-    In the paper BCube_k has k + 1 levels, and the servers pass on each other's packets in a
-    forwarding engine below their network stack. A host of this suite owns one address and never
-    forwards, so a server is two nodes here: the host, and its forwarding engine, a switch of its
-    own with the server's ports. The link between them carries the rate of all these ports
-    together, as memory does in a server, and is therefore no bottleneck. Server addresses, links
-    and shortest paths between servers are the paper's; the two extra hops cost a packet two of
-    its TTL, and its forwarding costs the host no processor time.
+    In the paper BCube_k has k + 1 levels. A server is two nodes here: the host, and the engine
+    that forwards for others, a switch of its own with the server's ports.
 
     Args:
         n: Ports of each switch.
@@ -53,11 +57,7 @@ def bcube(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("n", n, 2, _MAX_N)
-    check_int("levels", levels, 1, _MAX_LEVELS)
-    servers = n**levels
-    if servers > _MAX_SERVERS:
-        raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
+    servers = _count_servers(n, levels)
     names = ["host", *(f"level{level}" for level in range(levels))]
     shapes = parse_tiers(names, rate, queue, mark, delay, _host_tier(rate, levels, tiers))
     hosts = [f"h{number + 1}" for number in range(servers)]
@@ -68,9 +68,16 @@ def bcube(
     links = [shapes["host"].link(a, b) for a, b in zip(hosts, engines, strict=True)]
     links += _cube_links(n, levels, engines, switches, shapes)
     layers = dict.fromkeys(hosts, 0) | dict.fromkeys(engines, 1)
-    per_level = servers // n
-    layers |= {name: 2 + number // per_level for number, name in enumerate(switches)}
+    layers |= {name: 2 + number // (servers // n) for number, name in enumerate(switches)}
     return Topology.build("bcube", roles, links, layers)
+
+
+def _count_servers(n: int, levels: int) -> int:
+    check_int("n", n, 2, _MAX_N)
+    check_int("levels", levels, 1, _MAX_LEVELS)
+    if n**levels > _MAX_SERVERS:
+        raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
+    return int(n**levels)
 
 
 def _host_tier(rate: str | int, levels: int, tiers: Tiers) -> Tiers:

@@ -55,24 +55,22 @@ def jellyfish(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("switches", switches, 2, _MAX_SWITCHES)
-    _check_degree(degree, switches)
-    check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_SWITCHES)
+    _check_size(switches, degree, hosts_per_switch)
     check_int("seed", seed, 0)
     shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers)
     names = [f"s{number + 1}" for number in range(switches)]
     hosts = [f"h{number + 1}" for number in range(switches * hosts_per_switch)]
-    links = [
-        shapes["host"].link(name, names[number // hosts_per_switch])
-        for number, name in enumerate(hosts)
-    ]
+    at = [names[number // hosts_per_switch] for number in range(len(hosts))]
+    links = [shapes["host"].link(*ends) for ends in zip(hosts, at, strict=True)]
     edges = _connected_regular_graph(switches, degree, seed)
     links += [shapes["core"].link(names[a], names[b]) for a, b in edges]
     roles = [(name, "host") for name in hosts] + [(name, "switch") for name in names]
     return Topology.build("jellyfish", roles, links)
 
 
-def _check_degree(degree: int, switches: int) -> None:
+def _check_size(switches: int, degree: int, hosts_per_switch: int) -> None:
+    check_int("switches", switches, 2, _MAX_SWITCHES)
+    check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_SWITCHES)
     check_int("degree", degree, 1 if switches == 2 else 2, min(_MAX_DEGREE, switches - 1))
     if switches * degree % 2:
         raise ConfigError("degree", degree, f"an even number, as there are {switches} switches")

@@ -51,10 +51,8 @@ def leaf_spine(
     hosts = [f"h{number + 1}" for number in range(leaves * hosts_per_leaf)]
     lower = [f"s{number + 1}" for number in range(leaves)]
     upper = [f"s{leaves + number + 1}" for number in range(spines)]
-    links = [
-        shapes["host"].link(name, lower[number // hosts_per_leaf])
-        for number, name in enumerate(hosts)
-    ]
+    at = [lower[number // hosts_per_leaf] for number in range(len(hosts))]
+    links = [shapes["host"].link(*ends) for ends in zip(hosts, at, strict=True)]
     links += [shapes["spine"].link(leaf, spine) for leaf in lower for spine in upper]
     roles = [(name, "host") for name in hosts] + [(name, "switch") for name in lower + upper]
     return Topology.build("leaf-spine", roles, links)

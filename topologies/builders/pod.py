@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
@@ -14,6 +14,7 @@ __all__ = ["pod"]
 _MAX_CLIENTS = 64
 _MAX_BALANCERS = 64  # equal-cost next hops that one group of the data plane holds
 _MAX_SERVERS = 64  # of one VIP in the balancer's data plane
+_TIERS = ("client", "balancer", "rack")
 _RACK_LAYER, _EDGE_LAYER, _CLIENT_LAYER = 1, 2, 3
 
 
@@ -29,9 +30,9 @@ def pod(
 ) -> Topology:
     """Build the pod of the load-balancing testbeds (Yao 2023, section 6.4.1).
 
-    The edge spreads what clients send to the virtual address over the balancers; these, each with
-    one link, send it back to the edge for a server; the server answers the client directly. Each
-    group of servers has a rack switch of its own.
+    The edge spreads what clients send to the virtual address over the balancers. A balancer sends
+    it back to the edge for a server, which answers the client directly. Each group of servers has
+    a rack switch of its own.
 
     Args:
         clients: Number of clients.
@@ -41,35 +42,40 @@ def pod(
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
         delay: One-way delay of each link; a number is in seconds.
-        tiers: What differs in the tiers "client", "balancer", "rack" (between edge and racks) and
-            "server", such as ``{"rack": {"rate": "10Gbit"}}``.
+        tiers: What differs in the tiers "client", "balancer", "rack" (edge to racks), "server".
 
     Returns:
-        The topology: clients c1, c2, ... then servers s1, s2, ... through the groups (endpoints);
-        the switch "edge", balancers b1, b2, ... and rack switches r1, r2, ... (forwarders).
+        The topology: clients c1, c2, ... then servers s1, s2, ... through the groups;
+        the switch "edge", balancers b1, b2, ... and rack switches r1, r2, ...
 
     Raises:
         ConfigError: A parameter is not allowed.
     """
+    racks = _racks(servers)
     check_int("clients", clients, 1, _MAX_CLIENTS)
     check_int("balancers", balancers, 1, _MAX_BALANCERS)
-    racks = _racks(servers)
-    names = ("client", "balancer", "rack", "server")
-    shapes = parse_tiers(names, rate, queue, mark, delay, tiers)
+    shapes = parse_tiers((*_TIERS, "server"), rate, queue, mark, delay, tiers)
+    counts = dict(zip(_TIERS, (clients, balancers, max(racks) + 1), strict=True))
     upper = {
-        "client": [f"c{number + 1}" for number in range(clients)],
-        "balancer": [f"b{number + 1}" for number in range(balancers)],
-        "rack": [f"r{number + 1}" for number in range(max(racks) + 1)],
+        tier: [f"{tier[0]}{number + 1}" for number in range(count)]
+        for tier, count in counts.items()
     }
     links = [shapes[tier].link(name, "edge") for tier, own in upper.items() for name in own]
     links += [shapes["server"].link(f"s{i + 1}", f"r{r + 1}") for i, r in enumerate(racks)]
+    return Topology.build("pod", _roles(upper, len(racks)), links, _layers(upper))
+
+
+def _layers(upper: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    layers = dict.fromkeys([*upper["balancer"], *upper["rack"]], _RACK_LAYER)
+    return layers | {"edge": _EDGE_LAYER} | dict.fromkeys(upper["client"], _CLIENT_LAYER)
+
+
+def _roles(upper: Mapping[str, Sequence[str]], servers: int) -> list[tuple[str, str]]:
+    """Return all nodes; ``upper`` are those around the edge switch, by tier."""
     roles = [(name, "client") for name in upper["client"]]
-    roles += [(f"s{number + 1}", "server") for number in range(len(racks))]
+    roles += [(f"s{number + 1}", "server") for number in range(servers)]
     roles += [("edge", "switch")] + [(name, "balancer") for name in upper["balancer"]]
-    roles += [(name, "switch") for name in upper["rack"]]
-    layers = dict.fromkeys(upper["balancer"] + upper["rack"], _RACK_LAYER)
-    layers |= {"edge": _EDGE_LAYER} | dict.fromkeys(upper["client"], _CLIENT_LAYER)
-    return Topology.build("pod", roles, links, layers)
+    return roles + [(name, "switch") for name in upper["rack"]]
 
 
 def _racks(servers: int | Sequence[int]) -> list[int]:

@@ -60,7 +60,11 @@ def draw(topology: Topology, path: str | Path) -> None:
 
 
 def figure(topology: Topology) -> Figure:
-    """Return a Matplotlib figure of a topology, sized to fit it."""
+    """Return a Matplotlib figure of a topology, sized to fit it.
+
+    Args:
+        topology: The network.
+    """
     figure_class = _figure_class()
     positions = layout(topology)
     width, height = _extent(positions)

@@ -23,14 +23,13 @@ def to_networkx(topology: Topology) -> networkx.MultiGraph[str]:
     """
     import networkx
 
-    content = topology.to_dict()
     graph = networkx.MultiGraph(name=topology.name)
-    for node, fields in zip(topology.nodes, content["nodes"], strict=True):
-        own = {key: value for key, value in fields.items() if key != "name"}
+    for node in topology.nodes:
+        own = {key: value for key, value in node.to_dict().items() if key != "name"}
         graph.add_node(node.name, index=node.index, **own)
-    for order, (link, fields) in enumerate(zip(topology.links, content["links"], strict=True)):
+    for order, link in enumerate(topology.links):
         # GraphML knows no null: a link without a threshold lacks the attribute.
-        own = {key: value for key, value in fields.items() if value is not None}
+        own = {key: value for key, value in link.to_dict().items() if value is not None}
         graph.add_edge(link.a, link.b, key=order, order=order, **own)
     return graph
 

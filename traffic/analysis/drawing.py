@@ -57,7 +57,12 @@ def draw_plan(plan: Plan, topology: Topology, path: str | Path) -> None:
 
 
 def plan_figure(plan: Plan, topology: Topology) -> Figure:
-    """Return a Matplotlib figure: arrivals, sizes, pairs, and the load of the links."""
+    """Return a Matplotlib figure: arrivals, sizes, pairs, and the load of the links.
+
+    Args:
+        plan: The plan.
+        topology: The network.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

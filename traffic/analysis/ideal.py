@@ -83,7 +83,11 @@ def ideal_completion_ns(records: Records, topology: Topology) -> FloatArray:
 
 
 def wire_bytes(records: Records) -> FloatArray:
-    """Return the bytes of each flow with the headers of its packets; 0 without a size."""
+    """Return the bytes of each flow with the headers of its packets; 0 without a size.
+
+    Args:
+        records: The flows.
+    """
     size, kind = records["size_bytes"], records["transport"]
     packets = -(-size // _PAYLOAD_BYTES[kind])
     return np.where(size == NONE, 0, size + packets * _HEADER_BYTES[kind]).astype(np.float64)

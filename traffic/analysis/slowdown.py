@@ -56,7 +56,11 @@ class Runs:
         return len(self.size_bytes)
 
     def select(self, chosen: BoolArray) -> Runs:
-        """Return some of the runs."""
+        """Return some of the runs.
+
+        Args:
+            chosen: Which of them.
+        """
         return Runs(
             self.size_bytes[chosen],
             self.elapsed_ns[chosen],
@@ -77,8 +81,8 @@ def gather_runs(
     """Join a plan with the records of its flows, so that no run is lost.
 
     A run that has no record, because it still ran or had not even begun when the episode ended,
-    counts as unfinished from its planned start on. So does one that its planned duration ended
-    before its last byte. A flow whose predecessor (``after``) has not ended was never due.
+    counts as unfinished from its planned start on. So does one whose duration ended before its
+    last byte. A flow whose predecessor (``after``) has not ended was never due.
 
     Args:
         plan: What was to be sent.
@@ -96,12 +100,9 @@ def gather_runs(
     ideal_ns = ideal_completion_ns(planned, topology)
     is_sized = planned["size_bytes"] != NONE
     ended = flow_records[is_sized[_ids(flow_records)]]
-    begun_ns = ended["planned_start_ns"].astype(np.int64)
     open_ids, open_begun_ns = _open_runs(planned, flow_records, origin_ns)
-    kept = is_sized[open_ids]
-    open_ids, open_begun_ns = open_ids[kept], open_begun_ns[kept]
     ids = np.concatenate([_ids(ended), open_ids])
-    begun_ns = np.concatenate([begun_ns, open_begun_ns])
+    begun_ns = np.concatenate([ended["planned_start_ns"].astype(np.int64), open_begun_ns])
     seen_ns = np.concatenate([ended["end_ns"].astype(np.int64), np.full(len(open_ids), end_ns)])
     is_finished, is_failed = _outcomes(ended, planned)
     is_open = np.zeros(len(open_ids), bool)
@@ -122,6 +123,9 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
     Means and percentiles are those of the Kaplan-Meier estimate (`survival`), in which an
     unfinished run counts as longer than it has lasted so far. Without unfinished runs they are
     the plain ones. A percentile that too few runs have reached is NaN.
+
+    Args:
+        runs: The runs.
 
     Returns:
         ``flows``, ``flows_finished``, ``flows_censored`` (unfinished without an error),
@@ -148,7 +152,11 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
 
 
 def size_table(runs: Runs) -> list[dict[str, str | float]]:
-    """Return the metrics of each size class that has a run, with its name under ``sizes``."""
+    """Return the metrics of each size class that has a run, with its name under ``sizes``.
+
+    Args:
+        runs: The runs.
+    """
     table: list[dict[str, str | float]] = []
     least = 0.0
     for name, most in BUCKETS:
@@ -193,7 +201,7 @@ def _ids(flow_records: Records) -> IntArray:
 def _open_runs(
     planned: Records, flow_records: Records, origin_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the flows that have a run without a record, and when it was to start."""
+    """Return the flows with a size that have a run without a record, and its planned start."""
     count = len(planned)
     ids = _ids(flow_records)
     n_ended = np.bincount(ids, minlength=count)
@@ -208,5 +216,6 @@ def _open_runs(
     base_ns = np.where(waits, last_end_ns[after], origin_ns) + planned["start_ns"]
     starts_ns = np.where(n_ended > 0, last_end_ns + planned["gap_ns"], base_ns)
     may_run = ~waits | (is_over & ~is_cut)[after]
-    rows = np.flatnonzero(~is_over & ~is_cut & may_run)
+    is_sized = planned["size_bytes"] != NONE
+    rows = np.flatnonzero(~is_over & ~is_cut & may_run & is_sized)
     return rows, starts_ns[rows]

@@ -34,7 +34,11 @@ class Survival:
         self._share_longer = np.cumprod(1 - ends / at_risk)
 
     def quantile(self, q: float) -> float:
-        """Return the shortest duration that a share q does not exceed; NaN if none is so long."""
+        """Return the shortest duration that a share q does not exceed; NaN if none is so long.
+
+        Args:
+            q: The share, between 0 and 1.
+        """
         # Products of rounded factors: 0.5 may come out as 0.5000000000000001.
         reached = np.flatnonzero(self._share_longer <= 1 - q + 1e-9)
         return float(self._times[reached[0]]) if reached.size else math.nan

@@ -19,7 +19,11 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def directed_ports(topology: Topology) -> tuple[Port, ...]:
-    """Return every direction of every link by the port that sends: hosts first, then switches."""
+    """Return every direction of every link by the port that sends: hosts first, then switches.
+
+    Args:
+        topology: The network.
+    """
     hosts = (port for host in topology.hosts for port in topology.ports(host.name))
     return (*hosts, *topology.switch_ports)
 
@@ -72,7 +76,12 @@ def _descend(
 
 
 def most_loaded(topology: Topology, carried: FloatArray) -> int:
-    """Return the place in `directed_ports` with the highest amount for its rate."""
+    """Return the place in `directed_ports` with the highest amount for its rate.
+
+    Args:
+        topology: The network.
+        carried: Amount on each of `directed_ports`.
+    """
     rates_bps = np.array([port.rate_bps for port in directed_ports(topology)], np.float64)
     return int(np.argmax(carried / rates_bps))
 

@@ -25,7 +25,7 @@ from dcgym.traffic.generators.app_engine import AppEngine
 from dcgym.traffic.generators.shared_block import SharedBlock
 from dcgym.traffic.generators.tool_routes import CongestionRoutes
 from dcgym.traffic.generators.tool_run import Place, ToolRun
-from dcgym.traffic.generators.tools import TOOLS, Order, Tool
+from dcgym.traffic.generators.tools import Order, Tool, find_tool
 from dcgym.traffic.generators.view import FINISHED, HOST_DTYPE
 from dcgym.traffic.plans.applications import APPS
 from dcgym.traffic.plans.records import FLOW_DTYPE, NONE, Records
@@ -316,7 +316,7 @@ def _serve(control: socket.socket, engine: _Engine) -> None:
 def main() -> int:
     """Serve the control socket until it closes; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tool", choices=[*sorted(TOOLS), APPS], required=True)
+    parser.add_argument("--tool", required=True, help=f"a tool of GENERATORS, or {APPS}")
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--shm-fd", type=int, required=True)
     arguments = parser.parse_args()
@@ -324,7 +324,7 @@ def main() -> int:
     if arguments.tool == APPS:
         engine = AppEngine(arguments.shm_fd)
     else:
-        engine = _ToolEngine(TOOLS[arguments.tool], arguments.shm_fd)
+        engine = _ToolEngine(find_tool(arguments.tool), arguments.shm_fd)
     with socket.socket(fileno=arguments.control_fd) as control:
         # The report of many applications is one message.
         control.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, REQUEST_BYTES)

@@ -54,7 +54,12 @@ class AppEngine:
         self._next_sample_ns = 0
 
     def set_hosts(self, namespaces: Sequence[str], addresses: Sequence[str]) -> None:
-        """Lay out the block for these hosts."""
+        """Lay out the block for these hosts.
+
+        Args:
+            namespaces: File of each host's network namespace.
+            addresses: Address of each host.
+        """
         self._namespaces = list(namespaces)
         self._routes = CongestionRoutes(self._namespaces)
         self._counters = InterfaceCounters(self._namespaces)
@@ -63,7 +68,13 @@ class AppEngine:
         self._publish()
 
     def load(self, plan_fd: int, n_rows: int, congestion: Sequence[str]) -> int:
-        """Replace the plan; returns how many applications it has."""
+        """Replace the plan; returns how many applications it has.
+
+        Args:
+            plan_fd: Memory file of the plan.
+            n_rows: Its rows, or bytes.
+            congestion: Congestion control of each host.
+        """
         self.stop()
         self._plan = os.pread(plan_fd, os.fstat(plan_fd).st_size, 0)
         self._routes.choose(congestion)
@@ -71,7 +82,11 @@ class AppEngine:
         return len(self._runs)
 
     def start(self, start_ns: int) -> None:
-        """Run the plan from its beginning."""
+        """Run the plan from its beginning.
+
+        Args:
+            start_ns: Time 0 of the plan (CLOCK_MONOTONIC).
+        """
         if self._origin_ns:
             self.stop()
         if any(run.ended for run in self._runs):

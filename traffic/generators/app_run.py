@@ -86,7 +86,12 @@ class AppRun:
         return self._process.pid if self._process is not None else 0
 
     def step(self, now_ns: int, origin_ns: int) -> None:
-        """Do what is due: start, notice the end, end what has lasted long enough."""
+        """Do what is due: start, notice the end, end what has lasted long enough.
+
+        Args:
+            now_ns: The present (CLOCK_MONOTONIC).
+            origin_ns: Beginning of the plan, 0 before it is started.
+        """
         if self.outcome == "waiting":
             if now_ns >= origin_ns + self.planned_ns:
                 self._start(now_ns)
@@ -94,14 +99,23 @@ class AppRun:
             self._watch(now_ns, origin_ns)
 
     def end(self, outcome: str, now_ns: int) -> None:
-        """Ask the process group to end; `step` kills it when it does not."""
+        """Ask the process group to end; `step` kills it when it does not.
+
+        Args:
+            outcome: What to call its end.
+            now_ns: The present (CLOCK_MONOTONIC).
+        """
         if self.active and not self._ending:
             self._ending, self.end_ns = outcome, now_ns
             self._kill_ns = now_ns + GRACE_NS
             self._signal(signal.SIGTERM)
 
     def report(self, origin_ns: int) -> AppReport:
-        """Return what became of it, as plain data; times in seconds of the plan."""
+        """Return what became of it, as plain data; times in seconds of the plan.
+
+        Args:
+            origin_ns: Beginning of the plan, 0 before it is started.
+        """
         return {
             "outcome": self.outcome,
             "exit_code": self.exit_code,

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 
 from dcgym.errors import BackendError, FeatureNotSupported
-from dcgym.traffic.generators.app_run import AppReport
 from dcgym.traffic.generators.tools import require_generator
 from dcgym.traffic.generators.view import GeneratorView, RecordStream, block_bytes
 from dcgym.traffic.http.control import HttpControl
@@ -68,15 +67,14 @@ class Generator(HttpControl):
         """Start the process.
 
         Args:
-            hosts: For each host, in order: its index from 0, the file of its network
-                namespace (such as ``/proc/PID/ns/net``), and its IPv4 address.
+            hosts: For each host: its index from 0, the file of its network namespace
+                (``/proc/PID/ns/net``), and its IPv4 address.
             names: The hosts' names, as the plan's flows use them; by default h1, h2, ...
             probes: Pairs of hosts between which the round trip is measured all the time.
             probe_period_ns: Time between two requests of a probe.
             record_capacity: How many flow records are kept.
-            deadline_s: Longest time to wait for a reply.
-            kind: A name of `tools.GENERATORS`, or `APPS` for plans of applications; only "native"
-                measures probes.
+            deadline_s: Longest wait for a reply.
+            kind: A name of `GENERATORS`, or `APPS` for applications; "native" alone has probes.
 
         Raises:
             BackendError: The process does not start, or refuses the hosts.
@@ -86,22 +84,17 @@ class Generator(HttpControl):
         if kind != APPS:
             require_generator(kind)
         super().__init__(kind)
-        names = names if names is not None else [f"h{i + 1}" for i in range(len(hosts))]
-        self._names = tuple(names)
+        self._names = tuple(names or (f"h{i + 1}" for i in range(len(hosts))))
         self._deadline_s = deadline_s
         self._process: subprocess.Popen[bytes] | None = None
         self.shm_fd = os.memfd_create("dcgym-generator", os.MFD_CLOEXEC)
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(deadline_s)
-        # A request that names thousands of hosts is one message.
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _MOST_REQUEST_BYTES)
+        self._socket, theirs = _channel(deadline_s)
         try:
             os.ftruncate(self.shm_fd, block_bytes(len(hosts), record_capacity, len(probes)))
             with theirs:
                 self._process = self._spawn(theirs.fileno())
             self._send_hosts(hosts)
-            if probes:
-                self._send_probes(probes, probe_period_ns)
+            self._send_probes(probes, probe_period_ns)
         except BaseException:
             self.close()
             raise
@@ -134,7 +127,8 @@ class Generator(HttpControl):
 
     def _send_probes(self, probes: Sequence[tuple[str, str]], period_ns: int) -> None:
         rows = [f"{self._names.index(src)} {self._names.index(dst)}" for src, dst in probes]
-        self._request("\n".join([f"probes {period_ns}", *rows]))
+        if rows:
+            self._request("\n".join([f"probes {period_ns}", *rows]))
 
     @property
     def pid(self) -> int:
@@ -160,21 +154,37 @@ class Generator(HttpControl):
             os.close(fd)
 
     def load_file(self, fd: int, n_flows: int, congestion_control: Mapping[str, str]) -> None:
-        """Replace the plan by the one in a memory file that `plan_file` made."""
+        """Replace the plan by the one in a memory file that `plan_file` made.
+
+        Args:
+            fd: The memory file.
+            n_flows: Number of its flows.
+            congestion_control: As of `load`.
+
+        Raises:
+            BackendError: The generator refused the plan, or does not answer.
+        """
         names = " ".join(congestion_control.get(name, "-") for name in self._names)
         self._request(f"plan {n_flows}\n{names}", fd)
 
     def start(self, start_ns: int) -> None:
-        """Run the loaded plans from their beginning; time 0 is start_ns (CLOCK_MONOTONIC)."""
+        """Run the loaded plans from their beginning.
+
+        Args:
+            start_ns: Their time 0 (CLOCK_MONOTONIC).
+
+        Raises:
+            BackendError: The generator does not answer.
+        """
         self._request(f"start {start_ns}")
 
     def stop(self) -> int:
         """Cut all flows and requests at once and return how many there were."""
         return int(self._request("stop").split()[1])
 
-    def app_records(self) -> list[AppReport]:
+    def app_records(self) -> list[dict[str, object]]:
         """Return what became of the applications of the plan, in its order."""
-        records: list[AppReport] = json.loads(self._request("report").removeprefix("ok "))
+        records: list[dict[str, object]] = json.loads(self._request("report").removeprefix("ok "))
         return records
 
     def close(self) -> None:
@@ -226,6 +236,15 @@ class Generator(HttpControl):
     ) -> None:
         """End the process."""
         self.close()
+
+
+def _channel(deadline_s: float) -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a control socket, ours with the deadline."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(deadline_s)
+    # A request that names thousands of hosts is one message.
+    ours.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _MOST_REQUEST_BYTES)
+    return ours, theirs
 
 
 def plan_file(plan: Plan, hosts: Sequence[str]) -> int:

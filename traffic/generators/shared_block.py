@@ -50,7 +50,12 @@ class SharedBlock:
         self._header["sequence"] += 1
 
     def publish(self, header: Mapping[str, int], hosts: npt.NDArray[np.void]) -> None:
-        """Replace these fields of the header, and all host entries."""
+        """Replace these fields of the header, and all host entries.
+
+        Args:
+            header: Fields of the header and their values.
+            hosts: All host entries.
+        """
         with self._locked():
             for name, value in header.items():
                 self._header[name] = value
@@ -62,7 +67,11 @@ class SharedBlock:
             self._header["record_base"] = self._header["record_count"]
 
     def append(self, record: Mapping[str, int]) -> None:
-        """Add a flow's record to the ring."""
+        """Add a flow's record to the ring.
+
+        Args:
+            record: Fields of the record and their values.
+        """
         number = int(self._header["record_count"][0])
         slot = self._ring[number % len(self._ring)]
         slot["sequence"] = 0

@@ -28,6 +28,9 @@ class CongestionRoutes:
     def choose(self, names: Sequence[str]) -> None:
         """Set the algorithm of each host; an empty name leaves the host as it is.
 
+        Args:
+            names: Congestion control of each host; empty for the default.
+
         Raises:
             ValueError: The kernel refused one.
         """

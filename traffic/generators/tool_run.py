@@ -21,7 +21,12 @@ _LISTENING = {"tcp": "0A", "udp": "07"}  # enum of net/tcp_states.h: TCP_LISTEN,
 
 
 def in_namespace(namespace: str, argv: list[str]) -> list[str]:
-    """Return a command line that runs another in a network namespace and dies with its parent."""
+    """Return a command line that runs another in a network namespace and dies with its parent.
+
+    Args:
+        namespace: File of the network namespace.
+        argv: The command.
+    """
     return ["setpriv", "--pdeathsig", "KILL", "--", "nsenter", f"--net={namespace}", "--", *argv]
 
 
@@ -115,7 +120,12 @@ class ToolRun:
         return self._connector is not None and not self.outcome
 
     def step(self, now_ns: int, origin_ns: int) -> None:
-        """Do what is due; `outcome` is set once the run has ended."""
+        """Do what is due; `outcome` is set once the run has ended.
+
+        Args:
+            now_ns: The present (CLOCK_MONOTONIC).
+            origin_ns: Beginning of the plan, 0 before it is started.
+        """
         if self._asked_to_end:
             self._await_end(now_ns)
         elif self._connector is None:
@@ -129,7 +139,11 @@ class ToolRun:
             self._ask(FINISHED, now_ns)
 
     def cut(self, now_ns: int) -> None:
-        """Ask both processes to end and to report."""
+        """Ask both processes to end and to report.
+
+        Args:
+            now_ns: The present (CLOCK_MONOTONIC).
+        """
         if not self._asked_to_end:
             self.end_ns = now_ns
             self._ask(CUT, now_ns)

@@ -8,11 +8,21 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dcgym.config import check_in
-from dcgym.errors import FeatureNotSupported
+from dcgym.errors import ConfigError, FeatureNotSupported
+from dcgym.registry import Registry
 from dcgym.traffic.plans.records import LARGEST
 
-__all__ = ["GENERATORS", "TOOLS", "Commands", "Order", "Result", "Tool", "require_generator"]
+__all__ = [
+    "GENERATORS",
+    "NATIVE",
+    "Commands",
+    "Native",
+    "Order",
+    "Result",
+    "Tool",
+    "find_tool",
+    "require_generator",
+]
 
 TCP_BLOCK_BYTES = 131_072
 UDP_BLOCK_BYTES = 1_448  # with the headers of IPv4 and UDP below an Ethernet MTU
@@ -81,7 +91,12 @@ class Tool:
 
 
 def blocks(size_bytes: int, most_bytes: int) -> tuple[int, int]:
-    """Return the number and the size of equal blocks that exceed a size by the least."""
+    """Return the number and the size of equal blocks that exceed a size by the least.
+
+    Args:
+        size_bytes: The size.
+        most_bytes: Largest block.
+    """
     n_blocks = -(-size_bytes // most_bytes)
     return n_blocks, -(-size_bytes // n_blocks)
 
@@ -91,6 +106,9 @@ def iperf3_commands(order: Order) -> Commands:
 
     A TCP flow runs in reverse mode, the receiver as the client: an iperf3 sender that is a client
     ends the test when the last byte is in its socket, long before it has arrived.
+
+    Args:
+        order: The run.
     """
     server_ip = order.dst_ip if order.is_udp else order.src_ip
     port = ["-p", str(order.port), "--json"]
@@ -113,7 +131,13 @@ def iperf3_commands(order: Order) -> Commands:
 
 
 def iperf3_result(order: Order, sender: str, receiver: str) -> Result | None:
-    """Read the ``--json`` outputs of both sides; None where they hold no such report."""
+    """Read the ``--json`` outputs of both sides; None where they hold no such report.
+
+    Args:
+        order: The run.
+        sender: Output of the sender.
+        receiver: Output of the receiver.
+    """
     sent, received = _json(sender), _json(receiver)
     total, arrived = _part(sent, "end", "sum_sent"), _part(received, "end", "sum_received")
     streams = _part(sent, "end").get("streams")
@@ -160,6 +184,9 @@ def _amount(value: object) -> float:
 def goben_commands(order: Order) -> Commands:
     """Return the command lines of goben 1.1, which ends flows by time and not by size.
 
+    Args:
+        order: The run.
+
     Raises:
         ValueError: The flow has a size and no rate.
     """
@@ -190,6 +217,11 @@ def goben_result(order: Order, sender: str, receiver: str) -> Result | None:
     """Read the client's log: its aggregate rate, over the time that its timer names.
 
     The log tells no bytes, and what the server received only by intervals; over TCP both agree.
+
+    Args:
+        order: The run.
+        sender: Output of the sender.
+        receiver: Output of the receiver.
     """
     rate, timer = _AGGREGATE.search(sender), _TIMER.search(sender)
     if rate is None or timer is None:
@@ -202,8 +234,25 @@ def goben_result(order: Order, sender: str, receiver: str) -> Result | None:
     return Result(sent_bytes, sent_bytes, seconds)
 
 
-TOOLS = {
-    "iperf3": Tool(
+@dataclass(frozen=True)
+class Native:
+    """The generator of dcgym itself, one process for all hosts, which needs no tool."""
+
+
+NATIVE = "native"
+"""Name of dcgym's own generator."""
+
+GENERATORS: Registry[Tool | Native] = Registry("generators", "generator")
+"""What may send the traffic of an emulation, by name.
+
+Tools run in a process of their own (`adapter`): one that another package adds is found there
+through an entry point of the package.
+"""
+
+GENERATORS.add(NATIVE, Native(), "dcgym's own, one process for all hosts")
+GENERATORS.add(
+    "iperf3",
+    Tool(
         "iperf3",
         "apt-get install iperf3",
         iperf3_commands,
@@ -214,7 +263,11 @@ TOOLS = {
         keeps_duration=False,  # in whole seconds alone
         chooses_congestion_control=True,
     ),
-    "goben": Tool(
+    "two iperf3 processes a flow",
+)
+GENERATORS.add(
+    "goben",
+    Tool(
         "goben",
         "go install github.com/udhos/goben/cmd/goben@latest, and put it on the PATH",
         goben_commands,
@@ -224,20 +277,36 @@ TOOLS = {
         keeps_duration=True,
         chooses_congestion_control=False,
     ),
-}
-"""The tools by name."""
+    "two goben processes a flow",
+)
 
-GENERATORS = ("native", *TOOLS)
-"""Names of what may send the traffic of an emulation."""
+
+def find_tool(name: str) -> Tool:
+    """Return the tool that is a generator.
+
+    Args:
+        name: Its name in `GENERATORS`.
+
+    Raises:
+        ConfigError: No tool has this name.
+    """
+    tool = GENERATORS.find(name)
+    if not isinstance(tool, Tool):
+        tools = [known for known, one in GENERATORS.items() if isinstance(one, Tool)]
+        raise ConfigError("generator", name, tools)
+    return tool
 
 
 def require_generator(name: str) -> None:
     """Check that a generator exists and is installed.
 
+    Args:
+        name: Its name in `GENERATORS`.
+
     Raises:
         ConfigError: No generator has this name.
         FeatureNotSupported: Its program is not on the PATH.
     """
-    check_in("generator", name, GENERATORS)
-    if name in TOOLS and shutil.which(TOOLS[name].program) is None:
-        raise FeatureNotSupported(f"the traffic generator {name!r}", TOOLS[name].hint)
+    tool = GENERATORS.find(name)
+    if isinstance(tool, Tool) and shutil.which(tool.program) is None:
+        raise FeatureNotSupported(f"the traffic generator {name!r}", tool.hint)

@@ -61,7 +61,13 @@ _Entries: TypeAlias = tuple[np.void, npt.NDArray[np.void], npt.NDArray[np.void]]
 
 
 def block_bytes(n_hosts: int, record_capacity: int, n_probes: int = 0) -> int:
-    """Return the size of the shared block."""
+    """Return the size of the shared block.
+
+    Args:
+        n_hosts: Number of hosts.
+        record_capacity: Flow records that fit.
+        n_probes: Number of probes.
+    """
     return (
         HEADER_DTYPE.itemsize
         + n_hosts * HOST_DTYPE.itemsize
@@ -161,6 +167,9 @@ class GeneratorView:
     def records_from(self, first: int) -> tuple[npt.NDArray[np.void], int]:
         """Return copies of the records from this number on, oldest first.
 
+        Args:
+            first: Number of the first one.
+
         Returns:
             The records, and the number of the first that is yet to come. The records that the
             writer has overwritten are missing at the beginning.
@@ -199,7 +208,11 @@ class RecordStream:
         self._kept = 0
 
     def poll(self, least: int = 1) -> None:
-        """Take the new records, if there are at least so many."""
+        """Take the new records, if there are at least so many.
+
+        Args:
+            least: How many new ones make it worth while.
+        """
         if self._view.record_base != self._base:
             self._begin()
         if self._view.record_count - self._next < least:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
+from dcgym.config import check_int, check_keys, check_positive, check_range
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.distributions import Distribution, constant, exponential

@@ -106,6 +106,9 @@ class HttpControl(ABC):
     def load_requests(self, plan: RequestPlan) -> RequestResults:
         """Replace the plan of HTTP requests; what still ran is cut.
 
+        Args:
+            plan: The requests.
+
         Returns:
             What becomes of the requests; the caller closes it.
 
@@ -123,7 +126,12 @@ class HttpControl(ABC):
         return results
 
     def load_request_file(self, fd: int, request: str) -> None:
-        """Replace the plan of requests by the one of a `RequestResults`: its fd and request."""
+        """Replace the plan of requests by the one of a `RequestResults`: its fd and request.
+
+        Args:
+            fd: Memory file of the plan.
+            request: The message that goes with it.
+        """
         self._require_native()
         self._request(request, fd)
 

@@ -39,7 +39,12 @@ _LAST_PORT = 65_535
 
 
 def save_requests(plan: RequestPlan, path: Path) -> None:
-    """Write a plan to a .csv or .parquet file."""
+    """Write a plan to a .csv or .parquet file.
+
+    Args:
+        plan: The plan.
+        path: Where to; the suffix decides the format.
+    """
     import polars as pl
 
     check_in("requests file type", path.suffix, (".csv", ".parquet"))

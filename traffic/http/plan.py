@@ -155,7 +155,11 @@ class RequestPlan:
         return counts[self.requests["application"]] if len(self) else np.empty(0, np.int64)
 
     def demand_ns(self, resource: str) -> IntArray:
-        """Return what each request asks of "cpu" or "io"; shape (n,)."""
+        """Return what each request asks of "cpu" or "io"; shape (n,).
+
+        Args:
+            resource: One of `RESOURCES`.
+        """
         check_in("resource", resource, RESOURCES)
         used = np.zeros((max(len(self.applications), 1), self.demands_ns.shape[1]), np.int64)
         for number, kind in enumerate(self.applications):
@@ -186,14 +190,23 @@ class RequestPlan:
         return f"RequestPlan({self.name!r}, seed={self.seed}, {len(self)} requests)"
 
     def save(self, path: str | Path) -> None:
-        """Write the plan to a .csv or .parquet file."""
+        """Write the plan to a .csv or .parquet file.
+
+        Args:
+            path: Where to; the suffix decides the format.
+        """
         from dcgym.traffic.http.files import save_requests
 
         save_requests(self, Path(path))
 
     @staticmethod
     def load(path: str | Path, seed: int = 0) -> RequestPlan:
-        """Read a plan; see `http_files.load_requests`."""
+        """Read a plan; see `http_files.load_requests`.
+
+        Args:
+            path: The file.
+            seed: Seed of what the file leaves random, and of the plan where the file names none.
+        """
         from dcgym.traffic.http.files import load_requests
 
         return load_requests(Path(path), seed)

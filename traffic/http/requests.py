@@ -78,21 +78,30 @@ def make_requests(
     if not clients or not targets:
         raise ConfigError("traffic.clients", list(clients), "a client and a target, or more")
     draws = Draws(check_int("seed", seed, 0))
-    if spec.get("name") == HOURLY:
-        starts_ns, inner = _hourly(spec, draws)
-        name = f"{HOURLY} {inner['name']}"
-        applications = _applications(inner, (), "traffic.application")
-    else:
-        inner, name = spec, str(spec.get("name"))
-        applications = _applications(spec, _WHEN, "traffic")
-        starts_ns = _arrivals(spec, _rate(spec, "traffic.requests_per_s"), draws.stream(0))
-    kinds, demands_ns, sizes = _draw(applications, inner, len(starts_ns), draws.stream(1))
+    name, inner, applications, starts_ns = _schedule(spec, draws)
     requests = np.zeros(len(starts_ns), REQUEST_DTYPE)
-    requests["start_ns"], requests["application"], requests["bytes"] = starts_ns, kinds, sizes
-    for key, (field, choices) in enumerate((("client", clients), ("target", targets)), start=2):
-        requests[field] = draws.stream(key).integers(len(requests), len(choices))
+    requests["start_ns"] = starts_ns
+    drawn = _draw(applications, inner, len(starts_ns), draws.stream(1))
+    requests["application"], demands_ns, requests["bytes"] = drawn
+    requests["client"] = draws.stream(2).integers(len(requests), len(clients))
+    requests["target"] = draws.stream(3).integers(len(requests), len(targets))
     known = [RequestKind(one.name, one.resources) for one in applications]
     return RequestPlan(name, seed, clients, targets, known, requests, demands_ns, timeout_ns)
+
+
+def _schedule(spec: Spec, draws: Draws) -> tuple[str, Spec, tuple[Application, ...], IntArray]:
+    """Return name, mapping of the application, its parts, and when requests begin."""
+    if spec.get("name") != HOURLY:
+        applications = _applications(spec, _WHEN, "traffic")
+        starts_ns = _arrivals(spec, _rate(spec, "traffic.requests_per_s"), draws.stream(0))
+        return str(spec["name"]), spec, applications, starts_ns
+    check_keys(spec, _HOURS, "traffic")
+    inner = spec.get("application")
+    if not isinstance(inner, Mapping):
+        allowed = f"a mapping with a name of {list(APPLICATIONS)}"
+        raise ConfigError("traffic.application", inner, allowed)
+    applications = _applications(inner, (), "traffic.application")
+    return f"{HOURLY} {inner['name']}", inner, applications, _hourly(spec, draws)
 
 
 def _applications(spec: Spec, more: tuple[str, ...], where: str) -> tuple[Application, ...]:
@@ -159,20 +168,15 @@ def _arrivals(spec: Spec, requests_per_s: float, draws: Draws) -> IntArray:
     return arrival_times_ns(spec, NS_PER_S / requests_per_s, draws)
 
 
-def _hourly(spec: Spec, draws: Draws) -> tuple[IntArray, Spec]:
-    """Return the arrivals at the hourly rates, and the mapping of the application."""
-    check_keys(spec, _HOURS, "traffic")
-    inner = spec.get("application")
-    if not isinstance(inner, Mapping):
-        allowed = f"a mapping with a name of {list(APPLICATIONS)}"
-        raise ConfigError("traffic.application", inner, allowed)
+def _hourly(spec: Spec, draws: Draws) -> IntArray:
+    """Return the arrivals at the hourly rates."""
     slice_ns = read_time(spec, "slice", "600s", positive=True)
     parts = [np.empty(0, np.int64)]
     for number, rate in enumerate(_hourly_rates(spec)):
         times = {"duration": slice_ns / NS_PER_S, "start": number * slice_ns / NS_PER_S}
         if rate > 0:
             parts.append(_arrivals(times, rate, draws.stream(0, number)))
-    return np.concatenate(parts), inner
+    return np.concatenate(parts)
 
 
 def _hourly_rates(spec: Spec) -> list[float]:

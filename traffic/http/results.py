@@ -134,11 +134,19 @@ class RequestResults:
         return self.ended == len(self.plan)
 
     def ended_from(self, first: int) -> npt.NDArray[np.int64]:
-        """Return the numbers of the requests that ended, in that order, from the first-th on."""
+        """Return the numbers of the requests that ended, in that order, from the first-th on.
+
+        Args:
+            first: Number of the first one.
+        """
         return self._order[first : self.ended].astype(np.int64)
 
     def rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Return what has become of these requests, of `RESULT_DTYPE`; they must have ended."""
+        """Return what has become of these requests, of `RESULT_DTYPE`; they must have ended.
+
+        Args:
+            ids: Numbers of the requests.
+        """
         rows: npt.NDArray[np.void] = self._results[ids]
         return rows
 
@@ -178,7 +186,11 @@ class RequestResults:
         return pl.DataFrame(columns, schema_overrides=text)
 
     def write(self, path: str | Path) -> None:
-        """Write the table to a .csv or .parquet file."""
+        """Write the table to a .csv or .parquet file.
+
+        Args:
+            path: Where to; the suffix decides the format.
+        """
         path = Path(path)
         check_in("records file type", path.suffix, (".csv", ".parquet"))
         table = self.table()

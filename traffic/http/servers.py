@@ -127,7 +127,12 @@ class HttpServer:
 
 
 def check_address(field: str, value: object) -> str:
-    """Return the text if it is an IPv4 or IPv6 address, else raise ConfigError."""
+    """Return the text if it is an IPv4 or IPv6 address, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error.
+        value: What was written.
+    """
     try:
         if not isinstance(value, str):
             raise ValueError
@@ -139,6 +144,10 @@ def check_address(field: str, value: object) -> str:
 
 def server_lines(servers: Sequence[HttpServer], hosts: Sequence[str]) -> str:
     """Return the servers as the generator reads them from its control socket.
+
+    Args:
+        servers: The servers.
+        hosts: Names of the generator's hosts, in its order.
 
     Raises:
         ConfigError: A server's host is none of these, or two servers have one address and port.
@@ -169,7 +178,11 @@ def server_lines(servers: Sequence[HttpServer], hosts: Sequence[str]) -> str:
 
 
 def rows_bytes(n_servers: int) -> int:
-    """Return the size of the servers' rows in whole pages, which a BPF map is mapped in."""
+    """Return the size of the servers' rows in whole pages, which a BPF map is mapped in.
+
+    Args:
+        n_servers: Number of servers.
+    """
     return -(-n_servers * SERVER_DTYPE.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE
 
 

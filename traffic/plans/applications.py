@@ -143,7 +143,12 @@ class AppPlan(Plan):
         return hashlib.sha256(json.dumps([asdict(app) for app in self.apps]).encode()).hexdigest()
 
     def check(self, topology: Topology, where: Callable[[int], str] | None = None) -> AppPlan:
-        """Return the plan if each application's host is one of the topology."""
+        """Return the plan if each application's host is one of the topology.
+
+        Args:
+            topology: The network.
+            where: Names a row in error messages.
+        """
         for app in self.apps:
             _check_host(app.host, topology)
         return self
@@ -168,7 +173,11 @@ class AppPlan(Plan):
             raise ConfigError("traffic.output", str(self.output), allowed) from error
 
     def to_generator(self, hosts: Sequence[str]) -> bytes:
-        """Return the applications as the generator reads them: JSON, hosts by number."""
+        """Return the applications as the generator reads them: JSON, hosts by number.
+
+        Args:
+            hosts: Names of the generator's hosts, in its order.
+        """
         rows: list[AppOrder] = [
             {
                 "host": hosts.index(app.host),
@@ -205,7 +214,11 @@ class AppPlan(Plan):
         raise ConfigError("plan", self.name, "a plan of flows; keep applications in a .yaml file")
 
     def save(self, path: str | Path) -> None:
-        """Refuse: the files of plans hold flows."""
+        """Refuse: the files of plans hold flows.
+
+        Args:
+            path: Where to; the suffix decides the format.
+        """
         self.to_dict()
 
 

@@ -27,7 +27,12 @@ _PLAN_COLUMNS = ("plan", "seed")
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Write a plan to a .json or .parquet file, or its flows to a .csv file."""
+    """Write a plan to a .json or .parquet file, or its flows to a .csv file.
+
+    Args:
+        plan: The plan.
+        path: Where to; the suffix decides the format.
+    """
     check_in("plan file type", path.suffix, FILE_SUFFIXES)
     try:
         if path.suffix == ".json":
@@ -41,6 +46,10 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 def load_plan(path: Path, seed: int = 0) -> Plan:
     """Read a plan; a .csv file is named after itself and takes the seed given.
+
+    Args:
+        path: The file.
+        seed: Seed of what the file leaves random, and of the plan where the file names none.
 
     Raises:
         ConfigError: The file cannot be read, or a row holds what is not allowed.

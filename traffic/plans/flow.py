@@ -93,7 +93,11 @@ _DEFAULTS = {field.name: field.default for field in fields(Flow)}
 
 
 def row_name(row: int) -> str:
-    """Name a flow of a plan in an error message."""
+    """Name a flow of a plan in an error message.
+
+    Args:
+        row: Number of the row, from 0.
+    """
     return f"plan.flows[{row}]"
 
 

@@ -35,13 +35,23 @@ Pattern = Callable[["Topology", Draws], Pairs]
 
 
 def pairs(topology: Topology, _draws: Draws) -> Pairs:
-    """Host i of the first half sends to host i of the second half."""
+    """Host i of the first half sends to host i of the second half.
+
+    Args:
+        topology: The network.
+        _draws: Random numbers, of which none are used.
+    """
     half = _count(topology) // 2
     return _join(np.arange(half), np.arange(half) + half)
 
 
 def all_to_all(topology: Topology, _draws: Draws) -> Pairs:
-    """Every host sends to every other one."""
+    """Every host sends to every other one.
+
+    Args:
+        topology: The network.
+        _draws: Random numbers, of which none are used.
+    """
     count = _count(topology)
     src, dst = np.divmod(np.arange(count * count), count)
     keep = src != dst
@@ -49,13 +59,23 @@ def all_to_all(topology: Topology, _draws: Draws) -> Pairs:
 
 
 def random_bijection(topology: Topology, draws: Draws) -> Pairs:
-    """Every host sends to one other host and receives from one other host, drawn uniformly."""
+    """Every host sends to one other host and receives from one other host, drawn uniformly.
+
+    Args:
+        topology: The network.
+        draws: Random numbers.
+    """
     count = _count(topology)
     return _join(np.arange(count), draws.derangement(count))
 
 
 def idle(_topology: Topology, _draws: Draws) -> Pairs:
-    """Nobody sends."""
+    """Nobody sends.
+
+    Args:
+        _topology: The network.
+        _draws: Random numbers, of which none are used.
+    """
     return np.empty((0, 2), np.int64)
 
 
@@ -77,7 +97,11 @@ def incast(senders: int | None = None) -> Pattern:
 
 
 def stride(step: int) -> Pattern:
-    """Make host i send to host i + step, counted round the end."""
+    """Make host i send to host i + step, counted round the end.
+
+    Args:
+        step: How far on.
+    """
 
     def pattern(topology: Topology, _draws: Draws) -> Pairs:
         count = _count(topology)
@@ -89,7 +113,11 @@ def stride(step: int) -> Pattern:
 
 
 def random(flows: int) -> Pattern:
-    """Make every host send to this many different other hosts, drawn uniformly."""
+    """Make every host send to this many different other hosts, drawn uniformly.
+
+    Args:
+        flows: Number of receivers of each host.
+    """
 
     def pattern(topology: Topology, draws: Draws) -> Pairs:
         count = _count(topology)

@@ -57,7 +57,11 @@ _LIMITS = ("size_bytes", "duration_ns", "rate_bps")
 
 
 def is_endless(records: Records) -> BoolArray:
-    """Return for each flow whether it never ends by itself."""
+    """Return for each flow whether it never ends by itself.
+
+    Args:
+        records: The flows.
+    """
     is_unlimited = (records["size_bytes"] == NONE) & (records["duration_ns"] == NONE)
     endless: BoolArray = (records["repetitions"] == 0) | is_unlimited
     return endless

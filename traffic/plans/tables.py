@@ -43,7 +43,11 @@ class Table:
         return len(self.rows)
 
     def where(self, row: int) -> str:
-        """Name a row, counted from 0, in an error message."""
+        """Name a row, counted from 0, in an error message.
+
+        Args:
+            row: Number of the row, from 0.
+        """
         return f"{self.name}, {self.unit} {self.rows[row]}"
 
     def check_columns(self, allowed: Collection[str], required: Collection[str]) -> None:

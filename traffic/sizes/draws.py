@@ -31,20 +31,37 @@ class Draws:
         return Draws(self._seed, *self._key, *key)
 
     def uniform(self, count: int) -> npt.NDArray[np.float64]:
-        """Return numbers strictly between 0 and 1, on a grid of 2^-52."""
+        """Return numbers strictly between 0 and 1, on a grid of 2^-52.
+
+        Args:
+            count: How many.
+        """
         words = self._words.random_raw(count)
         return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
     def integers(self, count: int, below: int) -> npt.NDArray[np.int64]:
-        """Return whole numbers from 0 to ``below`` - 1; the bias is under below / 2^52."""
+        """Return whole numbers from 0 to ``below`` - 1; the bias is under below / 2^52.
+
+        Args:
+            count: How many.
+            below: One more than the largest.
+        """
         return (self.uniform(count) * below).astype(np.int64)
 
     def permutation(self, count: int) -> npt.NDArray[np.int64]:
-        """Return 0 to ``count`` - 1 in random order."""
+        """Return 0 to ``count`` - 1 in random order.
+
+        Args:
+            count: How many.
+        """
         return np.argsort(self.uniform(count), kind="stable")
 
     def derangement(self, count: int) -> npt.NDArray[np.int64]:
-        """Return a random order that leaves none of 0 to ``count`` - 1 in place."""
+        """Return a random order that leaves none of 0 to ``count`` - 1 in place.
+
+        Args:
+            count: How many.
+        """
         order = np.arange(count)
         drawn = self.permutation(count)
         # One permutation in e has no fixed point, whatever the number of entries.

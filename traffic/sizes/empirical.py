@@ -53,7 +53,11 @@ class Empirical:
         return total
 
     def quantile(self, u: FloatArray) -> FloatArray:
-        """Return the amounts by linear interpolation."""
+        """Return the amounts by linear interpolation.
+
+        Args:
+            u: Shares between 0 and 1.
+        """
         # Not np.interp: compilers may fuse its multiplication and addition.
         upper = np.searchsorted(self._levels, u, side="left")
         lower = np.maximum(upper - 1, 0)
@@ -62,7 +66,11 @@ class Empirical:
         return self._amounts[lower] + share * (self._amounts[upper] - self._amounts[lower])
 
     def cdf(self, x: FloatArray) -> FloatArray:
-        """Return the probabilities by linear interpolation; jumps count from their amount on."""
+        """Return the probabilities by linear interpolation; jumps count from their amount on.
+
+        Args:
+            x: Amounts.
+        """
         upper = np.searchsorted(self._amounts, x, side="right")
         lower = np.clip(upper - 1, 0, None)
         last = np.minimum(upper, len(self._amounts) - 1)
@@ -72,7 +80,11 @@ class Empirical:
         return np.where(upper == 0, 0.0, inside)
 
     def scaled(self, factor: float) -> Empirical:
-        """Return the distribution with every amount times a factor."""
+        """Return the distribution with every amount times a factor.
+
+        Args:
+            factor: The factor.
+        """
         amounts = (self._amounts * factor).tolist()
         return Empirical(list(zip(amounts, self._levels.tolist(), strict=True)))
 

@@ -105,7 +105,11 @@ _TAIL = (
 
 
 def log(x: npt.ArrayLike) -> FloatArray:
-    """Return the natural logarithm of positive numbers, within one unit in the last place."""
+    """Return the natural logarithm of positive numbers, within one unit in the last place.
+
+    Args:
+        x: Numbers.
+    """
     mantissa, exponent = np.frexp(np.asarray(x, np.float64))
     is_low = mantissa < _SQRT_HALF
     f = np.where(is_low, 2 * mantissa, mantissa) - 1
@@ -120,7 +124,11 @@ def log(x: npt.ArrayLike) -> FloatArray:
 
 
 def exp(x: npt.ArrayLike) -> FloatArray:
-    """Return e to the power of numbers, within one unit in the last place."""
+    """Return e to the power of numbers, within one unit in the last place.
+
+    Args:
+        x: Numbers.
+    """
     x = np.clip(np.asarray(x, np.float64), -745.0, 709.0)
     k = np.rint(x / (_LN2_HIGH + _LN2_LOW))
     high, low = x - k * _LN2_HIGH, k * _LN2_LOW
@@ -133,7 +141,11 @@ def exp(x: npt.ArrayLike) -> FloatArray:
 
 
 def normal_quantile(u: npt.ArrayLike) -> FloatArray:
-    """Return the standard normal quantile of numbers between 0 and 1, both excluded."""
+    """Return the standard normal quantile of numbers between 0 and 1, both excluded.
+
+    Args:
+        u: Shares between 0 and 1.
+    """
     u = np.asarray(u, np.float64)
     q = u - 0.5
     r = 0.180625 - q * q

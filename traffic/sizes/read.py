@@ -51,7 +51,11 @@ class Written:
     parse: Parse
 
     def has(self, key: str) -> bool:
-        """Return whether the mapping has this key."""
+        """Return whether the mapping has this key.
+
+        Args:
+            key: The key.
+        """
         return key in self.spec
 
     def amount(self, key: str) -> float:

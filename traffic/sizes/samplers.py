@@ -129,7 +129,12 @@ class LogNormal:
 
     @classmethod
     def of_mean(cls, mean: float, sigma: float) -> LogNormal:
-        """Return the one with this mean."""
+        """Return the one with this mean.
+
+        Args:
+            mean: The mean.
+            sigma: Standard deviation of the logarithm.
+        """
         return cls(mean * float(exact.exp(-sigma * sigma / 2)), sigma)
 
     @property
@@ -244,6 +249,10 @@ class Mixture:
 
 
 def whole_numbers(amounts: FloatArray) -> npt.NDArray[np.int64]:
-    """Round amounts half up to whole numbers of 1 or more."""
+    """Round amounts half up to whole numbers of 1 or more.
+
+    Args:
+        amounts: The amounts.
+    """
     # 2^62 is beyond what a plan holds, so that its own check refuses it.
     return np.floor(np.clip(amounts, 1.0, 2.0**62) + 0.5).astype(np.int64)

@@ -224,6 +224,9 @@ class BalancingTwin:
     def summary(self, env: int = 0) -> dict[str, Any]:
         """Return figures of an environment since its warm-up, at constant cost of memory.
 
+        Args:
+            env: Number of the environment.
+
         Returns:
             A dict of
             duration_s; events (handled since the reset); arrivals, completed, rejected,
@@ -237,14 +240,16 @@ class BalancingTwin:
             over samples every 100 ms, of flows per configured capacity, and of remaining work.
         """
         found: dict[str, Any] = self._twin.summary(self._env(env))
-        # The compiled name of the flows that pcc_violations counts.
-        found.pop("broken", None)
         names = [app.name for app in self.scenario.applications]
         found["applications"] = dict(zip(names, found["applications"], strict=True))
         return found
 
     def region(self, env: int, balancer: int) -> bytes:
         """Return a balancer's features in the layout of ``balancing.h``, one publication made.
+
+        Args:
+            env: Number of the environment.
+            balancer: Number of the balancer.
 
         Raises:
             ConfigError: The scenario has more servers than the layout's 64.

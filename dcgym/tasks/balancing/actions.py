@@ -32,15 +32,15 @@ LEVELS = np.array([1.0, 1.5, 2.0])
 WEIGHT_LIMIT = 8.0
 
 
-Actions: TypeAlias = npt.NDArray[np.generic]
-"""Actions of any number type; the last axis is the server, any axes may precede it."""
+Actions: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.int64]
+"""Actions, continuous or discrete; the last axis is the server, any axes may precede it."""
 
 
 class WeightMap(Protocol):
     """An action space together with its meaning; the last axis of every array is the server."""
 
     @property
-    def space(self) -> gym.Space[Actions]:
+    def space(self) -> gym.Space[npt.NDArray[np.generic]]:
         """The space of one action."""
 
     def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
@@ -76,20 +76,31 @@ class WeightMap(Protocol):
 
 
 class ContinuousWeights:
-    """The action is the logarithm of the weight, to the base of 8: -1 to 1."""
+    """The action is the logarithm of the weight, to the base of 8: -1 to 1.
+
+    Args:
+        n_weights: Number of weights that one action gives.
+    """
 
     def __init__(self, n_weights: int) -> None:
-        """Build the space for a number of weights."""
         self.space = gym.spaces.Box(-1.0, 1.0, (n_weights,), np.float32)
 
     def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
-        """Return 8**a, with a clipped to -1..1."""
+        """Return 8**a, with a clipped to -1..1.
+
+        Args:
+            actions: Finite numbers.
+        """
         values = read_action(actions, self.space.shape, is_batch=True)
         weights: FloatArray = WEIGHT_LIMIT ** np.clip(values, -1.0, 1.0)
         return weights
 
     def from_weights(self, weights: FloatArray) -> npt.NDArray[np.float32]:
-        """Return the action with these ratios; ratios above 64 are cut off at the small end."""
+        """Return the action with these ratios; ratios above 64 are cut off at the small end.
+
+        Args:
+            weights: Weights of 0 or more.
+        """
         with np.errstate(divide="ignore"):
             powers = np.log(np.asarray(weights, np.float64)) / np.log(WEIGHT_LIMIT)
         powers = np.maximum(powers, powers.max(axis=-1, keepdims=True) - 2.0)
@@ -98,23 +109,38 @@ class ContinuousWeights:
         return action
 
     def sample(self, generator: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Draw one action evenly from the space."""
+        """Draw one action evenly from the space.
+
+        Args:
+            generator: Source of chance.
+        """
         return generator.uniform(-1.0, 1.0, self.space.shape).astype(np.float32)
 
     def unit(self, actions: npt.ArrayLike) -> FloatArray:
-        """Return the actions as they are."""
+        """Return the actions as they are.
+
+        Args:
+            actions: Finite numbers.
+        """
         return np.clip(np.asarray(actions, np.float64), -1.0, 1.0)
 
 
 class DiscreteWeights:
-    """The action is the index of one of the weights 1.0, 1.5 and 2.0."""
+    """The action is the index of one of the weights 1.0, 1.5 and 2.0.
+
+    Args:
+        n_weights: Number of weights that one action gives.
+    """
 
     def __init__(self, n_weights: int) -> None:
-        """Build the space for a number of weights."""
         self.space = gym.spaces.MultiDiscrete(np.full(n_weights, LEVELS.size))
 
     def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
-        """Return the weights that the indices stand for."""
+        """Return the weights that the indices stand for.
+
+        Args:
+            actions: Indices of `LEVELS`.
+        """
         values = read_action(actions, self.space.shape, is_batch=True)
         if (values != np.rint(values)).any() or values.min() < 0 or values.max() >= LEVELS.size:
             raise ConfigError("action", actions, f"whole numbers from 0 to {LEVELS.size - 1}")
@@ -122,7 +148,11 @@ class DiscreteWeights:
         return weights
 
     def from_weights(self, weights: FloatArray) -> npt.NDArray[np.int64]:
-        """Return the nearest levels, after scaling the least positive weight to 1."""
+        """Return the nearest levels, after scaling the least positive weight to 1.
+
+        Args:
+            weights: Weights of 0 or more.
+        """
         weights = np.asarray(weights, np.float64)
         least = np.min(weights, axis=-1, keepdims=True, where=weights > 0, initial=weights.max())
         distances = np.abs((weights / least)[..., None] - LEVELS)
@@ -130,11 +160,19 @@ class DiscreteWeights:
         return indices
 
     def sample(self, generator: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Draw one action evenly from the space."""
+        """Draw one action evenly from the space.
+
+        Args:
+            generator: Source of chance.
+        """
         return generator.integers(0, LEVELS.size, self.space.shape)
 
     def unit(self, actions: npt.ArrayLike) -> FloatArray:
-        """Return -1, 0 or 1."""
+        """Return -1, 0 or 1.
+
+        Args:
+            actions: Indices of `LEVELS`.
+        """
         return np.asarray(actions, np.float64) - 1.0
 
 

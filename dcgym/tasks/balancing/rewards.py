@@ -66,7 +66,11 @@ class LoadInputs:
 
 
 def vbf(loads: FloatArray) -> FloatArray:
-    """Return the variance-based fairness: minus the variance over the servers."""
+    """Return the variance-based fairness: minus the variance over the servers.
+
+    Args:
+        loads: A load for each server; NaN leaves a server out.
+    """
     return -variance(loads)
 
 

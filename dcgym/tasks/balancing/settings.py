@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.balancing.presets import ScenarioSpec
 from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration, TaskSettings
 from dcgym.units import parse_duration
 
-__all__ = ["LoadBalancingSettings", "PoolSettings", "ScenarioSpec"]
-
-ScenarioSpec = str | Path | Mapping[str, Any] | Scenario
+__all__ = ["LoadBalancingSettings", "PoolSettings"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,7 +131,11 @@ class BalancingTask:
         return [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
 
     def draw_seed(self, generator: np.random.Generator) -> int:
-        """Draw the seed of an episode's arrivals."""
+        """Draw the seed of an episode's arrivals.
+
+        Args:
+            generator: Source of chance.
+        """
         return int(generator.integers(SEED_LIMIT))
 
 

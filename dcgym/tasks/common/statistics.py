@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,12 @@ def jain_index(values: FloatArray) -> FloatArray:
     Returns:
         One index for each position of the leading axes; 1 where nothing is shared out.
     """
+    if values.ndim == 1:
+        # One index a step of every network: the general way takes ten times as long.
+        total = float(values.sum())
+        if not math.isnan(total):
+            whole = float(values.size * np.square(values).sum())
+            return np.asarray(total**2 / whole if whole > 0 else 1.0)
     squares = finite_count(values) * np.nansum(np.square(values), axis=-1)
     return safe_ratio(np.nansum(values, axis=-1) ** 2, squares, otherwise=1.0)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Interval", "counter_difference"]
+__all__ = ["Interval", "counter_difference", "word_difference", "words_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -47,14 +47,34 @@ def counter_difference(
         before: The same, earlier.
         fields: Names of the words to compare.
     """
+    return word_difference(now.dtype, words_of(now), words_of(before), fields)
+
+
+def word_difference(
+    dtype: np.dtype[np.void],
+    now: npt.NDArray[np.uint64],
+    before: npt.NDArray[np.uint64],
+    fields: Sequence[str],
+) -> dict[str, FloatArray]:
+    """Return `counter_difference` of structures whose words are at hand already.
+
+    Args:
+        dtype: Type of the structures.
+        now: Their words (`words_of`), one row a field.
+        before: The same, earlier.
+        fields: Names of the words to compare.
+    """
     # One subtraction for all words: most of a step's arithmetic used to be spent field by field.
-    later, earlier = _words(now), _words(before)
-    rises = np.where(later >= earlier, later - earlier, 0).astype(np.float64)
-    names = now.dtype.names or ()
+    rises = np.where(now >= before, now - before, 0).astype(np.float64)
+    names = dtype.names or ()
     return {name: rises[names.index(name)] for name in fields}
 
 
-def _words(records: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Return the words of structures, one row a field."""
+def words_of(records: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return the words of structures, one row a field.
+
+    Args:
+        records: Array of a structure that consists of 64-bit words only.
+    """
     flat = np.ascontiguousarray(records).view(np.uint64)
     return np.ascontiguousarray(flat.reshape(len(records), -1).T)

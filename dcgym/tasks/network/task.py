@@ -19,7 +19,7 @@ from dcgym.tasks.network.decision import Decision, DecisionMap
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import check_events, make_events
 from dcgym.tasks.network.features import FeatureSet
-from dcgym.tasks.network.interval import Interval, counter_difference
+from dcgym.tasks.network.interval import Interval, word_difference, words_of
 from dcgym.tasks.network.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.tasks.network.probes import Probes
 from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
@@ -33,6 +33,7 @@ __all__ = ["Measured", "NetworkTask"]
 
 FloatArray = npt.NDArray[np.float64]
 Observation = npt.NDArray[np.float32]
+Words = npt.NDArray[np.uint64]
 
 AGENT = "network"
 SEED_LIMIT = 2**31
@@ -124,6 +125,8 @@ class NetworkTask:
         )
         self.observation_space = self.features.space
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
+        self._all_shares = np.ones(len(hosts))
+        self._known_words: list[tuple[Snapshot, tuple[Words, Words]]] = []
         self._port_rates_bps = np.array([port.rate_bps for port in ports], np.float64)
         self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
         self._check_applications()
@@ -185,7 +188,7 @@ class NetworkTask:
     def rate_shares(self) -> FloatArray:
         """Share of each host: 1 where nobody decides about rates."""
         rates = (one.values for one in self.decisions if one.name == "rates")
-        return next(rates, np.ones(len(self._host_rates_bps)))
+        return next(rates, self._all_shares)
 
     def backend_options(self) -> dict[str, object]:
         """Return what a backend that is made by name is told, as far as it has such options."""
@@ -252,7 +255,8 @@ class NetworkTask:
             is_first: Whether it is the first of an episode, in which every change is 0.
         """
         interval = self._interval(before, after)
-        hosts = counter_difference(after.hosts, before.hosts, HOST_COUNTERS)
+        (_, hosts_before), (_, hosts_after) = self._words(before), self._words(after)
+        hosts = word_difference(after.hosts.dtype, hosts_after, hosts_before, HOST_COUNTERS)
         settings = np.concatenate([decision.values for decision in self.decisions])
         observation = self.features.observe(interval, settings, is_first=is_first)
         metrics = interval_metrics(interval, after.hosts, hosts)
@@ -267,25 +271,36 @@ class NetworkTask:
         matrix = after.flow_matrix
         if matrix is not None and before.flow_matrix is not None:
             matrix = np.maximum(matrix - before.flow_matrix, 0)
+        (then, _), (now, _) = self._words(before), self._words(after)
         return Interval(
             duration_s=(after.time_ns - before.time_ns) / 1e9,
             ports=after.ports,
-            port_deltas=counter_difference(after.ports, before.ports, PORT_COUNTERS),
+            port_deltas=word_difference(after.ports.dtype, now, then, PORT_COUNTERS),
             rates_bps=self._port_rates_bps,
             queue_limits_bytes=self._queue_limits_bytes,
             flow_matrix=matrix,
             probe_shares=self.probes.shares(after.probe_rtt_ns),
         )
 
+    def _words(self, snapshot: Snapshot) -> tuple[Words, Words]:
+        """Return the words of ports and hosts; those of the last two snapshots are remembered."""
+        for known, words in self._known_words:
+            if known is snapshot:
+                return words
+        words = words_of(snapshot.ports), words_of(snapshot.hosts)
+        self._known_words = [*self._known_words[-1:], (snapshot, words)]
+        return words
+
     def _reward_inputs(self, interval: Interval, hosts: Mapping[str, FloatArray]) -> RewardInputs:
         capacity_bytes = np.maximum(self._host_rates_bps / 8 * interval.duration_s, 1)
         backlog_bytes = interval.ports["backlog_bytes"].astype(np.float64)
-        inputs: dict[str, Any] = {"shares": self.rate_shares}
+        inputs: dict[str, Any] = {"shares": self._all_shares}
         for decision in self.decisions:
             inputs.update(decision.reward_inputs(interval))
+        # Neither is negative, and np.clip costs several times as much.
         return RewardInputs(
-            queues=np.clip(backlog_bytes / self._queue_limits_bytes, 0, 1),
-            goodput_shares=np.clip(hosts["rx_bytes"] / capacity_bytes, 0, 1),
+            queues=np.minimum(backlog_bytes / self._queue_limits_bytes, 1.0),
+            goodput_shares=np.minimum(hosts["rx_bytes"] / capacity_bytes, 1.0),
             **inputs,
         )
 

@@ -18,7 +18,7 @@ constexpr uint16_t no_server = DCGYM_NO_SERVER;
 constexpr uint16_t no_balancer = 0xffff;
 
 // The numbers of dcgym.backends.simulation.balancing.OUTCOMES.
-enum class Outcome : uint8_t { completed, rejected, broken, lost };
+enum class Outcome : uint8_t { completed, rejected, pcc_violation, lost };
 
 // What the flow's next event is.
 enum class Phase : uint8_t {

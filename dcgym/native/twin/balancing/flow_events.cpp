@@ -163,9 +163,7 @@ bool Simulation::consistent(FlowId id) {
         return true;
     }
     const bool lost = reached == no_server;
-    if (!lost && flow.arrival_ns >= config_->warm_up_ns)
-        statistics_.pcc_violations++;
-    note_end(flow, lost ? Outcome::lost : Outcome::broken, now_ns_);
+    note_end(flow, lost ? Outcome::lost : Outcome::pcc_violation, now_ns_);
     return false;
 }
 
@@ -204,7 +202,7 @@ void Simulation::next_packet(FlowId id) {
     queue_.schedule(owner(id), now_ns_ + static_cast<int64_t>(gap) + 1);
 }
 
-// A server does not know that a connection is broken: it works on.
+// A server does not know that a client lost its connection: it works on.
 void Simulation::packet_at_balancer(FlowId id) {
     if (!consistent(id))
         return;

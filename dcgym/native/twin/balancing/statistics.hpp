@@ -30,7 +30,6 @@ struct Statistics {
 
     uint64_t arrivals = 0;
     std::array<uint64_t, 4> outcomes{}; // by Outcome
-    uint64_t pcc_violations = 0;
     uint64_t untracked = 0;
     uint64_t records_dropped = 0;
     std::vector<CompletionTimes> completion; // by application

@@ -166,10 +166,9 @@ py::dict Twin::summary(size_t env) {
     found["events"] = simulation.events();
     found["arrivals"] = statistics.arrivals;
     for (size_t i = 0; i < statistics.outcomes.size(); i++) {
-        constexpr const char *names[] = {"completed", "rejected", "broken", "lost"};
+        constexpr const char *names[] = {"completed", "rejected", "pcc_violations", "lost"};
         found[names[i]] = statistics.outcomes[i];
     }
-    found["pcc_violations"] = statistics.pcc_violations;
     found["untracked"] = statistics.untracked;
     found["records_dropped"] = statistics.records_dropped;
     found["in_flight"] = simulation.in_flight();

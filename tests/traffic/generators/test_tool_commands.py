@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dcgym
 from dcgym.errors import ConfigError, FeatureNotSupported
 from dcgym.traffic.generators.shared_block import SharedBlock
-from dcgym.traffic.generators.tools import TOOLS, Order, Result, blocks, require_generator
+from dcgym.traffic.generators.tools import Order, Result, blocks, find_tool, require_generator
 from dcgym.traffic.generators.view import HOST_DTYPE, GeneratorView, block_bytes
 
 ORDER = Order("10.0.0.1", "10.0.0.2", 5201)
@@ -43,7 +43,7 @@ def test_blocks_hold_a_size_with_less_than_a_byte_each_to_spare(size_bytes: int)
 
 def test_iperf3_has_the_receiver_of_a_tcp_flow_connect() -> None:
     order = replace(ORDER, size_bytes=1_000_000, rate_bps=5_000_000, congestion_control="reno")
-    commands = TOOLS["iperf3"].commands(order)
+    commands = find_tool("iperf3").commands(order)
     assert commands.receiver_connects
     assert option(commands.listener, "-B") == option(commands.connector, "-c") == "10.0.0.1"
     assert {"-s", "-1"} <= set(commands.listener)
@@ -56,7 +56,7 @@ def test_iperf3_has_the_receiver_of_a_tcp_flow_connect() -> None:
 
 def test_iperf3_sends_udp_from_its_client_and_forever_without_a_size() -> None:
     order = replace(ORDER, is_udp=True, rate_bps=1_000_000, congestion_control="cubic")
-    commands = TOOLS["iperf3"].commands(order)
+    commands = find_tool("iperf3").commands(order)
     assert not commands.receiver_connects
     assert option(commands.connector, "-c") == "10.0.0.2"
     assert "-u" in commands.connector and "-C" not in commands.connector
@@ -67,16 +67,16 @@ def test_iperf3_reports_what_the_receiver_got_and_the_sender_measured() -> None:
     stream = {"sender": {"mean_rtt": 1200, "min_rtt": 300}}
     sender = {"end": {"sum_sent": {"bytes": 1500, "retransmits": 3}, "streams": [stream]}}
     receiver = {"end": {"sum_received": {"bytes": 1000, "seconds": 0.25}}}
-    result = TOOLS["iperf3"].result(ORDER, json.dumps(sender), json.dumps(receiver))
+    result = find_tool("iperf3").result(ORDER, json.dumps(sender), json.dumps(receiver))
     assert result is not None
     assert (result.received_bytes, result.sent_bytes, result.seconds) == (1000, 1500, 0.25)
     assert (result.retransmits, result.srtt_ns, result.min_rtt_ns) == (3, 1_200_000, 300_000)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"error": "unable to connect"}', '{"end": {}}'])
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+@pytest.mark.parametrize("tool", ["goben", "iperf3"])
 def test_a_tool_that_reports_nothing_has_no_result(tool: str, text: str) -> None:
-    assert TOOLS[tool].result(ORDER, text, text) is None
+    assert find_tool(tool).result(ORDER, text, text) is None
 
 
 FUZZ = settings(max_examples=80, deadline=None, database=None, derandomize=True)
@@ -112,52 +112,52 @@ def test_garbled_iperf3_reports(report: Any, total: Any, seconds: Any, size: Any
     }
     for sender, receiver in ((report, nearly), (nearly, report), (nearly, nearly)):
         texts = json.dumps(sender), json.dumps(receiver)
-        check_amounts(TOOLS["iperf3"].result(ORDER, *texts))
+        check_amounts(find_tool("iperf3").result(ORDER, *texts))
     cut = json.dumps(nearly)[: len(json.dumps(nearly)) // 2]
-    assert TOOLS["iperf3"].result(ORDER, cut, cut) is None
+    assert find_tool("iperf3").result(ORDER, cut, cut) is None
 
 
 @FUZZ
 @given(rate=st.text("0123456789.", min_size=1), timer=st.text("0123456789.hmsuµ ", min_size=1))
 def test_garbled_goben_logs(rate: str, timer: str) -> None:
     log = GOBEN_LOG.replace("21170.406833", rate).replace(" 2s timer", f" {timer} timer")
-    check_amounts(TOOLS["goben"].result(ORDER, log, ""))
+    check_amounts(find_tool("goben").result(ORDER, log, ""))
 
 
 @FUZZ
 @given(cut=st.integers(0, len(GOBEN_LOG)), noise=st.binary(max_size=30))
 def test_damaged_goben_logs(cut: int, noise: bytes) -> None:
     log = GOBEN_LOG[:cut] + noise.decode(errors="replace") + GOBEN_LOG[cut:]
-    check_amounts(TOOLS["goben"].result(ORDER, log, noise.decode(errors="replace")))
+    check_amounts(find_tool("goben").result(ORDER, log, noise.decode(errors="replace")))
 
 
 def test_deep_reports_are_no_results() -> None:
-    assert TOOLS["iperf3"].result(ORDER, "[" * 100_000, "[" * 100_000) is None
+    assert find_tool("iperf3").result(ORDER, "[" * 100_000, "[" * 100_000) is None
 
 
 def test_goben_sends_a_size_by_its_rate_and_its_time() -> None:
     order = replace(ORDER, size_bytes=1_000_000, rate_bps=8_000_000, port=8080)
-    commands = TOOLS["goben"].commands(order)
+    commands = find_tool("goben").commands(order)
     assert commands.listener[:3] == ["goben", "--listeners", "10.0.0.2:8080"]
     assert option(commands.connector, "--hosts") == "10.0.0.2:8080"
     assert option(commands.connector, "--totalDuration") == "1000ms"
     assert float(option(commands.connector, "--maxSpeed")) == 8.0
     assert {"--tls=false", "--passiveServer"} <= set(commands.connector)
     assert "--udp" not in commands.connector
-    udp = TOOLS["goben"].commands(replace(order, is_udp=True, duration_ns=500_000_000))
+    udp = find_tool("goben").commands(replace(order, is_udp=True, duration_ns=500_000_000))
     assert "--udp" in udp.listener and "--udp" in udp.connector
     assert option(udp.connector, "--totalDuration") == "500ms"
 
 
 def test_goben_refuses_a_size_without_a_rate() -> None:
     with pytest.raises(ValueError, match="goben needs a rate"):
-        TOOLS["goben"].commands(replace(ORDER, size_bytes=1000))
+        find_tool("goben").commands(replace(ORDER, size_bytes=1000))
 
 
 @pytest.mark.parametrize(("timer", "seconds"), [("2s", 2), ("1m0.5s", 60.5), ("250ms", 0.25)])
 def test_goben_results_come_from_its_log(timer: str, seconds: float) -> None:
     log = GOBEN_LOG.replace(" 2s timer", f" {timer} timer")
-    result = TOOLS["goben"].result(ORDER, log, "")
+    result = find_tool("goben").result(ORDER, log, "")
     assert result is not None
     assert result.seconds == pytest.approx(seconds)
     assert result.sent_bytes == pytest.approx(21170.406833e6 / 8 * seconds, abs=1)

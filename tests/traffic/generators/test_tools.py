@@ -17,10 +17,10 @@ from dcgym.errors import BackendError, FeatureNotSupported
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
+from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED
 from tests.support.networks import begin
 from tests.support.pairs import Pair, run_plan, wait_for
 
-FINISHED, CUT, REFUSED = 1, 2, 3
 RATE_BPS = 20_000_000
 MSS, MTU = 1448, 1514
 

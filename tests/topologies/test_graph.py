@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
-from pathlib import Path
 from typing import Any
 
 import networkx
@@ -19,28 +18,12 @@ import pytest
 import dcgym.topologies
 from dcgym.errors import ConfigError
 from dcgym.topologies import (
-    TOPOLOGIES,
-    Link,
     Node,
     Topology,
     dumbbell,
     fat_tree,
-    make_topology,
 )
-
-MBIT = 10**6
-
-
-def a_link(a: str, b: str, **changes: Any) -> Link:
-    return replace(Link(a, b, 10 * MBIT, 400_000, 30_000), **changes)
-
-
-def a_triangle() -> Topology:
-    """Three switches in a ring, one host on each."""
-    roles = [(f"h{i}", "host") for i in (1, 2, 3)] + [(f"s{i}", "switch") for i in (1, 2, 3)]
-    links = [a_link(f"h{i}", f"s{i}") for i in (1, 2, 3)]
-    links += [a_link("s1", "s2"), a_link("s2", "s3"), a_link("s3", "s1", mark_bytes=None)]
-    return Topology.build("triangle", roles, links)
+from tests.support.graphs import MBIT, a_link, a_triangle
 
 
 class TestDumbbell:
@@ -325,59 +308,6 @@ class TestValidation:
         link = a_link("h1", "s1", rate_bps=np.int64(1000), mark_bytes=np.int32(2000))
         assert type(link.rate_bps) is int
         assert type(link.mark_bytes) is int
-
-
-class TestRegistry:
-    def test_names_mappings_and_finished_topologies(self) -> None:
-        assert make_topology("dumbbell") == dumbbell()
-        assert make_topology("dumbbell", hosts=8) == dumbbell(8)
-        assert make_topology({"name": "dumbbell", "hosts": 4, "rate": "1Gbit"}) == dumbbell(
-            rate="1Gbit"
-        )
-        assert make_topology({"name": "dumbbell", "hosts": 4}, hosts=6) == dumbbell(6)
-        assert make_topology("fat_tree") == make_topology("Fat-Tree", k=4) == fat_tree(4)
-        network = a_triangle()
-        assert make_topology(network) is network
-        assert make_topology(network.to_dict()) == network
-
-    def test_paths(self, tmp_path: Path) -> None:
-        path = tmp_path / "ring.yaml"
-        a_triangle().save(path)
-        assert make_topology(path) == make_topology(str(path)) == a_triangle()
-
-    @pytest.mark.parametrize(
-        ("spec", "message"),
-        [
-            ("dumbell", "^topology: value 'dumbell'.*did you mean 'dumbbell'"),
-            ("zzz", "^topology: value 'zzz'.*allowed: dumbbell, fat-tree"),
-            ({"hosts": 4}, "^topology: value None"),
-            ({"name": "dumbbell", "host": 4}, "^topology dumbbell field.*did you mean 'hosts'"),
-            ({"name": ["dumbbell"]}, "^topology: value"),
-            (7, "^topology: value 7"),
-            (None, "^topology: value None"),
-            ("missing.yaml", "No such file"),
-            ("dir/net.txt", "suffix of net.txt"),
-        ],
-    )
-    def test_wrong_specs_are_refused(self, spec: Any, message: str) -> None:
-        with pytest.raises(ConfigError, match=message):
-            make_topology(spec)
-
-    def test_a_finished_topology_takes_no_parameters(self) -> None:
-        with pytest.raises(ConfigError, match="already complete"):
-            make_topology(dumbbell(), hosts=4)
-
-    def test_own_topologies_can_be_registered(self) -> None:
-        TOPOLOGIES.add("triangle", a_triangle)
-        try:
-            assert make_topology("triangle") == a_triangle()
-            with pytest.raises(ConfigError, match="not registered yet"):
-                TOPOLOGIES.add("triangle", a_triangle)
-        finally:
-            TOPOLOGIES.remove("triangle")
-        for name in ("My Ring", "ring.yaml"):
-            with pytest.raises(ConfigError, match="lower-case"):
-                TOPOLOGIES.add(name, a_triangle)
 
 
 class TestPackage:

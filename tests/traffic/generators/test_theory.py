@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,33 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.errors import FeatureNotSupported
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, make_plan
-from dcgym.traffic.generators.generator import Generator, GeneratorView, generator_path
+from dcgym.traffic.generators.generator import Generator, GeneratorView
+from dcgym.traffic.generators.view import FINISHED, RESET
 from experiments.speed.sharing import measure_sharing
 from tests.support.pairs import Pair, run_plan, wait_for
 
-FINISHED, REFUSED, RESET = 1, 3, 4
 RATE_BPS = 100e6
 # Of the 1514 bytes that TBF charges for a packet, 1448 are payload.
 GOODPUT_BPS = RATE_BPS * 1448 / 1514
 
 
-def _missing() -> str:
-    if os.geteuid() != 0:
-        return "needs root"
-    try:
-        generator_path()
-    except FeatureNotSupported as error:
-        return str(error)
-    return ""
-
-
-pytestmark = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(bool(_missing()), reason=_missing() or "unused"),
-]
+pytestmark = pytest.mark.emulation
 
 
 def completion_s(view: GeneratorView) -> np.ndarray:

@@ -20,10 +20,9 @@ from dcgym.traffic.analysis.slowdown import (
     size_table,
 )
 from dcgym.traffic.analysis.survival import Survival
-from dcgym.traffic.generators.view import RECORD_DTYPE
+from dcgym.traffic.generators.view import CUT, FINISHED, RECORD_DTYPE, REFUSED
 
 ORIGIN_NS = 10**12
-FINISHED, CUT, FAILED = 1, 2, 3
 
 
 def ideals(topology: Topology, *flows: Flow) -> list[float]:
@@ -114,7 +113,7 @@ def test_runs_join_plan_and_records(line: Topology) -> None:
     )
     rows = [
         record(0, FINISHED, 0, 4, 1000),
-        record(5, FAILED, 7, 8, 0),
+        record(5, REFUSED, 7, 8, 0),
         record(4, CUT, 0, 30, 9),
         record(1, CUT, 5, 30, 500),
     ]

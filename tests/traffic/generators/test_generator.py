@@ -12,28 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.errors import BackendError, ConfigError, FeatureNotSupported
+from dcgym.errors import BackendError, ConfigError
 from dcgym.traffic import Flow, Plan
-from dcgym.traffic.generators.generator import Generator, GeneratorView, generator_path, plan_file
+from dcgym.traffic.generators.generator import Generator, GeneratorView, plan_file
+from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED
 from tests.support.pairs import Pair, run_plan, wait_for
 
-FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
-
-
-def _missing() -> str:
-    if os.geteuid() != 0:
-        return "needs root"
-    try:
-        generator_path()
-    except FeatureNotSupported as error:
-        return str(error)
-    return ""
-
-
-pytestmark = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(bool(_missing()), reason=_missing() or "unused"),
-]
+pytestmark = pytest.mark.emulation
 
 
 def rates_bps(view: GeneratorView, seconds: float) -> tuple[float, float]:
