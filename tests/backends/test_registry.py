@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 import dcgym.backends  # noqa: F401  # registers the backends
 from dcgym.backends.base import Network
+from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.registry import NETWORKS, POOLS, make_network, make_networks, make_pool
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import make_scenario
@@ -24,6 +28,12 @@ def test_the_backends_are_known_with_their_capabilities() -> None:
     assert POOLS["emulation"].capabilities.copies == 1
     assert set(POOLS["emulation"].capabilities.rules) < set(POOLS["simulation"].capabilities.rules)
     assert POOLS["simulation"].capabilities.deterministic
+
+
+def test_the_emulation_names_the_options_that_it_has() -> None:
+    assert NETWORKS["emulation"].options == {field.name for field in fields(NetworkOptions)}
+    taken = set(inspect.signature(EmulatedPool).parameters) - {"scenario", "n_envs"}
+    assert POOLS["emulation"].options == taken
 
 
 def test_a_network_is_made_by_name_and_starts_nothing() -> None:

@@ -1,43 +1,57 @@
-"""Makes emulated networks and pools available by name."""
+"""Makes emulated networks and pools available by name.
+
+What is made is imported then. The emulator's own process, which imports this package too, starts
+the faster for it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from dcgym.backends.base import Network, Pool
-from dcgym.backends.emulation.network import backend as networks
-from dcgym.backends.emulation.network.options import NetworkOptions
-from dcgym.backends.emulation.pool import backend as pools
+from dcgym.backends.emulation import capabilities
 from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, Options, PoolMaker
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
 
 __all__ = ["NETWORK_EMULATION", "POOL_EMULATION"]
 
+NAME = "emulation"
+
 
 def _make_network(topology: Topology, options: Options) -> Network:
+    from dcgym.backends.emulation.network import EmulationNetwork
+    from dcgym.backends.emulation.network.options import NetworkOptions
+
     # The options check the values; the registry has checked the names.
-    return networks.EmulationNetwork(topology, NetworkOptions(**options))  # type: ignore[arg-type]
+    return EmulationNetwork(topology, NetworkOptions(**options))  # type: ignore[arg-type]
 
 
 def _make_pool(scenario: Scenario, n_envs: int, options: Options) -> Pool:
+    from dcgym.backends.emulation.pool.backend import EmulatedPool
+
     # The pool checks the values; the registry has checked the names.
-    return pools.EmulatedPool(scenario, n_envs, **options)  # type: ignore[arg-type]
+    return EmulatedPool(scenario, n_envs, **options)  # type: ignore[arg-type]
 
 
 NETWORK_EMULATION = NetworkMaker(
-    networks.EmulationNetwork.name,
-    networks.CAPABILITIES,
-    frozenset(field.name for field in fields(NetworkOptions)),
+    NAME,
+    capabilities.NETWORK,
+    frozenset(
+        {
+            "switch",
+            "flow_matrix",
+            "probes",
+            "flow_table",
+            "flowlet_gap",
+            "preflight",
+            "generator",
+        }
+    ),
     _make_network,
 )
 
 POOL_EMULATION = PoolMaker(
-    pools.EmulatedPool.name,
-    pools.CAPABILITIES,
-    frozenset({"record_limit", "warm_up_ns", "horizon_ns"}),
-    _make_pool,
+    NAME, capabilities.POOL, frozenset({"record_limit", "warm_up_ns", "horizon_ns"}), _make_pool
 )
 
-NETWORKS.add(NETWORK_EMULATION.name, NETWORK_EMULATION, "Linux hosts and TCP in real time")
-POOLS.add(POOL_EMULATION.name, POOL_EMULATION, "BPF balancers and HTTP servers in real time")
+NETWORKS.add(NAME, NETWORK_EMULATION, "Linux hosts and TCP in real time")
+POOLS.add(NAME, POOL_EMULATION, "BPF balancers and HTTP servers in real time")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Record
+from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
@@ -41,17 +42,7 @@ from dcgym.traffic.generators.generator import plan_file
 from dcgym.traffic.generators.tools import require_generator
 from dcgym.traffic.plans.applications import APPS, AppPlan
 
-__all__ = ["CAPABILITIES", "EmulationNetwork"]
-
-CAPABILITIES = Capabilities(
-    real_time=True,
-    deterministic=False,
-    copies=64,
-    events=True,
-    applications=True,
-    flow_matrix=True,
-    probes=True,
-)
+__all__ = ["EmulationNetwork"]
 
 
 class EmulationNetwork:
@@ -71,7 +62,7 @@ class EmulationNetwork:
     """
 
     name = "emulation"
-    capabilities = CAPABILITIES
+    capabilities = capabilities.NETWORK
 
     def __init__(self, topology: Topology, options: NetworkOptions | None = None) -> None:
         self.options = NetworkOptions() if options is None else options

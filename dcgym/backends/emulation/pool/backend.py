@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Record
+from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
@@ -37,14 +38,6 @@ CLIENTS = 4
 # The generator gets ready for the first requests meanwhile.
 START_DELAY_NS = 10_000_000
 DEFAULT_HORIZON_NS = 600 * 10**9
-
-CAPABILITIES = Capabilities(
-    real_time=True,
-    deterministic=False,
-    events=True,
-    rules=kernel_rules(),
-    largest_hosts=SERVERS,
-)
 
 TimeArray = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_] | None
@@ -76,7 +69,7 @@ class EmulatedPool:
     """
 
     name = "emulation"
-    capabilities = CAPABILITIES
+    capabilities = capabilities.POOL
     # For an object whose arguments were refused: it ends, too.
     _pod: RunningPod | None = None
     _results: RequestResults | None = None

@@ -1,0 +1,27 @@
+"""What emulated networks and pools can do."""
+
+from __future__ import annotations
+
+from dcgym.backends.base import Capabilities
+from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.tasks.balancing.rules import kernel_rules
+
+__all__ = ["NETWORK", "POOL"]
+
+NETWORK = Capabilities(
+    real_time=True,
+    deterministic=False,
+    copies=64,
+    events=True,
+    applications=True,
+    flow_matrix=True,
+    probes=True,
+)
+
+POOL = Capabilities(
+    real_time=True,
+    deterministic=False,
+    events=True,
+    rules=kernel_rules(),
+    largest_hosts=SERVERS,
+)
