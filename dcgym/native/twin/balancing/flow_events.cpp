@@ -122,7 +122,7 @@ void Simulation::syn_at_server(FlowId id) {
     server.handshaking++;
     if (!flow.covert)
         return send(id, Phase::data_at_balancer, 2);
-    flow.reported_flows = server.queue() + server.handshaking;
+    flow.reported_flows = server.queue + server.handshaking;
     flow.reported_speed = server.reported_speed();
     send(id, Phase::report_at_balancer, 1);
 }
@@ -188,6 +188,7 @@ void Simulation::data_at_server(FlowId id) {
     Server &server = servers_[flow.server];
     server.integrate(now_ns_);
     server.handshaking--;
+    server.queue++;
     flow.phase = Phase::at_server;
     next_packet(id);
     begin_stage(id);

@@ -64,7 +64,7 @@ void Truth::fill(size_t env, const Simulation &simulation) {
     for (size_t i = 0; i < servers_; i++) {
         const Server &server = simulation.servers()[i];
         const size_t at = env * servers_ + i;
-        queue_.data[at] = server.queue();
+        queue_.data[at] = server.queue;
         assigned_.data[at] = simulation.assigned(i);
         busy_.data[at] = server.busy();
         remaining_.data[at] = simulation.remaining_ns(i);

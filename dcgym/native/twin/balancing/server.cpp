@@ -11,7 +11,10 @@ constexpr double service_memory = 0.1; // weight of a new service time in the me
 } // namespace
 
 void ServerResource::clear() {
-    *this = {.config = config, .jobs = {}};
+    jobs.clear();
+    first_waiting = last_waiting = no_flow;
+    waiting = 0;
+    pending_ns = 0;
 }
 
 void ServerResource::enqueue(FlowStore &flows, FlowId id) {
@@ -32,38 +35,36 @@ FlowId ServerResource::dequeue(FlowStore &flows) {
 
 void Server::configure(const ServerConfig &config) {
     up = eligible = config.present;
-    resources.resize(config.resources.size());
-    for (size_t r = 0; r < resources.size(); r++)
-        resources[r].config = &config.resources[r];
+    n_resources = config.resources.size();
+    for (size_t r = 0; r < n_resources; r++)
+        all_resources[r].config = config.resources[r];
 }
 
 void Server::clear(int64_t now_ns) {
     integrate(now_ns);
-    for (ServerResource &resource : resources)
+    for (ServerResource &resource : resources())
         resource.clear();
-    handshaking = 0;
+    handshaking = queue = 0;
     mean_service_ns = 0;
     epoch++;
 }
 
 void Server::integrate(int64_t now_ns) {
     const int64_t passed_ns = now_ns - since_ns;
-    queue_time_ns += queue() * passed_ns;
+    queue_time_ns += queue * passed_ns;
     busy_time_ns += busy() * passed_ns;
     since_ns = now_ns;
 }
 
 void Server::update_rates(int64_t now_ns) {
-    for (size_t r = 0; r < resources.size(); r++) {
-        const ResourceConfig &config = *resources[r].config;
-        SharedResource &jobs = resources[r].jobs;
-        jobs.set_rate(now_ns, r == 0 ? config.rate(jobs.size(), factor, colocated)
-                                     : config.rate(jobs.size()));
-    }
+    ServerResource &first = all_resources.front();
+    first.jobs.set_rate(now_ns, first.config.rate(first.jobs.size(), factor, colocated));
+    for (ServerResource &other : resources().subspan(1))
+        other.jobs.set_rate(now_ns, other.config.rate(other.jobs.size()));
 }
 
 double Server::capacity(size_t resource) const {
-    const ResourceConfig &config = *resources[resource].config;
+    const ResourceConfig &config = all_resources[resource].config;
     const double workers = config.workers;
     if (resource > 0)
         return config.speed * workers;
@@ -72,8 +73,8 @@ double Server::capacity(size_t resource) const {
 
 double Server::remaining_ns(int64_t now_ns, const Demand &more_ns) const {
     double sum_ns = 0;
-    for (size_t r = 0; r < resources.size(); r++) {
-        const ServerResource &resource = resources[r];
+    for (size_t r = 0; r < n_resources; r++) {
+        const ServerResource &resource = all_resources[r];
         const double left_ns = resource.jobs.all_left(now_ns) +
                                static_cast<double>(resource.pending_ns + more_ns[r]);
         sum_ns += left_ns / capacity(r);
@@ -84,7 +85,7 @@ double Server::remaining_ns(int64_t now_ns, const Demand &more_ns) const {
 uint64_t Server::reported_speed() const {
     if (mean_service_ns <= 0)
         return 0;
-    const uint32_t flows_served = std::min(queue(), processors().config->workers);
+    const uint32_t flows_served = std::min(queue, processors().config.workers);
     const double per_tick = flows_served * double(1 << DCGYM_TICK_SHIFT) / mean_service_ns;
     return static_cast<uint64_t>(std::min(per_tick * double(DCGYM_SCORE_ONE), 0x1p35));
 }

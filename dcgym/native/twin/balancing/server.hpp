@@ -2,8 +2,9 @@
 // A server: its resources, and what the balancers' rules and the statistics ask of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "flow.hpp"
 #include "shared_resource.hpp"
@@ -12,7 +13,7 @@ namespace dcgym::twin::balancing {
 
 // A resource of one server, with the flows that wait for it.
 struct ServerResource {
-    const ResourceConfig *config = nullptr;
+    ResourceConfig config;
     SharedResource jobs;
     FlowId first_waiting = no_flow;
     FlowId last_waiting = no_flow;
@@ -20,7 +21,7 @@ struct ServerResource {
     // Demand of the flows placed here that is not in service yet, later stages included.
     int64_t pending_ns = 0;
 
-    bool has_slot() const { return jobs.size() < config->slots; }
+    bool has_slot() const { return jobs.size() < config.slots; }
     void clear();
     void enqueue(FlowStore &flows, FlowId id);
     FlowId dequeue(FlowStore &flows);
@@ -28,8 +29,8 @@ struct ServerResource {
 
 // Events, backlog, weights and counts of busy workers are about the first resource, the processors.
 struct Server {
-    std::vector<ServerResource> resources;
     uint32_t handshaking = 0; // accepted, the request is still to come
+    uint32_t queue = 0;       // flows here: waiting or in service, at whatever resource
     uint32_t epoch = 0;       // grows when the server is removed, with its flows
     bool up = false;
     bool eligible = false;      // takes new flows
@@ -42,24 +43,25 @@ struct Server {
     int64_t busy_time_ns = 0;
     uint64_t flows = 0;
     uint64_t completed = 0;
+    // Inside the server, not behind a pointer: every event of a flow looks here.
+    size_t n_resources = 0;
+    std::array<ServerResource, max_resources> all_resources;
 
     void configure(const ServerConfig &config);
 
-    const ServerResource &processors() const { return resources.front(); }
-    uint32_t queue() const {
-        uint32_t sum = 0;
-        for (const ServerResource &resource : resources)
-            sum += resource.waiting + static_cast<uint32_t>(resource.jobs.size());
-        return sum;
+    std::span<ServerResource> resources() { return {all_resources.data(), n_resources}; }
+    std::span<const ServerResource> resources() const {
+        return {all_resources.data(), n_resources};
     }
+    const ServerResource &processors() const { return all_resources.front(); }
     uint32_t busy() const {
         const auto n = static_cast<uint32_t>(processors().jobs.size());
-        return n < processors().config->workers ? n : processors().config->workers;
+        return n < processors().config.workers ? n : processors().config.workers;
     }
     // A newcomer is turned away where all slots and the whole backlog are taken.
     bool full(uint32_t backlog) const {
         return handshaking + processors().waiting + processors().jobs.size() >=
-               processors().config->slots + static_cast<size_t>(backlog);
+               processors().config.slots + static_cast<size_t>(backlog);
     }
 
     void clear(int64_t now_ns);

@@ -9,7 +9,7 @@ namespace dcgym::twin::balancing {
 void Simulation::begin_stage(FlowId id) {
     const Flow &flow = flows_[id];
     const size_t number = config_->applications[flow.application].stages[flow.stage].resource;
-    ServerResource &resource = servers_[flow.server].resources[number];
+    ServerResource &resource = servers_[flow.server].all_resources[number];
     // Behind those who wait, even where a slot has just come free: it is theirs.
     if (resource.waiting > 0 || !resource.has_slot())
         resource.enqueue(flows_, id);
@@ -29,7 +29,7 @@ void Simulation::begin_service(FlowId id, ServerResource &resource) {
 void Simulation::end_stage(size_t number, size_t resource) {
     Server &server = servers_[number];
     server.integrate(now_ns_);
-    const FlowId id = server.resources[resource].jobs.finish_first(now_ns_);
+    const FlowId id = server.all_resources[resource].jobs.finish_first(now_ns_);
     Flow &flow = flows_[id];
     flow.finish = -1;
     if (++flow.stage < config_->applications[flow.application].stages.size())
@@ -42,12 +42,12 @@ void Simulation::end_stage(size_t number, size_t resource) {
 void Simulation::settle(size_t number) {
     Server &server = servers_[number];
     server.integrate(now_ns_);
-    for (ServerResource &resource : server.resources)
+    for (ServerResource &resource : server.resources())
         while (resource.waiting > 0 && resource.has_slot())
             begin_service(resource.dequeue(flows_), resource);
     server.update_rates(now_ns_);
-    for (size_t r = 0; r < server.resources.size(); r++)
-        retime(resource_owner(number, r), server.resources[r].jobs);
+    for (size_t r = 0; r < server.n_resources; r++)
+        retime(resource_owner(number, r), server.all_resources[r].jobs);
 }
 
 void Simulation::retime(EventQueue::Owner owner, const SharedResource &resource) {
@@ -63,6 +63,7 @@ void Simulation::leave_server(FlowId id) {
     Flow &flow = flows_[id];
     Server &server = servers_[flow.server];
     assigned_[flow.server]--;
+    server.queue--;
     server.completed++;
     server.note_service(now_ns_ - flow.served_ns);
     if (flow.reported)
@@ -83,10 +84,10 @@ void Simulation::unplace(const Flow &flow) {
 }
 
 void Simulation::count_demand(const Flow &flow, int sign) {
-    const Demand work = demand(flow);
-    std::vector<ServerResource> &resources = servers_[flow.server].resources;
-    for (size_t r = 0; r < resources.size(); r++)
-        resources[r].pending_ns += sign * work[r];
+    Server &server = servers_[flow.server];
+    const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
+    for (size_t i = 0; i < stages.size(); i++)
+        server.all_resources[stages[i].resource].pending_ns += sign * flow.demand_ns[i];
 }
 
 Demand Simulation::demand(const Flow &flow) const {
@@ -104,7 +105,7 @@ double Simulation::left_ns(const Flow &flow) const {
     for (size_t i = flow.stage; i < stages.size(); i++) {
         auto work_ns = static_cast<double>(flow.demand_ns[i]);
         if (i == flow.stage && flow.finish >= 0)
-            work_ns = server.resources[stages[i].resource].jobs.left(now_ns_, flow.finish);
+            work_ns = server.all_resources[stages[i].resource].jobs.left(now_ns_, flow.finish);
         sum_ns += work_ns / server.capacity(stages[i].resource);
     }
     return sum_ns;

@@ -19,7 +19,7 @@ enum Stream : uint64_t { arrival_stream, flow_stream, balancer_stream, probe_str
 Simulation::Simulation(std::shared_ptr<const Config> config) : config_(std::move(config)) {
     const auto servers = static_cast<uint32_t>(config_->servers.size());
     first_resource_ = static_cast<uint32_t>(config_->applications.size());
-    change_owner_ = first_resource_ + servers * static_cast<uint32_t>(config_->resources);
+    change_owner_ = first_resource_ + servers * static_cast<uint32_t>(max_resources);
     probe_owner_ = change_owner_ + 1;
     fairness_owner_ = change_owner_ + 2;
     averages_owner_ = change_owner_ + 3;
@@ -74,8 +74,8 @@ void Simulation::handle(const EventQueue::Event &event) {
     else if (owner < first_resource_)
         arrive(owner);
     else if (owner < change_owner_)
-        end_stage((owner - first_resource_) / config_->resources,
-                  (owner - first_resource_) % config_->resources);
+        end_stage((owner - first_resource_) / max_resources,
+                  (owner - first_resource_) % max_resources);
     else if (owner == probe_owner_)
         probe();
     else if (owner == fairness_owner_)
@@ -264,7 +264,7 @@ void Simulation::probe() {
     const Range &delay_ns = config_->probe_delay_ns;
     for (Balancer &balancer : balancers_) {
         for (uint16_t i = 0; i < servers_.size(); i++)
-            balancer.ask(i, {now_ns_, servers_[i].busy(), servers_[i].queue(),
+            balancer.ask(i, {now_ns_, servers_[i].busy(), servers_[i].queue,
                              now_ns_ + probing_.between(delay_ns.low, delay_ns.high)});
     }
     queue_.schedule(probe_owner_, now_ns_ + config_->probe_interval_ns);
@@ -274,8 +274,8 @@ void Simulation::sample_fairness() {
     scratch_.clear();
     for (const Server &server : servers_)
         if (server.up)
-            scratch_.push_back(server.queue() / (server.processors().config->workers *
-                                                 server.processors().config->speed));
+            scratch_.push_back(server.queue / (server.processors().config.workers *
+                                               server.processors().config.speed));
     statistics_.queue.add(scratch_);
     scratch_.clear();
     for (size_t i = 0; i < servers_.size(); i++)

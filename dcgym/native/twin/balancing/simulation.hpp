@@ -50,7 +50,7 @@ class Simulation {
     // Events that are not a flow's have the first owners; flows come after them.
     EventQueue::Owner arrival_owner(size_t app) const { return static_cast<uint32_t>(app); }
     EventQueue::Owner resource_owner(size_t server, size_t resource) const {
-        return first_resource_ + static_cast<uint32_t>(server * config_->resources + resource);
+        return first_resource_ + static_cast<uint32_t>(server * max_resources + resource);
     }
     EventQueue::Owner owner(FlowId id) const { return first_flow_ + id; }
 
