@@ -53,9 +53,8 @@ def delivered(connection: socket.socket) -> tuple[int, int]:
     return struct.unpack_from("=II", info, TCP_INFO_DELIVERED)
 
 
-def main() -> None:
-    request: dict[str, Any] = json.load(sys.stdin)
-    native = require()
+def build(request: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Return the fabric of a switch between two hosts, and the hosts."""
     quiet()
     hosts = [host(number, f"s1-eth{number}") for number in (1, 2)]
     know(hosts[0], 1, 2)
@@ -64,7 +63,7 @@ def main() -> None:
     if request["rate"]:
         limit = request["queue_bytes"]
         run(f"tc qdisc add dev s1-eth2 root tbf rate {request['rate']} burst 3100 limit {limit}")
-    fabric = native.Fabric(
+    fabric = require().Fabric(
         str(bpf_object("fabric")), n_switches=1, n_hosts=2, n_ports=2, n_groups=2
     )
     for number, index in enumerate(indexes):
@@ -73,16 +72,12 @@ def main() -> None:
         fabric.set_group(number, 1, [index], [1.0])
         fabric.set_route(0, number + 1, number)
         fabric.attach(index)
-    name = request["algorithm"]
-    # Of at most 15 characters, and none that another run has.
-    control = native.load_congestion_control(
-        str(bpf_object(name)), f"{name[:5]}_{os.getpid()}", tracing=True
-    )
-    region = mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE)
-    port = np.frombuffer(region, np.uint64, 40).reshape(2, -1)[1]
+    return fabric, hosts
 
+
+def connect(request: dict[str, Any], hosts: list[Any], name: bytes) -> tuple[socket.socket, ...]:
+    """Return both ends of a connection whose sender runs an algorithm."""
     listener = within(hosts[1], lambda: listen(request["receiver_ecn"]))
-    name = control.name.encode()
     # A listener whose algorithm needs ECN would accept it whatever the sysctl says.
     theirs = name if request["receiver_ecn"] else b"cubic"
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, theirs)
@@ -90,6 +85,20 @@ def main() -> None:
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
     sender.connect(("10.0.0.2", 5000))
     connection, _ = listener.accept()
+    return sender, connection
+
+
+def main() -> None:
+    request: dict[str, Any] = json.load(sys.stdin)
+    fabric, hosts = build(request)
+    name = request["algorithm"]
+    # Of at most 15 characters, and none that another run has.
+    control = require().load_congestion_control(
+        str(bpf_object(name)), f"{name[:5]}_{os.getpid()}", tracing=True
+    )
+    region = mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE)
+    port = np.frombuffer(region, np.uint64, 40).reshape(2, -1)[1]
+    sender, connection = connect(request, hosts, control.name.encode())
     received = [0]
     reader = threading.Thread(target=drain, args=(connection, received), daemon=True)
     reader.start()
