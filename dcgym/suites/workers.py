@@ -1,42 +1,37 @@
-"""Worker processes of a benchmark: started, followed and ended with their parent."""
+"""Worker processes of a suite, as the process that starts, follows and ends them sees them."""
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from dcgym.errors import BackendError, DcgymError
+from dcgym.errors import BackendError
+from dcgym.suites.rollout import Progress
+from dcgym.suites.work import Work, request
 
-__all__ = ["Workers", "emit_progress", "end_with_parent", "run_worker"]
+__all__ = ["Workers"]
 
-PR_SET_PDEATHSIG = 1
+WORKER = "dcgym.suites.worker"
 STOP_GRACE_S = 10.0
-
-Progress = Callable[[float, str], None]
 
 
 class Workers:
-    """Runs modules of this package in processes and ends them all on `stop`."""
+    """Does each piece of work in a process of its own, and ends them all on `stop`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def run(self, module: str, spec: Mapping[str, Any], log: Path, progress: Progress) -> None:
-        """Run ``python -m module`` with a specification on stdin until it ends.
+    def run(self, spec: Work, log: Path, progress: Progress) -> None:
+        """Do the work in a process of its own, and wait until it ends.
 
         Args:
-            module: Module to run.
-            spec: What it reads as JSON from its standard input.
+            spec: A run or a training.
             log: File for its standard error.
             progress: Called with the done fraction and a note for each line it reports.
 
@@ -45,9 +40,9 @@ class Workers:
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as errors:
-            process = self._start(module, errors)
+            process = self._start(errors)
             try:
-                self._feed(process, spec, progress)
+                self._feed(process, request(spec, os.getpid()), progress)
                 status = process.wait()
             finally:
                 _end(process)
@@ -66,13 +61,13 @@ class Workers:
         for process in running:
             _end(process)
 
-    def _start(self, module: str, errors: Any) -> subprocess.Popen[str]:
+    def _start(self, errors: IO[str]) -> subprocess.Popen[str]:
         with self._lock:
             if self._stopped:
                 raise BackendError("the benchmark was stopped")
             # A session of its own keeps Ctrl-C with the parent, which ends the workers in order.
             process = subprocess.Popen(
-                [sys.executable, "-m", module],
+                [sys.executable, "-m", WORKER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -83,10 +78,10 @@ class Workers:
         return process
 
     @staticmethod
-    def _feed(process: subprocess.Popen[str], spec: Mapping[str, Any], progress: Progress) -> None:
+    def _feed(process: subprocess.Popen[str], text: str, progress: Progress) -> None:
         assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(json.dumps({**spec, "parent": os.getpid()}, default=str))
+            process.stdin.write(text)
             process.stdin.close()
         except BrokenPipeError:
             return
@@ -95,37 +90,6 @@ class Workers:
             if kind == "progress":
                 fraction, _, note = rest.strip().partition(" ")
                 progress(float(fraction), note)
-
-
-def emit_progress(fraction: float, note: str = "") -> None:
-    """Report progress to the parent, from inside a worker."""
-    print(f"progress {fraction:.4f} {note}", flush=True)
-
-
-def end_with_parent(parent: int) -> None:
-    """Make the kernel end this process when its parent ends, however that happens."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
-    libc.prctl.restype = ctypes.c_int
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    # The parent may have ended before the call; then no signal would ever come.
-    if os.getppid() != parent:
-        sys.exit(1)
-
-
-def run_worker(work: Callable[[dict[str, Any], Progress], Any]) -> None:
-    """Do the work of a worker process: read its specification, report, and end with its parent."""
-    spec = json.load(sys.stdin)
-    end_with_parent(spec["parent"])
-    try:
-        work(spec, emit_progress)
-    except (DcgymError, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    # Learning libraries leave threads behind that would hold the process for seconds.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

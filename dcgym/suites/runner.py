@@ -1,0 +1,85 @@
+"""Run a suite: classic policies first, then the learners train, then they are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dcgym.backends.base import Record
+from dcgym.suites.checks import check_suite
+from dcgym.suites.fidelity import require
+from dcgym.suites.matrix import Matrix
+from dcgym.suites.report import write_report
+from dcgym.suites.results import prepare_folder, write_json, write_results
+from dcgym.suites.suite import Suite
+from dcgym.suites.workers import Workers
+
+__all__ = ["finished_records", "progress_bars", "run_suite"]
+
+
+def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> list[Record]:
+    """Run what is not finished yet, write results and report, and return all records.
+
+    Results and report are written after a failure or Ctrl-C too, of the runs that finished.
+
+    Args:
+        suite: What to run.
+        out: Folder of the results; finished runs in it are kept and skipped.
+        require_fidelity: Worst fidelity that a run may have; worse ones are refused.
+
+    Raises:
+        ConfigError: Something in the suite cannot run, or the folder cannot be written.
+        BackendError: A run failed, or its fidelity is worse than required; the others' results are
+            kept.
+    """
+    check_suite(suite)
+    with progress_bars() as progress, _workers() as workers:
+        bench = Matrix(suite, out, workers, progress, require_fidelity)
+        prepare_folder(out)
+        write_json(out / "suite.json", asdict(suite))
+        try:
+            bench.run_all()
+        finally:
+            complete, refused = bench.complete(), bench.refused()
+            if complete:
+                write_results(out, complete)
+                write_report(out, complete, refused)
+        require([*complete, *refused], require_fidelity)
+    return complete
+
+
+def finished_records(suite: Suite, out: Path, require_fidelity: str = "invalid") -> list[Record]:
+    """Return the records of the runs that are finished, and well enough, without running any.
+
+    Args:
+        suite: What was run.
+        out: Folder of the results.
+        require_fidelity: Worst fidelity of a run that is returned.
+    """
+    return Matrix(suite, out, Workers(), progress_bars(), require_fidelity).complete()
+
+
+def progress_bars() -> Progress:
+    """Return a display of what runs; standard output belongs to the table and to --json."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+    )
+
+
+@contextmanager
+def _workers() -> Iterator[Workers]:
+    workers = Workers()
+    try:
+        yield workers
+    finally:
+        workers.stop()

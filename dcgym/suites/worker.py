@@ -1,0 +1,59 @@
+"""What a worker process of a suite does: one run or one training, told on its standard input.
+
+``python -m dcgym.suites.worker`` reads a request (`dcgym.suites.work`) as JSON, reports progress as lines on
+standard output, and ends with its parent. Environments, backends and policies from other packages
+are known here where an entry point names them (`dcgym.registry`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+
+from dcgym.errors import DcgymError
+from dcgym.suites.work import from_request, perform
+
+__all__ = ["end_with_parent", "main"]
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """Make the kernel end this process when its parent ends, however that happens.
+
+    Args:
+        parent: Process id of the parent.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+    libc.prctl.restype = ctypes.c_int
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    # The parent may have ended before the call; then no signal would ever come.
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def main() -> None:
+    """Read a request, do it, and end."""
+    read = json.load(sys.stdin)
+    end_with_parent(read["parent"])
+    try:
+        perform(from_request(read), _report)
+    except (DcgymError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    # Learning libraries leave threads behind that would hold the process for seconds.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _report(fraction: float, note: str = "") -> None:
+    print(f"progress {fraction:.4f} {note}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
