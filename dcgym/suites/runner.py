@@ -14,7 +14,7 @@ from dcgym.backends.base import Record
 from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix
-from dcgym.suites.report import write_report
+from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import prepare_folder, write_json, write_results
 from dcgym.suites.suite import Suite
 from dcgym.suites.workers import Workers

@@ -147,7 +147,9 @@ class Suite:
             backend: What the environment's argument takes.
         """
         cases = tuple(
-            replace(case, env={**case.env, "backend": backend}, train_env=case.train_env or case.env)
+            replace(
+                case, env={**case.env, "backend": backend}, train_env=case.train_env or case.env
+            )
             for case in self.cases
         )
         return replace(self, cases=cases)

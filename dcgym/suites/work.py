@@ -13,7 +13,7 @@ __all__ = ["Work", "from_request", "perform", "request"]
 
 Work: TypeAlias = RunSpec | TrainingSpec
 
-KINDS: dict[str, type[RunSpec] | type[TrainingSpec]] = {"run": RunSpec, "training": TrainingSpec}
+RUN, TRAINING = "run", "training"
 
 
 def perform(spec: Work, progress: Progress) -> None:
@@ -39,7 +39,7 @@ def request(spec: Work, parent: int) -> str:
         spec: A run or a training.
         parent: Process id of who starts the worker.
     """
-    kind = next(name for name, one in KINDS.items() if isinstance(spec, one))
+    kind = RUN if isinstance(spec, RunSpec) else TRAINING
     return json.dumps({"kind": kind, "spec": spec_to_dict(spec), "parent": parent}, default=str)
 
 
@@ -52,5 +52,6 @@ def from_request(read: dict[str, Any]) -> Work:
     Raises:
         ConfigError: A field is unknown or missing.
     """
-    kind: type[RunSpec] | type[TrainingSpec] = KINDS[read["kind"]]
-    return spec_from_dict(kind, read["spec"])
+    if read["kind"] == TRAINING:
+        return spec_from_dict(TrainingSpec, read["spec"])
+    return spec_from_dict(RunSpec, read["spec"])

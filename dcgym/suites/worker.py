@@ -1,8 +1,8 @@
 """What a worker process of a suite does: one run or one training, told on its standard input.
 
-``python -m dcgym.suites.worker`` reads a request (`dcgym.suites.work`) as JSON, reports progress as lines on
-standard output, and ends with its parent. Environments, backends and policies from other packages
-are known here where an entry point names them (`dcgym.registry`).
+``python -m dcgym.suites.worker`` reads a request (`dcgym.suites.work`) as JSON, reports progress as
+lines on standard output, and ends with its parent. What other packages add is known here where an
+entry point names it (`dcgym.registry`).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class PoolRecorder(Recorder):
         of_balancers = np.concatenate([info["weights"] for info in result.infos])
         of_balancers = of_balancers.reshape(-1, len(self._groups))
         weights = np.mean(of_balancers / of_balancers.sum(axis=1, keepdims=True), axis=0)
-        row = self.common_row(result) | result.infos[0]["metrics"]
+        row = {**self.common_row(result), **result.infos[0]["metrics"]}
         for name in dict.fromkeys(self._groups):
             row[f"weight_{name}"] = float(weights[self._groups == name].sum())
         return row
