@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from dcgym.cli import tables
 from dcgym.cli.flows import print_flows
@@ -22,6 +21,7 @@ from dcgym.cli.options import (
     Results,
     Seeds,
     Traffic,
+    TrainSeconds,
     print_json,
     split,
 )
@@ -29,49 +29,36 @@ from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
 
 if TYPE_CHECKING:
-    import click
-
     from dcgym.suites import Suite
     from dcgym.suites.results import Records
 
-__all__ = ["bench_app", "report", "run_and_show", "varied"]
+__all__ = ["add_suites", "bench_app", "report", "run_and_show", "varied"]
 
 
-class _Suites(TyperGroup):
-    """A command for each suite: those below with options of their own, others with the common ones."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        from dcgym.suites import SUITES
-
-        known = super().list_commands(ctx)
-        return [*known, *(name for name in SUITES.names() if name not in known)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        known = super().get_command(ctx, cmd_name)
-        if known is not None:
-            return known
-        from dcgym.suites import SUITES
-
-        return _command_of(SUITES.find(cmd_name))
+bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
 
 
-bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True, cls=_Suites)
+def add_suites() -> None:
+    """Add a command for each suite that has none below; those of plug-ins are known only then."""
+    from dcgym.suites import SUITES
+
+    known = {command.name for command in bench_app.registered_commands}
+    for name in SUITES.names():
+        if name not in known:
+            _add_suite(SUITES.find(name))
 
 
-def _command_of(suite: Suite) -> click.Command:
-    """Return the command of a suite that has no options of its own."""
-    made = typer.Typer(add_completion=False, rich_markup_mode="rich")
+def _add_suite(suite: Suite) -> None:
+    """Add the command of a suite that has no options of its own."""
 
-    @made.command(suite.name, help=f"{suite.description}")
+    @bench_app.command(suite.name, help=suite.description)
     def bench_suite(
         out: Results = Path(f"bench-{suite.name}"),
         seeds: Seeds = suite.seeds,
         backend: Backend = None,
         policies: OwnPolicies = None,
         seconds: OwnLength = None,
-        train_seconds: Annotated[
-            float, typer.Option(help="Time of each training.")
-        ] = suite.training.seconds,
+        train_seconds: TrainSeconds = suite.training.seconds,
         jobs: Jobs = suite.jobs,
         require_fidelity: RequireFidelity = "invalid",
         as_json: Json = False,
@@ -81,8 +68,6 @@ def _command_of(suite: Suite) -> click.Command:
         chosen = varied(timed, seeds, policies, jobs, train_seconds)
         run_and_show(chosen, out, require_fidelity, as_json)
 
-    return typer.main.get_command(made)
-
 
 @bench_app.command("quick")
 def bench_quick(
@@ -91,7 +76,7 @@ def bench_quick(
     policies: OwnPolicies = None,
     traffic: Traffic = None,
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
-    train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
+    train_seconds: TrainSeconds = 120.0,
     jobs: Jobs = 2,
     require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
@@ -144,7 +129,7 @@ def bench_balancing_quick(
     seconds: Annotated[
         float | None, typer.Option(help="Length of a run; 1000, and 60 with the emulation.")
     ] = None,
-    train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
+    train_seconds: TrainSeconds = 80.0,
     jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,

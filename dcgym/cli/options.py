@@ -21,6 +21,7 @@ __all__ = [
     "Results",
     "Seeds",
     "Traffic",
+    "TrainSeconds",
     "print_json",
     "split",
 ]
@@ -44,6 +45,7 @@ RequireFidelity = Annotated[
 ]
 Results = Annotated[Path, typer.Option(help="Folder of the results.")]
 Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
+TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
 Traffic = Annotated[str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

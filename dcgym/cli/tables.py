@@ -56,11 +56,19 @@ def print_doctor(checks: Sequence[Check], ready: bool) -> None:
     console.print(f"[{'green' if ready else 'red'}]{verdict}[/]")
 
 
-def print_names(names: Mapping[str, Sequence[str]]) -> None:
-    """Print the names of each kind on a line."""
+def print_names(names: Mapping[str, Mapping[str, str]]) -> None:
+    """Print the names of each kind on a line; of one kind alone, a line each, with what it is.
+
+    Args:
+        names: The line that describes each name, by kind.
+    """
     table = Table(show_header=False, box=None)
-    for kind, values in names.items():
-        table.add_row(f"[bold]{kind}[/]", ", ".join(values))
+    for kind, described in names.items():
+        if len(names) > 1:
+            table.add_row(f"[bold]{kind}[/]", escape(", ".join(described)))
+            continue
+        for name, description in described.items():
+            table.add_row(f"[bold]{escape(name)}[/]", escape(description))
     Console().print(table)
 
 

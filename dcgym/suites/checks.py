@@ -95,7 +95,7 @@ def needs_of(suite: Suite) -> str:
         suite: The suite.
     """
     is_real_time = any(capabilities_of(case.env).real_time for case in suite.cases)
-    return "root, real time" if is_real_time else "nothing"
+    return "root and real time" if is_real_time else "neither root nor real time"
 
 
 def _rule_of(policy: str, family: str) -> object:

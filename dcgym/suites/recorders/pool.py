@@ -24,6 +24,7 @@ from dcgym.tasks.balancing.metrics import flow_metrics, regret_us, server_metric
 __all__ = ["PoolRecorder"]
 
 RECORD_LIMIT = 5_000_000
+DEMAND = "demand_ns"
 TWIN, BEST_RULE = "simulation", "oracle"
 
 
@@ -77,7 +78,18 @@ class PoolRecorder(Recorder):
         metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
         metrics |= server_metrics(pool.summary(0), scenario)
         metrics["regret"] = regret_us(flows, self._best_flows())
-        return Outcome(metrics, split_columns(flows), self.system.fidelity(0))
+        return Outcome(metrics, self._flow_columns(flows), self.system.fidelity(0))
+
+    def _flow_columns(self, flows: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.generic]]:
+        """Return one array a column: of the demand one for each resource."""
+        columns: dict[str, npt.NDArray[np.generic]] = {}
+        for name, values in split_columns(flows).items():
+            if name == DEMAND:
+                resources = self._scenario.pool.resources
+                columns |= {f"{one}_ns": values[:, i] for i, one in enumerate(resources)}
+            else:
+                columns[name] = values
+        return columns
 
     def _best_flows(self) -> npt.NDArray[np.void]:
         """Run the Oracle in the twin on the same arrivals for the same time; return its flows."""
