@@ -16,6 +16,7 @@ from dcgym.cli.flows import print_flows
 from dcgym.suites import RunSpec, run_episode
 from dcgym.suites.flows import flow_table
 from dcgym.suites.reports.flow_sizes import FLOW_COLUMNS, flow_rows, flow_section
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.testing import FakeBackend
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.view import RECORD_DTYPE
@@ -40,10 +41,10 @@ class RecordingBackend(FakeBackend):
         rows["end_ns"] = rows["planned_start_ns"] + lasts_ns.astype(np.uint64)
         return rows[:-1]
 
-    def reset(self, plan: Plan, **options: Any) -> Any:
+    def reset(self, episode: NetworkEpisode) -> None:
         """Keep the plan."""
-        self.plan = plan
-        return super().reset(plan, **options)
+        self.plan = episode.plan
+        super().reset(episode)
 
 
 def run(folder: Path, traffic: Any, policy: str = "cubic", backend: Any = RecordingBackend) -> Any:
