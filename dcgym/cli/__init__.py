@@ -18,9 +18,12 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: Command line without the program's name; None reads ``sys.argv``.
     """
     from dcgym.cli.app import app
+    from dcgym.cli.bench import add_suites
     from dcgym.errors import ConfigError, DcgymError
 
     try:
+        if (sys.argv[1:] if arguments is None else arguments)[:1] == ["bench"]:
+            add_suites()
         app(args=arguments, prog_name="dcgym")
     except ConfigError as error:
         _fail(str(error), EXIT_BAD_INPUT)

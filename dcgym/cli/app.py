@@ -70,7 +70,7 @@ def list_names(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="environments, topologies, plans, sizes, scenarios, policies, rewards, features."
+            help="environments, suites, policies, topologies, plans, scenarios, rewards, ..."
         ),
     ] = None,
     as_json: Json = False,
@@ -83,7 +83,7 @@ def list_names(
 
     found = names.collect(kind)
     if as_json:
-        print_json(found)
+        print_json({of_kind: list(described) for of_kind, described in found.items()})
     else:
         tables.print_names(found)
 

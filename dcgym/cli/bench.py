@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dcgym.cli import tables
 from dcgym.cli.flows import print_flows
 from dcgym.cli.options import (
+    Backend,
     Jobs,
     Json,
-    Policies,
+    Load,
+    OwnLength,
+    OwnPolicies,
     RequireFidelity,
     Results,
     Seeds,
     Traffic,
+    TrainSeconds,
     print_json,
     split,
 )
@@ -25,21 +29,54 @@ from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
 
 if TYPE_CHECKING:
-    from dcgym.suites.config import SuiteConfig
+    from dcgym.suites import Suite
+    from dcgym.suites.results import Records
 
-__all__ = ["bench_app", "report", "run_and_show"]
+__all__ = ["add_suites", "bench_app", "report", "run_and_show", "varied"]
+
 
 bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
+
+
+def add_suites() -> None:
+    """Add a command for each suite that has none below; those of plug-ins are known only then."""
+    from dcgym.suites import SUITES
+
+    known = {command.name for command in bench_app.registered_commands}
+    for name in SUITES.names():
+        if name not in known:
+            _add_suite(SUITES.find(name))
+
+
+def _add_suite(suite: Suite) -> None:
+    """Add the command of a suite that has no options of its own."""
+
+    @bench_app.command(suite.name, help=suite.description)
+    def bench_suite(
+        out: Results = Path(f"bench-{suite.name}"),
+        seeds: Seeds = suite.seeds,
+        backend: Backend = None,
+        policies: OwnPolicies = None,
+        seconds: OwnLength = None,
+        train_seconds: TrainSeconds = suite.training.seconds,
+        jobs: Jobs = suite.jobs,
+        require_fidelity: RequireFidelity = "invalid",
+        as_json: Json = False,
+    ) -> None:
+        moved = suite if backend is None else suite.on_backend(backend)
+        timed = moved if seconds is None else replace(moved, episode_s=seconds)
+        chosen = varied(timed, seeds, policies, jobs, train_seconds)
+        run_and_show(chosen, out, require_fidelity, as_json)
 
 
 @bench_app.command("quick")
 def bench_quick(
     out: Results = Path("bench-quick"),
     seeds: Seeds = 3,
-    policies: Policies = "cubic,dctcp,fair-share,random,ppo,ddpg",
+    policies: OwnPolicies = None,
     traffic: Traffic = None,
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
-    train_seconds: Annotated[float, typer.Option(help="Training time per learner.")] = 120.0,
+    train_seconds: TrainSeconds = 120.0,
     jobs: Jobs = 2,
     require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
@@ -50,28 +87,20 @@ def bench_quick(
 
     Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
     """
-    from dcgym.suites import QuickConfig
-    from dcgym.suites.config import QUICK_ENV
+    from dcgym.suites.congestion import QUICK_ENV, quick
 
-    settings = QuickConfig(
-        env={**QUICK_ENV, **({} if traffic is None else {"traffic": read_spec(traffic)})},
-        out=out,
-        seeds=seeds,
-        policies=split(policies),
-        episode_s=seconds,
-        train_s=train_seconds,
-        jobs=jobs,
-        require_fidelity=require_fidelity,
-    )
-    run_and_show(settings, as_json)
+    given = {} if traffic is None else {"traffic": read_spec(traffic)}
+    suite = replace(quick({**QUICK_ENV, **given}), episode_s=seconds)
+    chosen = varied(suite, seeds, policies, jobs, train_seconds)
+    run_and_show(chosen, out, require_fidelity, as_json)
 
 
 @bench_app.command("balancing-classic")
 def bench_balancing_classic(
     out: Results = Path("bench-balancing"),
     seeds: Seeds = 3,
-    policies: Policies = "oracle,gsq,sed,sed2,hlb,lsq,lsq2,wcmp,awcmp,ecmp,random",
-    load: Annotated[float, typer.Option(help="Utilisation of the servers.")] = 0.85,
+    policies: OwnPolicies = None,
+    load: Load = 0.85,
     seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
     jobs: Jobs = 2,
     as_json: Json = False,
@@ -82,17 +111,10 @@ def bench_balancing_classic(
 
     Example: [bold]dcgym bench balancing-classic --load 0.9 --policies sed,lsq[/bold]
     """
-    from dcgym.suites import BalancingConfig
+    from dcgym.suites import balancing_classic
 
-    settings = BalancingConfig(
-        out=out,
-        seeds=seeds,
-        policies=split(policies),
-        load=load,
-        episode_s=seconds,
-        jobs=jobs,
-    )
-    run_and_show(settings, as_json)
+    suite = balancing_classic(load, seconds)
+    run_and_show(varied(suite, seeds, policies, jobs), out, "invalid", as_json)
 
 
 @bench_app.command("balancing-quick")
@@ -102,15 +124,12 @@ def bench_balancing_quick(
     backend: Annotated[
         str, typer.Option(help="simulation, or emulation: real servers in real time.")
     ] = "simulation",
-    policies: Annotated[
-        str | None,
-        typer.Option(help="Names, separated by commas; all that the backend can run if not given."),
-    ] = None,
-    load: Annotated[float, typer.Option(help="Utilisation without a capacity step.")] = 0.85,
+    policies: OwnPolicies = None,
+    load: Load = 0.85,
     seconds: Annotated[
         float | None, typer.Option(help="Length of a run; 1000, and 60 with the emulation.")
     ] = None,
-    train_seconds: Annotated[float, typer.Option(help="Time of each training.")] = 80.0,
+    train_seconds: TrainSeconds = 80.0,
     jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
@@ -122,26 +141,12 @@ def bench_balancing_quick(
 
     Example: [bold]dcgym bench balancing-quick --backend emulation --policies sed,hlb,ppo[/bold]
     """
-    from dcgym.config import check_in
-    from dcgym.suites import BalancingQuickConfig
-    from dcgym.suites.balancing import BACKEND_DEFAULTS
+    from dcgym.suites import balancing_quick
 
-    defaults = BACKEND_DEFAULTS[check_in("backend", backend, BACKEND_DEFAULTS)]
-    given: dict[str, Any] = {"jobs": jobs} if backend == "simulation" else {}
-    if policies is not None:
-        given["policies"] = split(policies)
-    if seconds is not None:
-        given["episode_s"] = seconds
-    settings = BalancingQuickConfig(
-        out=out,
-        seeds=seeds,
-        backend=backend,
-        load=load,
-        train_s=train_seconds,
-        require_fidelity=require_fidelity,
-        **{**defaults, **given},
-    )
-    run_and_show(settings, as_json)
+    suite = balancing_quick(load, seconds, backend)
+    at_once = suite.jobs if suite.is_alone else jobs
+    chosen = varied(suite, seeds, policies, at_once, train_seconds)
+    run_and_show(chosen, out, require_fidelity, as_json)
 
 
 def report(
@@ -159,8 +164,45 @@ def report(
     tables.print_paths(folder)
 
 
-def run_and_show(settings: SuiteConfig, as_json: bool) -> None:
+def varied(
+    suite: Suite,
+    seeds: int,
+    policies: str | None = None,
+    jobs: int | None = None,
+    train_seconds: float | None = None,
+) -> Suite:
+    """Return a suite with what the common options change.
+
+    Args:
+        suite: The suite.
+        seeds: Seeds for each policy.
+        policies: Names of the policies with commas between them; the suite's own if None.
+        jobs: Runs at the same time; the suite's own if None.
+        train_seconds: Time of each training; the suite's own if None.
+
+    Raises:
+        ConfigError: A value is not allowed.
+    """
+    training = suite.training
+    if train_seconds is not None:
+        training = replace(training, seconds=train_seconds)
+    return replace(
+        suite,
+        seeds=seeds,
+        policies=suite.policies if policies is None else split(policies),
+        jobs=suite.jobs if jobs is None else jobs,
+        training=training,
+    )
+
+
+def run_and_show(suite: Suite, out: Path, require_fidelity: str, as_json: bool) -> None:
     """Run what is not finished yet, and show all finished runs, those of a failed suite too.
+
+    Args:
+        suite: What to run.
+        out: Folder of the results.
+        require_fidelity: Worst fidelity that a run may have.
+        as_json: Print the records instead of tables.
 
     Raises:
         BackendError: A run failed, or its fidelity is worse than required.
@@ -168,15 +210,15 @@ def run_and_show(settings: SuiteConfig, as_json: bool) -> None:
     from dcgym.suites import finished_records, run_suite
 
     try:
-        records = run_suite(settings)
+        records = run_suite(suite, out, require_fidelity)
     except BackendError:
-        if records := finished_records(settings):
-            _show(records, settings.out, as_json)
+        if records := finished_records(suite, out, require_fidelity):
+            _show(records, out, as_json)
         raise
-    _show(records, settings.out, as_json)
+    _show(records, out, as_json)
 
 
-def _show(records: Sequence[Mapping[str, Any]], out: Path, as_json: bool) -> None:
+def _show(records: Records, out: Path, as_json: bool) -> None:
     if as_json:
         print_json(records)
         return
@@ -184,8 +226,8 @@ def _show(records: Sequence[Mapping[str, Any]], out: Path, as_json: bool) -> Non
     tables.print_paths(out)
 
 
-def _print_tables(records: Sequence[Mapping[str, Any]]) -> None:
-    from dcgym.suites.curves import is_sweep
+def _print_tables(records: Records) -> None:
+    from dcgym.suites.reports.curves import is_sweep
 
     if is_sweep(records):
         tables.print_sweep(records)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dcgym.suites.flow_table import FLOW_COLUMNS, flow_rows
+from dcgym.suites.reports.flow_sizes import FLOW_COLUMNS, flow_rows
+from dcgym.suites.results import Records
 
 __all__ = ["print_apps", "print_flows"]
 
 
-def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row a policy and size class; nothing for plans without sizes."""
+def print_flows(records: Records) -> None:
+    """Print a row a policy and size class; nothing for plans without sizes.
+
+    Args:
+        records: Records of runs.
+    """
     rows = flow_rows(records)
     if not rows:
         return
@@ -36,8 +38,12 @@ def print_flows(records: Sequence[Mapping[str, Any]]) -> None:
     wide.print(table)
 
 
-def print_apps(apps: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row an application: what it was, and where it has run, what became of it."""
+def print_apps(apps: Records) -> None:
+    """Print a row an application: what it was, and where it has run, what became of it.
+
+    Args:
+        apps: The applications of a plan, or of a run's record.
+    """
     if not apps:
         return
     titles = {"host": "host", "command": "command", "start_s": "start, s"}

@@ -1,105 +1,90 @@
-"""The names that configurations understand, by kind."""
+"""The names that configurations understand, by kind, as the registries hold them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from dcgym.config import check_in
+from dcgym.registry import REGISTRIES
 
-__all__ = ["KINDS", "collect"]
+__all__ = ["Descriptions", "collect", "kinds"]
+
+Descriptions: TypeAlias = dict[str, str]
+"""The line that describes each name."""
+
+# A configuration's field takes names of several registries: they are listed together.
+GATHERED: Mapping[str, tuple[str, ...]] = {
+    "plans": ("plans", "patterns", "plan families"),
+    "rewards": ("rewards", "balancing rewards"),
+}
 
 
-def collect(kind: str | None = None) -> dict[str, list[str]]:
-    """Return the names of one kind, or of all kinds.
+def collect(kind: str | None = None) -> dict[str, Descriptions]:
+    """Return the names of one kind, or of all kinds, with what describes each.
+
+    Args:
+        kind: One of `kinds`; None for all.
 
     Raises:
         ConfigError: Unknown kind.
     """
-    if kind is not None:
-        check_in("kind", kind, tuple(KINDS))
-    wanted = KINDS if kind is None else {kind: KINDS[kind]}
-    return {name: sorted(read()) for name, read in wanted.items()}
+    found = kinds()
+    wanted = found if kind is None else (check_in("kind", kind, found),)
+    return {one: dict(sorted(_describe(one).items())) for one in wanted}
 
 
-def _environments() -> Iterable[str]:
-    import gymnasium
+def kinds() -> tuple[str, ...]:
+    """Return the kinds that there are names of."""
+    # Importing what stands highest fills every registry below it.
+    from dcgym.policies import POLICIES
 
-    import dcgym  # noqa: F401  registers the ids
-
-    return [name for name in gymnasium.registry if name.startswith("dcgym/")]
-
-
-def _topologies() -> Iterable[str]:
-    from dcgym.topologies import TOPOLOGIES
-
-    return TOPOLOGIES.names()
+    gathered = {name for group in GATHERED.values() for name in group}
+    families = {POLICIES[family].kind for family in POLICIES.names()}
+    plain = (_title(kind) for kind in REGISTRIES if kind not in gathered | families)
+    return (*plain, *GATHERED, "policies", "generators", "presets")
 
 
-def _plans() -> Iterable[str]:
-    from dcgym.traffic import FAMILIES, PATTERNS, PLANS
+def _describe(kind: str) -> Descriptions:
+    if kind == "policies":
+        return _policies()
+    if kind == "suites":
+        from dcgym.suites import SUITES
+        from dcgym.suites.checks import needs_of
 
-    return {*PLANS.names(), *PATTERNS, *FAMILIES}
+        return {
+            name: f"{SUITES.describe(name)} Needs {needs_of(SUITES.find(name))}."
+            for name in SUITES.names()
+        }
+    if kind == "generators":
+        from dcgym.traffic.generators.tools import GENERATORS
 
+        return dict.fromkeys(GENERATORS, "")
+    if kind == "presets":
+        from dcgym.tasks.congestion.presets import PRESETS
 
-def _generators() -> Iterable[str]:
-    from dcgym.traffic.generators.tools import GENERATORS
-
-    return GENERATORS.names()
-
-
-def _sizes() -> Iterable[str]:
-    from dcgym.traffic.sizes import SIZES
-
-    return SIZES.names()
-
-
-def _applications() -> Iterable[str]:
-    from dcgym.traffic.http import APPLICATIONS
-
-    return APPLICATIONS.names()
-
-
-def _policies() -> Iterable[str]:
-    from dcgym.policies import policy_names
-
-    return policy_names()
+        return dict.fromkeys(PRESETS, "")
+    registries = [name for name in REGISTRIES if _title(name) == kind]
+    return _of_registries(GATHERED.get(kind, tuple(registries)))
 
 
-def _rewards() -> Iterable[str]:
-    from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
-    from dcgym.tasks.network.rewards import NETWORK_REWARDS
-
-    return {*NETWORK_REWARDS.names(), *BALANCING_REWARDS}
-
-
-def _scenarios() -> Iterable[str]:
-    from dcgym.tasks.balancing import SCENARIOS
-
-    return SCENARIOS.names()
+def _of_registries(names: tuple[str, ...]) -> Descriptions:
+    return {
+        name: REGISTRIES[kind].describe(name) for kind in names for name in REGISTRIES[kind].names()
+    }
 
 
-def _features() -> Iterable[str]:
-    from dcgym.tasks.network.features import FEATURES
+def _policies() -> Descriptions:
+    """Return the policies of all families; a name in several stands with the first one's line."""
+    from dcgym.policies import LEARNERS, POLICIES
 
-    return FEATURES.names()
+    found: Descriptions = {}
+    for family in POLICIES.names():
+        for name in POLICIES[family].names():
+            found.setdefault(name, POLICIES[family].describe(name))
+    return found | {name: LEARNERS.describe(name) for name in LEARNERS.names()}
 
 
-def _presets() -> Iterable[str]:
-    from dcgym.tasks.congestion.presets import PRESETS
-
-    return PRESETS
-
-
-KINDS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "environments": _environments,
-    "topologies": _topologies,
-    "plans": _plans,
-    "sizes": _sizes,
-    "generators": _generators,
-    "applications": _applications,
-    "scenarios": _scenarios,
-    "policies": _policies,
-    "rewards": _rewards,
-    "features": _features,
-    "presets": _presets,
-}
+def _title(kind: str) -> str:
+    """Return a kind as one word, fit for a command line."""
+    return kind.replace(" ", "-")

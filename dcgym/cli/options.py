@@ -4,42 +4,65 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 __all__ = [
+    "Backend",
     "Config",
     "Env",
     "Jobs",
     "Json",
-    "Policies",
+    "Load",
+    "OwnLength",
+    "OwnPolicies",
     "RequireFidelity",
     "Results",
     "Seeds",
     "Traffic",
+    "TrainSeconds",
     "print_json",
     "split",
 ]
 
 Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environments'.")]
 Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
-Policies = Annotated[str, typer.Option(help="Names, separated by commas.")]
+Backend = Annotated[
+    str | None, typer.Option(help="Name of the backend; the suite's own if not given.")
+]
+Load = Annotated[float, typer.Option(help="Utilisation of the servers, without a capacity step.")]
+OwnLength = Annotated[
+    float | None, typer.Option(help="Length of one run; the suite's own if not given.")
+]
+OwnPolicies = Annotated[
+    str | None,
+    typer.Option(help="Names, separated by commas; all of the suite's if not given."),
+]
 Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
 RequireFidelity = Annotated[
     str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
 ]
 Results = Annotated[Path, typer.Option(help="Folder of the results.")]
 Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
+TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
 Traffic = Annotated[str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def print_json(value: Any) -> None:
-    """Print a value for programs."""
+def print_json(value: object) -> None:
+    """Print a value for programs.
+
+    Args:
+        value: Plain data.
+    """
     print(json.dumps(value, indent=2))
 
 
 def split(names: str) -> tuple[str, ...]:
-    """Return names that are separated by commas."""
+    """Return names that are separated by commas.
+
+    Args:
+        names: The text.
+    """
     return tuple(name.strip() for name in names.split(",") if name.strip())

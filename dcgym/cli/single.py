@@ -12,16 +12,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dcgym.config import check_positive
 from dcgym.errors import ConfigError
-from dcgym.suites.config import QUICK_ENV
+from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.results import prepare_folder
 from dcgym.tasks.congestion.presets import read_config
-from dcgym.units import parse_duration
 
 __all__ = ["read_settings", "run_episode", "train_policy"]
 
 
 def read_settings(settings: Sequence[str]) -> dict[str, Any]:
     """Read ``name=value`` pairs, whose values are YAML.
+
+    Args:
+        settings: The pairs.
 
     Raises:
         ConfigError: No such pair, or no YAML.
@@ -65,7 +67,8 @@ def run_episode(
     """
     from dcgym.envs.factory import default_of, env_id_of, policy_family
     from dcgym.policies import policy_names
-    from dcgym.suites import balancing_episode, episode
+    from dcgym.suites import RunSpec, rollout
+    from dcgym.suites.checks import interval_s
 
     check_positive("seconds", episode_s)
     arguments = _configure(env, config, arguments)
@@ -74,26 +77,22 @@ def run_episode(
     family = policy_family(env_id)
     if policy is None:
         policy = policy_names(family)[0]
-    interval_s = parse_duration(arguments["interval"], "interval") / 1e9
-    if interval_s <= 0:
-        raise ConfigError("interval", arguments["interval"], "more than 0 s for a timed run")
+    steps = max(1, round(episode_s / interval_s(arguments)))
     if out is not None:
         prepare_folder(out)
-    spec = {
-        "env": arguments,
-        "policy": policy,
-        "seed": seed,
-        "steps": max(1, round(episode_s / interval_s)),
-        "interval_s": interval_s,
-        "warmup_s": 0.0,
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-        "folder": None if out is None else str(out),
-    }
+    spec = RunSpec(
+        env=arguments,
+        policy=policy,
+        seed=seed,
+        steps=steps,
+        checkpoint=None if checkpoint is None else str(checkpoint),
+        folder=None if out is None else str(out),
+    )
     with _progress() as progress:
         task = progress.add_task(policy, total=1.0, note="")
-        is_balancing = family == "balancing"
-        run = balancing_episode.run_episode if is_balancing else episode.run_episode
-        return run(spec, lambda done, note: progress.update(task, completed=done, note=note))
+        return rollout.run_episode(
+            spec, lambda done, note: progress.update(task, completed=done, note=note)
+        )
 
 
 def train_policy(
@@ -101,21 +100,29 @@ def train_policy(
 ) -> dict[str, Any]:
     """Train one policy with a progress bar and return its summary.
 
+    Args:
+        policy: Name of the learner.
+        env: Name of the environment; None for the configuration's, or the first one.
+        config: File or preset.
+        out: Folder of the checkpoint.
+        train_s: Wall-clock seconds.
+        seed: Seed of the learner.
+
     Raises:
         ConfigError: An argument is not allowed.
     """
     from dcgym.suites import training
+    from dcgym.suites.spec import TrainingSpec
 
     check_positive("seconds", train_s)
     prepare_folder(out)
-    spec = {
-        "env": _configure(env, config, {} if env else QUICK_ENV),
-        "policy": policy,
-        "seed": seed,
-        "train_s": train_s,
-        "envs": 4,
-        "folder": str(out),
-    }
+    spec = TrainingSpec(
+        env=_configure(env, config, {} if env else QUICK_ENV),
+        policy=policy,
+        seed=seed,
+        train_s=train_s,
+        folder=str(out),
+    )
     with _progress() as progress:
         task = progress.add_task(f"train {policy}", total=1.0, note="")
         return training.train_policy(

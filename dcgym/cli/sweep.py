@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
@@ -16,22 +17,17 @@ from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys, load_mapping
 from dcgym.errors import ConfigError
 
-__all__ = ["read_axes", "read_sweep", "sweep"]
+if TYPE_CHECKING:
+    from dcgym.suites import Suite
 
-# What a file may say, which is what the options say: the keys, and the settings they become.
-SETTINGS = {
-    "policies": "policies",
-    "seeds": "seeds",
-    "jobs": "jobs",
-    "seconds": "episode_s",
-    "warmup": "warmup_s",
-    "train_seconds": "train_s",
-    "checkpoint": "checkpoints",
-    "require_fidelity": "require_fidelity",
-    "out": "out",
-}
+__all__ = ["Asked", "read_axes", "read_sweep", "sweep"]
+
+# What a file may say, which is what the options say.
+OPTIONS = ("policies", "seeds", "jobs", "seconds", "warmup", "train_seconds")
 ARGUMENTS = ("topology", "traffic")
-KEYS = ("env", "config", *ARGUMENTS, "set", *SETTINGS)
+KEYS = ("env", "config", *ARGUMENTS, "set", *OPTIONS, "checkpoint", "require_fidelity", "out")
+# What a suite calls differently.
+WRITTEN = {"episode_s": "seconds", "warmup_s": "warmup", "train_s": "train_seconds"}
 
 # YAML reads 1e6 as a text.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
@@ -98,11 +94,27 @@ def sweep(
         "require_fidelity": require_fidelity,
         "out": out,
     }
-    run_and_show(read_sweep(file, given), as_json)
+    asked = read_sweep(file, given)
+    run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json)
 
 
-def read_sweep(file: Path | None, given: Mapping[str, Any]) -> Any:
-    """Return the settings that a file and the options mean.
+@dataclass(frozen=True)
+class Asked:
+    """What a file and the options mean.
+
+    Attributes:
+        suite: The runs.
+        out: Folder of the results.
+        require_fidelity: Worst fidelity that a run may have.
+    """
+
+    suite: Suite
+    out: Path
+    require_fidelity: str
+
+
+def read_sweep(file: Path | None, given: Mapping[str, Any]) -> Asked:
+    """Return what a file and the options mean.
 
     Args:
         file: YAML file of the `KEYS`, or None.
@@ -111,34 +123,51 @@ def read_sweep(file: Path | None, given: Mapping[str, Any]) -> Any:
     Raises:
         ConfigError: An unknown key, or a value that is not allowed.
     """
-    from dcgym.envs.factory import env_id_of, policy_family
-    from dcgym.policies import policy_names
-    from dcgym.suites import SweepConfig
-    from dcgym.tasks.congestion.presets import read_config
+    from dcgym.suites.checks import check_suite
 
     content = {} if file is None else load_mapping(file, "sweep")
     check_keys(content, KEYS, "sweep")
     content |= {key: value for key, value in given.items() if value is not None}
+    try:
+        suite = _suite_of(content)
+    except ConfigError as error:
+        written = WRITTEN.get(error.field, error.field)
+        raise ConfigError(written, error.value, error.allowed, error.hint) from None
+    check_suite(suite)
+    out = Path(str(content.get("out", "runs/sweep")))
+    return Asked(suite, out, str(content.get("require_fidelity", "invalid")))
+
+
+def _suite_of(content: Mapping[str, Any]) -> Suite:
+    from dcgym.envs.factory import env_id_of, policy_family
+    from dcgym.policies import policy_names
+    from dcgym.suites.sweep import lasting, sweep_suite
+    from dcgym.tasks.congestion.presets import read_config
+
     arguments = read_config(content["config"]) if "config" in content else {}
     arguments |= {name: content[name] for name in ("env", *ARGUMENTS) if name in content}
-    settings = {SETTINGS[key]: value for key, value in content.items() if key in SETTINGS}
-    settings["out"] = Path(str(settings.get("out", "runs/sweep")))
-    chosen = settings.get("policies", policy_names(policy_family(env_id_of(arguments)))[:1])
+    chosen = content.get("policies", policy_names(policy_family(env_id_of(arguments)))[:1])
     if not isinstance(chosen, str | list | tuple):
         raise ConfigError("policies", chosen, "a list of names")
-    settings["policies"] = split(chosen) if isinstance(chosen, str) else tuple(chosen)
-    axes = _axes(content.get("set", {}))
-    try:
-        return SweepConfig(env=arguments, axes=axes, **settings)
-    except ConfigError as error:
-        written = {setting: key for key, setting in SETTINGS.items()}.get(error.field)
-        if written is None:
-            raise
-        raise ConfigError(written, error.value, error.allowed, error.hint) from None
+    policies = split(chosen) if isinstance(chosen, str) else tuple(chosen)
+    suite = sweep_suite(arguments, _axes(content.get("set", {})), policies)
+    suite = lasting(suite, content.get("seconds", suite.episode_s), content.get("warmup"))
+    return replace(
+        suite,
+        seeds=content.get("seeds", suite.seeds),
+        jobs=content.get("jobs", suite.jobs),
+        training=replace(
+            suite.training, seconds=content.get("train_seconds", suite.training.seconds)
+        ),
+        checkpoints=load_mapping(content.get("checkpoint", {}), "checkpoint"),
+    )
 
 
 def read_axes(settings: Sequence[str]) -> dict[str, list[Any]]:
     """Read ``name=value,value`` pairs, whose values are YAML.
+
+    Args:
+        settings: The pairs.
 
     Raises:
         ConfigError: No such pair, no YAML, or a name twice.

@@ -13,10 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from dcgym.cli.doctor import Check
-from dcgym.suites.curves import curve_columns, points_of, varied_paths
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
-from dcgym.suites.layout import Column, layout_of, scenarios_of
-from dcgym.suites.plots import policies_of, spread
+from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths
+from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
+from dcgym.suites.reports.plots import spread
+from dcgym.suites.results import Records
 
 __all__ = [
     "print_doctor",
@@ -30,7 +31,12 @@ __all__ = [
 
 
 def print_doctor(checks: Sequence[Check], ready: bool) -> None:
-    """Print one line a check, and what a missing item costs."""
+    """Print one line a check, and what a missing item costs.
+
+    Args:
+        checks: What was found.
+        ready: Whether emulation can run.
+    """
     table = Table(title="dcgym doctor")
     for heading in ("group", "item", "found", "without it", "how to get it"):
         table.add_column(heading, overflow="fold")
@@ -50,23 +56,39 @@ def print_doctor(checks: Sequence[Check], ready: bool) -> None:
     console.print(f"[{'green' if ready else 'red'}]{verdict}[/]")
 
 
-def print_names(names: Mapping[str, Sequence[str]]) -> None:
-    """Print the names of each kind on a line."""
+def print_names(names: Mapping[str, Mapping[str, str]]) -> None:
+    """Print the names of each kind on a line; of one kind alone, a line each, with what it is.
+
+    Args:
+        names: The line that describes each name, by kind.
+    """
     table = Table(show_header=False, box=None)
-    for kind, values in names.items():
-        table.add_row(f"[bold]{kind}[/]", ", ".join(values))
+    for kind, described in names.items():
+        if len(names) > 1:
+            table.add_row(f"[bold]{kind}[/]", escape(", ".join(described)))
+            continue
+        for name, description in described.items():
+            table.add_row(f"[bold]{escape(name)}[/]", escape(description))
     Console().print(table)
 
 
-def print_results(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print one row a policy: the mean over its seeds and the 95 % interval of that mean."""
+def print_results(records: Records) -> None:
+    """Print one row a policy: the mean over its seeds and the 95 % interval of that mean.
+
+    Args:
+        records: Records of runs.
+    """
     for scenario, runs in scenarios_of(records).items():
         title = f"{scenario}: {_what_is_shown(runs)}".removeprefix(": ")
         _print_scenario(title, runs)
 
 
-def print_sweep(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print one row a cell and policy: the swept values, then means with their intervals."""
+def print_sweep(records: Records) -> None:
+    """Print one row a cell and policy: the swept values, then means with their intervals.
+
+    Args:
+        records: Records of runs.
+    """
     points, columns = points_of(records), curve_columns(records)
     paths = varied_paths(points)
     alike = [f"{path} = {v}" for path, v in points[0].values.items() if path not in paths]
@@ -81,14 +103,14 @@ def print_sweep(records: Sequence[Mapping[str, Any]]) -> None:
     for point in points:
         values = [str(point.values[path]) for path in paths]
         for policy in policies_of(point.records):
-            runs = [record for record in point.records if record["policy"] == policy]
+            runs = runs_of(point.records, policy)
             cells = _cells(runs, columns)
             table.add_row(*values, policy, str(len(runs)), *cells, _fidelity(runs))
         table.add_section()
     print_with_reasons(table, records)
 
 
-def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
+def _print_scenario(title: str, records: Records) -> None:
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
     table.add_column("runs", justify="right")
@@ -96,20 +118,25 @@ def _print_scenario(title: str, records: Sequence[Mapping[str, Any]]) -> None:
         table.add_column(column.heading, justify="right")
     table.add_column("fidelity")
     table.add_column("training")
-    for policy in dict.fromkeys(str(record["policy"]) for record in records):
-        runs = [record for record in records if record["policy"] == policy]
+    for policy in policies_of(records):
+        runs = runs_of(records, policy)
         cells = _cells(runs, layout_of(runs).columns)
         table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), _training(runs))
     print_with_reasons(table, records)
 
 
-def _what_is_shown(records: Sequence[Mapping[str, Any]]) -> str:
+def _what_is_shown(records: Records) -> str:
     seeds = {record["seed"] for record in records}
     return "mean ± 95 % interval over seeds" if len(seeds) > 1 else f"seed {seeds.pop()}"
 
 
-def print_with_reasons(table: Table, records: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table of runs, and why the fidelity of some was not ok."""
+def print_with_reasons(table: Table, records: Records) -> None:
+    """Print a table of runs, and why the fidelity of some was not ok.
+
+    Args:
+        table: The table.
+        records: Records of the runs.
+    """
     console = _console()
     console.print(table)
     poor = [record for record in records if not is_as_good_as(record, "ok")]
@@ -118,7 +145,11 @@ def print_with_reasons(table: Table, records: Sequence[Mapping[str, Any]]) -> No
 
 
 def print_training(summary: Mapping[str, Any]) -> None:
-    """Print what a training run did and where its checkpoint is."""
+    """Print what a training run did and where its checkpoint is.
+
+    Args:
+        summary: What a training returned.
+    """
     Console().print(
         f"{summary['policy']}: {summary['steps']} steps in {summary['seconds']:.0f} s, "
         f"checkpoint {summary['checkpoint']}"
@@ -126,7 +157,11 @@ def print_training(summary: Mapping[str, Any]) -> None:
 
 
 def print_paths(folder: Path) -> None:
-    """Print where the results lie."""
+    """Print where the results lie.
+
+    Args:
+        folder: Folder of the results.
+    """
     console = Console(soft_wrap=True)
     for name in ("report.html", "results.parquet"):
         if (folder / name).exists():
@@ -139,7 +174,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 170))
 
 
-def _cells(runs: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[str]:
+def _cells(runs: Records, columns: Sequence[Column]) -> list[str]:
     cells = []
     for column in columns:
         mean, half = spread(runs, str(runs[0]["policy"]), column)
@@ -150,11 +185,11 @@ def _cells(runs: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list
     return cells
 
 
-def _fidelity(runs: Sequence[Mapping[str, Any]]) -> str:
+def _fidelity(runs: Records) -> str:
     worst = worst_status(runs)
     return {"ok": "ok", "degraded": "[yellow]degraded[/]", "invalid": "[red]invalid[/]"}[worst]
 
 
-def _training(runs: Sequence[Mapping[str, Any]]) -> str:
+def _training(runs: Records) -> str:
     training = runs[0].get("training")
     return f"{training['steps']} steps\n{training['seconds']:.0f} s" if training else ""

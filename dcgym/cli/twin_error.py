@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 
 from dcgym.cli import tables
-from dcgym.cli.options import Json, Policies, RequireFidelity, Results, Seeds, print_json, split
+from dcgym.cli.bench import varied
+from dcgym.cli.options import Json, OwnPolicies, RequireFidelity, Results, Seeds, print_json
 from dcgym.cli.traffic import read_spec
+
+if TYPE_CHECKING:
+    from dcgym.suites.twin_error import TwinError
 
 __all__ = ["twin_error_app"]
 
@@ -40,7 +45,7 @@ def twin_error() -> None:
 def balancing(
     out: Results = Path("twin-error-balancing"),
     seeds: Seeds = 5,
-    policies: Policies = "sed,lsq,hlb,wcmp,ecmp",
+    policies: OwnPolicies = None,
     scenario: Annotated[
         str, typer.Option(help="A preset's name, a file, or a mapping in braces.")
     ] = "testbed-7",
@@ -55,22 +60,20 @@ def balancing(
 
     Example: [bold]dcgym twin-error balancing --seeds 3 --policies sed,lsq --seconds 30[/bold]
     """
-    from dcgym.suites import run_suite
-    from dcgym.suites.twin_error import TwinErrorConfig, twin_errors
+    from dcgym.suites import run_suite, twin_error_suite
+    from dcgym.suites.twin_error import twin_errors
 
-    settings = TwinErrorConfig(
-        out=out,
-        seeds=seeds,
-        policies=split(policies),
-        scenario=read_spec(scenario),
-        episode_s=seconds,
-        require_fidelity=require_fidelity,
-    )
-    records = run_suite(settings)
+    suite = varied(twin_error_suite(read_spec(scenario), seconds), seeds, policies)
+    records = run_suite(suite, out, require_fidelity)
     errors = twin_errors(records)
     if as_json:
         print_json([asdict(error) for error in errors])
         return
+    tables.print_with_reasons(_table_of(errors), records)
+    tables.print_paths(out)
+
+
+def _table_of(errors: Sequence[TwinError]) -> Table:
     table = Table(title="twin / real servers - 1", box=box.SIMPLE_HEAD, padding=(0, 1))
     for heading in ("policy", "metric", "unit"):
         table.add_column(heading)
@@ -84,5 +87,4 @@ def balancing(
         first = error.policy if error.policy != previous else ""
         previous = error.policy
         table.add_row(first, title, unit, *values, f"{100 * error.error:+.1f} %", interval)
-    tables.print_with_reasons(table, records)
-    tables.print_paths(out)
+    return table

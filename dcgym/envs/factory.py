@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from dcgym.config import check_int, check_keys
-from dcgym.envs.registry import ENVIRONMENTS, Environment
+from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
+from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
 from dcgym.tasks.congestion.presets import read_config
 
@@ -23,7 +24,10 @@ __all__ = [
     "argument_names",
     "default_of",
     "env_id_of",
+    "find_environment",
+    "form_of",
     "make_env",
+    "make_session",
     "make_vec_env",
     "parallel_env",
     "policy_family",
@@ -98,6 +102,36 @@ def parallel_env(config: ConfigSpec | None = None, **overrides: Any) -> TaskPara
 
     arguments.setdefault("max_steps", environment.max_episode_steps)
     return TaskParallelEnv(environment.id, **arguments)
+
+
+def make_session(config: ConfigSpec | None = None, **overrides: Any) -> Session:
+    """Build what the faces stand on: one copy with every agent that the environment can have.
+
+    Args:
+        config: What `make_env` takes. Arguments that only the form of one agent has choose it.
+        overrides: Single arguments that win over the configuration.
+
+    Raises:
+        ConfigError: Unknown field or value that is not allowed.
+    """
+    environment, arguments = _read(config, overrides)
+    form = form_of(environment, arguments)
+    check_keys(arguments, form.arguments, "config")
+    arguments.setdefault("max_steps", environment.max_episode_steps)
+    return Session(form.make(form.settings(**arguments), 1))
+
+
+def form_of(environment: Environment, arguments: Mapping[str, object]) -> AgentForm:
+    """Return the form of several agents, or that of one where the arguments or the task ask for it.
+
+    Args:
+        environment: The environment.
+        arguments: Its arguments by name; ``env`` may be among them.
+    """
+    several = environment.agents
+    if several is None or not {*arguments} - {"env"} <= {*several.arguments}:
+        return environment.single
+    return several
 
 
 def env_id_of(arguments: Mapping[str, Any]) -> str:

@@ -1,19 +1,31 @@
-"""Benchmarks: a matrix of policies and seeds, each run in a process of its own."""
+"""Comparisons of policies: suites as data, one loop that runs them, results and reports."""
 
-from dcgym.suites.balancing import BalancingConfig, BalancingQuickConfig
-from dcgym.suites.config import QuickConfig
-from dcgym.suites.report import write_report
+from dcgym.suites.balancing import balancing_classic, balancing_quick
+from dcgym.suites.congestion import quick
+from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import load_records
+from dcgym.suites.rollout import run_episode
 from dcgym.suites.runner import finished_records, run_suite
-from dcgym.suites.sweep import SweepConfig
+from dcgym.suites.spec import RunSpec
+from dcgym.suites.suite import SUITES, Case, Published, Suite, Training
+from dcgym.suites.sweep import sweep_suite
+from dcgym.suites.twin_error import twin_error_suite
 
 __all__ = [
-    "BalancingConfig",
-    "BalancingQuickConfig",
-    "QuickConfig",
-    "SweepConfig",
+    "SUITES",
+    "Case",
+    "Published",
+    "RunSpec",
+    "Suite",
+    "Training",
+    "balancing_classic",
+    "balancing_quick",
     "finished_records",
     "load_records",
+    "quick",
+    "run_episode",
     "run_suite",
+    "sweep_suite",
+    "twin_error_suite",
     "write_report",
 ]

@@ -1,28 +1,34 @@
-"""The balancing suites: pools, policies, and the settings of runs and trainings."""
+"""The balancing suites: pools with a difficulty each, rules and learners."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
+from dcgym.backends.registry import POOLS
 from dcgym.config import check_in, check_positive, check_range
-from dcgym.errors import ConfigError
-from dcgym.suites.config import Settings, SuiteConfig
-from dcgym.tasks.balancing import SCENARIOS as PRESETS
+from dcgym.suites.checks import fit_policies
+from dcgym.suites.spec import Arguments
+from dcgym.suites.suite import SUITES, Case, Suite, Training
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 
 __all__ = [
     "CLASSIC_POLICIES",
+    "DIFFICULTIES",
+    "ENV_ID",
+    "INTERVAL_S",
     "QUICK_POLICIES",
-    "SCENARIOS",
-    "BalancingConfig",
-    "BalancingQuickConfig",
+    "TWIN",
+    "balancing_classic",
+    "balancing_quick",
     "make_pool",
+    "pool_env",
 ]
 
 ENV_ID = "dcgym/LoadBalancing-v0"
+TWIN = "simulation"
 INTERVAL_S = 0.25
+LOAD = 0.85
 # Learners act in episodes of a minute, as in the multi-agent studies.
 TRAINING_EPISODE_S = 60.0
 # The strong group falls to half of its speed, which makes the groups equal.
@@ -34,26 +40,24 @@ CLASSIC_POLICIES = (
     *("lsq", "lsq2", "wcmp", "awcmp", "ecmp", "random"),
 )
 QUICK_POLICIES = (*CLASSIC_POLICIES, "ppo", "ddpg")
-TRUTH_POLICIES = ("oracle", "oracle2", "gsq", "gsq2")
-"""Policies that know what in real servers nobody knows."""
+DIFFICULTIES = ("right-weights", "wrong-weights", "capacity-step")
 
-BACKEND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "simulation": {},
-    "emulation": {
-        "policies": tuple(name for name in QUICK_POLICIES if name not in TRUTH_POLICIES),
-        "preset": "testbed-7",
-        "episode_s": 60.0,
-        "warmup_s": 5.0,
-        # Two emulations at once would take the processors from each other.
-        "jobs": 1,
-    },
-}
-"""What the quick suite does by default on each backend."""
-SCENARIOS = ("right-weights", "wrong-weights", "capacity-step")
+
+@dataclass(frozen=True)
+class _Scale:
+    """How large and how long the quick suite is on a backend."""
+
+    preset: str
+    episode_s: float
+    warmup_s: float
+
+
+TWIN_SCALE = _Scale("yao-sim-8", 1000.0, 100.0)
+REAL_TIME_SCALE = _Scale("testbed-7", 60.0, 5.0)
 
 
 def make_pool(name: str, load: float, episode_s: float, preset: str = "yao-sim-8") -> Scenario:
-    """Return the pool of a scenario: a preset, as it is or with a difficulty.
+    """Return the pool of a case: a preset, as it is or with a difficulty.
 
     Args:
         name: "right-weights"; "wrong-weights": the configured weights of the two groups are
@@ -62,8 +66,11 @@ def make_pool(name: str, load: float, episode_s: float, preset: str = "yao-sim-8
         load: Utilisation of the first two.
         episode_s: Length of an episode.
         preset: A scenario with two groups, weak and strong.
+
+    Raises:
+        ConfigError: Unknown name, or a load that is not allowed.
     """
-    check_in("scenario", name, SCENARIOS)
+    check_in("scenario", name, DIFFICULTIES)
     pool = make_scenario(preset, load=load)
     weak, strong = pool.pool.groups
     if name == "capacity-step":
@@ -79,110 +86,91 @@ def make_pool(name: str, load: float, episode_s: float, preset: str = "yao-sim-8
     )
 
 
-@dataclass(frozen=True)
-class BalancingConfig(SuiteConfig):
-    """Settings of the classic balancing suite: one pool, no learners.
+def pool_env(scenario: Mapping[str, object], backend: str | None = None) -> Arguments:
+    """Return the arguments of an environment with one agent a balancer.
 
-    Attributes:
+    Args:
+        scenario: The pool, as plain data.
+        backend: Name of the backend; the environment's own if None.
+    """
+    env = {"env": ENV_ID, "scenario": scenario, "interval": f"{INTERVAL_S}s"}
+    return env if backend is None else {**env, "backend": backend}
+
+
+def balancing_classic(load: float = LOAD, episode_s: float = 2000.0) -> Suite:
+    """Return the suite of rules: one pool in the twin, no learners.
+
+    Args:
         load: Utilisation of the servers.
         episode_s: Simulated seconds of one run.
-        warmup_s: Seconds at the start of a run whose flows the metrics leave out.
-        train_s: Wall-clock seconds that each learner trains.
-        train_envs: Pools that a learner uses side by side.
-        backend: "simulation"; "emulation" scores the same policies on real servers, the learners
-            still trained in the simulation.
-        preset: Scenario with two groups of servers.
+
+    Raises:
+        ConfigError: A value is not allowed.
     """
-
-    # Simulated pools do not wait for real time: two learners use two cores.
-    training_jobs: ClassVar[int] = 2
-
-    policies: tuple[str, ...] = CLASSIC_POLICIES
-    load: float = 0.85
-    episode_s: float = 2000.0
-    warmup_s: float = 100.0
-    train_s: float = 80.0
-    train_envs: int = 32
-    backend: str = "simulation"
-    preset: str = "yao-sim-8"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot run, before anything is started."""
-        super().__post_init__()
-        check_in("backend", self.backend, BACKEND_DEFAULTS)
-        check_in("preset", self.preset, PRESETS)
-        if self.backend == "emulation":
-            self._check_emulation()
-        for name in ("episode_s", "train_s", "train_envs"):
-            check_positive(name, getattr(self, name))
-        check_range("load", self.load, 0.01, 0.99)
-        if not 0 <= self.warmup_s < self.episode_s:
-            allowed = f"0 up to below episode_s={self.episode_s}"
-            raise ConfigError("warmup_s", self.warmup_s, allowed)
-
-    @property
-    def family(self) -> str:
-        """Family of the policies."""
-        return "balancing"
-
-    @property
-    def episode_module(self) -> str:
-        """Module that runs one episode from its settings."""
-        return "dcgym.suites.balancing_episode"
-
-    @property
-    def scenarios(self) -> tuple[str, ...]:
-        """Names of the pools."""
-        return SCENARIOS[:1]
-
-    def _check_emulation(self) -> None:
-        for name in self.policies:
-            if name in TRUTH_POLICIES:
-                known = list(BACKEND_DEFAULTS["emulation"]["policies"])
-                raise ConfigError("policies", name, f"with the emulation one of {known}")
-        if self.jobs != 1:
-            raise ConfigError("jobs", self.jobs, "1 with the emulation, which needs the machine")
-
-    def episode(self, scenario: str, policy: str, seed: int) -> Settings:
-        """Return the settings of a run that the episode module reads."""
-        return {
-            "env": self._env(scenario, self.episode_s) | {"backend": self.backend},
-            "scenario": scenario,
-            "policy": policy,
-            "seed": seed,
-            "steps": max(1, round(self.episode_s / INTERVAL_S)),
-            "warmup_s": self.warmup_s,
-        }
-
-    def training(self, scenario: str, policy: str) -> Settings:
-        """Return the settings of a learner's training.
-
-        What a learner sees does not depend on the configured weights: one training serves both
-        scenarios without a step. The one with the step has a step in each training episode.
-        """
-        base = "capacity-step" if scenario == "capacity-step" else "right-weights"
-        return {
-            "name": f"{policy}-{base}",
-            "env": self._env(base, TRAINING_EPISODE_S),
-            "policy": policy,
-            "seed": 0,
-            "train_s": self.train_s,
-            "envs": self.train_envs,
-        }
-
-    def _env(self, scenario: str, episode_s: float) -> Settings:
-        pool = make_pool(scenario, self.load, episode_s, self.preset)
-        return {"env": ENV_ID, "scenario": pool.to_dict(), "interval": f"{INTERVAL_S}s"}
+    return Suite(
+        name="balancing-classic",
+        description="Balancing rules on 2 balancers and 4 + 4 servers, in the twin.",
+        cases=_cases(DIFFICULTIES[:1], load, episode_s, "yao-sim-8", TWIN),
+        policies=CLASSIC_POLICIES,
+        episode_s=episode_s,
+        warmup_s=100.0,
+    )
 
 
-@dataclass(frozen=True)
-class BalancingQuickConfig(BalancingConfig):
-    """Settings of the quick balancing suite: three pools, learners trained in the twin."""
+def balancing_quick(
+    load: float = LOAD, episode_s: float | None = None, backend: str = TWIN
+) -> Suite:
+    """Return the suite of rules and learners: right weights, wrong weights, a capacity step.
 
-    policies: tuple[str, ...] = QUICK_POLICIES
-    episode_s: float = 1000.0
+    Learners train in the twin, wherever they are scored. A backend in real time gets a pool and a
+    length that it can bear, runs alone, and is asked only for the rules that it has.
 
-    @property
-    def scenarios(self) -> tuple[str, ...]:
-        """Names of the pools."""
-        return SCENARIOS
+    Args:
+        load: Utilisation of the servers without a step.
+        episode_s: Seconds of one run; 1000, and 60 in real time, if None.
+        backend: Name of a backend of pools.
+
+    Raises:
+        ConfigError: A value is not allowed.
+    """
+    is_real_time = POOLS.find(backend).capabilities.real_time
+    scale = REAL_TIME_SCALE if is_real_time else TWIN_SCALE
+    episode_s = scale.episode_s if episode_s is None else episode_s
+    cases = _cases(DIFFICULTIES, load, episode_s, scale.preset, backend)
+    return Suite(
+        name="balancing-quick",
+        description="Rules and learners: right weights, wrong weights, a capacity step.",
+        cases=cases,
+        policies=fit_policies(QUICK_POLICIES, cases[0].env),
+        episode_s=episode_s,
+        warmup_s=scale.warmup_s,
+        jobs=1 if is_real_time else 2,
+        is_alone=is_real_time,
+        training=Training(seconds=80.0, envs=32),
+    )
+
+
+def _cases(
+    names: tuple[str, ...], load: float, episode_s: float, preset: str, backend: str
+) -> tuple[Case, ...]:
+    check_range("load", load, 0.01, 0.99)
+    check_positive("episode_s", episode_s)
+    return tuple(_case(name, load, episode_s, preset, backend) for name in names)
+
+
+def _case(name: str, load: float, episode_s: float, preset: str, backend: str) -> Case:
+    """Return a case and what its learners train in.
+
+    What a learner sees does not depend on the configured weights: one training serves both cases
+    without a step. The one with the step has a step in each training episode.
+    """
+    base = "capacity-step" if name == "capacity-step" else "right-weights"
+    scenario, trained = (
+        make_pool(one, load, length_s, preset).to_dict()
+        for one, length_s in ((name, episode_s), (base, TRAINING_EPISODE_S))
+    )
+    return Case(pool_env(scenario, backend), name, train_env=pool_env(trained), train_name=base)
+
+
+for _suite in (balancing_classic(), balancing_quick()):
+    SUITES.add(_suite.name, _suite, _suite.description)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from dcgym.backends.base import FIDELITIES
+from dcgym.backends.base import FIDELITIES, Record
 from dcgym.errors import BackendError
+from dcgym.suites.results import Records
 
 __all__ = ["describe_reasons", "is_as_good_as", "require", "run_names", "worst_status"]
 
-Records = Sequence[Mapping[str, Any]]
 MOST_REASONS = 3
 MOST_NAMES = 8
 
@@ -21,7 +19,7 @@ def worst_status(records: Records) -> str:
     return max((str(record["fidelity"]["status"]) for record in records), key=FIDELITIES.index)
 
 
-def is_as_good_as(record: Mapping[str, Any], required: str) -> bool:
+def is_as_good_as(record: Record, required: str) -> bool:
     """Tell whether a run's fidelity is the required one or better."""
     return FIDELITIES.index(record["fidelity"]["status"]) <= FIDELITIES.index(required)
 
@@ -56,7 +54,7 @@ def run_names(records: Records) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _name(record: Mapping[str, Any]) -> str:
+def _name(record: Record) -> str:
     parts = (record.get("scenario", ""), record["policy"], str(record["seed"]))
     return "-".join(part for part in parts if part)
 

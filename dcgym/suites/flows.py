@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Record
+from dcgym.topologies import Topology
+from dcgym.traffic import Plan
 from dcgym.traffic.analysis.slowdown import (
     find_origin_ns,
     flow_metrics,
@@ -21,37 +25,65 @@ from dcgym.units import NS_PER_S
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["describe_flows", "flow_table"]
+__all__ = ["FlowFacts", "describe_flows", "flow_table"]
 
 _TIMES = ("planned_start_ns", "start_ns", "end_ns")
 _RTTS = ("srtt_ns", "min_rtt_ns")
 
 
+class DescribedTask(Protocol):
+    """What `describe_flows` asks of a task.
+
+    Attributes:
+        plan: The traffic.
+        topology: The network.
+    """
+
+    plan: Plan
+    topology: Topology
+
+
+@dataclass(frozen=True)
+class FlowFacts:
+    """The parts of a record that tell of the plan and its flows.
+
+    Attributes:
+        metrics: See `dcgym.traffic.analysis.slowdown.flow_metrics`; empty for a plan without
+            sizes.
+        flow_sizes: The same by size class.
+        plan: Name, seed, flows and digest.
+    """
+
+    metrics: dict[str, float]
+    flow_sizes: list[Record]
+    plan: Record
+
+
 def describe_flows(
-    env: Any, flow_records: npt.NDArray[Any], began_ns: int, ended_ns: int, warmup_s: float
-) -> dict[str, Any]:
-    """Return the parts of a record that tell of the plan and its flows.
+    task: DescribedTask,
+    flow_records: npt.NDArray[np.void],
+    began_ns: int,
+    ended_ns: int,
+    warmup_s: float,
+) -> FlowFacts:
+    """Return what a run tells of its plan and its flows.
 
     Args:
-        env: The environment, after the episode.
+        task: The task, after the episode.
         flow_records: Records of the flows that ended.
         began_ns: Time of the first snapshot; used where no flow tells when the plan began.
         ended_ns: Time of the last snapshot.
         warmup_s: Flows planned to start earlier than this are left out.
-
-    Returns:
-        ``metrics`` (see `slowdown.flow_metrics`; empty for a plan without sizes), ``flow_sizes``
-        (the same by size class) and ``plan`` (name, seed, flows, digest).
     """
-    plan, topology = env.unwrapped.plan, env.unwrapped.topology
+    plan, topology = task.plan, task.topology
     origin_ns = find_origin_ns(plan, flow_records, began_ns)
     warmup_ns = int(np.rint(warmup_s * NS_PER_S))
     runs = gather_runs(plan, flow_records, topology, ended_ns, origin_ns, warmup_ns)
     facts = {"name": plan.name, "seed": plan.seed, "flows": len(plan), "digest": plan.digest()}
-    return {"metrics": flow_metrics(runs), "flow_sizes": size_table(runs), "plan": facts}
+    return FlowFacts(flow_metrics(runs), size_table(runs), facts)
 
 
-def flow_table(flow_records: npt.NDArray[Any], hosts: Sequence[str]) -> pl.DataFrame:
+def flow_table(flow_records: npt.NDArray[np.void], hosts: Sequence[str]) -> pl.DataFrame:
     """Return the flows of an episode in the columns that `docs/guides/traffic.md` lists.
 
     Args:

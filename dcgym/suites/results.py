@@ -7,13 +7,23 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from dcgym._version import __version__
+from dcgym.backends.base import Record
 from dcgym.errors import ConfigError
 
+if TYPE_CHECKING:
+    import polars as pl
+
 __all__ = [
+    "FlowColumns",
+    "Records",
     "load_records",
     "machine",
     "prepare_folder",
@@ -24,7 +34,10 @@ __all__ = [
     "write_run",
 ]
 
-Record = dict[str, Any]
+Records: TypeAlias = Sequence[Record]
+"""Records of runs."""
+FlowColumns: TypeAlias = "pl.DataFrame | Mapping[str, npt.NDArray[np.generic]]"
+"""Flows as a table, or as one array a column."""
 
 
 def prepare_folder(folder: Path) -> None:
@@ -80,7 +93,7 @@ def load_records(folder: Path) -> list[Record]:
     return records
 
 
-def write_results(folder: Path, records: Sequence[Mapping[str, Any]]) -> Path:
+def write_results(folder: Path, records: Records) -> Path:
     """Write ``results.parquet``, one row a run, and return its path."""
     import polars as pl
 
@@ -94,7 +107,11 @@ def write_results(folder: Path, records: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def write_run(
-    folder: Path, record: Record, columns: Mapping[str, Any], flows: Any, key: str | None
+    folder: Path,
+    record: Record,
+    columns: Mapping[str, npt.NDArray[np.float64]],
+    flows: FlowColumns,
+    key: str | None,
 ) -> None:
     """Write steps and flows, then the summary, whose presence says that the run is complete.
 
@@ -113,7 +130,7 @@ def write_run(
     write_json(folder / "summary.json", {**record, "key": key})
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Record:
     """Describe where a result was made."""
     return {
         "dcgym": __version__,
@@ -125,6 +142,7 @@ def machine() -> dict[str, Any]:
     }
 
 
+@cache
 def _git_commit() -> str | None:
     root = Path(__file__).resolve().parent
     try:
@@ -140,9 +158,9 @@ def _git_commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _swept_columns(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _swept_columns(records: Records) -> list[Record]:
     """Return the swept values of each run, by path; numbers where all runs have one."""
-    found: list[dict[str, Any]] = [dict(record.get("sweep", {})) for record in records]
+    found: list[Record] = [dict(record.get("sweep", {})) for record in records]
     for path in {name: None for values in found for name in values}:
         column = [values.get(path) for values in found]
         numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in column)
@@ -151,7 +169,7 @@ def _swept_columns(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     return found
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+def _row(record: Record) -> Record:
     training = record.get("training") or {}
     return {
         "env": record["env"],

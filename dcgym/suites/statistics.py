@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["METRICS", "UPLINK_METRICS", "interval_95", "summarise"]
+__all__ = [
+    "METRICS",
+    "UPLINK_METRICS",
+    "FloatArray",
+    "interval_95",
+    "mean_of",
+    "steady_part",
+    "summarise",
+]
 
 METRICS = (
     "reward_mean",
@@ -34,8 +43,8 @@ STUDENT_T = (
 )
 NORMAL_QUANTILE = 1.960
 
-FloatArray = npt.NDArray[np.float64]
-Columns = Mapping[str, FloatArray]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Columns: TypeAlias = Mapping[str, FloatArray]
 
 
 def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> dict[str, float]:
@@ -50,28 +59,41 @@ def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> 
         A value for each name in `METRICS`, and of `UPLINK_METRICS` for those that were measured;
         NaN where nothing was.
     """
-    # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
-    kept = columns["time_s"] > warmup_s + 1e-5
-    steady = {name: values[kept] for name, values in columns.items()}
+    steady = steady_part(columns, warmup_s)
     return {
-        "reward_mean": _mean(steady["reward"]),
-        "goodput_bps": _mean(steady["goodput_bps"]),
-        "queue_bytes_mean": _mean(steady["queue_bytes"]),
+        "reward_mean": mean_of(steady["reward"]),
+        "goodput_bps": mean_of(steady["goodput_bps"]),
+        "queue_bytes_mean": mean_of(steady["queue_bytes"]),
         "queue_bytes_p99": _quantile(steady["queue_bytes"], 0.99),
         "rtt_us_p50": _quantile(_measured(steady["rtt_us"]), 0.50),
         "rtt_us_p99": _quantile(_measured(steady["rtt_us"]), 0.99),
         "drops": float(np.sum(steady["drops"])),
         "marks": float(np.sum(steady["marks"])),
         "jain": _jain(received_bytes),
-        "utilisation": _mean(steady["utilisation"]),
-        **{name: _mean(steady[name]) for name in UPLINK_METRICS if name in steady},
+        "utilisation": mean_of(steady["utilisation"]),
+        **{name: mean_of(steady[name]) for name in UPLINK_METRICS if name in steady},
     }
+
+
+def steady_part(columns: Columns, warmup_s: float) -> dict[str, FloatArray]:
+    """Return the steps after the warm-up.
+
+    Args:
+        columns: One array per quantity, one entry per step; ``time_s`` is the step's end.
+        warmup_s: Steps that end before this time are left out.
+    """
+    # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
+    kept = columns["time_s"] > warmup_s + 1e-5
+    return {name: values[kept] for name, values in columns.items()}
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:
     """Return mean and half width of the 95 % interval of the mean (Student's t).
 
     The half width of a single value is NaN: one run says nothing about the spread.
+
+    Args:
+        values: One value a run; those that were not measured (NaN) are left out.
 
     >>> interval_95([1.0, 2.0, 3.0])
     (2.0, 2.4843...)
@@ -101,7 +123,12 @@ def _measured(values: FloatArray) -> FloatArray:
     return values[values > 0]
 
 
-def _mean(values: FloatArray) -> float:
+def mean_of(values: FloatArray) -> float:
+    """Return the mean; NaN where there is nothing.
+
+    Args:
+        values: The values.
+    """
     return float(values.mean()) if values.size else math.nan
 
 

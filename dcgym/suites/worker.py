@@ -1,4 +1,9 @@
-"""Worker processes of a benchmark: started, followed and ended with their parent."""
+"""What a worker process of a suite does: one run or one training, told on its standard input.
+
+``python -m dcgym.suites.worker`` reads a request (`dcgym.suites.work`) as JSON, reports progress as
+lines on standard output, and ends with its parent. What other packages add is known here where an
+entry point names it (`dcgym.registry`).
+"""
 
 from __future__ import annotations
 
@@ -6,104 +11,22 @@ import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
-from dcgym.errors import BackendError, DcgymError
+from dcgym.errors import DcgymError
+from dcgym.suites.work import from_request, perform
 
-__all__ = ["Workers", "emit_progress", "end_with_parent", "run_worker"]
+__all__ = ["end_with_parent", "main"]
 
 PR_SET_PDEATHSIG = 1
-STOP_GRACE_S = 10.0
-
-Progress = Callable[[float, str], None]
-
-
-class Workers:
-    """Runs modules of this package in processes and ends them all on `stop`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[str]] = set()
-        self._stopped = False
-
-    def run(self, module: str, spec: Mapping[str, Any], log: Path, progress: Progress) -> None:
-        """Run ``python -m module`` with a specification on stdin until it ends.
-
-        Args:
-            module: Module to run.
-            spec: What it reads as JSON from its standard input.
-            log: File for its standard error.
-            progress: Called with the done fraction and a note for each line it reports.
-
-        Raises:
-            BackendError: It failed; the message is the last line of its log.
-        """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w") as errors:
-            process = self._start(module, errors)
-            try:
-                self._feed(process, spec, progress)
-                status = process.wait()
-            finally:
-                _end(process)
-                with self._lock:
-                    self._running.discard(process)
-        if status != 0 and not self._stopped:
-            raise BackendError(f"{log.parent.name}: {_last_line(log, status)}")
-
-    def stop(self) -> None:
-        """End every worker; nothing can be started afterwards."""
-        with self._lock:
-            self._stopped = True
-            running = list(self._running)
-        for process in running:
-            process.terminate()
-        for process in running:
-            _end(process)
-
-    def _start(self, module: str, errors: Any) -> subprocess.Popen[str]:
-        with self._lock:
-            if self._stopped:
-                raise BackendError("the benchmark was stopped")
-            # A session of its own keeps Ctrl-C with the parent, which ends the workers in order.
-            process = subprocess.Popen(
-                [sys.executable, "-m", module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,
-            )
-            self._running.add(process)
-        return process
-
-    @staticmethod
-    def _feed(process: subprocess.Popen[str], spec: Mapping[str, Any], progress: Progress) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(json.dumps({**spec, "parent": os.getpid()}, default=str))
-            process.stdin.close()
-        except BrokenPipeError:
-            return
-        for line in process.stdout:
-            kind, _, rest = line.partition(" ")
-            if kind == "progress":
-                fraction, _, note = rest.strip().partition(" ")
-                progress(float(fraction), note)
-
-
-def emit_progress(fraction: float, note: str = "") -> None:
-    """Report progress to the parent, from inside a worker."""
-    print(f"progress {fraction:.4f} {note}", flush=True)
 
 
 def end_with_parent(parent: int) -> None:
-    """Make the kernel end this process when its parent ends, however that happens."""
+    """Make the kernel end this process when its parent ends, however that happens.
+
+    Args:
+        parent: Process id of the parent.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
     libc.prctl.restype = ctypes.c_int
@@ -113,12 +36,12 @@ def end_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def run_worker(work: Callable[[dict[str, Any], Progress], Any]) -> None:
-    """Do the work of a worker process: read its specification, report, and end with its parent."""
-    spec = json.load(sys.stdin)
-    end_with_parent(spec["parent"])
+def main() -> None:
+    """Read a request, do it, and end."""
+    read = json.load(sys.stdin)
+    end_with_parent(read["parent"])
     try:
-        work(spec, emit_progress)
+        perform(from_request(read), _report)
     except (DcgymError, OSError) as error:
         print(error, file=sys.stderr)
         sys.exit(1)
@@ -128,17 +51,9 @@ def run_worker(work: Callable[[dict[str, Any], Progress], Any]) -> None:
     os._exit(0)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(STOP_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _report(fraction: float, note: str = "") -> None:
+    print(f"progress {fraction:.4f} {note}", flush=True)
 
 
-def _last_line(log: Path, status: int) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line), f"ended with status {status}")
+if __name__ == "__main__":
+    main()

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcgym.cli.flows import print_flows
 from dcgym.suites.episode import run_episode
+
+from dcgym.cli.flows import print_flows
 from dcgym.suites.results import machine, prepare_folder, write_json
 
 INTERVAL_S = 0.05

@@ -1,6 +1,7 @@
 """The balancing suites: scenarios, records, the ranking at 85 % load, resume."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -8,11 +9,19 @@ import pytest
 
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
-from dcgym.suites import BalancingConfig, BalancingQuickConfig, run_suite, write_report
-from dcgym.suites.balancing import BACKEND_DEFAULTS, make_pool
-from dcgym.suites.balancing_episode import run_episode
-from dcgym.suites.runner import Matrix, Run, _progress
-from dcgym.suites.worker import Workers
+from dcgym.suites import (
+    Case,
+    balancing_classic,
+    balancing_quick,
+    run_episode,
+    run_suite,
+    write_report,
+)
+from dcgym.suites.balancing import make_pool, pool_env
+from dcgym.suites.checks import check_suite
+from dcgym.suites.matrix import Matrix, Run
+from dcgym.suites.runner import progress_bars
+from dcgym.suites.workers import Workers
 from dcgym.tasks.balancing import make_scenario
 
 needs_twin = pytest.mark.usefixtures("compiled_twin")
@@ -21,6 +30,14 @@ needs_twin = pytest.mark.usefixtures("compiled_twin")
 @pytest.fixture
 def compiled_twin():
     pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+
+
+def matrix_of(suite, out):
+    return Matrix(suite, out, Workers(), progress_bars())
+
+
+def spec_of(suite, out, policy, seed, case="right-weights"):
+    return replace(matrix_of(suite, out).spec(Run(case, policy, seed)), folder=None)
 
 
 def weights(pool):
@@ -41,10 +58,11 @@ def test_scenarios_differ_in_one_thing():
 
 
 def test_learners_train_once_for_both_scenarios_without_a_step(tmp_path):
-    config = BalancingQuickConfig(out=tmp_path)
-    right, wrong, step = (config.training(name, "ppo") for name in config.scenarios)
+    suite = balancing_quick()
+    matrix = matrix_of(suite, tmp_path)
+    right, wrong, step = (matrix.training(Run(name, "ppo", 0)) for name in suite.case_names)
     assert right == wrong != step
-    assert config.training("right-weights", "ddpg")["name"] != right["name"]
+    assert matrix.training(Run("right-weights", "ddpg", 0)).folder != right.folder
 
 
 @pytest.mark.parametrize(
@@ -57,22 +75,23 @@ def test_learners_train_once_for_both_scenarios_without_a_step(tmp_path):
         ({"episode_s": 0}, "episode_s"),
     ],
 )
-def test_bad_settings_are_refused(change, field, tmp_path):
+def test_bad_settings_are_refused(change, field):
+    built = {name: change.pop(name) for name in ("load", "episode_s") if name in change}
     with pytest.raises(ConfigError, match=field):
-        BalancingConfig(out=tmp_path, **change)
+        check_suite(replace(balancing_classic(**built), **change))
 
 
 def record_of(policy, tmp_path, seed=0, scenario="right-weights", episode_s=600.0):
-    config = BalancingQuickConfig(out=tmp_path, episode_s=episode_s, warmup_s=60.0)
-    return run_episode(config.episode(scenario, policy, seed))
+    suite = replace(balancing_quick(episode_s=episode_s), warmup_s=60.0)
+    return run_episode(spec_of(suite, tmp_path, policy, seed, scenario))
 
 
 @needs_twin
 def test_run_writes_steps_flows_and_summary(tmp_path):
-    config = BalancingConfig(out=tmp_path, episode_s=120.0, warmup_s=20.0)
+    suite = replace(balancing_classic(), episode_s=120.0, warmup_s=20.0)
     folder = tmp_path / "run"
-    spec = {**config.episode("right-weights", "hlb", 1), "folder": str(folder), "key": "k"}
-    record = run_episode(spec)
+    spec = spec_of(suite, tmp_path, "hlb", 1)
+    record = run_episode(replace(spec, folder=str(folder), key="k"))
     steps, flows = (pl.read_parquet(folder / f"{name}.parquet") for name in ("steps", "flows"))
     assert steps.height == 480 and steps["time_s"][-1] == 120.0
     assert flows["arrival_ns"].min() >= 20e9
@@ -88,9 +107,9 @@ def test_run_writes_steps_flows_and_summary(tmp_path):
 @needs_twin
 @pytest.mark.parametrize("policy", ["sed", "hlb"])
 def test_one_agent_over_all_balancers_is_recorded_as_such(policy, tmp_path):
-    config = BalancingConfig(out=tmp_path, episode_s=60.0, warmup_s=10.0)
-    spec = config.episode("right-weights", policy, 1)
-    central = {**spec, "env": {**spec["env"], "env": "CentralLoadBalancing-v0"}}
+    suite = replace(balancing_classic(), episode_s=60.0, warmup_s=10.0)
+    spec = spec_of(suite, tmp_path, policy, 1)
+    central = replace(spec, env={**spec.env, "env": "CentralLoadBalancing-v0"})
     one, each = run_episode(central), run_episode(spec)
     assert one["env"] == "dcgym/CentralLoadBalancing-v0"
     assert each["env"] == "dcgym/LoadBalancing-v0"
@@ -125,38 +144,38 @@ def test_mean_completion_times_rank_as_published():
 
 @needs_twin
 def test_suite_resumes_and_reports_every_scenario(tmp_path):
-    class Small(BalancingConfig):
-        scenarios = ("right-weights", "wrong-weights")
-
-    config = Small(out=tmp_path, policies=("sed", "lsq"), seeds=1, episode_s=30.0, warmup_s=5.0)
-    records = run_suite(config)
+    names = ("right-weights", "wrong-weights")
+    cases = tuple(Case(pool_env(make_pool(n, 0.85, 30.0).to_dict()), n) for n in names)
+    small = replace(balancing_classic(), cases=cases, policies=("sed", "lsq"), seeds=1)
+    suite = replace(small, episode_s=30.0, warmup_s=5.0)
+    records = run_suite(suite, tmp_path)
     assert [(r["scenario"], r["policy"]) for r in records] == [
-        (scenario, policy) for scenario in Small.scenarios for policy in ("sed", "lsq")
+        (scenario, policy) for scenario in names for policy in ("sed", "lsq")
     ]
     summaries = sorted(tmp_path.glob("runs/*/summary.json"))
     assert summaries[0].parent.name == "right-weights-lsq-0"
     written = [path.stat().st_mtime_ns for path in summaries]
-    assert run_suite(config) == records
+    assert run_suite(suite, tmp_path) == records
     assert [path.stat().st_mtime_ns for path in summaries] == written
-    longer = Small(out=tmp_path, policies=("sed",), seeds=1, episode_s=31.0, warmup_s=5.0)
-    matrix = Matrix(longer, Workers(), _progress())
+    longer = replace(suite, policies=("sed",), episode_s=31.0)
+    matrix = matrix_of(longer, tmp_path)
     assert matrix.finished(Run("right-weights", "sed", 0)) is None
     page = write_report(tmp_path, records).read_text()
     assert "wrong-weights" in page and "FCT mean" in page and 'src="http' not in page
     frame = pl.read_parquet(tmp_path / "results.parquet")
-    assert frame["regret"].is_finite().all() and set(frame["scenario"]) == set(Small.scenarios)
+    assert frame["regret"].is_finite().all() and set(frame["scenario"]) == set(names)
 
 
 def test_the_emulation_scores_what_the_twin_trained(tmp_path):
-    config = BalancingQuickConfig(tmp_path, backend="emulation", **BACKEND_DEFAULTS["emulation"])
-    episode, training = config.episode("wrong-weights", "ppo", 1), config.training("", "ppo")
-    assert episode["env"]["backend"] == "emulation" and "backend" not in training["env"]
+    suite = balancing_quick(backend="emulation")
+    case = suite.case("wrong-weights")
+    assert case.env["backend"] == "emulation" and "backend" not in case.train_env
     # The same servers in both; what a learner sees has the same size.
-    of_both = [settings["env"]["scenario"]["pool"]["groups"] for settings in (episode, training)]
+    of_both = [env["scenario"]["pool"]["groups"] for env in (case.env, case.train_env)]
     counts = [[(g["count"], g["resources"][0]["workers"]) for g in groups] for groups in of_both]
     assert counts == [[(3, 2), (4, 4)]] * 2
     assert [group["weight"] for group in of_both[0]] == [4, 2]
-    assert config.policies == (
+    assert suite.policies == (
         "sed",
         "sed2",
         "hlb",
@@ -184,10 +203,14 @@ def test_a_step_of_any_preset_ends_at_ninety_per_cent():
         ({"policies": ("gsq",)}, "policies: value 'gsq'"),
         ({"jobs": 2}, "jobs: value 2"),
         ({"backend": "mininet"}, "backend: value 'mininet'"),
-        ({"preset": "testbed-8"}, "did you mean 'testbed-7'"),
     ],
 )
-def test_what_the_emulation_cannot_do_is_refused(tmp_path, settings, words):
-    given = {"backend": "emulation", **BACKEND_DEFAULTS["emulation"], **settings}
+def test_what_the_emulation_cannot_do_is_refused(settings, words):
     with pytest.raises(ConfigError, match=words):
-        BalancingQuickConfig(tmp_path, **given)
+        suite = balancing_quick(backend=settings.pop("backend", "emulation"))
+        check_suite(replace(suite, **settings))
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(ConfigError, match="did you mean 'testbed-7'"):
+        make_pool("right-weights", 0.85, 60, "testbed-8")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ import pytest
 
 from dcgym.cli.tables import print_results
 from dcgym.errors import BackendError, ConfigError
-from dcgym.suites import QuickConfig, load_records, write_report
-from dcgym.suites.episode import run_episode
+from dcgym.suites import RunSpec, Suite, load_records, quick, run_episode, write_report
+from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
+from dcgym.suites.matrix import Matrix, Run
 from dcgym.suites.results import prepare_folder, write_json, write_results
-from dcgym.suites.runner import Matrix, Run, _progress
+from dcgym.suites.runner import progress_bars
+from dcgym.suites.spec import spec_to_dict
 from dcgym.suites.statistics import METRICS, interval_95, summarise
-from dcgym.suites.worker import Workers
+from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
 
 
@@ -80,22 +83,34 @@ def test_jain_counts_a_starved_receiver() -> None:
         ({"policies": ("cubic", "cubic")}, "once"),
     ],
 )
-def test_bad_settings_are_refused(change: dict[str, Any], field: str, tmp_path: Path) -> None:
+def test_bad_settings_are_refused(change: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError, match=field):
-        QuickConfig(out=tmp_path, **change)
+        check_suite(replace(quick(), **change))
 
 
-def spec(folder: Path, policy: str = "cubic", seed: int = 0) -> dict[str, Any]:
-    return {
-        "env": {"topology": "dumbbell", "traffic": "pairs", "interval": "50ms"}
+def spec(folder: Path, policy: str = "cubic", seed: int = 0) -> RunSpec:
+    return RunSpec(
+        env={"topology": "dumbbell", "traffic": "pairs", "interval": "50ms"}
         | {"backend": FakeBackend},
-        "policy": policy,
-        "seed": seed,
-        "steps": 80,
-        "interval_s": 0.05,
-        "warmup_s": 2.0,
-        "folder": str(folder / "runs" / f"{policy}-{seed}"),
-    }
+        policy=policy,
+        seed=seed,
+        steps=80,
+        warmup_s=2.0,
+        folder=str(folder / "runs" / f"{policy}-{seed}"),
+    )
+
+
+def cubic_alone(**changes: Any) -> Suite:
+    return replace(quick(), policies=("cubic",), seeds=1, **changes)
+
+
+def matrix_of(suite: Suite, out: Path, require_fidelity: str = "invalid") -> Matrix:
+    return Matrix(suite, out, Workers(), progress_bars(), require_fidelity)
+
+
+def kept(matrix: Matrix, run: Run, fidelity: dict[str, Any]) -> dict[str, Any]:
+    """Return what the summary of a finished run holds."""
+    return {**spec_to_dict(matrix.spec(run)), "fidelity": fidelity}
 
 
 def test_episode_writes_steps_and_summary(tmp_path: Path) -> None:
@@ -124,15 +139,14 @@ def test_results_and_report_hold_every_run(tmp_path: Path) -> None:
 
 
 def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) -> None:
-    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1)
     run = Run("", "cubic", 0)
-    matrix = Matrix(config, Workers(), _progress())
+    matrix = matrix_of(cubic_alone(), tmp_path)
     assert matrix.finished(run) is None
-    record = matrix.spec(run) | {"fidelity": {"status": "ok", "reasons": []}}
+    record = kept(matrix, run, {"status": "ok", "reasons": []})
     write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
     assert matrix.finished(run) is not None
-    longer = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, episode_s=20.0)
-    assert Matrix(longer, Workers(), _progress()).finished(run) is None
+    longer = cubic_alone(episode_s=20.0)
+    assert matrix_of(longer, tmp_path).finished(run) is None
 
 
 @pytest.mark.parametrize(
@@ -148,10 +162,9 @@ def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) 
 def test_runs_of_poor_fidelity_are_refused_and_run_again(
     tmp_path: Path, status: str, required: str, is_kept: bool
 ) -> None:
-    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1, require_fidelity=required)
-    matrix, run = Matrix(config, Workers(), _progress()), Run("", "cubic", 0)
+    matrix, run = matrix_of(cubic_alone(), tmp_path, required), Run("", "cubic", 0)
     fidelity = {"status": status, "reasons": ["tasks waited for a processor 95% of the time"]}
-    record = matrix.spec(run) | {"fidelity": fidelity}
+    record = kept(matrix, run, fidelity)
     write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
     assert (matrix.finished(run) is not None) == is_kept
     assert len(matrix.complete()) == is_kept
@@ -179,8 +192,7 @@ def test_damaged_summary_counts_as_unfinished(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "cubic-0"
     folder.mkdir(parents=True)
     (folder / "summary.json").write_text('{"half')
-    config = QuickConfig(out=tmp_path, policies=("cubic",), seeds=1)
-    assert Matrix(config, Workers(), _progress()).finished(Run("", "cubic", 0)) is None
+    assert matrix_of(cubic_alone(), tmp_path).finished(Run("", "cubic", 0)) is None
 
 
 def test_out_that_is_a_file_is_one_line(tmp_path: Path) -> None:
@@ -207,9 +219,9 @@ def test_full_disk_is_one_line() -> None:
 
 
 def test_failed_worker_reports_its_last_line(tmp_path: Path) -> None:
-    with pytest.raises(BackendError, match=r"Expecting value|KeyError|parent"):
-        Workers().run("json.tool", {}, tmp_path / "ok" / "log.txt", lambda *_: None)
-        Workers().run("dcgym.suites.episode", {}, tmp_path / "bad" / "log.txt", lambda *_: None)
+    broken = RunSpec(env={"env": "Nothing-v0"}, policy="cubic", steps=1)
+    with pytest.raises(BackendError, match="bad: env: value 'dcgym/Nothing-v0'"):
+        Workers().run(broken, tmp_path / "bad" / "log.txt", lambda *_: None)
 
 
 def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import polars as pl
 import pytest
 
 from dcgym.cli.flows import print_flows
-from dcgym.suites.episode import run_episode
-from dcgym.suites.flow_table import FLOW_COLUMNS, flow_rows, flow_section
+from dcgym.suites import RunSpec, run_episode
 from dcgym.suites.flows import flow_table
+from dcgym.suites.reports.flow_sizes import FLOW_COLUMNS, flow_rows, flow_section
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.testing import FakeBackend
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.view import RECORD_DTYPE
@@ -40,23 +41,21 @@ class RecordingBackend(FakeBackend):
         rows["end_ns"] = rows["planned_start_ns"] + lasts_ns.astype(np.uint64)
         return rows[:-1]
 
-    def reset(self, plan: Plan, **options: Any) -> Any:
+    def reset(self, episode: NetworkEpisode) -> None:
         """Keep the plan."""
-        self.plan = plan
-        return super().reset(plan, **options)
+        self.plan = episode.plan
+        super().reset(episode)
 
 
 def run(folder: Path, traffic: Any, policy: str = "cubic", backend: Any = RecordingBackend) -> Any:
     return run_episode(
-        {
-            "env": {"topology": "dumbbell", "traffic": traffic, "backend": backend},
-            "policy": policy,
-            "seed": 3,
-            "steps": 40,
-            "interval_s": 0.05,
-            "warmup_s": 0.0,
-            "folder": str(folder / policy),
-        }
+        RunSpec(
+            env={"topology": "dumbbell", "traffic": traffic, "backend": backend},
+            policy=policy,
+            seed=3,
+            steps=40,
+            folder=str(folder / policy),
+        )
     )
 
 

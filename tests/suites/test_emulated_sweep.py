@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dcgym.suites import SweepConfig, run_suite
+from dcgym.suites import run_suite, sweep_suite
 
 pytestmark = pytest.mark.emulation
 
 
 def test_offered_rates_arrive_until_the_bottleneck_is_full(tmp_path: Path) -> None:
-    config = SweepConfig(
-        out=tmp_path,
-        env={"traffic": "pairs-udp", "preflight": False},
-        axes={"traffic.rate": ["2Mbit", "8Mbit"]},
-        policies=("cubic",),
-        seeds=1,
-        jobs=2,
-        episode_s=1.5,
-        warmup_s=0.5,
-    )
-    below, above = run_suite(config)
+    env = {"traffic": "pairs-udp", "preflight": False}
+    suite = sweep_suite(env, {"traffic.rate": ["2Mbit", "8Mbit"]}, ["cubic"])
+    suite = replace(suite, seeds=1, jobs=2, episode_s=1.5, warmup_s=0.5)
+    below, above = run_suite(suite, tmp_path)
     assert [below["sweep"], above["sweep"]] == [{"traffic.rate": r} for r in ("2Mbit", "8Mbit")]
     assert below["backend"] == "emulation"
     # Two senders of payload over a core of 10 Mbit/s on the wire.

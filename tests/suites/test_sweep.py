@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,23 @@ import yaml
 from dcgym.cli import main
 from dcgym.cli.sweep import read_axes, read_sweep
 from dcgym.errors import BackendError, ConfigError
-from dcgym.suites import SweepConfig, load_records, run_suite
-from dcgym.suites.curves import points_of, quantity
+from dcgym.suites import Suite, load_records, run_suite, sweep_suite
+from dcgym.suites.matrix import Matrix, Run
+from dcgym.suites.reports.curves import points_of, quantity
+from dcgym.suites.runner import progress_bars
 from dcgym.suites.sweep import make_cells, set_argument
+from dcgym.suites.workers import Workers
 
 # Fluid flows in virtual time; the worker processes know the test double by its name.
 FAKE = {"backend": "dcgym.testing:FakeBackend", "topology": "dumbbell", "traffic": "pairs-udp"}
 
 
-def sweep(out: Path, **changes: Any) -> SweepConfig:
-    settings = {
-        "env": FAKE,
-        "axes": {"traffic.rate": ["2Mbit", "4Mbit"]},
-        "policies": ("cubic",),
-        "seeds": 1,
-        "episode_s": 2.0,
-        "warmup_s": 0.5,
-    }
-    return SweepConfig(out=out, **{**settings, **changes})
+def sweep(
+    env: Any = FAKE, axes: Any = None, policies: tuple[str, ...] = ("cubic",), **changes: Any
+) -> Suite:
+    axes = {"traffic.rate": ["2Mbit", "4Mbit"]} if axes is None else axes
+    settings = {"seeds": 1, "episode_s": 2.0, "warmup_s": 0.5, **changes}
+    return replace(sweep_suite(env, axes, policies), **settings)
 
 
 def test_cells_are_all_combinations_the_last_axis_fastest() -> None:
@@ -44,12 +44,12 @@ def test_cells_are_all_combinations_the_last_axis_fastest() -> None:
     ]
     assert cells[1].env["topology"] == {"name": "dumbbell", "rate": "5Mbit"}
     assert cells[1].env["traffic"] == {"name": "web-search-0.5", "load": 0.4}
-    assert cells[1].values == {"topology.rate": "5Mbit", "traffic.load": 0.4}
+    assert cells[1].sweep == {"topology.rate": "5Mbit", "traffic.load": 0.4}
 
 
 def test_no_axes_are_one_nameless_cell() -> None:
     (cell,) = make_cells({}, {})
-    assert (cell.name, cell.values) == ("", {})
+    assert (cell.name, cell.sweep) == ("", {})
 
 
 def test_options_of_the_same_name_keep_their_path_and_mappings_say_their_options() -> None:
@@ -93,19 +93,19 @@ def test_an_option_begins_from_the_environments_default() -> None:
 )
 def test_bad_settings_are_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
-        sweep(tmp_path / "out", **change)
+        run_suite(sweep(**change), tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
 def test_sweep_runs_resumes_and_adds_values(tmp_path: Path) -> None:
-    records = run_suite(sweep(tmp_path))
+    records = run_suite(sweep(), tmp_path)
     summaries = {p: p.stat().st_mtime_ns for p in tmp_path.glob("runs/*/summary.json")}
     assert sorted(p.parent.name for p in summaries) == ["rate=2Mbit-cubic-0", "rate=4Mbit-cubic-0"]
     # Two senders below the 10 Mbit/s of the core: what is sent arrives.
     goodput = [record["metrics"]["goodput_bps"] for record in records]
     assert goodput == pytest.approx([4e6, 8e6], rel=1e-3)
-    more = run_suite(sweep(tmp_path, axes={"traffic.rate": ["2Mbit", "4Mbit", "8Mbit"]}))
+    more = run_suite(sweep(axes={"traffic.rate": ["2Mbit", "4Mbit", "8Mbit"]}), tmp_path)
     assert {p: p.stat().st_mtime_ns for p in summaries} == summaries
     # Two of 8 Mbit/s: the core carries 10.
     assert more[2]["metrics"]["goodput_bps"] == pytest.approx(10e6, rel=1e-3)
@@ -114,7 +114,7 @@ def test_sweep_runs_resumes_and_adds_values(tmp_path: Path) -> None:
 
 
 def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -> None:
-    run_suite(sweep(tmp_path))
+    run_suite(sweep(), tmp_path)
     # The test double says of itself that it is invalid; one of the runs is made better.
     path = tmp_path / "runs" / "rate=2Mbit-cubic-0" / "summary.json"
     kept = {**json.loads(path.read_text()), "fidelity": {"status": "ok", "reasons": []}}
@@ -123,7 +123,7 @@ def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -
     refused = tmp_path / "runs" / "rate=4Mbit-cubic-0" / "summary.json"
     before = refused.stat().st_mtime_ns
     with pytest.raises(BackendError, match=r"refused 1 of 2 runs \(rate=4Mbit-cubic-0 invalid\)"):
-        run_suite(sweep(tmp_path, require_fidelity="degraded"))
+        run_suite(sweep(), tmp_path, "degraded")
     assert path.stat().st_mtime_ns == written
     assert refused.stat().st_mtime_ns > before
     assert pl.read_parquet(tmp_path / "results.parquet")["traffic.rate"].to_list() == ["2Mbit"]
@@ -132,13 +132,13 @@ def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -
 
 def test_a_failed_run_keeps_the_others(tmp_path: Path) -> None:
     broken = {**FAKE, "traffic": {"name": "pairs-udp", "rate": "2Mbit"}}
-    config = sweep(tmp_path, env=broken, axes={"marking": [True, {"min": "30KB"}]})
-    assert [cell.name for cell in config.cells.values()] == ["marking=true", "marking=min:30KB"]
+    suite = sweep(env=broken, axes={"marking": [True, {"min": "30KB"}]})
+    assert suite.case_names == ("marking=true", "marking=min:30KB")
     (tmp_path / "runs" / "marking=min:30KB-cubic-0").mkdir(parents=True)
     # A folder in the place of the steps' file: this run cannot be written.
     (tmp_path / "runs" / "marking=min:30KB-cubic-0" / "steps.parquet").mkdir()
     with pytest.raises(BackendError, match="marking=min:30KB-cubic-0"):
-        run_suite(config)
+        run_suite(suite, tmp_path)
     assert [record["scenario"] for record in load_records(tmp_path)] == ["marking=true"]
     assert pl.read_parquet(tmp_path / "results.parquet")["marking"].to_list() == ["True"]
 
@@ -246,12 +246,14 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
         "out": str(tmp_path / "out"),
     }
     file.write_text(yaml.safe_dump(content, sort_keys=False))
-    config = read_sweep(file, {"seeds": 2, "env": None})
-    assert (config.seeds, config.episode_s, config.policies) == (2, 6, ("cubic", "dctcp"))
-    assert config.measured_from_s == 1.0
-    assert len(config.scenarios) == 2
-    spec = config.episode("rate=2Mbit-interval=20ms", "dctcp", 1)
-    assert (spec["steps"], spec["env"]["interval"]) == (300, "20ms")
+    asked = read_sweep(file, {"seeds": 2, "env": None})
+    suite = asked.suite
+    assert (suite.seeds, suite.episode_s, suite.policies) == (2, 6, ("cubic", "dctcp"))
+    assert suite.warmup_s == 1.0
+    assert len(suite.cases) == 2 and asked.out == tmp_path / "out"
+    matrix = Matrix(suite, asked.out, Workers(), progress_bars())
+    spec = matrix.spec(Run("rate=2Mbit-interval=20ms", "dctcp", 1))
+    assert (spec.steps, spec.env["interval"]) == (300, "20ms")
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from dcgym.suites.episode import run_episode
+
 from dcgym.suites.results import machine, prepare_folder, write_json
 from dcgym.tasks.congestion.presets import read_config
 from dcgym.units import parse_duration

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dcgym.suites.config import QUICK_ENV
 
 import dcgym
-from dcgym.suites.config import QUICK_ENV
 from dcgym.suites.results import machine, prepare_folder, write_json
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dcgym.suites.episode import run_episode
+
 from dcgym.suites.results import prepare_folder, write_json
 from dcgym.suites.statistics import interval_95
 from dcgym.topologies import Topology, make_topology

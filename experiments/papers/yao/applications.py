@@ -37,8 +37,8 @@ def scenario(cpu_s: float, load: float = 0.9) -> Scenario:
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run every kind of application."""
-    args = args or Args(seeds=(0, 1, 2), seconds=600, warmup_s=120)
-    cells = {cpu_s: measure_all(POLICIES, scenario(cpu_s), args) for cpu_s in CPU_S}
+    args = args or Args(seeds=3, seconds=600, warmup_s=120)
+    cells = measure_all(out, POLICIES, {cpu_s: scenario(cpu_s) for cpu_s in CPU_S}, args)
     table = [
         {
             "CPU, s": cpu_s,
@@ -46,7 +46,7 @@ def main(out: Path, args: Args | None = None) -> None:
             "policy": policy,
             "mean, s": seconds(metrics["fct_us_mean"]),
             "p90, s": seconds(metrics["fct_us_p90"]),
-            "weights": f"{np.mean(metrics['weight_ratio']):.2f}" if policy == "hlb" else "",
+            "weights": f"{np.mean(metrics.weight_ratio):.2f}" if policy == "hlb" else "",
         }
         for cpu_s, found in cells.items()
         for policy, metrics in found.items()

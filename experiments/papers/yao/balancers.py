@@ -24,11 +24,9 @@ NUMBERS = (1, 2, 4, 6, 8)
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run every number of balancers."""
-    args = args or Args(seeds=(0, 1, 2))
-    cells = {
-        number: measure_all(POLICIES, make_scenario("hlb-128", load=0.9, balancers=number), args)
-        for number in NUMBERS
-    }
+    args = args or Args(seeds=3)
+    pools = {number: make_scenario("hlb-128", load=0.9, balancers=number) for number in NUMBERS}
+    cells = measure_all(out, POLICIES, pools, args)
     table = [
         {
             "balancers": number,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dcgym.tasks.balancing import make_scenario
-from experiments.papers.yao.common import Args, measure_all, run_script, save, seconds
+from experiments.papers.yao.common import Args, Cell, measure_all, run_script, save, seconds
 
 POLICIES = ("oracle", "hlb", "lsq", "sed")
 RATIOS, LOADS = (1, 2, 4), (0.7, 0.9)
@@ -26,13 +26,12 @@ RATIOS, LOADS = (1, 2, 4), (0.7, 0.9)
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run every ratio at both loads."""
-    cells = {
-        (load, ratio): measure_all(
-            POLICIES, make_scenario("hlb-128", load=load, ratio=ratio), args or Args()
-        )
+    pools = {
+        (load, ratio): make_scenario("hlb-128", load=load, ratio=ratio)
         for load in LOADS
         for ratio in RATIOS
     }
+    cells = measure_all(out, POLICIES, pools, args or Args())
     table = [
         {
             "load": load,
@@ -41,7 +40,7 @@ def main(out: Path, args: Args | None = None) -> None:
             "mean, s": seconds(metrics["fct_us_mean"]),
             "p90, s": seconds(metrics["fct_us_p90"]),
             "strong over weak, flows": f"{share_ratio(metrics):.2f}",
-            "weights": f"{np.mean(metrics['weight_ratio']):.2f}" if policy == "hlb" else "",
+            "weights": f"{np.mean(metrics.weight_ratio):.2f}" if policy == "hlb" else "",
         }
         for (load, ratio), found in cells.items()
         for policy, metrics in found.items()
@@ -58,7 +57,7 @@ def main(out: Path, args: Args | None = None) -> None:
     save(out, table, draw, "SED = LSQ at ratio 1; at ratio 4 and 90 % SED sends 12.14x, LSQ wins")
 
 
-def share_ratio(metrics: dict[str, Any]) -> float:
+def share_ratio(metrics: Cell) -> float:
     """Return flows of the strong group over those of the weak one."""
     return float(np.mean(metrics["share_strong"] / metrics["share_weak"]))
 

@@ -16,39 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.suites.balancing import make_pool
-from experiments.papers.yao.common import (
-    Args,
-    advance,
-    measure_all,
-    run_script,
-    save,
-    seconds,
-    start,
-    weight_ratio,
-)
+from experiments.papers.yao.common import Args, measure_all, run_script, save, seconds
 
+CASE = "capacity-step"
 POLICIES = ("oracle", "hlb", "lsq", "sed", "wcmp")
-
-
-def follow_weights(args: Args) -> npt.NDArray[np.float64]:
-    """Return HLB's weight of a strong server over a weak one, at every interval, mean of seeds."""
-    scenario = make_pool("capacity-step", 0.85, args.seconds)
-    core, loops = start("hlb", scenario, args, {})
-    ratios = []
-    for _ in range(1, round(args.seconds / args.interval_s)):
-        advance(core, loops)
-        ratios.append(weight_ratio(core, scenario).mean())
-    return np.array(ratios)
 
 
 def main(out: Path, args: Args | None = None) -> None:
     """Compare policies after the step, and follow HLB's weights."""
     args = args or Args(seconds=1200, warmup_s=600)
-    found = measure_all(POLICIES, make_pool("capacity-step", 0.85, args.seconds), args)
-    ratios = follow_weights(args)
+    pool = make_pool(CASE, 0.85, args.seconds)
+    found = measure_all(out, POLICIES, {CASE: pool}, args)[CASE]
+    ratios = found["hlb"].weight_ratios.mean(axis=0)
     table = [
         {
             "policy": policy,

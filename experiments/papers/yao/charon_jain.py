@@ -14,8 +14,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dcgym.suites import Published
 from dcgym.tasks.balancing import make_scenario
-from experiments.papers.yao.common import Args, measure_all, run_script, save
+from experiments.papers.yao.common import Args, measure_all, name_of, run_script, save
 
 PUBLISHED = {
     "gsq": (0.59, 0.64, 0.68, 0.69, 0.75),
@@ -28,18 +29,26 @@ PUBLISHED = {
 LOADS = (0.645, 0.765, 0.845, 0.925, 1.0)
 
 
+def published() -> list[Published]:
+    """Return the table for reports."""
+    return [
+        Published("Yao 2023, table 4.1", "jain", policy, value, name_of(load))
+        for policy, values in PUBLISHED.items()
+        for load, value in zip(LOADS, values, strict=True)
+    ]
+
+
 def main(out: Path, args: Args | None = None) -> None:
     """Run every policy at every load."""
-    cells = [
-        measure_all(PUBLISHED, make_scenario("charon-64", load=load), args or Args())
-        for load in LOADS
-    ]
+    pools = {load: make_scenario("charon-64", load=load) for load in LOADS}
+    found = measure_all(out, tuple(PUBLISHED), pools, args or Args(), published())
+    cells = [found[load] for load in LOADS]
     table = [
         {
             "policy": policy,
             **{
-                f"{load:.1%}": f"{found[policy]['jain'].mean():.2f} ({value:.2f})"
-                for load, found, value in zip(LOADS, cells, values, strict=True)
+                f"{load:.1%}": f"{cell[policy]['jain'].mean():.2f} ({value:.2f})"
+                for load, cell, value in zip(LOADS, cells, values, strict=True)
             },
         }
         for policy, values in PUBLISHED.items()
@@ -48,7 +57,7 @@ def main(out: Path, args: Args | None = None) -> None:
     def draw(axes: Any) -> None:
         for index, (policy, values) in enumerate(PUBLISHED.items()):
             colour = f"C{index}"
-            measured = [found[policy]["jain"].mean() for found in cells]
+            measured = [cell[policy]["jain"].mean() for cell in cells]
             axes.plot(LOADS, measured, "o-", color=colour, label=policy)
             axes.plot(LOADS, values, "x:", color=colour)
         axes.set(xlabel="load", ylabel="Jain's index of the remaining work (x: published)")

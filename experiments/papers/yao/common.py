@@ -1,29 +1,25 @@
-"""What the balancing experiments share: paired runs of policies in the twin, tables and plots."""
+"""What the balancing experiments share: paired runs of policies as a suite, tables and plots."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-from dcgym.envs.balancing_core import BalancingCore, BalancingSettings
+import polars as pl
 
-import dcgym
-from dcgym.backends.simulation import BalancingTwin
-from dcgym.policies.balancing import RulePolicy
-from dcgym.suites.results import machine, prepare_folder, write_json
-from dcgym.suites.statistics import interval_95
-from dcgym.tasks.balancing import Scenario
-from dcgym.tasks.balancing.metrics import flow_metrics, server_metrics
+from dcgym.backends.base import Record
+from dcgym.suites import Case, Published, Suite, run_suite
+from dcgym.suites.balancing import ENV_ID
+from dcgym.suites.fidelity import worst_status
+from dcgym.suites.results import machine, prepare_folder, run_folder, write_json
+from dcgym.suites.statistics import FloatArray, interval_95
+from dcgym.tasks.balancing import Scenario, make_scenario
 
-FloatArray = npt.NDArray[np.float64]
-Metrics = dict[str, FloatArray]
-RECORD_LIMIT = 2_000_000
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -31,123 +27,158 @@ class Args:
     """Settings of a comparison.
 
     Attributes:
-        seeds: Seeds; every policy meets the same arrivals in the same seed.
+        seeds: Number of seeds; every policy meets the same arrivals in the same seed.
         seconds: Simulated seconds of a run.
         warmup_s: Seconds whose flows the metrics leave out.
         interval_s: Period of the slow loops.
+        jobs: Runs at the same time; 0 runs them in this process.
     """
 
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: int = 5
     seconds: float = 300.0
     warmup_s: float = 60.0
     interval_s: float = 0.5
+    jobs: int = 2
 
 
-def measure(policy: str, scenario: Scenario, args: Args, **params: Any) -> Metrics:
-    """Run a policy (with its parameters) on all balancers and return each metric, one entry a seed.
+@dataclass(frozen=True)
+class Cell:
+    """The runs of a policy in a case, one a seed.
 
-    Beside the metrics of `dcgym.tasks.balancing.metrics`, slow loops report `weight_ratio`: the mean
-    weight of the last group's servers over that of the first group's, over the measured time.
+    Attributes:
+        records: Their records.
+        out: Folder of the suite.
     """
-    chosen = dcgym.make_policy(policy, family="balancing", **params)
-    if isinstance(chosen, RulePolicy):
-        twin = _new_twin(scenario, args)
-        twin.reset(list(args.seeds))
-        twin.set_rule(chosen.rule)
-        twin.advance(round(args.seconds * 1e9))
-        return _collect(twin, scenario)
-    return _measure_slow_loop(policy, scenario, args, params)
+
+    records: Sequence[Record]
+    out: Path
+
+    def __getitem__(self, metric: str) -> FloatArray:
+        """Return a metric of `dcgym.tasks.balancing.metrics`, one entry a seed."""
+        return np.array([record["metrics"][metric] for record in self.records])
+
+    @property
+    def fidelity(self) -> str:
+        """The worst fidelity of the runs."""
+        return worst_status(self.records)
+
+    @property
+    def weight_ratios(self) -> FloatArray:
+        """Mean weight of the last group's servers over the first's, a row a seed, by interval."""
+        return np.array([self._ratios(record, 0.0) for record in self.records])
+
+    @property
+    def weight_ratio(self) -> FloatArray:
+        """The same as a mean over the measured time, one entry a seed."""
+        return np.array(
+            [self._ratios(record, record["config"]["warmup_s"]).mean() for record in self.records]
+        )
+
+    def _ratios(self, record: Record, from_s: float) -> FloatArray:
+        folder = run_folder(self.out, record["scenario"], record["policy"], record["seed"])
+        steps = pl.read_parquet(folder / "steps.parquet").filter(pl.col("time_s") > from_s)
+        groups = make_scenario(record["config"]["scenario"]).pool.groups
+        first, last = (steps[f"weight_{g.name}"] / g.count for g in (groups[0], groups[-1]))
+        return (last / first).to_numpy()
 
 
-def measure_all(policies: Iterable[str], scenario: Scenario, args: Args) -> dict[str, Metrics]:
-    """Run several policies on the same arrivals."""
-    return {policy: measure(policy, scenario, args) for policy in policies}
+def measure_all(
+    out: Path,
+    policies: Sequence[str],
+    scenarios: Mapping[Key, Scenario],
+    args: Args,
+    published: Sequence[Published] = (),
+) -> dict[Key, dict[str, Cell]]:
+    """Run policies on all balancers of some pools in the twin, on the same arrivals.
+
+    Args:
+        out: Folder; finished runs in it are kept.
+        policies: Names of the policies.
+        scenarios: The pools by whatever tells them apart.
+        args: Settings of the runs.
+        published: Numbers to set beside the results.
+    """
+    cases = {key: case_of(key, scenario, args) for key, scenario in scenarios.items()}
+    return measure_cases(out, policies, cases, args, published)
 
 
-def _new_twin(scenario: Scenario, args: Args) -> BalancingTwin:
-    warm_up_ns = round(args.warmup_s * 1e9)
-    return BalancingTwin(
-        scenario, len(args.seeds), record_limit=RECORD_LIMIT, warm_up_ns=warm_up_ns
+def measure_cases(
+    out: Path,
+    policies: Sequence[str],
+    cases: Mapping[Key, Case],
+    args: Args,
+    published: Sequence[Published] = (),
+) -> dict[Key, dict[str, Cell]]:
+    """Run policies in some cases, on the same arrivals.
+
+    Args:
+        out: Folder; finished runs in it are kept.
+        policies: Names of the policies.
+        cases: The cases (`case_of`).
+        args: Settings of the runs.
+        published: Numbers to set beside the results.
+    """
+    suite = Suite(
+        name=out.name,
+        description="An experiment after Yao 2023.",
+        cases=tuple(cases.values()),
+        policies=tuple(policies),
+        seeds=args.seeds,
+        episode_s=args.seconds,
+        warmup_s=args.warmup_s,
+        jobs=args.jobs,
+        published=tuple(published),
     )
+    runs: dict[tuple[str, str], list[Record]] = {}
+    for record in run_suite(suite, out):
+        runs.setdefault((record["scenario"], record["policy"]), []).append(record)
+    return {
+        key: {policy: Cell(runs[case.name, policy], out) for policy in policies}
+        for key, case in cases.items()
+    }
 
 
-def _measure_slow_loop(
-    policy: str, scenario: Scenario, args: Args, params: Mapping[str, Any]
-) -> Metrics:
-    core, loops = start(policy, scenario, args, params)
-    ratios = []
-    for step in range(1, round(args.seconds / args.interval_s)):
-        advance(core, loops)
-        if step * args.interval_s >= args.warmup_s:
-            ratios.append(weight_ratio(core, scenario))
-    metrics = _collect(core.twin, scenario)
-    return {**metrics, "weight_ratio": np.mean(ratios, axis=0)}
+def case_of(key: Hashable, scenario: Scenario, args: Args, **changes: Any) -> Case:
+    """Return a case with one agent a balancer.
+
+    Args:
+        key: What tells it from the others.
+        scenario: The pool.
+        args: Settings of the runs.
+        **changes: Further arguments of the environment; ``params`` are the policies' own.
+    """
+    params = changes.pop("params", {})
+    env = {"env": ENV_ID, "scenario": scenario.to_dict(), "interval": f"{args.interval_s}s"}
+    return Case({**env, **changes}, name_of(key), params=params)
 
 
-def start(
-    policy: str, scenario: Scenario, args: Args, params: Mapping[str, Any]
-) -> tuple[BalancingCore, list[list[Any]]]:
-    """Begin an episode in a pool for each seed; every balancer has a slow loop of its own."""
-    rule = dcgym.make_policy(policy, family="balancing").env_overrides()["rule"]
-    settings = BalancingSettings(
-        scenario, interval=args.interval_s, rule=rule, backend=lambda *_: _new_twin(scenario, args)
-    )
-    n_pools = len(args.seeds)
-    core = BalancingCore(settings, n_pools)
-    task = SimpleNamespace(action_map=core.weight_map, configured_weights=core.configured_weights)
-    loops = [
-        [
-            dcgym.make_policy(policy, family="balancing", seed=agent, **params).bind(task)
-            for agent in range(scenario.balancers)
-        ]
-        for _ in range(n_pools)
-    ]
-    core.begin(np.array(args.seeds, np.uint64), np.ones(n_pools, np.bool_))
-    core.advance(None)
-    return core, loops
+def name_of(key: Hashable) -> str:
+    """Return the name of a case for folders and reports.
+
+    Args:
+        key: What tells it from the others.
+    """
+    return "-".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def advance(core: BalancingCore, loops: list[list[Any]]) -> None:
-    """Let every slow loop act, and one interval pass."""
-    actions = [
-        [_act(loop, core, pool, agent) for agent, loop in enumerate(row)]
-        for pool, row in enumerate(loops)
-    ]
-    core.advance(np.array(actions))
+def change(found: Mapping[str, Cell], policy: str, other: str, metric: str) -> float:
+    """Return how much less (negative) or more a policy has than another, as the paired mean.
 
-
-def _act(loop: Any, core: BalancingCore, pool: int, agent: int) -> npt.NDArray[Any]:
-    info = {"time_s": core.time_s(pool), "servers": core.servers(pool, agent)}
-    action: npt.NDArray[Any] = loop.act(np.empty(0, np.float32), info)
-    return action
-
-
-def weight_ratio(core: BalancingCore, scenario: Scenario) -> FloatArray:
-    """Return the mean weight of the last group over that of the first, one entry a pool."""
-    groups = np.array([group.name for group in scenario.server_groups])
-    weights = core.seen["weights"].mean(axis=1)
-    ratio: FloatArray = weights[:, groups == groups[-1]].mean(axis=1) / weights[
-        :, groups == groups[0]
-    ].mean(axis=1)
-    return ratio
-
-
-def _collect(twin: BalancingTwin, scenario: Scenario) -> Metrics:
-    names = [app.name for app in scenario.applications]
-    rows = [
-        flow_metrics(twin.records(i), names) | server_metrics(twin.summary(i), scenario)
-        for i in range(twin.n_envs)
-    ]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def change(found: Mapping[str, Metrics], policy: str, other: str, metric: str) -> float:
-    """Return how much less (negative) or more a policy has than another, as the paired mean."""
+    Args:
+        found: The runs by policy.
+        policy: The one.
+        other: The other one.
+        metric: Name of the metric.
+    """
     return float((found[policy][metric] / found[other][metric]).mean() - 1)
 
 
 def seconds(values: FloatArray) -> str:
-    """Show a metric in microseconds as seconds with the 95 % interval of its mean."""
+    """Show a metric in microseconds as seconds with the 95 % interval of its mean.
+
+    Args:
+        values: One entry a seed.
+    """
     mean, half = interval_95(list(values / 1e6))
     return f"{mean:.3f} ± {half:.3f}"
 
@@ -182,7 +213,13 @@ def save(out: Path, table: Table, draw: Callable[[Any], None], note: str) -> Non
 
 
 def run_script(description: str | None, name: str, main: Callable[[Path], None]) -> None:
-    """Run an experiment from the command line: the only option is the folder."""
+    """Run an experiment from the command line: the only option is the folder.
+
+    Args:
+        description: Documentation of the script.
+        name: Its name.
+        main: Runs it, with results in a folder.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -28,13 +28,12 @@ MOMENTS_S = ((1.0, 1.0), (1.0, 2.0), (2.0, 1.0), (2.0, 2.0))
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run every distribution."""
-    args = args or Args(seeds=(0, 1, 2), seconds=600, warmup_s=120)
-    cells = {
-        moments: measure_all(
-            POLICIES, make_scenario("hlb-128", load=0.9, service=lognormal(*moments)), args
-        )
+    args = args or Args(seeds=3, seconds=600, warmup_s=120)
+    pools = {
+        moments: make_scenario("hlb-128", load=0.9, service=lognormal(*moments))
         for moments in MOMENTS_S
     }
+    cells = measure_all(out, POLICIES, pools, args)
     table = [
         {
             "mean, s": mean,

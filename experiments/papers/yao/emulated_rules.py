@@ -18,18 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from dcgym.suites.balancing_episode import run_episode
-from dcgym.suites.fidelity import worst_status
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
-from experiments.papers.yao.common import Args, run_script, save, seconds
+from experiments.papers.yao.common import (
+    Args,
+    Cell,
+    case_of,
+    measure_cases,
+    run_script,
+    save,
+    seconds,
+)
 
 CASES = (
     *(("sed", True), ("hlb", True), ("lsq", True), ("wcmp", True), ("ecmp", True)),
     *(("sed", False), ("hlb", False)),
 )
 BACKENDS = ("emulation", "simulation")
-INTERVAL_S = 0.25
 
 
 def scenario(has_right_weights: bool, load: float = 0.85) -> Scenario:
@@ -41,27 +46,25 @@ def scenario(has_right_weights: bool, load: float = 0.85) -> Scenario:
     return pool.changed(groups=(replace(weak, weight=4.0), replace(strong, weight=2.0)))
 
 
-def measure(policy: str, pool: Scenario, backend: str, args: Args) -> dict[str, Any]:
-    """Run a policy on every balancer; return its metrics and the worst fidelity."""
-    env = {"scenario": pool.to_dict(), "backend": backend, "interval": f"{INTERVAL_S}s"}
-    spec = {"env": env, "policy": policy, "warmup_s": args.warmup_s}
-    steps = round(args.seconds / INTERVAL_S)
-    runs = [run_episode({**spec, "seed": seed, "steps": steps}) for seed in args.seeds]
-    names = ("fct_us_mean", "fct_us_p90", "rejected", "share_strong")
-    found: dict[str, Any] = {
-        name: np.array([run["metrics"][name] for run in runs]) for name in names
+def measure(out: Path, is_right: bool, args: Args) -> dict[tuple[str, bool, str], Cell]:
+    """Run the policies that are asked for with these weights, on both backends."""
+    policies = [policy for policy, wants_right in CASES if wants_right == is_right]
+    cases = {
+        backend: case_of(backend, scenario(is_right), args, backend=backend) for backend in BACKENDS
     }
-    return found | {"fidelity": worst_status(runs)}
+    found = measure_cases(out / ("right" if is_right else "wrong"), policies, cases, args)
+    return {
+        (policy, is_right, backend): found[backend][policy]
+        for policy in policies
+        for backend in BACKENDS
+    }
 
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run every case on both backends."""
-    args = args or Args(seeds=(0, 1, 2), seconds=60, warmup_s=5)
-    cells = {
-        (policy, is_right, backend): measure(policy, scenario(is_right), backend, args)
-        for policy, is_right in CASES
-        for backend in BACKENDS
-    }
+    # Two emulations at once would take the processors from each other.
+    args = args or Args(seeds=3, seconds=60, warmup_s=5, interval_s=0.25, jobs=1)
+    cells = measure(out, True, args) | measure(out, False, args)
     table = [
         {
             "policy": policy,
@@ -71,7 +74,7 @@ def main(out: Path, args: Args | None = None) -> None:
             "p90, s": seconds(found["fct_us_p90"]),
             "rejected": int(found["rejected"].sum()),
             "strong share": f"{found['share_strong'].mean():.2f}",
-            "fidelity": found["fidelity"],
+            "fidelity": found.fidelity,
         }
         for (policy, is_right, backend), found in cells.items()
     ]

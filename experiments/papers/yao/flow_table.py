@@ -35,8 +35,8 @@ def scenario(buckets: int, servers: int = 256, load: float = 0.9) -> Scenario:
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run every table size."""
-    args = args or Args(seeds=(0, 1, 2), seconds=90, warmup_s=30)
-    cells = {buckets: measure_all(POLICIES, scenario(buckets), args) for buckets in BUCKETS}
+    args = args or Args(seeds=3, seconds=90, warmup_s=30)
+    cells = measure_all(out, POLICIES, {buckets: scenario(buckets) for buckets in BUCKETS}, args)
     table = [
         {
             "buckets": buckets,

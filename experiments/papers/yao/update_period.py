@@ -15,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dcgym.suites import Case
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
-from experiments.papers.yao.common import Args, Metrics, measure, run_script, save, seconds
+from experiments.papers.yao.common import Args, case_of, measure_cases, run_script, save, seconds
 
+POLICIES = ("hlb", "awcmp")
 PERIODS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -27,23 +29,20 @@ def scenario(period_s: float) -> Scenario:
     period_ns = round(period_s * 1e9)
     delay_ns = (period_ns // 8, period_ns // 2)
     pool = make_scenario("hlb-128", load=0.9, service=exponential("750ms"))
-    return replace(pool, probe_interval_ns=period_ns, probe_delay_ns=delay_ns)
+    return pool.changed(probe_interval_ns=period_ns, probe_delay_ns=delay_ns)
 
 
-def measure_period(policy: str, period_s: float, args: Args) -> Metrics:
-    """Run a slow loop with this period."""
+def case(period_s: float, args: Args) -> Case:
+    """Return the case in which both slow loops have this period."""
     timed = replace(args, interval_s=period_s)
-    params = {"period_s": period_s} if policy == "hlb" else {}
-    return measure(policy, scenario(period_s), timed, **params)
+    return case_of(period_s, scenario(period_s), timed, params={"hlb": {"period_s": period_s}})
 
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run both slow loops with every period."""
-    args = args or Args(seeds=(0, 1, 2))
-    cells = {
-        policy: [measure_period(policy, period_s, args) for period_s in PERIODS_S]
-        for policy in ("hlb", "awcmp")
-    }
+    args = args or Args(seeds=3)
+    found = measure_cases(out, POLICIES, {one: case(one, args) for one in PERIODS_S}, args)
+    cells = {policy: [found[period_s][policy] for period_s in PERIODS_S] for policy in POLICIES}
     table = [
         {"policy": policy, "period, s": period_s, "mean, s": seconds(metrics["fct_us_mean"])}
         for policy, found in cells.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,11 @@ from typing import Any
 
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import is_as_good_as, worst_status
-from dcgym.suites.layout import Column, layout_of
-from dcgym.suites.plots import Records, bar_half, cell, colour, plotly, policies_of, spread
+from dcgym.suites.reports.html import heading, table
+from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
+from dcgym.suites.reports.plots import bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.results import Records
+from dcgym.suites.spec import Scalar
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 __all__ = [
@@ -46,17 +48,24 @@ class Point:
         records: The runs, of all policies and seeds.
     """
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Scalar]
     records: Records
 
 
 def is_sweep(records: Records) -> bool:
-    """Tell whether some argument was swept."""
+    """Tell whether some argument was swept.
+
+    Args:
+        records: Records of runs.
+    """
     return any(record.get("sweep") for record in records)
 
 
 def quantity(value: object) -> float | None:
     """Return the number that a swept value stands for: 10000000.0 of "10Mbit"; None of a name.
+
+    Args:
+        value: The value.
 
     >>> quantity("50ms"), quantity(0.4), quantity("cubic")
     (50000000.0, 0.4, None)
@@ -72,11 +81,13 @@ def quantity(value: object) -> float | None:
 
 
 def points_of(records: Records) -> list[Point]:
-    """Return the cells in the order of their values, names in the order of their appearance."""
-    cells: dict[str, list[Mapping[str, Any]]] = {}
-    for record in records:
-        cells.setdefault(str(record.get("scenario", "")), []).append(record)
-    points = [Point(dict(runs[0].get("sweep", {})), runs) for runs in cells.values()]
+    """Return the cells in the order of their values, names in the order of their appearance.
+
+    Args:
+        records: Records of runs.
+    """
+    cells = scenarios_of(records).values()
+    points = [Point(dict(runs[0].get("sweep", {})), runs) for runs in cells]
     keys = {path: _sort_key([p.values.get(path) for p in points]) for path in points[0].values}
     return sorted(points, key=lambda point: [keys[p](point.values.get(p)) for p in keys])
 
@@ -90,7 +101,11 @@ def _sort_key(values: Sequence[Any]) -> Callable[[Any], float]:
 
 
 def curve_columns(records: Records) -> list[Column]:
-    """Return the metrics that curves and tables of a sweep show."""
+    """Return the metrics that curves and tables of a sweep show.
+
+    Args:
+        records: Records of runs.
+    """
     columns = list(layout_of(records).columns)
     shown = {column.metric for column in columns}
     known = {name for record in records for name in record["metrics"]}
@@ -98,7 +113,11 @@ def curve_columns(records: Records) -> list[Column]:
 
 
 def curve_sections(records: Records) -> list[str]:
-    """Return a section of HTML for each combination of the values beside the first argument."""
+    """Return a section of HTML for each combination of the values beside the first argument.
+
+    Args:
+        records: Records of runs.
+    """
     points = points_of(records)
     path = varied_paths(points)[0]
     groups: dict[str, list[Point]] = {}
@@ -108,16 +127,17 @@ def curve_sections(records: Records) -> list[str]:
         groups.setdefault(title, []).append(point)
     sections = []
     for number, (title, group) in enumerate(groups.items()):
-        # The first figure carries the plotting library, so that the file needs no network.
-        figure = _figure(records, group, path)
-        drawn = figure.to_html(full_html=False, include_plotlyjs=number == 0)
-        heading = f"<h2>{html.escape(title)}</h2>" if title else ""
-        sections.append("\n".join((heading, drawn, _table(records, group, path))))
+        drawn = embed(_figure(records, group, path), number == 0)
+        sections.append("\n".join((heading(title), drawn, _table(records, group, path))))
     return sections
 
 
 def varied_paths(points: Sequence[Point]) -> list[str]:
-    """Return the arguments that have more than one value, or the first one if none has."""
+    """Return the arguments that have more than one value, or the first one if none has.
+
+    Args:
+        points: The cells of a grid.
+    """
     paths = list(points[0].values)
     varied = [path for path in paths if len({str(p.values.get(path)) for p in points}) > 1]
     return varied or paths[:1]
@@ -143,7 +163,7 @@ def _curve(
     records: Records, points: Sequence[Point], path: str, policy: str, column: Column
 ) -> Any:
     """Return a policy's means over the swept value; hollow where a run's fidelity is not ok."""
-    run = [(p, [r for r in p.records if r["policy"] == policy]) for p in points]
+    run = [(p, runs_of(p.records, policy)) for p in points]
     run = [(point, runs) for point, runs in run if runs]
     spreads = [spread(runs, policy, column) for _, runs in run]
     symbols = ["circle" if worst_status(runs) == "ok" else "circle-open" for _, runs in run]
@@ -179,17 +199,13 @@ def _axis(points: Sequence[Point], path: str) -> dict[str, Any]:
 def _table(records: Records, points: Sequence[Point], path: str) -> str:
     columns = curve_columns(records)
     titles = [path, "policy", "runs", *(column.title for column in columns), "fidelity"]
-    rows = [_row("th", titles)]
+    rows = []
     for point in points:
         for policy in policies_of(point.records):
-            runs = [record for record in point.records if record["policy"] == policy]
+            runs = runs_of(point.records, policy)
             means = [cell(*spread(runs, policy, column)) for column in columns]
             poor = sum(not is_as_good_as(run, "ok") for run in runs)
             mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
             first = [str(point.values[path]), policy, str(len(runs))]
-            rows.append(_row("td", [*first, *means, mark]))
-    return f"<table>{''.join(rows)}</table>"
-
-
-def _row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in cells) + "</tr>"
+            rows.append([*first, *means, mark])
+    return table(titles, rows)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dcgym.suites.curves import curve_sections, is_sweep
+from dcgym.backends.base import Record
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
-from dcgym.suites.flow_table import flow_section
-from dcgym.suites.layout import Layout, layout_of, scenarios_of
-from dcgym.suites.plots import Records, bar_half, cell, colour, plotly, policies_of, spread
-from dcgym.suites.results import run_folder
+from dcgym.suites.reports.curves import curve_sections, is_sweep
+from dcgym.suites.reports.flow_sizes import flow_section
+from dcgym.suites.reports.html import heading, table
+from dcgym.suites.reports.layout import Layout, layout_of, policies_of, runs_of, scenarios_of
+from dcgym.suites.reports.plots import bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.results import Records, run_folder
 
 __all__ = ["write_report"]
 
@@ -51,13 +53,8 @@ def _sections(folder: Path, records: Records) -> list[str]:
     parts: list[str] = []
     for scenario, runs in scenarios_of(records).items():
         layout = layout_of(runs)
-        # The first figure carries the plotting library, so that the file needs no network.
-        figures = [
-            figure.to_html(full_html=False, include_plotlyjs=not parts and index == 0)
-            for index, figure in enumerate(
-                [_comparison(runs, layout), _series(folder, runs, layout)]
-            )
-        ]
+        drawn = (_comparison(runs, layout), _series(folder, runs, layout))
+        figures = [embed(figure, not parts and index == 0) for index, figure in enumerate(drawn)]
         parts.append(_section(scenario, runs, layout, figures))
     return parts
 
@@ -92,7 +89,7 @@ def _series(folder: Path, records: Records, layout: Layout) -> Any:
         subplot_titles=[column.title for column in layout.series],
     )
     for policy in policies_of(records):
-        first = next(record for record in records if record["policy"] == policy)
+        first = runs_of(records, policy)[0]
         steps = _steps(folder, first, layout)
         for row, column in enumerate(layout.series, start=1):
             line = graph.Scatter(
@@ -109,7 +106,7 @@ def _series(folder: Path, records: Records, layout: Layout) -> Any:
     return figure
 
 
-def _steps(folder: Path, record: Mapping[str, Any], layout: Layout) -> dict[str, list[float]]:
+def _steps(folder: Path, record: Record, layout: Layout) -> dict[str, list[float]]:
     import polars as pl
 
     run = run_folder(folder, record.get("scenario", ""), record["policy"], record["seed"])
@@ -127,10 +124,9 @@ def _steps(folder: Path, record: Mapping[str, Any], layout: Layout) -> dict[str,
 
 def _section(scenario: str, records: Records, layout: Layout, figures: Sequence[str]) -> str:
     comparison, series = figures
-    heading = f"<h2>{html.escape(scenario)}</h2>" if scenario else ""
     return "\n".join(
         (
-            heading,
+            heading(scenario),
             _table(records, layout),
             flow_section(records),
             "<h3>Comparison</h3>",
@@ -172,19 +168,13 @@ def _warning(records: Records, refused: Records) -> str:
 
 
 def _table(records: Records, layout: Layout) -> str:
-    titles = [column.title for column in layout.columns]
-    header = "".join(
-        f"<th>{html.escape(title)}</th>" for title in ["policy", *titles, "fidelity", "training"]
-    )
-    rows = [_table_row(records, policy, layout) for policy in policies_of(records)]
-    return f"<table><tr>{header}</tr>{''.join(rows)}</table>"
+    titles = ["policy", *(column.title for column in layout.columns), "fidelity", "training"]
+    return table(titles, [_cells(records, policy, layout) for policy in policies_of(records)])
 
 
-def _table_row(records: Records, policy: str, layout: Layout) -> str:
-    cells = [policy]
-    for column in layout.columns:
-        cells.append(cell(*spread(records, policy, column)))
-    cells.append(worst_status([record for record in records if record["policy"] == policy]))
-    training = next(record for record in records if record["policy"] == policy).get("training")
-    cells.append(f"{training['steps']} steps, {training['seconds']:.0f} s" if training else "")
-    return "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in cells) + "</tr>"
+def _cells(records: Records, policy: str, layout: Layout) -> list[str]:
+    runs = runs_of(records, policy)
+    means = [cell(*spread(records, policy, column)) for column in layout.columns]
+    training = runs[0].get("training")
+    trained = f"{training['steps']} steps, {training['seconds']:.0f} s" if training else ""
+    return [policy, *means, worst_status(runs), trained]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
+from dcgym.backends.base import Record
+from dcgym.suites.reports.html import table
+from dcgym.suites.reports.layout import policies_of, runs_of
+from dcgym.suites.results import Records
 from dcgym.suites.statistics import interval_95
+from dcgym.traffic.analysis.slowdown import BUCKETS
 
 __all__ = ["FLOW_COLUMNS", "flow_rows", "flow_section"]
 
@@ -27,19 +29,20 @@ FLOW_COLUMNS = (
 
 ALL_SIZES = "all sizes"
 
-Records = Sequence[Mapping[str, Any]]
-
 
 def flow_rows(records: Records) -> list[tuple[str, str, list[str]]]:
     """Return policy, size class and cells of each row; nothing for plans without sizes.
 
     A cell is the mean over the runs with the half width of its 95 % interval, or a dash if the
     value is missing in one of them.
+
+    Args:
+        records: Records of runs.
     """
     rows = []
     for sizes in _classes(records):
-        for policy in dict.fromkeys(str(record["policy"]) for record in records):
-            runs = [record for record in records if record["policy"] == policy]
+        for policy in policies_of(records):
+            runs = runs_of(records, policy)
             found = [metrics for run in runs if (metrics := _metrics(run, sizes)) is not None]
             if found:
                 cells = [_cell(found, metric, divisor) for _, metric, divisor in FLOW_COLUMNS]
@@ -48,38 +51,39 @@ def flow_rows(records: Records) -> list[tuple[str, str, list[str]]]:
 
 
 def flow_section(records: Records) -> str:
-    """Return the table as HTML with a heading and a note; empty for plans without sizes."""
+    """Return the table as HTML with a heading and a note; empty for plans without sizes.
+
+    Args:
+        records: Records of runs.
+    """
     rows = flow_rows(records)
     if not rows:
         return ""
     titles = ["policy", "sizes", *(title for title, _, _ in FLOW_COLUMNS)]
-    lines = [_html_row("th", titles)]
-    lines += [_html_row("td", [policy, sizes, *cells]) for policy, sizes, cells in rows]
+    lines = [[policy, sizes, *cells] for policy, sizes, cells in rows]
     note = (
         "Slowdown: completion time from the planned start over that on an empty network. "
         "Unfinished flows count as longer than they lasted (Kaplan-Meier); a dash: too few "
         "flows have finished to tell."
     )
-    return f"<h3>Flows</h3><table>{''.join(lines)}</table><p class='note'>{note}</p>"
+    return f"<h3>Flows</h3>{table(titles, lines)}<p class='note'>{note}</p>"
 
 
 def _classes(records: Records) -> list[str]:
     """Return the size classes in the order of size, after all of them together."""
-    from dcgym.traffic.analysis.slowdown import BUCKETS
-
     present = {row["sizes"] for record in records for row in record.get("flow_sizes", ())}
     named = [name for name, _ in BUCKETS if name in present]
     return [ALL_SIZES, *named] if named else []
 
 
-def _metrics(record: Mapping[str, Any], sizes: str) -> Mapping[str, Any] | None:
+def _metrics(record: Record, sizes: str) -> Record | None:
     if sizes == ALL_SIZES:
         return record["metrics"] if "flows" in record["metrics"] else None
     rows = record.get("flow_sizes", ())
     return next((row for row in rows if row["sizes"] == sizes), None)
 
 
-def _cell(found: Sequence[Mapping[str, Any]], metric: str, divisor: float) -> str:
+def _cell(found: Records, metric: str, divisor: float) -> str:
     values = [float(metrics[metric]) / divisor for metrics in found]
     # A mean over only those runs in which a percentile exists would flatter the policy.
     if not all(map(math.isfinite, values)):
@@ -93,7 +97,3 @@ def _cell(found: Sequence[Mapping[str, Any]], metric: str, divisor: float) -> st
 def _number(value: float) -> str:
     """Write three digits or more, and no exponent."""
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
-
-
-def _html_row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -1,0 +1,131 @@
+"""What a suite asks for, held against what its environments and backends can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcgym.backends.base import Capabilities
+from dcgym.config import check_keys
+from dcgym.envs.factory import default_of, env_id_of, find_environment, form_of, make_session
+from dcgym.errors import ConfigError, suggest
+from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
+from dcgym.suites.spec import Arguments
+from dcgym.suites.suite import Case, Suite
+from dcgym.units import parse_duration
+
+__all__ = ["capabilities_of", "check_suite", "fit_policies", "interval_s", "needs_of"]
+
+
+def check_suite(suite: Suite) -> None:
+    """Refuse what cannot run, before anything is started.
+
+    Args:
+        suite: The suite.
+
+    Raises:
+        ConfigError: A name is unknown, or something cannot run where it is asked for.
+    """
+    _check_policies(suite)
+    _check_checkpoints(suite)
+    if not suite.cases:
+        raise ConfigError("cases", (), "one case or more")
+    for case in suite.cases:
+        interval_s(case.env)
+        # Environments check their arguments when they are made, and start nothing.
+        make_session(case.env).close()
+        _check_capabilities(suite, case)
+
+
+def interval_s(env: Arguments) -> float:
+    """Return the control interval of an environment in seconds.
+
+    Args:
+        env: Its arguments.
+
+    Raises:
+        ConfigError: It runs freely, so that a run has no length in seconds.
+    """
+    value = env.get("interval", default_of(env_id_of(env), "interval"))
+    parsed = parse_duration(value, "interval") / 1e9
+    if parsed <= 0:
+        raise ConfigError("interval", value, "more than 0 s for a timed run")
+    return parsed
+
+
+def capabilities_of(env: Arguments) -> Capabilities:
+    """Return what the backend of an environment can do; nothing is started.
+
+    Args:
+        env: Arguments of the environment.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    env_id = env_id_of(env)
+    form = form_of(find_environment(env_id), env)
+    backend = env.get("backend", default_of(env_id, "backend"))
+    if isinstance(backend, str) and ":" not in backend:
+        return form.makers.find(backend).capabilities
+    session = make_session(env)
+    try:
+        return session.system.capabilities
+    finally:
+        session.close()
+
+
+def fit_policies(policies: tuple[str, ...], env: Arguments) -> tuple[str, ...]:
+    """Return the policies whose rule the backend of an environment has.
+
+    Args:
+        policies: Names of policies.
+        env: Arguments of the environment.
+
+    Raises:
+        ConfigError: A name is unknown.
+    """
+    family, known = find_environment(env_id_of(env)).family, capabilities_of(env).rules
+    rules = {name: _rule_of(name, family) for name in policies}
+    return tuple(name for name, rule in rules.items() if rule is None or rule in known)
+
+
+def needs_of(suite: Suite) -> str:
+    """Say what a suite needs to run, for listings.
+
+    Args:
+        suite: The suite.
+    """
+    is_real_time = any(capabilities_of(case.env).real_time for case in suite.cases)
+    return "root and real time" if is_real_time else "neither root nor real time"
+
+
+def _rule_of(policy: str, family: str) -> object:
+    """Return the rule that a policy asks the balancers for; None where it asks for none."""
+    if policy in LEARNERS:
+        return None
+    return make_policy(policy, family=family).env_overrides().get("rule")
+
+
+def _check_policies(suite: Suite) -> None:
+    known = sorted(policy_names(suite.family))
+    if not suite.policies:
+        raise ConfigError("policies", "", known)
+    for name in suite.policies:
+        if name not in known:
+            raise ConfigError("policies", name, known, suggest(name, known))
+    if len(set(suite.policies)) != len(suite.policies):
+        raise ConfigError("policies", ",".join(suite.policies), "each name once")
+
+
+def _check_checkpoints(suite: Suite) -> None:
+    check_keys(suite.checkpoints, sorted(LEARNERS), "checkpoint")
+    for folder in suite.checkpoints.values():
+        if not (Path(folder) / CHECKPOINT_FILE).is_file():
+            raise ConfigError("checkpoint", str(folder), f"a folder with {CHECKPOINT_FILE}")
+
+
+def _check_capabilities(suite: Suite, case: Case) -> None:
+    fit = fit_policies(suite.policies, case.env)
+    for name in suite.policies:
+        if name not in fit:
+            backend = case.env.get("backend", "this backend")
+            raise ConfigError("policies", name, f"with {backend} one of {list(fit)}")

@@ -1,0 +1,165 @@
+"""What every run records, whatever its task and its backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Fidelity, Record
+from dcgym.envs.session import Session
+from dcgym.envs.system import Info, System
+from dcgym.suites.results import FlowColumns
+from dcgym.suites.spec import RunSpec
+from dcgym.suites.statistics import FloatArray, mean_of, steady_part
+
+__all__ = ["Columns", "Outcome", "Recorder", "Row", "StepResult", "narrowed"]
+
+Row: TypeAlias = dict[str, float]
+Columns: TypeAlias = Mapping[str, FloatArray]
+_System = TypeVar("_System")
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step led to, of each agent in order.
+
+    Attributes:
+        actions: What the policies decided.
+        rewards: Rewards of the interval.
+        infos: What the agents are told beside their observations.
+    """
+
+    actions: Sequence[object]
+    rewards: Sequence[float]
+    infos: Sequence[Info]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found out.
+
+    Attributes:
+        metrics: Its metrics by name.
+        flows: The flows, one array a column, or a table.
+        fidelity: How far it can be believed.
+        details: Further fields of its record.
+    """
+
+    metrics: Mapping[str, float]
+    flows: FlowColumns
+    fidelity: Fidelity
+    details: Record = field(default_factory=dict)
+
+
+class Recorder:
+    """Records the steps of a run, and works out its metrics; one object a run.
+
+    This one knows nothing of the task but what every `System` has. A task of another protocol has
+    a subclass of its own in `RECORDERS`.
+
+    Args:
+        session: The copy that runs.
+        spec: The run.
+    """
+
+    def __init__(self, session: Session, spec: RunSpec) -> None:
+        self.session, self.spec = session, spec
+
+    @property
+    def system(self) -> System:
+        """The task on its backend."""
+        return self.session.system
+
+    @classmethod
+    def policy_seed(cls, seed: int, number: int) -> int:
+        """Return the seed of an agent's policy: agents that draw must not draw the same.
+
+        Args:
+            seed: Seed of the run.
+            number: Number of the agent.
+        """
+        return seed * 1000 + number
+
+    @classmethod
+    def configure(cls, spec: RunSpec, overrides: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments of the environment, as the record shows them.
+
+        Args:
+            spec: The run.
+            overrides: Arguments that the policy asks for.
+        """
+        return {**spec.env, **overrides}
+
+    @classmethod
+    def recording(cls, spec: RunSpec) -> dict[str, object]:
+        """Return arguments that are there only so that the run can be recorded.
+
+        Args:
+            spec: The run.
+        """
+        return {}
+
+    def begin(self) -> None:
+        """Look at the state before the first step."""
+
+    def before_step(self, index: int) -> None:
+        """Look at the state before a step.
+
+        Args:
+            index: Number of the step, from 0.
+        """
+
+    def row(self, result: StepResult) -> Row:
+        """Return what is recorded of a step.
+
+        Args:
+            result: What it led to.
+        """
+        return self.common_row(result) | {
+            name: float(values[0]) for name, values in self.system.metrics().items()
+        }
+
+    def common_row(self, result: StepResult) -> Row:
+        """Return the columns that all tasks have.
+
+        Args:
+            result: What the step led to.
+        """
+        reward = float(np.mean(result.rewards))
+        return {"time_s": self.session.time_s(0), "reward": reward}
+
+    def finish(self, columns: Columns) -> Outcome:
+        """Return what the run found out, while its backend still stands.
+
+        Args:
+            columns: The steps, one array a quantity.
+        """
+        steady = steady_part(columns, self.spec.warmup_s)
+        metrics = {name: mean_of(values) for name, values in steady.items() if name != "time_s"}
+        metrics = {"reward_mean": metrics.pop("reward"), **metrics}
+        flows = split_columns(self.system.flow_records(0))
+        return Outcome(metrics, flows, self.system.fidelity(0))
+
+
+def split_columns(records: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.generic]]:
+    """Return one array a field of structured records; none where they have no fields.
+
+    Args:
+        records: The records.
+    """
+    return {name: np.ascontiguousarray(records[name]) for name in records.dtype.names or ()}
+
+
+def narrowed(system: System, kind: type[_System]) -> _System:
+    """Return a system as what its settings say that it is.
+
+    Args:
+        system: The system.
+        kind: Its class.
+    """
+    assert isinstance(system, kind)
+    return system

@@ -1,0 +1,153 @@
+"""What runs on a network record: ports and hosts over time, flows, applications, events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from dcgym.envs.network_system import NetworkSystem
+from dcgym.envs.session import Session
+from dcgym.suites.flows import describe_flows, flow_table
+from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult, narrowed
+from dcgym.suites.spec import Arguments, RunSpec
+from dcgym.suites.statistics import FloatArray, summarise
+from dcgym.traffic.plans.applications import APPS
+
+__all__ = ["NetworkRecorder", "with_overrides"]
+
+# What the decisions show of themselves, and the column of each.
+DECISIONS = {
+    "rate_shares": "rate_share",
+    "path_weights": "path_weight",
+    "uplink_loads": "uplink_load",
+}
+TIMING = ("action_latency_us", "observation_age_us", "deadline_overrun_us")
+
+
+class NetworkRecorder(Recorder):
+    """Records a run on a network.
+
+    Args:
+        session: The copy that runs.
+        spec: The run.
+    """
+
+    def __init__(self, session: Session, spec: RunSpec) -> None:
+        super().__init__(session, spec)
+        self._network = narrowed(session.system, NetworkSystem)
+        task = self._network.task()
+        receivers = task.plan.receivers
+        self._receivers = [host.name in receivers for host in task.topology.hosts]
+        self._warmup_steps = round(spec.warmup_s * 1e9 / session.system.interval_ns)
+        self._began_ns = 0
+        self._received: FloatArray = np.empty(0)
+
+    @classmethod
+    def policy_seed(cls, seed: int, number: int) -> int:
+        """Return the run's own seed: a network has one agent.
+
+        Args:
+            seed: Seed of the run.
+            number: Number of the agent.
+        """
+        return seed
+
+    @classmethod
+    def configure(cls, spec: RunSpec, overrides: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments; applications print into the folder of the run.
+
+        Args:
+            spec: The run.
+            overrides: Arguments that the policy asks for.
+        """
+        config = with_overrides(spec.env, overrides)
+        traffic = config.get("traffic")
+        if spec.folder is None or not isinstance(traffic, Mapping) or APPS not in traffic:
+            return config
+        return {**config, "traffic": {"output": str(Path(spec.folder) / APPS), **traffic}}
+
+    def begin(self) -> None:
+        """Note when the episode began, and what has arrived so far."""
+        self._began_ns, self._received = self._read()
+
+    def before_step(self, index: int) -> None:
+        """Note what has arrived when the warm-up ends.
+
+        Args:
+            index: Number of the step, from 0.
+        """
+        if index == self._warmup_steps:
+            _, self._received = self._read()
+
+    def row(self, result: StepResult) -> Row:
+        """Flatten a step; arrays become one column an entry.
+
+        Args:
+            result: What the step led to.
+        """
+        info, row = result.infos[0], self.common_row(result)
+        named: list[tuple[str, object]] = [
+            *info["metrics"].items(),
+            *((f"reward_{name}", value) for name, value in info["reward_terms"].items()),
+            *((name, info[name]) for name in TIMING),
+            *((column, info[name]) for name, column in DECISIONS.items() if name in info),
+            *_parts(result.actions[0]),
+        ]
+        for name, value in named:
+            values = np.asarray(value, dtype=np.float64)
+            if values.ndim == 0:
+                row[name] = float(values)
+            else:
+                row.update({f"{name}_{i}": float(entry) for i, entry in enumerate(values.ravel())})
+        return row
+
+    def finish(self, columns: Columns) -> Outcome:
+        """Cut what still runs, and return metrics, flows, applications and events.
+
+        Args:
+            columns: The steps, one array a quantity.
+        """
+        network, task = self._network.network, self._network.task()
+        ended_ns, received = self._read()
+        fidelity = network.fidelity(0)
+        network.stop_traffic(0)
+        flows, apps = network.flow_records(0), network.application_records(0)
+        details = {
+            "congestion_control": dict(network.congestion_control(0)),
+            "events": self.system.event_records(0),
+            **({"apps": apps} if apps else {}),
+        }
+        warmup_s = self.spec.warmup_s
+        found = describe_flows(task, flows, self._began_ns, ended_ns, warmup_s)
+        metrics = summarise(columns, warmup_s, received - self._received) | found.metrics
+        details |= {"flow_sizes": found.flow_sizes, "plan": found.plan}
+        table = flow_table(flows, [host.name for host in task.topology.hosts])
+        return Outcome(metrics, table, fidelity, details)
+
+    def _read(self) -> tuple[int, FloatArray]:
+        """Read the time, and what each destination has received since the episode began."""
+        snapshot = self._network.network.snapshot(0)
+        return snapshot.time_ns, snapshot.hosts["rx_bytes"][self._receivers].astype(np.float64)
+
+
+def with_overrides(env: Arguments, overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return a configuration with what a policy asks for.
+
+    A policy says whether switches mark; how they do stays the configuration's.
+
+    Args:
+        env: The configuration.
+        overrides: What the policy asks for.
+    """
+    config = {**env, **overrides}
+    if overrides.get("marking") is True and isinstance(env.get("marking"), Mapping):
+        config["marking"] = env["marking"]
+    return config
+
+
+def _parts(action: object) -> list[tuple[str, object]]:
+    if isinstance(action, Mapping):
+        return [(f"action_{name}", part) for name, part in action.items()]
+    return [("action", action)]

@@ -1,0 +1,73 @@
+"""Which metrics tables and reports show of some runs, and how runs are grouped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Protocol, runtime_checkable
+
+from dcgym.backends.base import Record
+from dcgym.envs.factory import make_session
+from dcgym.errors import DcgymError
+from dcgym.suites.results import Records
+from dcgym.tasks.common.layout import Column, Layout
+
+__all__ = ["Column", "Layout", "layout_of", "policies_of", "runs_of", "scenarios_of"]
+
+
+@runtime_checkable
+class _HasLayout(Protocol):
+    layout: Layout
+
+
+def layout_of(records: Records) -> Layout:
+    """Return the layout of the records' environment, with the columns that they have.
+
+    Args:
+        records: Records of runs in one environment.
+    """
+    layout, known = _layout_of_env(str(records[0]["env"])), records[0]["metrics"]
+    columns = tuple(column for column in layout.columns if column.metric in known)
+    return replace(layout, columns=columns)
+
+
+def policies_of(records: Records) -> list[str]:
+    """Return the policies in the order of their first appearance.
+
+    Args:
+        records: Records of runs.
+    """
+    return list(dict.fromkeys(str(record["policy"]) for record in records))
+
+
+def runs_of(records: Records, policy: str) -> list[Record]:
+    """Return the runs of a policy.
+
+    Args:
+        records: Records of runs.
+        policy: Name of the policy.
+    """
+    return [record for record in records if record["policy"] == policy]
+
+
+def scenarios_of(records: Records) -> dict[str, list[Record]]:
+    """Return the records of each scenario, in the order of their first appearance.
+
+    Args:
+        records: Records of runs.
+    """
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(str(record.get("scenario", "")), []).append(record)
+    return found
+
+
+@cache
+def _layout_of_env(env_id: str) -> Layout:
+    """Return what an environment's task shows; the plain layout where nobody knows it here."""
+    try:
+        task = make_session({"env": env_id}).system.task()
+    except DcgymError:
+        # Results outlive the package of their environment, and what its backend needs.
+        return Layout()
+    return task.layout if isinstance(task, _HasLayout) else Layout()

@@ -1,0 +1,133 @@
+"""One run: the only loop there is, for every task, backend and number of agents."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from gymnasium.utils import seeding
+
+from dcgym.backends.base import Record
+from dcgym.envs.factory import env_id_of, find_environment, form_of, make_session
+from dcgym.envs.session import Session
+from dcgym.policies import Policy, load_policy, make_policy
+from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
+from dcgym.suites.results import machine, write_run
+from dcgym.suites.spec import RunSpec
+
+__all__ = ["Progress", "run_episode"]
+
+REPORTS = 100
+"""Progress reports of a run, about."""
+
+Progress: TypeAlias = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a run consists of; its environment has not begun yet."""
+
+    env_id: str
+    config: dict[str, object]
+    session: Session
+    policies: list[Policy]
+    recorder: Recorder
+
+
+def run_episode(spec: RunSpec, progress: Progress = lambda *_: None) -> Record:
+    """Run one episode and return its record.
+
+    Args:
+        spec: The run.
+        progress: Called with the done fraction and a note.
+
+    Raises:
+        ConfigError: Something in the specification is not allowed.
+        BackendError: The backend died.
+        FeatureNotSupported: What the backend needs was not built.
+    """
+    started = time.monotonic()
+    run = _prepare(spec)
+    try:
+        columns = _roll_out(run, spec, progress)
+        outcome = run.recorder.finish(columns)
+        backend = run.session.system.backend
+        name = "" if backend is None else str(backend.name)
+    finally:
+        run.session.close()
+    duration_s = round(time.monotonic() - started, 3)
+    record = _record(spec, run, outcome) | {"backend": name, "duration_s": duration_s}
+    if spec.folder:
+        write_run(Path(spec.folder), record, columns, outcome.flows, spec.key)
+    return record
+
+
+def _prepare(spec: RunSpec) -> _Run:
+    environment = find_environment(env_id_of(spec.env))
+    recorder = recorder_for(form_of(environment, spec.env).settings)
+    first = _make_policy(spec, environment.family, recorder.policy_seed(spec.seed, 0))
+    config = recorder.configure(spec, first.env_overrides())
+    session = make_session({**config, **recorder.recording(spec), "max_steps": spec.steps})
+    others = [
+        _make_policy(spec, environment.family, recorder.policy_seed(spec.seed, number))
+        for number in range(1, len(session.system.agents))
+    ]
+    task = session.system.task()
+    policies = [policy.bind(task) for policy in (first, *others)]
+    return _Run(environment.id, config, session, policies, recorder(session, spec))
+
+
+def _make_policy(spec: RunSpec, family: str, seed: int) -> Policy:
+    if spec.checkpoint is not None:
+        return load_policy(spec.checkpoint)
+    return make_policy(spec.policy, family=family, seed=seed, **spec.params)
+
+
+def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> Columns:
+    """Run the steps and return them as columns."""
+    session, recorder = run.session, run.recorder
+    every = math.ceil(spec.steps / REPORTS)
+    progress(0.0, "building")
+    session.begin([seeding.np_random(spec.seed)[0]])
+    session.advance()
+    recorder.begin()
+    infos = [session.info(0, agent) for agent in range(len(run.policies))]
+    rows: list[Row] = []
+    for index in range(spec.steps):
+        recorder.before_step(index)
+        seen = session.observations[0]
+        actions = [
+            policy.act(own.copy(), info)
+            for policy, own, info in zip(run.policies, seen, infos, strict=True)
+        ]
+        session.advance([actions])
+        infos = [session.info(0, agent) for agent in range(len(run.policies))]
+        rewards = [float(sum(info["reward_terms"].values())) for info in infos]
+        rows.append(recorder.row(StepResult(actions, rewards, infos)))
+        if index % every == 0:
+            progress((index + 1) / spec.steps, "running")
+        if session.finished()[0]:
+            break
+    progress(1.0, "running")
+    return {name: np.array([row.get(name, math.nan) for row in rows]) for name in rows[0]}
+
+
+def _record(spec: RunSpec, run: _Run, outcome: Outcome) -> Record:
+    return {
+        "env": run.env_id,
+        "scenario": spec.scenario,
+        "sweep": dict(spec.sweep),
+        "policy": spec.policy,
+        "seed": spec.seed,
+        "metrics": dict(outcome.metrics),
+        "fidelity": outcome.fidelity.to_dict(),
+        **outcome.details,
+        "config": {**run.config, "steps": spec.steps, "warmup_s": spec.warmup_s},
+        "training": spec.training,
+        "machine": machine(),
+    }

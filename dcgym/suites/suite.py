@@ -1,0 +1,159 @@
+"""A suite is data: cases, policies, seeds, lengths, and what was published about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from dcgym.config import check_int, check_positive, check_range
+from dcgym.envs.factory import env_id_of, find_environment
+from dcgym.errors import ConfigError
+from dcgym.registry import Registry
+from dcgym.suites.spec import Arguments, Scalar
+
+__all__ = ["SUITES", "Case", "Published", "Suite", "Training"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration of the environment.
+
+    Attributes:
+        env: Arguments of the environment; ``env`` names it.
+        name: Name for folders, tables and records; a single nameless case appears nowhere.
+        sweep: Value of each swept argument by its path; a label where it is no scalar.
+        params: Parameters of policies, by the policy's name.
+        train_env: Arguments of the environment that learners train in; `env` if None.
+        train_name: Name of that environment in folders; that of the case if None. Equal trainings
+            happen once.
+    """
+
+    env: Arguments
+    name: str = ""
+    sweep: Mapping[str, Scalar] = field(default_factory=dict)
+    params: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    train_env: Arguments | None = None
+    train_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """How learners are trained.
+
+    Attributes:
+        seconds: Wall-clock seconds of each training.
+        envs: Environments that a learner uses side by side.
+    """
+
+    seconds: float = 120.0
+    envs: int = 4
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number to set beside the results.
+
+    Attributes:
+        source: Where it was published.
+        metric: Name of the metric.
+        policy: Name of the policy.
+        value: The number, in the metric's unit.
+        case: Name of the case.
+    """
+
+    source: str
+    metric: str
+    policy: str
+    value: float
+    case: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A comparison of policies: every policy meets every case with every seed.
+
+    Attributes:
+        name: Name for commands and listings.
+        description: What is compared, in one line.
+        cases: The configurations.
+        policies: Names of the policies.
+        seeds: Number of seeds; a seed gives every policy the same traffic.
+        episode_s: Length of a run, in seconds of its own clock.
+        warmup_s: Time at the start of a run that the metrics leave out.
+        jobs: Runs at the same time; 0 runs them in the calling process, one after the other.
+        is_alone: Whether runs need the machine for themselves.
+        training: How learners are trained.
+        checkpoints: Folder of a trained policy by the learner's name; others are trained.
+        published: Numbers to set beside the results.
+
+    Raises:
+        ConfigError: A number is not allowed.
+    """
+
+    name: str
+    description: str
+    cases: tuple[Case, ...]
+    policies: tuple[str, ...]
+    seeds: int = 3
+    episode_s: float = 12.0
+    warmup_s: float = 2.0
+    jobs: int = 2
+    is_alone: bool = False
+    training: Training = field(default_factory=Training)
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the numbers; `check_suite` checks the names, which takes more time."""
+        check_int("seeds", self.seeds, 1)
+        check_int("jobs", self.jobs, 0)
+        check_int("train_envs", self.training.envs, 1)
+        check_positive("episode_s", self.episode_s)
+        check_positive("train_s", self.training.seconds)
+        if check_range("warmup_s", self.warmup_s, 0, self.episode_s) == self.episode_s:
+            raise ConfigError("warmup_s", self.warmup_s, f"less than episode_s={self.episode_s}")
+        if self.is_alone and self.jobs > 1:
+            raise ConfigError("jobs", self.jobs, "1: these runs need the machine for themselves")
+
+    @property
+    def family(self) -> str:
+        """Family of the policies."""
+        return find_environment(env_id_of(self.cases[0].env)).family
+
+    @cached_property
+    def case_names(self) -> tuple[str, ...]:
+        """Names of the cases."""
+        return tuple(case.name for case in self.cases)
+
+    def case(self, name: str) -> Case:
+        """Return a case by its name.
+
+        Args:
+            name: The name.
+
+        Raises:
+            ConfigError: There is no such case.
+        """
+        for case in self.cases:
+            if case.name == name:
+                return case
+        raise ConfigError("case", name, list(self.case_names))
+
+    def on_backend(self, backend: object) -> Suite:
+        """Return the suite on another backend; learners train where they did.
+
+        Args:
+            backend: What the environment's argument takes.
+        """
+        cases = tuple(
+            replace(
+                case, env={**case.env, "backend": backend}, train_env=case.train_env or case.env
+            )
+            for case in self.cases
+        )
+        return replace(self, cases=cases)
+
+
+SUITES: Registry[Suite] = Registry("suites", "suite")
+"""The suites by name."""

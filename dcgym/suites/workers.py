@@ -1,0 +1,108 @@
+"""Worker processes of a suite, as the process that starts, follows and ends them sees them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+from dcgym.errors import BackendError
+from dcgym.suites.rollout import Progress
+from dcgym.suites.work import Work, request
+
+__all__ = ["Workers"]
+
+WORKER = "dcgym.suites.worker"
+STOP_GRACE_S = 10.0
+
+
+class Workers:
+    """Does each piece of work in a process of its own, and ends them all on `stop`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(self, spec: Work, log: Path, progress: Progress) -> None:
+        """Do the work in a process of its own, and wait until it ends.
+
+        Args:
+            spec: A run or a training.
+            log: File for its standard error.
+            progress: Called with the done fraction and a note for each line it reports.
+
+        Raises:
+            BackendError: It failed; the message is the last line of its log.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as errors:
+            process = self._start(errors)
+            try:
+                self._feed(process, request(spec, os.getpid()), progress)
+                status = process.wait()
+            finally:
+                _end(process)
+                with self._lock:
+                    self._running.discard(process)
+        if status != 0 and not self._stopped:
+            raise BackendError(f"{log.parent.name}: {_last_line(log, status)}")
+
+    def stop(self) -> None:
+        """End every worker; nothing can be started afterwards."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for process in running:
+            process.terminate()
+        for process in running:
+            _end(process)
+
+    def _start(self, errors: IO[str]) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._stopped:
+                raise BackendError("the benchmark was stopped")
+            # A session of its own keeps Ctrl-C with the parent, which ends the workers in order.
+            process = subprocess.Popen(
+                [sys.executable, "-m", WORKER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        return process
+
+    @staticmethod
+    def _feed(process: subprocess.Popen[str], text: str, progress: Progress) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(text)
+            process.stdin.close()
+        except BrokenPipeError:
+            return
+        for line in process.stdout:
+            kind, _, rest = line.partition(" ")
+            if kind == "progress":
+                fraction, _, note = rest.strip().partition(" ")
+                progress(float(fraction), note)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(STOP_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _last_line(log: Path, status: int) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line), f"ended with status {status}")
