@@ -136,6 +136,9 @@ _scanned: list[tuple[str, ...]] = []
 def load_plugins() -> None:
     """Import the plug-ins that have not been imported yet; each registers what it adds.
 
+    They import any part of dcgym: no module of dcgym may look up an unknown name, or list names,
+    while it is being imported itself.
+
     Raises:
         ConfigError: A plug-in cannot be imported.
     """

@@ -155,7 +155,7 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         truncated: Mask = np.zeros_like(terminated)
         if self._max_steps is not None:
             truncated = self._steps == np.full_like(self._steps, self._max_steps)
-        self._is_over = terminated | truncated
+        self._is_over = np.logical_or(terminated, truncated)
         return (
             self._observations(),
             rewards,
