@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcgym.suites.episode import run_episode
-
+from dcgym.backends.base import Record
 from dcgym.cli.flows import print_flows
 from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.rollout import run_episode
+from dcgym.suites.spec import RunSpec
 
 INTERVAL_S = 0.05
 
@@ -46,18 +47,16 @@ class Args:
     )
 
 
-def score(policy: str, seed: int, args: Args) -> dict[str, Any]:
+def score(policy: str, seed: int, args: Args) -> Record:
     """Run one episode and return its record."""
-    return run_episode(
-        {
-            "env": {"topology": args.topology, "traffic": args.traffic, "interval": "50ms"},
-            "policy": policy,
-            "seed": seed,
-            "steps": round(args.episode_s / INTERVAL_S),
-            "interval_s": INTERVAL_S,
-            "warmup_s": 0.0,
-        }
-    )
+    env = {
+        "env": "CongestionControl-v0",
+        "topology": args.topology,
+        "traffic": args.traffic,
+        "interval": "50ms",
+    }
+    steps = round(args.episode_s / INTERVAL_S)
+    return run_episode(RunSpec(env=env, policy=policy, seed=seed, steps=steps))
 
 
 def main(args: Args) -> None:
