@@ -8,30 +8,25 @@ import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
-from dcgym.native import missing_parts
+from dcgym.native import missing_parts, simulation_available
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.http import HttpServer, ServerRows
 from tests.support.pairs import Pair
 
+MARKERS = ("emulation", "native", "simulation")
 MakeNetwork = Callable[..., EmulationNetwork]
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse to run what is timed beside other tests."""
-    is_parallel = hasattr(config, "workerinput")
-    timed = [item for item in items if item.get_closest_marker("emulation") is not None]
-    if is_parallel and timed:
-        raise pytest.UsageError(
-            f"{len(timed)} tests emulate, one after the other: run them without -n"
-        )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, with the reason; the markers say what that is."""
-    is_emulation = item.get_closest_marker("emulation") is not None
-    if not is_emulation and item.get_closest_marker("native") is None:
+    needs = {name for name in MARKERS if item.get_closest_marker(name) is not None}
+    if needs == {"simulation"} and not simulation_available():
+        pytest.skip("the compiled simulation is not built; run 'make setup'")
+    if not needs - {"simulation"}:
         return
+    if hasattr(item.config, "workerinput"):
+        pytest.fail("what is timed runs alone: leave out -n", pytrace=False)
     if os.geteuid() != 0:
         pytest.skip("needs root for network namespaces and BPF")
     if missing := missing_parts():

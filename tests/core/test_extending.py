@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.source_tree import ROOT
 
-pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+pytestmark = pytest.mark.simulation
 
 GUIDE = ROOT / "docs" / "guides" / "extend.md"
 # What the names of the page are good for, once all of it has run.

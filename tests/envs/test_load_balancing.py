@@ -14,7 +14,7 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.balancing import Event, make_scenario
 from dcgym.testing import check_contract, check_no_dead_feature
 
-pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+pytestmark = pytest.mark.simulation
 
 SINGLE, CENTRAL = "dcgym/LoadBalancing-v0", "dcgym/CentralLoadBalancing-v0"
 

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.papers.yao.common import Args
 
-pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+pytestmark = pytest.mark.simulation
 
 TINY = Args(seeds=2, seconds=6.0, warmup_s=2.0, interval_s=1.0, jobs=0)
 # Constants of scripts that would take longer than a few seconds otherwise.

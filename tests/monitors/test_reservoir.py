@@ -21,12 +21,10 @@ from dcgym.monitors.balancer.layout import (
     check_layout,
 )
 from dcgym.monitors.balancer.reducers import reduce_samples
-from dcgym.native import require_simulation, simulation_available
+from dcgym.native import require_simulation
 from dcgym.traffic.sizes import DISTRIBUTION_KINDS
 
-pytestmark = pytest.mark.skipif(
-    not simulation_available(), reason="the compiled simulation is not built"
-)
+pytestmark = pytest.mark.simulation
 
 SIGNIFICANCE = 1e-4
 

@@ -12,7 +12,7 @@ import pytest
 
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from dcgym.native import bpf_object, require, require_simulation
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
     ACK,
@@ -149,7 +149,6 @@ def test_any_bytes_are_survived(rig: Rig) -> None:
         assert verdict in (OK, SHOT, 7)
 
 
-@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
 @pytest.mark.parametrize("rule", CHOOSING)
 @pytest.mark.parametrize("n", [1, 3, 64])
 def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> None:
@@ -174,7 +173,6 @@ def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> No
     assert list(rig.snapshot()["servers"]["ongoing"]) == ongoing
 
 
-@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
 @pytest.mark.parametrize("rule", CHOOSING)
 def test_a_missed_flow_goes_where_the_twin_sends_it(rig: Rig, rule: str) -> None:
     native, servers, weights = require_simulation(), [3, 5, 9, 11], [2**24, 2**23, 2**22, 2**24]

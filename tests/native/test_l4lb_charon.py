@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dcgym.errors import BackendError, ConfigError
-from dcgym.native import bpf_object, require, require_simulation, simulation_available
+from dcgym.native import bpf_object, require, require_simulation
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
     ACK,
@@ -187,7 +187,6 @@ def test_without_any_consistency_every_packet_follows_the_pool() -> None:
     rig.close()
 
 
-@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
 @pytest.mark.parametrize("rule", ["sapp", "wsapp"])
 def test_choices_after_reports_are_the_twins(rig: Rig, rule: str) -> None:
     """Loads of 0 to 9 flows come back with SYN-ACKs between the choices, of servers at rest."""

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dcgym.native import require_simulation, simulation_available
+from dcgym.native import require_simulation
 from dcgym.tasks.balancing.rules import RULES
 
-pytestmark = pytest.mark.skipif(
-    not simulation_available(), reason="the compiled simulation is not built"
-)
+pytestmark = pytest.mark.simulation
 
 DRAWS = 4000
 SIGNIFICANCE = 1e-4  # a wrong distribution is missed or a right one refused this rarely

@@ -15,11 +15,6 @@ from dcgym.tasks.balancing import observation
 CONFIG = {"env": "dcgym/LoadBalancing-v0", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
 
 
-@pytest.fixture
-def compiled_twin():
-    pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
-
-
 def shuffled_servers(rows, order):
     """Renumber the servers of observations."""
     n, columns = len(order), observation.SERVER_COLUMNS
@@ -48,7 +43,8 @@ def test_network_treats_servers_alike_up_to_its_constants():
     np.testing.assert_allclose(third - first, np.eye(8)[[3] * 5], atol=1e-6)
 
 
-def test_vector_environment_comes_from_the_same_configuration(compiled_twin):
+@pytest.mark.simulation
+def test_vector_environment_comes_from_the_same_configuration():
     envs = make_vec_env(CONFIG, 4, is_shared=True, has_infos=False, max_steps=10)
     envs.reset(seed=0)
     *_, infos = envs.step(envs.action_space.sample())
@@ -59,7 +55,8 @@ def test_vector_environment_comes_from_the_same_configuration(compiled_twin):
         make_vec_env(CONFIG, 2, rewards="vbf")
 
 
-def test_slots_of_stable_baselines3_end_and_begin_in_one_step(compiled_twin):
+@pytest.mark.simulation
+def test_slots_of_stable_baselines3_end_and_begin_in_one_step():
     pytest.importorskip("stable_baselines3")
     from dcgym.policies.learned.sb3.slots import SlotVecEnv
 
@@ -85,14 +82,13 @@ def test_slots_of_stable_baselines3_end_and_begin_in_one_step(compiled_twin):
     assert not np.array_equal(rows, final) and not rows[:, -8:].any()
 
 
+@pytest.mark.simulation
 @pytest.mark.learning
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")], indirect=["library"]
 )
-def test_learner_trains_saves_loads_and_acts_for_any_balancer(
-    name, library, tmp_path, compiled_twin
-):
+def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, tmp_path):
     folder = LEARNERS[name].train(CONFIG, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] > 0

@@ -31,8 +31,8 @@ def test_the_backend_and_the_agents_decide_how_copies_are_stepped():
     assert (form.is_vector, form.n_copies, form.n_slots) == (False, 20, 20)
 
 
+@pytest.mark.simulation
 def test_balancers_of_a_pool_are_slots_with_rows():
-    pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
     pool = {"env": "LoadBalancing-v0", "scenario": {"preset": "yao-sim-8"}, "others": "lsq"}
     form = training_form(pool, 3)
     n_balancers = len(dcgym.parallel_env("LoadBalancing-v0").possible_agents)
@@ -45,8 +45,8 @@ def test_balancers_of_a_pool_are_slots_with_rows():
     assert (central.is_vector, central.n_slots, central.rows) == (True, 3, None)
 
 
+@pytest.mark.simulation
 def test_pools_begin_together_since_their_first_observation_takes_an_interval():
-    pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
     pools = make_vec_env({"env": "LoadBalancing-v0"}, 2)
     pools.reset(seed=0)
     for mask in ([True, False], [True]):

@@ -11,7 +11,7 @@ import pytest
 
 from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
 
-pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+pytestmark = pytest.mark.simulation
 
 N_POOLS = 16
 EQUAL, RIGHT = np.zeros(8), np.repeat([-1 / 6, 1 / 6], 4)

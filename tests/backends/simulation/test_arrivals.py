@@ -10,6 +10,8 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import Event, make_scenario
 from tests.support.pools import SECOND
 
+pytestmark = pytest.mark.simulation
+
 FIELDS = ["flow", "arrival_ns", "application"]
 
 

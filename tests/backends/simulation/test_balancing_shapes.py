@@ -13,7 +13,7 @@ from dcgym.tasks.balancing import make_scenario
 from experiments.papers.yao import common, load_noise, markov_chain, update_period
 from experiments.papers.yao.common import Args, change, measure_all
 
-pytest.importorskip("dcgym.native._simulation", reason="the compiled simulation is not built")
+pytestmark = pytest.mark.simulation
 
 SHORT = Args(seeds=(0, 1, 2), seconds=150.0, warmup_s=50.0)
 

@@ -18,6 +18,8 @@ from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import constant
 from tests.support.pools import pool, run
 
+pytestmark = pytest.mark.simulation
+
 SECOND = 10**9
 
 

@@ -16,6 +16,8 @@ from dcgym.traffic.sizes import Distribution, constant, exponential, lognormal, 
 from experiments.speed.simpy_model import SimPyModel
 from tests.support.pools import SECOND, check_mean, means_us, pool, run
 
+pytestmark = pytest.mark.simulation
+
 S_US = 10_000.0  # mean service
 
 

@@ -18,6 +18,8 @@ from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import exponential
 from tests.support.pools import means_us, pool, run
 
+pytestmark = pytest.mark.simulation
+
 IntArray = npt.NDArray[np.int64]
 
 MS = 1_000_000

@@ -21,6 +21,8 @@ from dcgym.tasks.balancing.rules import RULES
 from dcgym.traffic.sizes import constant
 from tests.support.pools import SECOND, pool, run
 
+pytestmark = pytest.mark.simulation
+
 MS = 10**6
 
 

@@ -12,6 +12,8 @@ from dcgym.tasks.balancing.records import NOBODY, OUTCOMES
 from dcgym.traffic.sizes import constant
 from tests.support.pools import SECOND, pool, run
 
+pytestmark = pytest.mark.simulation
+
 MS = 10**6
 
 
