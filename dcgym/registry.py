@@ -136,8 +136,8 @@ _scanned: list[tuple[str, ...]] = []
 def load_plugins() -> None:
     """Import the plug-ins that have not been imported yet; each registers what it adds.
 
-    They import any part of dcgym: no module of dcgym may look up an unknown name, or list names,
-    while it is being imported itself.
+    A plug-in imports any part of dcgym: while a module of dcgym is being imported, names are looked
+    up among those at hand.
 
     Raises:
         ConfigError: A plug-in cannot be imported.
@@ -145,6 +145,8 @@ def load_plugins() -> None:
     places = tuple(sys.path)
     if _scanned == [places]:
         # Reading the metadata of every installed package takes tens of milliseconds.
+        return
+    if _is_importing():
         return
     _scanned[:] = [places]
     for point in importlib.metadata.entry_points(group=PLUGIN_GROUP):
@@ -157,6 +159,14 @@ def load_plugins() -> None:
         except Exception as error:
             reason = f"a module that can be imported ({type(error).__name__}: {error})"
             raise ConfigError(f"plug-in {point.name}", point.value, reason) from error
+
+
+def _is_importing() -> bool:
+    """Tell whether a module of dcgym has begun to be imported, and has not ended."""
+    ours = (module for name, module in list(sys.modules.items()) if name.startswith("dcgym"))
+    specs = (getattr(module, "__spec__", None) for module in ours)
+    # importlib's own mark, by which it tells of circular imports; there is no public one.
+    return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def _first_line(thing: object) -> str:

@@ -69,7 +69,7 @@ def test_a_run_of_its_environment_is_recorded(site: Path, tmp_path: Path) -> Non
     common = ("--env", "acme/Quiet-v0", "--seconds", "1", "--json")
     out = tmp_path / "run"
     record = json.loads(dcgym(site, "run", *common, "--out", str(out)))[0]
-    assert (record["env"], record["backend"]) == ("acme/Quiet-v0", "acme-toy")
+    assert (record["env"], record["backend"]) == ("acme/Quiet-v0", "toy")
     # Half of 10 Mbit/s by one sender.
     assert record["metrics"]["goodput_bps"] == pytest.approx(5e6, rel=1e-3)
     assert record["metrics"]["reward_mean"] == pytest.approx(0.0, abs=1e-3)

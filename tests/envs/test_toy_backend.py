@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.suites import Case, Suite, run_suite
 from dcgym.testing import check_contract, check_network
 from tests.support import toy
 
@@ -98,3 +99,22 @@ def test_rllib_samples_from_it(env_id: str) -> None:
     rewards = np.concatenate([episode.get_rewards() for episode in episodes])
     assert np.isfinite(rewards).all()
     runner.stop()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "policies"),
+    [(IDS[0], ("cubic", "random")), (IDS[1], ("wcmp", "random")), (IDS[2], ("cubic+ecmp",))],
+)
+def test_a_suite_of_it_ends_in_a_report(
+    env_id: str, policies: tuple[str, ...], tmp_path: Path
+) -> None:
+    case = Case({"env": env_id, **arguments(env_id)})
+    suite = Suite("toy", "A toy.", (case,), policies, seeds=2, episode_s=1.0, warmup_s=0.2, jobs=0)
+    records = run_suite(suite, tmp_path)
+    assert [(r["policy"], r["seed"]) for r in records] == [
+        (policy, seed) for seed in range(2) for policy in policies
+    ]
+    assert {r["backend"] for r in records} == {"toy"}
+    assert {r["fidelity"]["status"] for r in records} == {"ok"}
+    page = (tmp_path / "report.html").read_text()
+    assert all(policy in page for policy in policies)

@@ -57,7 +57,7 @@ class ToyNetwork:
     def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
         ends = np.cumsum([len(group.ports) for group in self._groups])
         self._shares: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
-        for group, own in zip(self._groups, np.split(weights, ends[:-1]), strict=True):
+        for group, own in zip(self._groups, np.split(weights, ends[:-1])[: len(ends)], strict=True):
             share = own / own.sum() if own.sum() else np.full(len(own), 1 / len(own))
             self._shares.update({(group.switch, host): share for host in group.hosts})
         self._paths = np.array([self._path(flow.src, flow.dst) for flow in self._flows])

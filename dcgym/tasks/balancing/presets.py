@@ -186,8 +186,8 @@ def make_scenario(spec: ScenarioSpec, **params: object) -> Scenario:
 
 
 def _from_name(name: str, params: Plain) -> Scenario:
-    # Names at hand first: asking for all of them imports plug-ins, which need all of dcgym.
-    if name not in SCENARIOS and name not in (known := SCENARIOS.names()):
+    known = SCENARIOS.names()
+    if name not in known:
         allowed = f"{', '.join(known)}, or a .yaml or .json file"
         raise ConfigError("scenario", name, allowed, suggest(name, known))
     return _from_preset({"preset": name, **params})

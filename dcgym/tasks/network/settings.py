@@ -63,7 +63,7 @@ class NetworkSettings(TaskSettings):
         read_interval(self.interval)
         check_in("switch", self.switch, SWITCHES)
         check_in("preflight", self.preflight, (True, False))
-        check_in("generator", self.generator, GENERATORS)
+        GENERATORS.find(self.generator)
 
     @property
     def interval_ns(self) -> int:

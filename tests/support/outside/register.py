@@ -76,7 +76,9 @@ class SquareAction:
 def trio(load: float = 0.6) -> Scenario:
     """Three equal servers."""
     applications = make_scenario("yao-sim-8").workload.applications
-    return Scenario("acme-trio", ServerPool((server_group("all", 3),)), Workload(applications, load))
+    return Scenario(
+        "acme-trio", ServerPool((server_group("all", 3),)), Workload(applications, load)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,9 @@ def quiet(settings: QuietSettings, given: Topology | None = None) -> NetworkTask
     As much as half.
     """
     topology, marks = read_topology(settings.topology, settings.marking, given)
-    layout = Layout((Column("reward_mean", "reward"), Column("goodput_bps", "goodput, Mbit/s", 1e6)))
+    layout = Layout(
+        (Column("reward_mean", "reward"), Column("goodput_bps", "goodput, Mbit/s", 1e6))
+    )
     rates = RateDecision(topology, settings.action, 0.01)
     return NetworkTask(settings, topology, marks, (rates,), family="acme", layout=layout)
 
@@ -165,9 +169,7 @@ FEATURES.add("acme_idle", idle)
 NETWORK_REWARDS.add("acme_half_full", half_full)
 ACTIONS.add("acme-square", SquareAction)
 SCENARIOS.add("acme-trio", trio)
-NETWORKS.add(
-    "acme-toy", NetworkMaker("acme-toy", ToyNetwork.capabilities, frozenset(), make_toy)
-)
+NETWORKS.add("acme-toy", NetworkMaker("acme-toy", ToyNetwork.capabilities, frozenset(), make_toy))
 POLICIES.add("acme", PolicyFamily("acme")).add("acme-constant", ConstantPolicy)
 LEARNERS.add("acme-search", SearchLearner())
 add_environment(Environment("acme/Quiet-v0", "acme", network_form(QuietSettings, quiet)))
