@@ -33,6 +33,7 @@ WRITTEN = {"episode_s": "seconds", "warmup_s": "warmup", "train_s": "train_secon
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
+# Long because every option of the command is a parameter.
 def sweep(
     file: Annotated[
         Path | None, typer.Argument(help="YAML file with these options as keys; they win over it.")
