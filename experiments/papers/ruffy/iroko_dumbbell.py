@@ -31,6 +31,8 @@ class Args:
     seeds: int = 3
     episode_s: float = 12.0
     warmup_s: float = 2.0
+    backend: str = "emulation"
+    jobs: int = 1
 
 
 def line(policy: str, runs: list[dict[str, Any]]) -> str:
@@ -50,12 +52,12 @@ def main(args: Args) -> None:
     suite = Suite(
         name="iroko-dumbbell",
         description="Iroko's dumbbell at 10 Mbit/s.",
-        cases=(Case(read_config(args.preset)),),
+        cases=(Case({**read_config(args.preset), "backend": args.backend}),),
         policies=args.policies,
         seeds=args.seeds,
         episode_s=args.episode_s,
         warmup_s=args.warmup_s,
-        jobs=1,
+        jobs=args.jobs,
     )
     records = run_suite(suite, args.out)
     for policy in args.policies:

@@ -27,12 +27,15 @@ class Args:
     seconds: float = 5.0
     warmup_s: float = 2.0
     seeds: int = 1
+    backend: str = "emulation"
+    jobs: int = 1
 
 
 def sweep(args: Args) -> Suite:
     """Return the suite: a case for each share."""
+    env = {**QUICK_ENV, "backend": args.backend}
     cases = [
-        Case(QUICK_ENV, f"share={share}", {"share": share}, {POLICY: {"share": share}})
+        Case(env, f"share={share}", {"share": share}, {POLICY: {"share": share}})
         for share in args.shares
     ]
     return Suite(
@@ -43,7 +46,7 @@ def sweep(args: Args) -> Suite:
         seeds=args.seeds,
         episode_s=args.seconds,
         warmup_s=args.warmup_s,
-        jobs=1,
+        jobs=args.jobs,
     )
 
 

@@ -11,6 +11,7 @@ measuring. Loads are as even as they can be under WCMP.
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,6 +41,8 @@ class Args:
     warmup_s: float = 1.0
     interval_s: float = 0.05
     slow_mbit: int = 25
+    backend: str = "emulation"
+    jobs: int = 1
 
 
 def two_spines(slow_mbit: int) -> Topology:
@@ -59,6 +62,7 @@ def comparison(args: Args) -> Suite:
         "topology": two_spines(args.slow_mbit).to_dict(),
         "traffic": {"name": "stride-4", "size": "250KB", "repetitions": 0},
         "interval": f"{args.interval_s}s",
+        "backend": args.backend,
     }
     return Suite(
         name="unequal-spines",
@@ -68,7 +72,7 @@ def comparison(args: Args) -> Suite:
         seeds=args.seeds,
         episode_s=args.seconds,
         warmup_s=args.warmup_s,
-        jobs=1,
+        jobs=args.jobs,
     )
 
 
@@ -79,7 +83,9 @@ def main(args: Args) -> None:
         runs = runs_of(records, policy)
         cells = []
         for metric, (title, divisor) in SHOWN.items():
-            mean, half = interval_95([record["metrics"][metric] / divisor for record in runs])
+            mean, half = interval_95(
+                [run["metrics"].get(metric, math.nan) / divisor for run in runs]
+            )
             cells.append(f"{title} {mean:.2f} ± {half:.2f}")
         states = {record["fidelity"]["status"] for record in runs}
         print(f"{policy}: {'; '.join(cells)}; fidelity {', '.join(sorted(states))}", flush=True)
