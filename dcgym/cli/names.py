@@ -37,6 +37,7 @@ def collect(kind: str | None = None) -> dict[str, Descriptions]:
 def kinds() -> tuple[str, ...]:
     """Return the kinds that there are names of."""
     # Importing what stands highest fills every registry below it.
+    import dcgym.suites  # noqa: F401
     from dcgym.policies import POLICIES
 
     gathered = {name for group in GATHERED.values() for name in group}

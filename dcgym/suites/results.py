@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "SUITE_FILE",
     "FlowColumns",
     "Records",
     "load_records",
@@ -34,6 +35,8 @@ __all__ = [
     "write_run",
 ]
 
+SUITE_FILE = "suite.json"
+"""What was run, in the folder of its results."""
 Records: TypeAlias = Sequence[Record]
 """Records of runs."""
 FlowColumns: TypeAlias = "pl.DataFrame | Mapping[str, npt.NDArray[np.generic]]"

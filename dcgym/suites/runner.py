@@ -15,7 +15,7 @@ from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix
 from dcgym.suites.reports.report import write_report
-from dcgym.suites.results import prepare_folder, write_json, write_results
+from dcgym.suites.results import SUITE_FILE, prepare_folder, write_json, write_results
 from dcgym.suites.suite import Suite
 from dcgym.suites.workers import Workers
 
@@ -41,7 +41,7 @@ def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> lis
     with progress_bars() as progress, _workers() as workers:
         bench = Matrix(suite, out, workers, progress, require_fidelity)
         prepare_folder(out)
-        write_json(out / "suite.json", asdict(suite))
+        write_json(out / SUITE_FILE, asdict(suite))
         try:
             bench.run_all()
         finally:

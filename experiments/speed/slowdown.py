@@ -16,13 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcgym.backends.base import Record
 from dcgym.cli.flows import print_flows
-from dcgym.suites.results import machine, prepare_folder, write_json
-from dcgym.suites.rollout import run_episode
-from dcgym.suites.spec import RunSpec
-
-INTERVAL_S = 0.05
+from dcgym.suites import Case, Suite, run_suite
 
 
 @dataclass(frozen=True)
@@ -47,29 +42,24 @@ class Args:
     )
 
 
-def score(policy: str, seed: int, args: Args) -> Record:
-    """Run one episode and return its record."""
-    env = {
-        "env": "CongestionControl-v0",
-        "topology": args.topology,
-        "traffic": args.traffic,
-        "interval": "50ms",
-    }
-    steps = round(args.episode_s / INTERVAL_S)
-    return run_episode(RunSpec(env=env, policy=policy, seed=seed, steps=steps))
-
-
 def main(args: Args) -> None:
-    """Score every transport on the same seeds and print a table by size."""
-    prepare_folder(args.out)
-    records = []
-    for policy in args.policies:
-        for seed in range(args.seeds):
-            record = score(policy, seed, args)
-            records.append(record)
-            print(policy, seed, record["plan"]["digest"][:12], record["fidelity"]["status"])
+    """Run every transport on the same seeds and print a table by size."""
+    env = {"topology": args.topology, "traffic": args.traffic, "interval": "50ms"}
+    suite = Suite(
+        name="slowdown",
+        description="Completion times by size and transport.",
+        cases=(Case(env),),
+        policies=args.policies,
+        seeds=args.seeds,
+        episode_s=args.episode_s,
+        warmup_s=0.0,
+        jobs=1,
+    )
+    records = run_suite(suite, args.out)
+    for record in records:
+        digest, status = record["plan"]["digest"][:12], record["fidelity"]["status"]
+        print(record["policy"], record["seed"], digest, status)
     print_flows(records)
-    write_json(args.out / "results.json", {"records": records, "machine": machine()})
 
 
 if __name__ == "__main__":

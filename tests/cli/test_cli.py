@@ -13,7 +13,7 @@ import pytest
 
 from dcgym import __version__
 from dcgym.cli import main
-from dcgym.envs.registration import ENV_IDS
+from dcgym.envs.registration import BUILT_IN
 
 COMMANDS = ("doctor", "list", "run", "train", "draw", "report", "sweep", "clean")
 
@@ -95,7 +95,7 @@ def test_list_as_json() -> None:
 
 def test_list_environments() -> None:
     names = json.loads(dcgym("list", "environments", "--json").stdout)
-    assert names == {"environments": sorted(ENV_IDS)}
+    assert names == {"environments": sorted(BUILT_IN)}
 
 
 def test_draw_writes_a_picture(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import dcgym
 from dcgym.errors import ConfigError
-from dcgym.suites.episode import with_overrides
+from dcgym.suites.recorders.network import with_overrides
 from dcgym.tasks.congestion.presets import PRESETS
 from dcgym.testing import FakeBackend
 from dcgym.topologies import Topology, dumbbell, make_topology, with_marking

@@ -15,6 +15,7 @@ from dcgym.suites.reports.flow_sizes import flow_section
 from dcgym.suites.reports.html import heading, table
 from dcgym.suites.reports.layout import Layout, layout_of, policies_of, runs_of, scenarios_of
 from dcgym.suites.reports.plots import bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.reports.published import published_section
 from dcgym.suites.results import Records, run_folder
 
 __all__ = ["write_report"]
@@ -41,6 +42,7 @@ def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
         MissingDependency: plotly is not installed.
     """
     sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
+    sections.append(published_section(folder, records))
     path = folder / "report.html"
     partial = folder / ".report.html"
     partial.write_text(_page(records, refused, sections))

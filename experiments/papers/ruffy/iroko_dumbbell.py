@@ -1,6 +1,6 @@
 """DCTCP, New Vegas and a fair share in the settings of Iroko's dumbbell at 10 Mbit/s.
 
-How to run (root): ``.venv/bin/python experiments/iroko_dumbbell.py --out runs/iroko``
+How to run (root): ``.venv/bin/python -m experiments.papers.ruffy.iroko_dumbbell --out runs/iroko``
 
 Results to expect: all nearly fill the link of 10 Mbit/s. The fair share keeps almost no queue;
 DCTCP (on RED's ramp) and New Vegas (ten packets a flow and more, as the least RTT is measured
@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dcgym.suites.episode import run_episode
 
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites import Case, Suite, run_suite
+from dcgym.suites.reports.layout import runs_of
 from dcgym.tasks.congestion.presets import read_config
-from dcgym.units import parse_duration
 
 
 @dataclass(frozen=True)
@@ -32,22 +31,8 @@ class Args:
     seeds: int = 3
     episode_s: float = 12.0
     warmup_s: float = 2.0
-
-
-def score(policy: str, seed: int, args: Args) -> dict[str, Any]:
-    """Run one episode and return its record."""
-    env = read_config(args.preset)
-    interval_s = parse_duration(env["interval"]) / 1e9
-    return run_episode(
-        {
-            "env": env,
-            "policy": policy,
-            "seed": seed,
-            "steps": round(args.episode_s / interval_s),
-            "interval_s": interval_s,
-            "warmup_s": args.warmup_s,
-        }
-    )
+    backend: str = "emulation"
+    jobs: int = 1
 
 
 def line(policy: str, runs: list[dict[str, Any]]) -> str:
@@ -63,14 +48,20 @@ def line(policy: str, runs: list[dict[str, Any]]) -> str:
 
 
 def main(args: Args) -> None:
-    """Score every policy on the same seeds and print one line for each."""
-    prepare_folder(args.out)
-    records = []
+    """Run every policy on the same seeds and print one line for each."""
+    suite = Suite(
+        name="iroko-dumbbell",
+        description="Iroko's dumbbell at 10 Mbit/s.",
+        cases=(Case({**read_config(args.preset), "backend": args.backend}),),
+        policies=args.policies,
+        seeds=args.seeds,
+        episode_s=args.episode_s,
+        warmup_s=args.warmup_s,
+        jobs=args.jobs,
+    )
+    records = run_suite(suite, args.out)
     for policy in args.policies:
-        runs = [score(policy, seed, args) for seed in range(args.seeds)]
-        records += runs
-        print(line(policy, runs), flush=True)
-    write_json(args.out / "results.json", {"records": records, "machine": machine()})
+        print(line(policy, runs_of(records, policy)), flush=True)
 
 
 if __name__ == "__main__":

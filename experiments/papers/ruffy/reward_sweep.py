@@ -1,6 +1,6 @@
 """Which fixed share of the link does the default reward prefer?
 
-How to run (root): ``.venv/bin/python experiments/reward_sweep.py --out runs/reward-sweep``
+How to run (root): ``.venv/bin/python -m experiments.papers.ruffy.reward_sweep``
 
 Results to expect: two senders share one bottleneck, so that the reward rises with the share up to
 0.5, where the link is full and the queue empty, and falls beyond it as the queue fills.
@@ -11,13 +11,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from dcgym.suites.config import QUICK_ENV
+from dcgym.suites import Case, Suite, run_suite
+from dcgym.suites.congestion import QUICK_ENV
 
-import dcgym
-from dcgym.suites.results import machine, prepare_folder, write_json
+POLICY = "fixed-share"
 
 
 @dataclass(frozen=True)
@@ -26,34 +24,37 @@ class Args:
 
     out: Path = Path("runs/reward-sweep")
     shares: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-    steps: int = 100
-    warmup_steps: int = 40
-    seed: int = 0
+    seconds: float = 5.0
+    warmup_s: float = 2.0
+    seeds: int = 1
+    backend: str = "emulation"
+    jobs: int = 1
 
 
-def mean_reward(env: Any, share: float, args: Args) -> float:
-    """Hold one share for an episode and return the mean reward after the warm-up."""
-    policy = dcgym.make_policy("fixed-share", env, share=share)
-    observation, info = env.reset(seed=args.seed)
-    rewards = []
-    for _ in range(args.steps):
-        observation, reward, *_, info = env.step(policy.act(observation, info))
-        rewards.append(float(reward))
-    return float(np.mean(rewards[args.warmup_steps :]))
+def sweep(args: Args) -> Suite:
+    """Return the suite: a case for each share."""
+    env = {**QUICK_ENV, "backend": args.backend}
+    cases = [
+        Case(env, f"share={share}", {"share": share}, {POLICY: {"share": share}})
+        for share in args.shares
+    ]
+    return Suite(
+        name="reward-sweep",
+        description="The default reward over a fixed share of the link.",
+        cases=tuple(cases),
+        policies=(POLICY,),
+        seeds=args.seeds,
+        episode_s=args.seconds,
+        warmup_s=args.warmup_s,
+        jobs=args.jobs,
+    )
 
 
 def main(args: Args) -> None:
-    """Run the sweep in one network, episode after episode."""
-    prepare_folder(args.out)
-    env = dcgym.make_env({**QUICK_ENV, "max_steps": args.steps})
-    results = {}
-    try:
-        for share in args.shares:
-            results[str(share)] = mean_reward(env, share, args)
-            print(f"share {share:.2f}: reward {results[str(share)]:.3f}", flush=True)
-    finally:
-        env.close()
-    write_json(args.out / "results.json", {"rewards": results, "machine": machine()})
+    """Hold each share for an episode and print the mean reward after the warm-up."""
+    for record in run_suite(sweep(args), args.out):
+        share, reward = record["sweep"]["share"], record["metrics"]["reward_mean"]
+        print(f"share {share:.2f}: reward {reward:.3f}", flush=True)
 
 
 if __name__ == "__main__":

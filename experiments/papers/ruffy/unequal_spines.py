@@ -1,6 +1,6 @@
 """What do path weights gain where one of two spines is slow?
 
-How to run (root): ``.venv/bin/python experiments/unequal_spines.py --out runs/unequal-spines``
+How to run (root): ``.venv/bin/python -m experiments.papers.ruffy.unequal_spines``
 
 Results to expect: two leaves of four hosts, a spine of 100 Mbit/s and one of 25. ECMP sends half of
 the flows to the slow spine, where they crawl; WCMP sends a fifth there, so that goodput rises and
@@ -11,14 +11,12 @@ measuring. Loads are as even as they can be under WCMP.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from dcgym.suites.episode import run_episode
-
-from dcgym.suites.results import prepare_folder, write_json
+from dcgym.suites import Case, Suite, run_suite
+from dcgym.suites.reports.layout import runs_of
 from dcgym.suites.statistics import interval_95
 from dcgym.topologies import Topology, make_topology
 
@@ -43,6 +41,8 @@ class Args:
     warmup_s: float = 1.0
     interval_s: float = 0.05
     slow_mbit: int = 25
+    backend: str = "emulation"
+    jobs: int = 1
 
 
 def two_spines(slow_mbit: int) -> Topology:
@@ -55,39 +55,40 @@ def two_spines(slow_mbit: int) -> Topology:
     return Topology("two-spines", whole.nodes, tuple(links))
 
 
-def run(policy: str, seed: int, args: Args) -> Mapping[str, Any]:
-    """Run one episode; flow after flow from every host to one behind the other leaf."""
+def comparison(args: Args) -> Suite:
+    """Return the suite; flow after flow from every host to one behind the other leaf."""
     env = {
         "env": "PathBalancing-v0",
         "topology": two_spines(args.slow_mbit).to_dict(),
         "traffic": {"name": "stride-4", "size": "250KB", "repetitions": 0},
         "interval": f"{args.interval_s}s",
+        "backend": args.backend,
     }
-    spec = {
-        "env": env,
-        "policy": policy,
-        "seed": seed,
-        "steps": round(args.seconds / args.interval_s),
-        "interval_s": args.interval_s,
-        "warmup_s": args.warmup_s,
-    }
-    return run_episode(spec)
+    return Suite(
+        name="unequal-spines",
+        description="Path weights where one of two spines is slow.",
+        cases=(Case(env),),
+        policies=args.policies,
+        seeds=args.seeds,
+        episode_s=args.seconds,
+        warmup_s=args.warmup_s,
+        jobs=args.jobs,
+    )
 
 
 def main(args: Args) -> None:
     """Run every policy on every seed and print means with 95 % intervals."""
-    prepare_folder(args.out)
-    records = []
+    records = run_suite(comparison(args), args.out)
     for policy in args.policies:
-        runs = [run(policy, seed, args) for seed in range(args.seeds)]
-        records += runs
+        runs = runs_of(records, policy)
         cells = []
         for metric, (title, divisor) in SHOWN.items():
-            mean, half = interval_95([record["metrics"][metric] / divisor for record in runs])
+            mean, half = interval_95(
+                [run["metrics"].get(metric, math.nan) / divisor for run in runs]
+            )
             cells.append(f"{title} {mean:.2f} ± {half:.2f}")
         states = {record["fidelity"]["status"] for record in runs}
         print(f"{policy}: {'; '.join(cells)}; fidelity {', '.join(sorted(states))}", flush=True)
-    write_json(args.out / "results.json", records)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.errors import ConfigError
-from dcgym.suites.twin_error import METRICS, TwinErrorConfig, twin_errors
+from dcgym.suites.checks import check_suite
+from dcgym.suites.twin_error import METRICS, twin_error_suite, twin_errors
 from dcgym.tasks.balancing import make_scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
 
@@ -142,10 +144,10 @@ def test_the_error_is_that_of_the_pairs() -> None:
     assert errors["utilisation"].error == 0
 
 
-def test_twin_error_refuses_what_it_cannot_compare(tmp_path: Any) -> None:
+def test_twin_error_refuses_what_it_cannot_compare() -> None:
     with pytest.raises(ConfigError, match=r"^policies: value 'oracle'"):
-        TwinErrorConfig(out=tmp_path, policies=("oracle",))
+        check_suite(replace(twin_error_suite(), policies=("oracle",)))
     with pytest.raises(ConfigError, match=r"^warmup_s"):
-        TwinErrorConfig(out=tmp_path, episode_s=5.0)
+        twin_error_suite(episode_s=5.0)
     with pytest.raises(ConfigError, match="runs of both backends"):
         twin_errors([record("sed", 0, "simulation", 1.0)])

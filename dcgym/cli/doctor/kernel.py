@@ -1,0 +1,131 @@
+"""Privileges, devices, qdiscs and congestion control of the kernel."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from dcgym.cli.doctor.check import Check, present
+
+__all__ = ["check_congestion_control", "check_kernel", "check_privileges"]
+
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}
+PROBE_TIMEOUT_S = 15
+
+# Each line prints "<name> <status>"; all of it runs in one namespace of its own.
+KERNEL_PROBE = """
+try() { name=$1; shift; "$@" >/dev/null 2>&1; echo "$name $?"; }
+try veth ip link add dcg0 type veth peer name dcg1
+try tbf tc qdisc add dev dcg0 root tbf rate 10mbit burst 5000 limit 400000
+tc qdisc del dev dcg0 root >/dev/null 2>&1
+try clsact tc qdisc add dev dcg0 clsact
+for kind in red fq prio; do
+  case $kind in red) options="limit 400000 avpkt 1000";; *) options="";; esac
+  try $kind tc qdisc add dev dcg0 root $kind $options
+  tc qdisc del dev dcg0 root >/dev/null 2>&1
+done
+try netem tc qdisc add dev dcg0 root netem delay 1ms
+"""
+
+
+def check_privileges() -> list[Check]:
+    """Look for the capabilities that emulation needs."""
+    held = _effective_capabilities()
+    remedy = "run as root (sudo), or in a privileged container"
+    checks = []
+    for name, bit in CAPABILITIES.items():
+        ok = bool(held >> bit & 1)
+        found = "held" if ok else "not held"
+        checks.append(Check("privileges", name, ok, found, True, "no emulation", remedy))
+    return checks
+
+
+def _effective_capabilities() -> int:
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.M)
+    return int(match.group(1), 16) if match else 0
+
+
+def check_kernel() -> list[Check]:
+    """Try the kernel's devices and qdiscs, in a namespace of their own."""
+    probed, reason = _probe_namespace()
+    rows = [
+        ("veth", True, "no emulation", "a kernel with CONFIG_VETH"),
+        ("tbf", True, "no rate limits and no byte queues", "a kernel with CONFIG_NET_SCH_TBF"),
+        ("clsact", True, "no eBPF fabric", "a kernel with CONFIG_NET_SCH_INGRESS"),
+        ("red", False, "nothing: marking is done in BPF", "a kernel with CONFIG_NET_SCH_RED"),
+        ("fq", False, "nothing: BBR paces in TCP itself", "a kernel with CONFIG_NET_SCH_FQ"),
+        ("prio", False, "nothing today", "a kernel with CONFIG_NET_SCH_PRIO"),
+        ("netem", False, "nothing: links delay nothing", "a kernel with CONFIG_NET_SCH_NETEM"),
+    ]
+    checks = [_release()]
+    for name, required, cost, remedy in rows:
+        ok = probed.get(name) == 0
+        found = "works" if ok else reason or "not in this kernel"
+        checks.append(Check("kernel", name, ok, found, required, cost, remedy))
+    module = _has_module("openvswitch")
+    found = "present" if module else "not in this kernel"
+    cost = "Open vSwitch runs in user space, about 25 times slower"
+    checks.append(
+        Check("kernel", "openvswitch module", module, found, False, cost, "modprobe openvswitch")
+    )
+    return checks
+
+
+def _release() -> Check:
+    release = platform.release()
+    numbers = re.findall(r"\d+", release)
+    version = tuple(int(n) for n in numbers[:2])
+    remedy = "Linux 6.4 or newer (links of struct_ops, kfuncs for tc)"
+    return Check("kernel", "version", version >= (6, 4), release, True, "no eBPF fabric", remedy)
+
+
+def _probe_namespace() -> tuple[dict[str, int], str]:
+    """Try the kernel's devices and qdiscs; return status by name and why nothing could be tried."""
+    missing = [tool for tool in ("unshare", "ip", "tc") if not shutil.which(tool)]
+    if missing:
+        return {}, f"cannot be tried without {', '.join(missing)}"
+    try:
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-c", KERNEL_PROBE],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {}, f"the probe hung for {PROBE_TIMEOUT_S} s"
+    if done.returncode != 0 and not done.stdout:
+        return {}, "cannot be tried without root"
+    pairs = (line.split() for line in done.stdout.splitlines())
+    return {name: int(status) for name, status in pairs}, ""
+
+
+def check_congestion_control() -> list[Check]:
+    """Look for the kernel's congestion control."""
+    path = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    loaded = set(path.read_text().split()) if path.exists() else set()
+    costs = {
+        "cubic": "no policy 'cubic'",
+        "reno": "no policy 'reno'",
+        "bbr": "no policy 'bbr'",
+        "dctcp": "nothing: DCTCP comes as BPF struct_ops",
+        "nv": "nothing: New Vegas comes as BPF struct_ops",
+    }
+    checks = []
+    for name, cost in costs.items():
+        ok = name in loaded or _has_module(f"tcp_{name}")
+        remedy = f"modprobe tcp_{name}"
+        checks.append(present("congestion control", name, ok, name == "cubic", cost, remedy))
+    return checks
+
+
+def _has_module(name: str) -> bool:
+    if Path("/sys/module", name).exists():
+        return True
+    modinfo = shutil.which("modinfo") or "/sbin/modinfo"
+    if not Path(modinfo).exists():
+        return False
+    return subprocess.run([modinfo, name], capture_output=True, check=False).returncode == 0
