@@ -124,7 +124,7 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
                 "reset_mask", mask, f"a truth value for each of {self.num_envs} slots"
             )
         # The slots of one copy begin together.
-        begins = mask.reshape(-1, self._per_copy).any(axis=1)
+        begins: Mask = np.asarray(mask.reshape(-1, self._per_copy).any(axis=1))
         self._seed(seed)
         pairs = zip(self._generators, begins, strict=True)
         self.session.begin([one if is_new else None for one, is_new in pairs], given)
