@@ -257,7 +257,7 @@ def test_a_missed_flow_follows_the_hash_consistently(rig: Rig) -> None:
     assert [new for old, new in zip(before, after, strict=True) if old != 9] == [
         old for old in before if old != 9
     ]
-    assert rig.counted() == {"missed": 1200, "broken": before.count(9)}
+    assert rig.counted() == {"missed": 1200, "pcc_violations": before.count(9)}
 
 
 def test_balancers_of_one_seed_agree_on_missed_flows(rig: Rig) -> None:

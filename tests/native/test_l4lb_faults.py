@@ -101,7 +101,7 @@ def test_of_100_000_connections_only_those_of_lost_servers_break(consistency: st
             if kept:
                 assert found == server + 8 * (generation % 2)
     # The record of placements is a hash without chains: a newer flow may have taken the place.
-    assert 0.98 * expected <= rig.counted()["broken"] <= expected
+    assert 0.98 * expected <= rig.counted()["pcc_violations"] <= expected
     assert 0 < expected < CONNECTIONS / 20
     rig.close()
 
@@ -167,7 +167,9 @@ def test_a_table_that_was_kept_outlives_its_balancer(bpffs: Path) -> None:
     rig.native.set_servers(0, {server: mac(server + 8) for server in (3, 5, 9)})
     flows = Flows(rig)
     assert {flows.send(number, ACK) for number in placed} == {11, 13, 17}
-    assert rig.counted()["broken"] == 300, "others have their numbers: no old flow is theirs"
+    assert rig.counted()["pcc_violations"] == 300, (
+        "others have their numbers: no old flow is theirs"
+    )
     with pytest.raises(BackendError, match="cannot load"):
         Rig(flow_entries=8192, pin_path=str(bpffs))
     rig.close()
@@ -222,4 +224,4 @@ def test_real_connections_under_constant_change(run_scenario: Scenario, consiste
     found = run_scenario("churn", {"consistency": consistency, "connections": 100, "rounds": 8})
     assert found["moved"] == 0 and found["changes"] >= 20
     assert sum(found["answered"].values()) == 100 * 8 and len(found["answered"]) == 4
-    assert "broken" not in found["counters"] and "missed" not in found["counters"]
+    assert "pcc_violations" not in found["counters"] and "missed" not in found["counters"]

@@ -104,8 +104,8 @@ enum dcgym_lb_counter {
     DCGYM_LB_DROP_NO_TUNNEL,     /* its server, or the balancer, has no address of that family */
     DCGYM_LB_MISSED,             /* packets of flows that nothing remembers, sent by hash */
     DCGYM_LB_EVICTED,            /* ended or timed-out entries that gave way to new flows */
-    DCGYM_LB_BROKEN,  /* times that a flow's packets went to another server than before */
-    DCGYM_LB_REPORTS, /* loads of servers that came with their SYN-ACKs */
+    DCGYM_LB_PCC_VIOLATIONS,     /* flows' packets that changed to another server */
+    DCGYM_LB_REPORTS,            /* loads of servers that came with their SYN-ACKs */
     DCGYM_LB_COUNTERS,
 };
 

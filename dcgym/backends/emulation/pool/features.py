@@ -146,4 +146,4 @@ def pcc_violations(counter_map_fds: Sequence[int]) -> int:
         counter_map_fds: Descriptor of each balancer's counters.
     """
     native = require()
-    return sum(int(native.balancer_counters(fd)["broken"]) for fd in counter_map_fds)
+    return sum(int(native.balancer_counters(fd)["pcc_violations"]) for fd in counter_map_fds)

@@ -140,7 +140,7 @@ static __always_inline struct decision follow_hash(const struct arrival *arrival
         return nowhere(DCGYM_LB_DROP_BUSY);
     decision = decide(arrival->vip, hashed_server(in_force, arrival->digest));
     if (decision.target && moves(arrival->digest, &decision))
-        count(DCGYM_LB_BROKEN);
+        count(DCGYM_LB_PCC_VIOLATIONS);
     return decision;
 }
 
@@ -174,7 +174,7 @@ static __always_inline struct decision follow_cookie(const struct arrival *arriv
     if (!named.target || (known.target && known.server == named.server))
         return known;
     if (moves(arrival->digest, &named))
-        count(DCGYM_LB_BROKEN);
+        count(DCGYM_LB_PCC_VIOLATIONS);
     return named;
 }
 
@@ -197,7 +197,7 @@ static __always_inline struct decision follow_table(struct bucket *bucket,
     count_departure(&flow, arrival->now_ns);
     /* A flow of TCP is noticed where its next packet goes; one of UDP is placed anew. */
     if (arrival->opens && !arrival->syn)
-        count(DCGYM_LB_BROKEN);
+        count(DCGYM_LB_PCC_VIOLATIONS);
     return none;
 }
 

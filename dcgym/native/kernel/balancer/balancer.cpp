@@ -22,8 +22,8 @@ namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
-    "",          "truncated", "malformed", "fragment", "extension", "unknown_port", "no_server",
-    "pool_busy", "too_big",   "no_tunnel", "missed",   "evicted",   "broken",       "reports",
+    "",          "truncated", "malformed", "fragment", "extension", "unknown_port",   "no_server",
+    "pool_busy", "too_big",   "no_tunnel", "missed",   "evicted",   "pcc_violations", "reports",
 };
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 

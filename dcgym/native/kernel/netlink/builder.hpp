@@ -30,8 +30,8 @@ struct LinkEnd {
     uint64_t rate_bps; // full rate, for the largest offloaded packet; 0: the kernel's own limit
 };
 
-// Makes veth pairs with both ends where they belong. Moving an interface later would cost a wait
-// for all readers (synchronize_net) each. The ends are down: a queue is set up before traffic is.
+// Makes veth pairs with both ends where they belong. Moving an interface later would cost an RCU
+// grace period (synchronize_net) each. The ends are down: a queue is set up before traffic is.
 void make_links(int rtnl_fd, const std::vector<std::pair<LinkEnd, LinkEnd>> &links);
 
 void set_up(const std::vector<Interface> &interfaces);

@@ -83,7 +83,7 @@ enum class BucketChange { create, modify };
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change);
 // Empties the queues in place and fills the buckets with tokens: their inner queue is replaced.
-// Doing that to the root would cost two waits for all readers (dev_deactivate) an interface.
+// Doing that to the root would cost two RCU grace periods (dev_deactivate) an interface.
 void flush_token_buckets(const std::vector<TokenBucket> &buckets);
 
 struct Interface {
