@@ -11,7 +11,7 @@ from dcgym._version import __version__
 from dcgym.cli import tables
 from dcgym.cli.bench import bench_app, report
 from dcgym.cli.flows import print_apps, print_flows
-from dcgym.cli.options import Config, Env, Json, Traffic, print_json
+from dcgym.cli.options import Config, Env, Json, Traffic, print_json, read_settings
 from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
 from dcgym.cli.twin_error import twin_error_app
@@ -166,10 +166,9 @@ def draw(
 
     Example: [bold]dcgym draw fat-tree fat-tree.svg --set k=8[/bold]
     """
-    from dcgym.cli import single
     from dcgym.topologies import make_topology
 
-    make_topology(topology, **single.read_settings(settings or [])).draw(picture)
+    make_topology(topology, **read_settings(settings or [])).draw(picture)
     print(picture)
 
 

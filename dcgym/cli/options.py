@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
+
+from dcgym.errors import ConfigError
 
 __all__ = [
     "Backend",
@@ -23,6 +27,7 @@ __all__ = [
     "Traffic",
     "TrainSeconds",
     "print_json",
+    "read_settings",
     "split",
 ]
 
@@ -66,3 +71,24 @@ def split(names: str) -> tuple[str, ...]:
         names: The text.
     """
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def read_settings(settings: Sequence[str]) -> dict[str, object]:
+    """Read ``name=value`` pairs, whose values are YAML.
+
+    Args:
+        settings: The pairs.
+
+    Raises:
+        ConfigError: No such pair, or no YAML.
+    """
+    read = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        try:
+            read[name] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError("--set", setting, "name=value with a value in YAML") from None
+        if not name or not equals:
+            raise ConfigError("--set", setting, "name=value, such as k=8")
+    return read

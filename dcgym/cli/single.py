@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dcgym.backends.base import Record
 from dcgym.config import check_positive
-from dcgym.errors import ConfigError
+from dcgym.envs.factory import default_of, env_id_of, policy_family
+from dcgym.policies import policy_names
+from dcgym.suites import RunSpec, rollout, training
+from dcgym.suites.checks import interval_s
 from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.results import prepare_folder
+from dcgym.suites.spec import TrainingSpec
 from dcgym.tasks.congestion.presets import read_config
 
-__all__ = ["read_settings", "run_episode", "train_policy"]
-
-
-def read_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """Read ``name=value`` pairs, whose values are YAML.
-
-    Args:
-        settings: The pairs.
-
-    Raises:
-        ConfigError: No such pair, or no YAML.
-    """
-    read = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        try:
-            read[name] = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError("--set", setting, "name=value with a value in YAML") from None
-        if not name or not equals:
-            raise ConfigError("--set", setting, "name=value, such as k=8")
-    return read
+__all__ = ["run_episode", "train_policy"]
 
 
 def run_episode(
     env: str | None,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     config: Path | None,
     policy: str | None,
     seed: int,
     episode_s: float,
     checkpoint: Path | None,
     out: Path | None,
-) -> dict[str, Any]:
+) -> Record:
     """Run one episode with a progress bar and return its record.
 
     Args:
@@ -65,39 +47,25 @@ def run_episode(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    from dcgym.envs.factory import default_of, env_id_of, policy_family
-    from dcgym.policies import policy_names
-    from dcgym.suites import RunSpec, rollout
-    from dcgym.suites.checks import interval_s
-
     check_positive("seconds", episode_s)
-    arguments = _configure(env, config, arguments)
-    env_id = env_id_of(arguments)
-    arguments.setdefault("interval", default_of(env_id, "interval"))
-    family = policy_family(env_id)
-    if policy is None:
-        policy = policy_names(family)[0]
-    steps = max(1, round(episode_s / interval_s(arguments)))
+    configured = _timed(_configure(env, config, arguments))
+    steps = max(1, round(episode_s / interval_s(configured)))
     if out is not None:
         prepare_folder(out)
     spec = RunSpec(
-        env=arguments,
-        policy=policy,
+        env=configured,
+        policy=policy or policy_names(policy_family(env_id_of(configured)))[0],
         seed=seed,
         steps=steps,
         checkpoint=None if checkpoint is None else str(checkpoint),
         folder=None if out is None else str(out),
     )
-    with _progress() as progress:
-        task = progress.add_task(policy, total=1.0, note="")
-        return rollout.run_episode(
-            spec, lambda done, note: progress.update(task, completed=done, note=note)
-        )
+    return _with_bar(spec.policy, lambda follow: rollout.run_episode(spec, follow))
 
 
 def train_policy(
     policy: str, env: str | None, config: Path | None, out: Path, train_s: float, seed: int
-) -> dict[str, Any]:
+) -> Record:
     """Train one policy with a progress bar and return its summary.
 
     Args:
@@ -111,9 +79,6 @@ def train_policy(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    from dcgym.suites import training
-    from dcgym.suites.spec import TrainingSpec
-
     check_positive("seconds", train_s)
     prepare_folder(out)
     spec = TrainingSpec(
@@ -123,27 +88,32 @@ def train_policy(
         train_s=train_s,
         folder=str(out),
     )
-    with _progress() as progress:
-        task = progress.add_task(f"train {policy}", total=1.0, note="")
-        return training.train_policy(
-            spec, lambda done, note: progress.update(task, completed=done, note=note)
-        )
+    return _with_bar(f"train {policy}", lambda follow: training.train_policy(spec, follow))
 
 
 def _configure(
-    env: str | None, config: Path | None, arguments: Mapping[str, Any]
-) -> dict[str, Any]:
+    env: str | None, config: Path | None, arguments: Mapping[str, object]
+) -> dict[str, object]:
     """Return the configuration, or where there is none the arguments, of an environment."""
     configured = read_config(config) if config else dict(arguments)
     return configured if env is None else {**configured, "env": env}
 
 
-def _progress() -> Progress:
-    # Standard output belongs to the result and to --json.
-    return Progress(
+def _timed(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return arguments that name their interval."""
+    default = default_of(env_id_of(arguments), "interval")
+    return {**arguments, "interval": arguments.get("interval", default)}
+
+
+def _with_bar(title: str, work: Callable[[rollout.Progress], Record]) -> Record:
+    """Do some work under a progress bar; standard output belongs to its result and to --json."""
+    bars = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
     )
+    with bars as progress:
+        task = progress.add_task(title, total=1.0, note="")
+        return work(lambda done, note: progress.update(task, completed=done, note=note))

@@ -79,6 +79,7 @@ def sweep(
     Example: [bold]dcgym sweep --policies cubic,dctcp --traffic web-search-0.5
     --set traffic.load=0.2,0.4,0.6,0.8 --seeds 3 --jobs 2 --out sweep[/bold]
     """
+    # Long because every option of the command is a parameter.
     given = {
         "env": env,
         "config": config,

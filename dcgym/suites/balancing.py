@@ -133,7 +133,8 @@ def balancing_quick(
     Raises:
         ConfigError: A value is not allowed.
     """
-    is_real_time = POOLS.find(backend).capabilities.real_time
+    can = POOLS.find(backend).capabilities
+    is_real_time = can.real_time
     scale = REAL_TIME_SCALE if is_real_time else TWIN_SCALE
     episode_s = scale.episode_s if episode_s is None else episode_s
     cases = _cases(DIFFICULTIES, load, episode_s, scale.preset, backend)
@@ -141,7 +142,8 @@ def balancing_quick(
         name="balancing-quick",
         description="Rules and learners: right weights, wrong weights, a capacity step.",
         cases=cases,
-        policies=fit_policies(QUICK_POLICIES, cases[0].env),
+        # A pool that tells the truth has every rule; the others are asked.
+        policies=QUICK_POLICIES if can.oracles else fit_policies(QUICK_POLICIES, cases[0].env),
         episode_s=episode_s,
         warmup_s=scale.warmup_s,
         jobs=1 if is_real_time else 2,

@@ -13,7 +13,9 @@ import pytest
 
 from dcgym import __version__
 from dcgym.cli import main
+from dcgym.cli.bench import bench_app
 from dcgym.envs.registration import BUILT_IN
+from dcgym.suites import SUITES, Case, Suite
 
 COMMANDS = ("doctor", "list", "run", "train", "draw", "report", "sweep", "clean")
 
@@ -96,6 +98,39 @@ def test_list_as_json() -> None:
 def test_list_environments() -> None:
     names = json.loads(dcgym("list", "environments", "--json").stdout)
     assert names == {"environments": sorted(BUILT_IN)}
+
+
+def test_list_suites_says_what_each_is_and_needs() -> None:
+    names = json.loads(dcgym("list", "suites", "--json").stdout)["suites"]
+    assert {"quick", "balancing-classic", "balancing-quick", "balancing-twin-error"} <= set(names)
+    lines = dcgym("list", "suites", COLUMNS="200").stdout.splitlines()
+    (quick,) = [line for line in lines if line.split()[0] == "quick"]
+    assert "10 Mbit/s bottleneck" in quick and "Needs root" in quick
+    (classic,) = [line for line in lines if line.split()[0] == "balancing-classic"]
+    assert "in the twin" in classic and "Needs neither root" in classic
+
+
+def test_every_kind_of_name_has_an_entry() -> None:
+    found = json.loads(dcgym("list", "--json").stdout)
+    assert {"rules", "learners", "network-backends", "pool-backends", "presets"} <= set(found)
+    assert all(found.values())
+
+
+def test_a_suite_without_options_of_its_own_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"backend": "dcgym.testing:FakeBackend", "traffic": "pairs-udp"}
+    suite = Suite("small-test", "One case.", (Case(env),), ("cubic", "dctcp"), jobs=0)
+    monkeypatch.setattr(bench_app, "registered_commands", list(bench_app.registered_commands))
+    SUITES.add(suite.name, suite, suite.description)
+    try:
+        command = ("bench", "small-test", "--policies", "cubic", "--seeds", "1", "--seconds", "3")
+        done = dcgym(*command, "--out", str(tmp_path), "--json")
+    finally:
+        SUITES.remove(suite.name)
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads(done.stdout)
+    assert (record["policy"], record["config"]["steps"]) == ("cubic", 60)
 
 
 def test_draw_writes_a_picture(tmp_path: Path) -> None:

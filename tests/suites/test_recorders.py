@@ -1,0 +1,157 @@
+"""A task of a protocol of its own runs, is recorded and is reported without touching ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import polars as pl
+import pytest
+
+from dcgym.backends.base import Capabilities, Fidelity
+from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment, add_environment
+from dcgym.policies import POLICIES, PolicyFamily
+from dcgym.suites import Case, Suite, load_records, run_suite, write_report
+from dcgym.suites.recorders import RECORDERS, Recorder, recorder_for
+from dcgym.suites.recorders.network import NetworkRecorder
+from dcgym.tasks.common.settings import TaskSettings
+from dcgym.tasks.congestion.task import CongestionSettings
+
+ID, FAMILY = "acme/Walk-v0", "walking"
+FLOWS = np.array([(1, 2.5)], [("flow", "<i8"), ("time_s", "<f8")])
+
+
+class Paper:
+    """A backend in name only."""
+
+    name, capabilities = "paper", Capabilities()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkSettings(TaskSettings):
+    """Arguments of the walk."""
+
+    backend: object = Paper()
+    interval: str = "100ms"
+    speed: float = 1.0
+
+
+class Walk:
+    """Two agents whose reward is what they decide, times the speed (`System`)."""
+
+    n_envs, agents, interval_ns, is_measured_at_once = 1, ("left", "right"), 100_000_000, True
+    action_space = gym.spaces.Box(0, 1, (1,))
+    observation_space = gym.spaces.Box(0, 1, (1,))
+    observation_labels, options = ["nothing"], ()
+    capabilities = Capabilities()
+
+    def __init__(self, settings: WalkSettings, n_envs: int) -> None:
+        self.backend = settings.backend
+        self._speed = settings.speed
+        self.observations = np.zeros((1, 2, 1), np.float32)
+        self.terms = {"distance": np.zeros((1, 2))}
+        self.read_ns = np.zeros(1, np.int64)
+
+    def task(self, env: int = 0) -> Any:
+        return SimpleNamespace(family=FAMILY)
+
+    def draw_seed(self, generator: np.random.Generator) -> int:
+        return int(generator.integers(100))
+
+    def begin(self, seeds: Any, options: Any) -> None:
+        self.read_ns[:] = 0
+
+    def act(self, actions: Any, fresh: Any) -> Any:
+        self.terms = {"distance": self._speed * np.array(actions, float).reshape(1, 2)}
+        return self.read_ns.copy()
+
+    def advance(self, until_ns: Any) -> Any:
+        self.read_ns = until_ns.copy()
+        return np.zeros(1, np.int64)
+
+    def now_ns(self) -> Any:
+        return self.read_ns
+
+    def measure(self, mask: Any) -> None:
+        """Know everything already."""
+
+    def metrics(self) -> Mapping[str, Any]:
+        return {"pace": self.terms["distance"].max(axis=1)}
+
+    def finished(self) -> Any:
+        return np.zeros(1, np.bool_)
+
+    def info(self, env: int, agent: int) -> dict[str, Any]:
+        return {"reward_terms": {name: v[env, agent] for name, v in self.terms.items()}}
+
+    def flow_records(self, env: int) -> Any:
+        return FLOWS
+
+    def fidelity(self, env: int) -> Fidelity:
+        return Fidelity()
+
+    def close(self) -> None:
+        """Have nothing to end."""
+
+
+class Pacer:
+    """Draws its action from its seed."""
+
+    name = "pacer"
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def env_overrides(self) -> dict[str, object]:
+        return {}
+
+    def bind(self, env: object) -> Pacer:
+        assert env.family == FAMILY  # type: ignore[attr-defined]
+        return self
+
+    def act(self, observation: Any, info: Any) -> Any:
+        return np.array([self._seed / 2000])
+
+
+@pytest.fixture
+def walking() -> Iterator[None]:
+    form = AgentForm(WalkSettings, Walk, "Walk.", ENVIRONMENTS)  # type: ignore[arg-type]
+    add_environment(Environment(ID, FAMILY, form, max_episode_steps=20))
+    POLICIES.add(FAMILY, PolicyFamily(FAMILY)).add("pacer", Pacer)
+    yield
+    ENVIRONMENTS.remove(ID)
+    POLICIES.remove(FAMILY)
+    del gym.registry[ID]
+
+
+def test_the_closest_class_of_settings_has_the_recorder() -> None:
+    assert recorder_for(CongestionSettings) is NetworkRecorder
+    assert recorder_for(WalkSettings) is Recorder
+    assert set(RECORDERS) >= {TaskSettings}
+
+
+@pytest.mark.usefixtures("walking")
+def test_a_system_from_outside_is_run_recorded_and_reported(tmp_path: Path) -> None:
+    cases = tuple(Case({"env": ID, "speed": speed}, f"speed={speed}") for speed in (1.0, 2.0))
+    suite = Suite("walk", "A walk.", cases, ("pacer",), seeds=2, episode_s=1, warmup_s=0.5, jobs=0)
+    records = run_suite(suite, tmp_path)
+    assert [(r["scenario"], r["seed"], r["backend"]) for r in records] == [
+        (f"speed={speed}", seed, "paper") for speed in (1.0, 2.0) for seed in (0, 1)
+    ]
+    # The agents of seed 1 draw 1000 and 1001, over 2000: each has a seed of its own.
+    assert records[1]["metrics"]["reward_mean"] == pytest.approx((0.5 + 0.5005) / 2)
+    assert records[3]["metrics"]["pace"] == pytest.approx(2 * 0.5005)
+    steps = pl.read_parquet(tmp_path / "runs" / "speed=1.0-pacer-1" / "steps.parquet")
+    assert steps.columns == ["time_s", "reward", "pace"] and steps.height == 10
+    flows = pl.read_parquet(tmp_path / "runs" / "speed=1.0-pacer-1" / "flows.parquet")
+    assert flows.rows() == [(1, 2.5)]
+    pytest.importorskip("plotly")
+    # The task says nothing of its layout: the reward is shown.
+    assert "reward" in write_report(tmp_path, load_records(tmp_path)).read_text()
+    assert run_suite(suite, tmp_path) == [json.loads(json.dumps(record)) for record in records]
