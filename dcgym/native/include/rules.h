@@ -32,8 +32,9 @@
 #define DCGYM_MAX_WEIGHT (1U << 24) /* weights are from 1 to this; only their ratios count */
 
 /*
- * Rules in the order of their numbers: constant, name, whose weights they use (rule_info.h), whether
- * they know the truth, which only the twin can. Rules that differ in the weights alone share code.
+ * Rules in the order of their numbers: constant, name, whose weights they use (rule_info.h),
+ * whether they know the truth, which only the twin can. Rules that differ in the weights alone
+ * share code.
  */
 #define DCGYM_RULES(RULE)                                                                          \
     RULE(ECMP, "ecmp", NONE, 0)     /* uniform by the flow's hash */                               \
@@ -58,7 +59,7 @@ enum dcgym_rule {
 #define DCGYM_RULE_NUMBER(constant, name, weights, knows_truth) DCGYM_RULE_##constant,
     DCGYM_RULES(DCGYM_RULE_NUMBER)
 #undef DCGYM_RULE_NUMBER
-    DCGYM_N_RULES,
+        DCGYM_N_RULES,
 };
 
 /* Column of an alias table: itself below the threshold (of 2^32), else the other one. */

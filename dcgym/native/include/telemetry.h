@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared-memory telemetry: the single definition of the layout that the collector writes and every
- * reader maps (NumPy through dcgym.monitors.network.layout, whose sizes and offsets a test compares with
- * these).
+ * reader maps (NumPy through dcgym.monitors.network.layout, whose sizes and offsets a test compares
+ * with these).
  *
  * One region = one header, then n_ports port blocks, then n_hosts host blocks, all little-endian
  * 64-bit words. The header's sequence is a seqlock: odd while the collector writes, even when the

@@ -9,47 +9,47 @@
 #define CHOICES 1024
 
 struct rules_case {
-	__u32 rule;
-	__u32 n;
-	__u32 turn;
-	__u32 cursor;
-	__u64 random;
-	__u64 now_ns;
-	__u16 server[DCGYM_RULE_SERVERS];
-	__u32 weight[DCGYM_RULE_SERVERS];
-	__u32 ongoing[DCGYM_RULE_SERVERS];
-	struct dcgym_alias alias[DCGYM_RULE_SERVERS];
-	struct dcgym_score score[DCGYM_RULE_SERVERS];
-	__u64 hash[CHOICES];
-	__u32 choice[CHOICES];
-	struct dcgym_reservoir reservoir;
+    __u32 rule;
+    __u32 n;
+    __u32 turn;
+    __u32 cursor;
+    __u64 random;
+    __u64 now_ns;
+    __u16 server[DCGYM_RULE_SERVERS];
+    __u32 weight[DCGYM_RULE_SERVERS];
+    __u32 ongoing[DCGYM_RULE_SERVERS];
+    struct dcgym_alias alias[DCGYM_RULE_SERVERS];
+    struct dcgym_score score[DCGYM_RULE_SERVERS];
+    __u64 hash[CHOICES];
+    __u32 choice[CHOICES];
+    struct dcgym_reservoir reservoir;
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rules_case);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct rules_case);
 } cases SEC(".maps");
 
 SEC("tc")
 int choose(struct __sk_buff *skb) {
-	const __u32 zero = 0;
-	struct rules_case *test = bpf_map_lookup_elem(&cases, &zero);
-	__u32 cursor;
+    const __u32 zero = 0;
+    struct rules_case *test = bpf_map_lookup_elem(&cases, &zero);
+    __u32 cursor;
 
-	if (!test)
-		return -1;
-	cursor = test->cursor++ & (CHOICES - 1);
-	struct dcgym_pool_view pool = {test->n, test->server, test->weight, test->alias};
-	struct dcgym_state_view state = {&test->random, &test->turn, test->ongoing, test->score};
+    if (!test)
+        return -1;
+    cursor = test->cursor++ & (CHOICES - 1);
+    struct dcgym_pool_view pool = {test->n, test->server, test->weight, test->alias};
+    struct dcgym_state_view state = {&test->random, &test->turn, test->ongoing, test->score};
 
-	test->choice[cursor] =
-	    dcgym_choose(test->rule, &pool, &state, test->hash[cursor], test->now_ns);
-	/* The choice as a sample, in the slot of the hash. */
-	dcgym_reservoir_add(&test->reservoir, (__u32)test->hash[cursor], test->now_ns,
-			    test->choice[cursor] * 1000ULL);
-	return 0;
+    test->choice[cursor] =
+        dcgym_choose(test->rule, &pool, &state, test->hash[cursor], test->now_ns);
+    /* The choice as a sample, in the slot of the hash. */
+    dcgym_reservoir_add(&test->reservoir, (__u32)test->hash[cursor], test->now_ns,
+                        test->choice[cursor] * 1000ULL);
+    return 0;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

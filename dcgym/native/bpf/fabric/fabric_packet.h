@@ -13,7 +13,7 @@
 #include "flow.h"
 
 #define IP_FRAGMENT_MASK 0x3fff /* more-fragments flag and offset, RFC 791 */
-#define TCP_FLAGS_OFFSET 13 /* RFC 9293, section 3.1 */
+#define TCP_FLAGS_OFFSET 13     /* RFC 9293, section 3.1 */
 #define TCP_SYN 0x02
 
 static __always_inline int read_ports(void *l4, void *end, struct flow_key *key) {

@@ -38,37 +38,36 @@ void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t
 }
 
 void bind_constructor(py::class_<Balancer> &balancer) {
-    balancer
-        .def(py::init([](const std::string &object_path, const std::string &mac, uint32_t n_vips,
-                         uint32_t flow_entries, uint64_t seed, bool collect,
-                         uint64_t snapshot_interval_ns, const std::string &consistency,
-                         const std::string &delivery, const std::string &hook,
-                         const std::string &source_mac, const std::string &gateway_mac,
-                         const std::vector<std::string> &tunnel_from, const std::string &pin_path,
-                         uint64_t stream) {
-                 return std::make_unique<Balancer>(
-                     object_path,
-                     dcgym::BalancerIdentity{.mac = mac,
-                                             .source_mac = source_mac,
-                                             .gateway_mac = gateway_mac,
-                                             .tunnel_from = tunnel_from},
-                     dcgym::BalancerSize{.vips = n_vips,
-                                         .flow_entries = flow_entries,
-                                         .seed = seed,
-                                         .stream = stream,
-                                         .collects = collect,
-                                         .snapshot_interval_ns = snapshot_interval_ns},
-                     dcgym::BalancerMode{.consistency = consistency,
-                                         .delivery = delivery,
-                                         .hook = hook,
-                                         .pin_path = pin_path});
-             }),
-             py::arg("object_path"), py::arg("mac"), py::kw_only(), py::arg("n_vips") = 1,
-             py::arg("flow_entries") = 65536, py::arg("seed") = 0, py::arg("collect") = true,
-             py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
-             py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
-             py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
-             py::arg("pin_path") = "", py::arg("stream") = 0);
+    balancer.def(py::init([](const std::string &object_path, const std::string &mac,
+                             uint32_t n_vips, uint32_t flow_entries, uint64_t seed, bool collect,
+                             uint64_t snapshot_interval_ns, const std::string &consistency,
+                             const std::string &delivery, const std::string &hook,
+                             const std::string &source_mac, const std::string &gateway_mac,
+                             const std::vector<std::string> &tunnel_from,
+                             const std::string &pin_path, uint64_t stream) {
+                     return std::make_unique<Balancer>(
+                         object_path,
+                         dcgym::BalancerIdentity{.mac = mac,
+                                                 .source_mac = source_mac,
+                                                 .gateway_mac = gateway_mac,
+                                                 .tunnel_from = tunnel_from},
+                         dcgym::BalancerSize{.vips = n_vips,
+                                             .flow_entries = flow_entries,
+                                             .seed = seed,
+                                             .stream = stream,
+                                             .collects = collect,
+                                             .snapshot_interval_ns = snapshot_interval_ns},
+                         dcgym::BalancerMode{.consistency = consistency,
+                                             .delivery = delivery,
+                                             .hook = hook,
+                                             .pin_path = pin_path});
+                 }),
+                 py::arg("object_path"), py::arg("mac"), py::kw_only(), py::arg("n_vips") = 1,
+                 py::arg("flow_entries") = 65536, py::arg("seed") = 0, py::arg("collect") = true,
+                 py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
+                 py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
+                 py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
+                 py::arg("pin_path") = "", py::arg("stream") = 0);
 }
 
 void bind_settings(py::class_<Balancer> &balancer) {
@@ -146,8 +145,7 @@ void bind_balancer(py::module_ &module) {
     bind_readings(balancer);
     bind_hooks(balancer);
     bind_tests(balancer);
-    balancer.def("close", &Balancer::close,
-                 "Detach, and release programs and maps; idempotent.");
+    balancer.def("close", &Balancer::close, "Detach, and release programs and maps; idempotent.");
 }
 
 namespace {

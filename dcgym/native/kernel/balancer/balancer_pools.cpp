@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "balancer_pools.hpp"
 
-
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -76,14 +76,14 @@ void bind_changes(py::class_<Fabric> &fabric) {
         .def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
                          uint32_t ports, uint32_t groups, uint32_t ifindexes, bool flow_matrix,
                          uint32_t flow_entries) {
-                 return std::make_unique<Fabric>(
-                     object_path, dcgym::FabricSize{.switches = switches,
-                                                    .hosts = hosts,
-                                                    .ports = ports,
-                                                    .groups = groups,
-                                                    .ifindexes = ifindexes,
-                                                    .has_flow_matrix = flow_matrix,
-                                                    .flow_entries = flow_entries});
+                 return std::make_unique<Fabric>(object_path,
+                                                 dcgym::FabricSize{.switches = switches,
+                                                                   .hosts = hosts,
+                                                                   .ports = ports,
+                                                                   .groups = groups,
+                                                                   .ifindexes = ifindexes,
+                                                                   .has_flow_matrix = flow_matrix,
+                                                                   .flow_entries = flow_entries});
              }),
              py::arg("object_path"), py::kw_only(), py::arg("n_switches"), py::arg("n_hosts"),
              py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "groups.hpp"
 
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>

@@ -77,10 +77,9 @@ py::dict host_fields() {
 py::dict telemetry_layout() {
     using namespace py::literals;
     return py::dict("magic"_a = DCGYM_TELEMETRY_MAGIC, "version"_a = DCGYM_TELEMETRY_VERSION,
-                    "header"_a = header_fields(),
-                    "header_bytes"_a = sizeof(dcgym_telemetry_header), "port"_a = port_fields(),
-                    "port_bytes"_a = sizeof(dcgym_telemetry_port), "host"_a = host_fields(),
-                    "host_bytes"_a = sizeof(dcgym_telemetry_host));
+                    "header"_a = header_fields(), "header_bytes"_a = sizeof(dcgym_telemetry_header),
+                    "port"_a = port_fields(), "port_bytes"_a = sizeof(dcgym_telemetry_port),
+                    "host"_a = host_fields(), "host_bytes"_a = sizeof(dcgym_telemetry_host));
 }
 
 void bind_collector(py::module_ &module) {

@@ -81,9 +81,7 @@ uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
 // The server that would be done first with all its work and the flow's (Yao et al., appendix C.3).
 uint16_t Simulation::oracle(Balancer &balancer, const Flow &flow, bool two) {
     const Demand more = demand(flow);
-    const auto cost = [&](uint16_t server) {
-        return servers_[server].remaining_ns(now_ns_, more);
-    };
+    const auto cost = [&](uint16_t server) { return servers_[server].remaining_ns(now_ns_, more); };
     const std::vector<uint16_t> &pool = balancer.pool();
     if (two) {
         uint32_t a, b;

@@ -54,8 +54,8 @@ std::vector<ApplicationConfig> application_configs(const py::dict &config) {
          config["applications"].cast<std::vector<std::pair<double, std::vector<Stage>>>>()) {
         ApplicationConfig application{rate, {}};
         for (const auto &[resource, kind, mean_ns, shape] : stages)
-            application.stages.push_back({resource,
-                                          Distribution(static_cast<Kind>(kind), mean_ns, shape)});
+            application.stages.push_back(
+                {resource, Distribution(static_cast<Kind>(kind), mean_ns, shape)});
         applications.push_back(std::move(application));
     }
     return applications;

@@ -75,8 +75,8 @@ double Server::remaining_ns(int64_t now_ns, const Demand &more_ns) const {
     double sum_ns = 0;
     for (size_t r = 0; r < n_resources; r++) {
         const ServerResource &resource = all_resources[r];
-        const double left_ns = resource.jobs.all_left(now_ns) +
-                               static_cast<double>(resource.pending_ns + more_ns[r]);
+        const double left_ns =
+            resource.jobs.all_left(now_ns) + static_cast<double>(resource.pending_ns + more_ns[r]);
         sum_ns += left_ns / capacity(r);
     }
     return sum_ns;
