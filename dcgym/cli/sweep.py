@@ -115,7 +115,7 @@ class Asked:
     require_fidelity: str
 
 
-def read_sweep(file: Path | None, given: Mapping[str, Any]) -> Asked:
+def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     """Return what a file and the options mean.
 
     Args:
@@ -165,7 +165,7 @@ def _suite_of(content: Mapping[str, Any]) -> Suite:
     )
 
 
-def read_axes(settings: Sequence[str]) -> dict[str, list[Any]]:
+def read_axes(settings: Sequence[str]) -> dict[str, list[object]]:
     """Read ``name=value,value`` pairs, whose values are YAML.
 
     Args:
@@ -174,7 +174,7 @@ def read_axes(settings: Sequence[str]) -> dict[str, list[Any]]:
     Raises:
         ConfigError: No such pair, no YAML, or a name twice.
     """
-    axes: dict[str, list[Any]] = {}
+    axes: dict[str, list[object]] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         allowed = "name=value,value with values in YAML, each name once"
@@ -188,7 +188,7 @@ def read_axes(settings: Sequence[str]) -> dict[str, list[Any]]:
     return axes
 
 
-def _axes(content: Any) -> dict[str, list[Any]]:
+def _axes(content: Any) -> dict[str, list[object]]:
     """Return the axes of a file, where an argument that does not vary may stand alone."""
     axes = load_mapping(content, "set")
     return {
@@ -207,6 +207,5 @@ def _read_checkpoints(pairs: Sequence[str]) -> dict[str, str]:
     return checkpoints
 
 
-def _number(value: Any) -> Any:
-    is_number = isinstance(value, str) and _EXPONENT.fullmatch(value)
-    return float(value) if is_number else value
+def _number(value: object) -> object:
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dcgym.backends.base import Record
 from dcgym.cli.doctor import Check
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths
@@ -144,7 +144,7 @@ def print_with_reasons(table: Table, records: Records) -> None:
         console.print(f"[yellow]fidelity:[/] {escape(describe_reasons(poor))}", soft_wrap=True)
 
 
-def print_training(summary: Mapping[str, Any]) -> None:
+def print_training(summary: Record) -> None:
     """Print what a training run did and where its checkpoint is.
 
     Args:

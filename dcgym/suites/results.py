@@ -46,6 +46,9 @@ FlowColumns: TypeAlias = "pl.DataFrame | Mapping[str, npt.NDArray[np.generic]]"
 def prepare_folder(folder: Path) -> None:
     """Create the folder and prove that it can be written.
 
+    Args:
+        folder: The folder.
+
     Raises:
         ConfigError: It cannot; the message says why.
     """
@@ -63,12 +66,24 @@ def prepare_folder(folder: Path) -> None:
 
 
 def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
-    """Return the folder of a run; a suite with a single, nameless scenario leaves it out."""
+    """Return the folder of a run; a suite with a single, nameless scenario leaves it out.
+
+    Args:
+        out: Folder of the suite's results.
+        scenario: Name of the case.
+        policy: Name of the policy.
+        seed: The seed.
+    """
     return out / "runs" / "-".join(part for part in (scenario, policy, str(seed)) if part)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a file in one step: a reader finds all of it or nothing."""
+def write_json(path: Path, value: object) -> None:
+    """Write a file in one step: a reader finds all of it or nothing.
+
+    Args:
+        path: The file; its folder is made if it is missing.
+        value: Plain data; anything else is written as text.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(json.dumps(value, indent=2, default=str))
@@ -76,7 +91,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a file that `write_json` made; None where there is none, or a damaged one."""
+    """Read a file that `write_json` made; None where there is none, or a damaged one.
+
+    Args:
+        path: The file.
+    """
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):
@@ -85,6 +104,9 @@ def read_json(path: Path) -> Any:
 
 def load_records(folder: Path) -> list[Record]:
     """Read the records of all finished runs of a benchmark.
+
+    Args:
+        folder: Folder of its results.
 
     Raises:
         ConfigError: The folder holds no finished run.
@@ -97,7 +119,12 @@ def load_records(folder: Path) -> list[Record]:
 
 
 def write_results(folder: Path, records: Records) -> Path:
-    """Write ``results.parquet``, one row a run, and return its path."""
+    """Write ``results.parquet``, one row a run, and return its path.
+
+    Args:
+        folder: Where to write it.
+        records: The records of the runs.
+    """
     import polars as pl
 
     path = folder / "results.parquet"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from dcgym.backends.base import Record
 from dcgym.suites.rollout import Progress, run_episode
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_from_dict, spec_to_dict
 from dcgym.suites.training import train_policy
@@ -43,7 +44,7 @@ def request(spec: Work, parent: int) -> str:
     return json.dumps({"kind": kind, "spec": spec_to_dict(spec), "parent": parent}, default=str)
 
 
-def from_request(read: dict[str, Any]) -> Work:
+def from_request(read: Record) -> Work:
     """Return what a request asks for.
 
     Args:

@@ -11,7 +11,7 @@ from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import is_as_good_as, worst_status
 from dcgym.suites.reports.html import heading, table
 from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.plots import bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.reports.plots import Figure, bar_half, cell, colour, embed, plotly, spread
 from dcgym.suites.results import Records
 from dcgym.suites.spec import Scalar
 from dcgym.units import parse_duration, parse_rate, parse_size
@@ -36,7 +36,7 @@ OF_FLOWS = (
     Column("slowdown_mean", "slowdown, mean", 1.0, 2),
     Column("slowdown_p99", "slowdown, p99", 1.0, 1),
 )
-_UNITS: tuple[Callable[[Any], int], ...] = (parse_rate, parse_size, parse_duration)
+_UNITS: tuple[Callable[[object], int], ...] = (parse_rate, parse_size, parse_duration)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def points_of(records: Records) -> list[Point]:
     return sorted(points, key=lambda point: [keys[p](point.values.get(p)) for p in keys])
 
 
-def _sort_key(values: Sequence[Any]) -> Callable[[Any], float]:
+def _sort_key(values: Sequence[object]) -> Callable[[object], float]:
     numbers = [quantity(value) for value in values]
     if None not in numbers:
         return lambda value: quantity(value) or 0.0
@@ -143,10 +143,10 @@ def varied_paths(points: Sequence[Point]) -> list[str]:
     return varied or paths[:1]
 
 
-def _figure(records: Records, points: Sequence[Point], path: str) -> Any:
+def _figure(records: Records, points: Sequence[Point], path: str) -> Figure:
     columns = curve_columns(records)
     rows = math.ceil(len(columns) / CURVE_COLUMNS)
-    figure = plotly("subplots").make_subplots(
+    figure: Figure = plotly("subplots").make_subplots(
         rows=rows, cols=CURVE_COLUMNS, subplot_titles=[column.title for column in columns]
     )
     for index, column in enumerate(columns):
@@ -179,19 +179,20 @@ def _curve(
     )
 
 
-def _position(points: Sequence[Point], point: Point, path: str) -> Any:
+def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
     numbers = [quantity(other.values[path]) for other in points]
-    value = point.values[path]
-    return str(value) if None in numbers else quantity(value)
+    own = quantity(point.values[path])
+    return str(point.values[path]) if own is None or None in numbers else own
 
 
-def _axis(points: Sequence[Point], path: str) -> dict[str, Any]:
+def _axis(points: Sequence[Point], path: str) -> dict[str, object]:
     """Return the settings of the horizontal axis, with the values as the user wrote them."""
     texts = list(dict.fromkeys(str(point.values[path]) for point in points))
     positions = list(dict.fromkeys(_position(points, point, path) for point in points))
-    if isinstance(positions[0], str):
+    numbers = [position for position in positions if not isinstance(position, str)]
+    if not numbers:
         return {"title_text": path, "type": "category"}
-    is_wide = min(positions) > 0 and max(positions) / min(positions) > LOG_FROM_RATIO
+    is_wide = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM_RATIO
     kind = "log" if is_wide else "linear"
     return {"title_text": path, "type": kind, "tickvals": positions, "ticktext": texts}
 

@@ -12,7 +12,7 @@ from dcgym.suites.reports.layout import Column, policies_of, runs_of
 from dcgym.suites.results import Records
 from dcgym.suites.statistics import interval_95
 
-__all__ = ["bar_half", "cell", "colour", "embed", "plotly", "spread"]
+__all__ = ["Figure", "bar_half", "cell", "colour", "embed", "plotly", "spread"]
 
 # The palette of Okabe and Ito, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -20,6 +20,15 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 class Figure(Protocol):
     """What is asked of a figure of plotly, which has no types."""
+
+    def add_trace(self, trace: object, *, row: int, col: int) -> object:
+        """Draw something into a cell of the grid."""
+
+    def update_layout(self, **settings: object) -> object:
+        """Change the settings of the figure."""
+
+    def update_xaxes(self, **settings: object) -> object:
+        """Change the settings of the horizontal axes."""
 
     def to_html(self, *, full_html: bool, include_plotlyjs: bool) -> object:
         """Return it as HTML."""

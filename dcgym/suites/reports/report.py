@@ -6,7 +6,6 @@ import html
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from dcgym.backends.base import Record
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
@@ -14,7 +13,7 @@ from dcgym.suites.reports.curves import curve_sections, is_sweep
 from dcgym.suites.reports.flow_sizes import flow_section
 from dcgym.suites.reports.html import heading, table
 from dcgym.suites.reports.layout import Layout, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.plots import bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.reports.plots import Figure, bar_half, cell, colour, embed, plotly, spread
 from dcgym.suites.reports.published import published_section
 from dcgym.suites.results import Records, run_folder
 
@@ -61,11 +60,11 @@ def _sections(folder: Path, records: Records) -> list[str]:
     return parts
 
 
-def _comparison(records: Records, layout: Layout) -> Any:
+def _comparison(records: Records, layout: Layout) -> Figure:
     graph = plotly("graph_objects")
     policies = policies_of(records)
     rows = math.ceil(len(layout.columns) / BAR_COLUMNS)
-    figure = plotly("subplots").make_subplots(
+    figure: Figure = plotly("subplots").make_subplots(
         rows=rows, cols=BAR_COLUMNS, subplot_titles=[column.title for column in layout.columns]
     )
     for index, column in enumerate(layout.columns):
@@ -81,9 +80,9 @@ def _comparison(records: Records, layout: Layout) -> Any:
     return figure
 
 
-def _series(folder: Path, records: Records, layout: Layout) -> Any:
+def _series(folder: Path, records: Records, layout: Layout) -> Figure:
     graph = plotly("graph_objects")
-    figure = plotly("subplots").make_subplots(
+    figure: Figure = plotly("subplots").make_subplots(
         rows=len(layout.series),
         cols=1,
         shared_xaxes=True,
