@@ -28,6 +28,10 @@ Sample = Mapping[str, Any]
 def samples(run: str | None, period_s: float) -> Iterator[dict[str, Any]]:
     """Yield a sample each period, the first one after it; ends when nobody asks for more.
 
+    Args:
+        run: Id of the run; the only one if None.
+        period_s: Time between two looks.
+
     Raises:
         ConfigError: Wrong run or period.
         BackendError: There is nothing to look at, or no longer.
@@ -43,7 +47,12 @@ def samples(run: str | None, period_s: float) -> Iterator[dict[str, Any]]:
 
 
 def show(run: str | None, period_s: float) -> None:
-    """Draw until Ctrl-C."""
+    """Draw until Ctrl-C.
+
+    Args:
+        run: Id of the run; the only one if None.
+        period_s: Time between two looks.
+    """
     console = Console()
     found = samples(run, period_s)
     with Live(draw(next(found), console.height), console=console, screen=True) as live:
@@ -52,14 +61,24 @@ def show(run: str | None, period_s: float) -> None:
 
 
 def print_once(run: str | None, period_s: float) -> None:
-    """Print one picture with all rows."""
+    """Print one picture with all rows.
+
+    Args:
+        run: Id of the run; the only one if None.
+        period_s: Time between two looks.
+    """
     console = Console()
     wide = console if console.is_terminal else Console(width=max(console.width, 140))
     wide.print(draw(next(samples(run, period_s))))
 
 
 def draw(sample: Sample, lines: int = 1000) -> RenderableType:
-    """Return the picture of a sample; of long tables the busiest rows, to fit into the lines."""
+    """Return the picture of a sample; of long tables the busiest rows, to fit into the lines.
+
+    Args:
+        sample: One of `samples`.
+        lines: Height of the terminal.
+    """
     free = max(lines - FIXED_LINES, 2 * FEWEST_ROWS)
     n_hosts = min(len(sample["hosts"]), max(free // 2, free - len(sample["ports"])))
     return Group(_head(sample), _ports(sample, free - n_hosts), _hosts(sample, n_hosts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
@@ -15,6 +15,10 @@ from rich.table import Table
 from dcgym.cli.flows import print_apps
 from dcgym.config import load_mapping
 from dcgym.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dcgym.topologies import Topology
+    from dcgym.traffic import Plan
 
 __all__ = ["read_spec", "traffic_app"]
 
@@ -83,6 +87,9 @@ def show(
 def read_spec(text: str) -> str | Mapping[str, Any]:
     """Return a mapping if the text is one in YAML's braces, or the path of a .yaml file.
 
+    Args:
+        text: What the user wrote.
+
     Raises:
         ConfigError: The braces hold no YAML mapping.
     """
@@ -101,7 +108,7 @@ def read_spec(text: str) -> str | Mapping[str, Any]:
     return dict(content)
 
 
-def _print_summary(summary: Mapping[str, Any], topology: Any) -> None:
+def _print_summary(summary: Mapping[str, Any], topology: Topology) -> None:
     console = Console()
     title = f"{summary['name']}, seed {summary['seed']}, on {topology.name}"
     table = Table(title=title, show_header=False)
@@ -121,7 +128,7 @@ def _print_summary(summary: Mapping[str, Any], topology: Any) -> None:
     console.print(table)
 
 
-def _print_pairs(plan: Any, load: Mapping[str, Any] | None, topology: Any) -> None:
+def _print_pairs(plan: Plan, load: Mapping[str, Any] | None, topology: Topology) -> None:
     """Print who sends how much to whom, with the load of the hosts' links at the edges."""
     from dcgym.traffic.analysis.summary import pair_bytes
 

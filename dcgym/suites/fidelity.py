@@ -15,17 +15,30 @@ MOST_NAMES = 8
 
 
 def worst_status(records: Records) -> str:
-    """Return the worst status of some runs."""
+    """Return the worst status of some runs.
+
+    Args:
+        records: Records of runs.
+    """
     return max((str(record["fidelity"]["status"]) for record in records), key=FIDELITIES.index)
 
 
 def is_as_good_as(record: Record, required: str) -> bool:
-    """Tell whether a run's fidelity is the required one or better."""
+    """Tell whether a run's fidelity is the required one or better.
+
+    Args:
+        record: Record of the run.
+        required: One of `FIDELITIES`.
+    """
     return FIDELITIES.index(record["fidelity"]["status"]) <= FIDELITIES.index(required)
 
 
 def require(records: Records, required: str) -> None:
     """Refuse runs that the machine could not keep up with.
+
+    Args:
+        records: Records of runs.
+        required: Worst fidelity that is allowed.
 
     Raises:
         BackendError: The fidelity of some run is worse than the required one.
@@ -40,7 +53,11 @@ def require(records: Records, required: str) -> None:
 
 
 def describe_reasons(records: Records) -> str:
-    """Return the most frequent reasons of some runs, figures as in the first run with each."""
+    """Return the most frequent reasons of some runs, figures as in the first run with each.
+
+    Args:
+        records: Records of runs.
+    """
     found = [str(reason) for record in records for reason in record["fidelity"]["reasons"]]
     first = {_kind(reason): reason for reason in reversed(found)}
     kinds = Counter(map(_kind, found)).most_common(MOST_REASONS)
@@ -48,7 +65,11 @@ def describe_reasons(records: Records) -> str:
 
 
 def run_names(records: Records) -> str:
-    """Return the names of some runs with their status; the first ones of many."""
+    """Return the names of some runs with their status; the first ones of many.
+
+    Args:
+        records: Records of runs.
+    """
     names = [f"{_name(record)} {record['fidelity']['status']}" for record in records]
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
