@@ -27,8 +27,8 @@ PUBLISHED = {"lsq": -0.2464, "sed": -0.2559}
 
 def main(out: Path, args: Args | None = None) -> None:
     """Run the policies on the same arrivals and compare 90th percentiles."""
-    found = measure_all(out, POLICIES, {"hlb-128": make_scenario("hlb-128")}, args or Args())
-    found = found["hlb-128"]
+    pools = {"hlb-128": make_scenario("hlb-128")}
+    (found,) = measure_all(out, POLICIES, pools, args or Args()).values()
     table = [
         {
             "policy": policy,
