@@ -93,6 +93,7 @@ class PoolSystem:
             name: np.zeros((n_envs, task.n_agents)) for name in task.reward.weights
         }
         self.read_ns = np.zeros(n_envs, np.int64)
+        self._known_metrics: dict[int, Mapping[str, float]] = {}
         self.seeds = np.zeros(n_envs, np.uint64)
         self.seen: Mapping[str, npt.NDArray[Any]] = {}
         self.truth: Mapping[str, npt.NDArray[Any]] = {}
@@ -188,6 +189,7 @@ class PoolSystem:
         terms = task.reward.terms(load_inputs(self.seen, self.truth, chosen))
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
         self._before, self._counts = self._counts, counts(self.seen)
+        self._known_metrics = {}
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
@@ -199,15 +201,11 @@ class PoolSystem:
 
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
-        totals = self.pool.summary(env)
-        metrics = {name: float(values[env]) for name, values in self.metrics().items()}
-        metrics["rejected"] = float(totals["rejected"])
-        metrics["pcc_violations"] = float(totals["pcc_violations"])
         own = self._balancers_of(agent)
         servers = [server_info(self.seen, env, balancer) for balancer in own]
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
-            "metrics": metrics,
+            "metrics": dict(self._metrics_of(env)),
             "servers": {name: np.concatenate([s[name] for s in servers]) for name in servers[0]},
             "weights": np.concatenate([self._weights[env, balancer] for balancer in own]),
             "interval_us": self.interval_ns / 1e3,
@@ -255,6 +253,17 @@ class PoolSystem:
             return values
         mean: FloatArray = values.reshape(self.n_envs, -1, per_agent).mean(axis=2)
         return mean
+
+    def _metrics_of(self, env: int) -> Mapping[str, float]:
+        """Return the metrics of a copy, worked out once however many agents ask."""
+        if env not in self._known_metrics:
+            totals = self.pool.summary(env)
+            self._known_metrics[env] = {
+                **{name: float(values[env]) for name, values in self.metrics().items()},
+                "rejected": float(totals["rejected"]),
+                "pcc_violations": float(totals["pcc_violations"]),
+            }
+        return self._known_metrics[env]
 
     def _balancers_of(self, agent: int) -> list[int]:
         per_agent = self._task.balancers_per_agent

@@ -82,28 +82,30 @@ def _comparison(records: Records, layout: Layout) -> Figure:
 
 def _series(folder: Path, records: Records, layout: Layout) -> Figure:
     graph = plotly("graph_objects")
+    firsts = {policy: runs_of(records, policy)[0] for policy in policies_of(records)}
+    steps = {policy: _steps(folder, first, layout) for policy, first in firsts.items()}
+    # Pools name their groups as they like: what no run has recorded is not drawn.
+    series = [one for one in layout.series if all(one.metric in run for run in steps.values())]
     figure: Figure = plotly("subplots").make_subplots(
-        rows=len(layout.series),
+        rows=len(series),
         cols=1,
         shared_xaxes=True,
         vertical_spacing=0.06,
-        subplot_titles=[column.title for column in layout.series],
+        subplot_titles=[column.title for column in series],
     )
-    for policy in policies_of(records):
-        first = runs_of(records, policy)[0]
-        steps = _steps(folder, first, layout)
-        for row, column in enumerate(layout.series, start=1):
+    for policy, run in steps.items():
+        for row, column in enumerate(series, start=1):
             line = graph.Scatter(
-                x=steps["time_s"],
-                y=[value / column.divisor for value in steps[column.metric]],
+                x=run["time_s"],
+                y=[value / column.divisor for value in run[column.metric]],
                 name=policy,
                 legendgroup=policy,
                 showlegend=row == 1,
                 line={"color": colour(records, policy), "width": 1.5},
             )
             figure.add_trace(line, row=row, col=1)
-    figure.update_xaxes(title_text="time, s", row=len(layout.series), col=1)
-    figure.update_layout(height=260 * len(layout.series), template="plotly_white")
+    figure.update_xaxes(title_text="time, s", row=len(series), col=1)
+    figure.update_layout(height=260 * len(series), template="plotly_white")
     return figure
 
 
@@ -114,8 +116,10 @@ def _steps(folder: Path, record: Record, layout: Layout) -> dict[str, list[float
     frame = pl.read_parquet(run / "steps.parquet")
     for name, prefix in layout.means.items():
         parts = [column for column in frame.columns if column.startswith(prefix)]
-        frame = frame.with_columns(pl.mean_horizontal(parts).alias(name))
-    frame = frame.select("time_s", *(column.metric for column in layout.series))
+        if parts:
+            frame = frame.with_columns(pl.mean_horizontal(parts).alias(name))
+    wanted = [column.metric for column in layout.series if column.metric in frame.columns]
+    frame = frame.select("time_s", *wanted)
     size = math.ceil(frame.height / MAX_POINTS)
     if size > 1:
         block = (pl.int_range(frame.height) // size).alias("block")

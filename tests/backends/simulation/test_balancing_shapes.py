@@ -4,35 +4,55 @@ Each test runs functions of `experiments/balancing`, which hold the full setting
 shape does not come out, the test holds what does, and says so.
 """
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dcgym.policies import POLICIES
 from dcgym.policies.balancing import RulePolicy
 from dcgym.tasks.balancing import make_scenario
-from experiments.papers.yao import common, load_noise, markov_chain, update_period
-from experiments.papers.yao.common import Args, change, measure_all
+from experiments.papers.yao import load_noise, markov_chain, update_period
+from experiments.papers.yao.common import Args, change, measure_all, measure_cases
 
 pytestmark = pytest.mark.simulation
 
-SHORT = Args(seeds=(0, 1, 2), seconds=150.0, warmup_s=50.0)
+SHORT = Args(seeds=3, seconds=150.0, warmup_s=50.0, jobs=0)
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Return what runs policies on a pool, in this process."""
+    numbers = itertools.count()
+
+    def run(policies, scenario, args):
+        return measure_all(tmp_path / str(next(numbers)), policies, {"": scenario}, args)[""]
+
+    return run
 
 
 def means(found, metric="fct_us_mean"):
     return {policy: float(metrics[metric].mean()) for policy, metrics in found.items()}
 
 
-def large(load, policies, args=SHORT, **params):
-    return measure_all(policies, make_scenario("hlb-128", load=load, **params), args)
+@pytest.fixture
+def large(measure):
+    """Return what runs policies on the large pool."""
+
+    def run(load, policies, **params):
+        return measure(policies, make_scenario("hlb-128", load=load, **params), SHORT)
+
+    return run
 
 
-def test_state_aware_rules_lead_under_load_and_all_tie_off_peak():
+def test_state_aware_rules_lead_under_load_and_all_tie_off_peak(measure):
     # S1. Off-peak within a tenth; under load the four are well ahead of the three.
     aware, blind = ("sed", "hlb", "lsq", "gsq2"), ("awcmp", "wcmp", "ecmp")
-    args = Args(seeds=(0, 1), seconds=30.0, warmup_s=10.0)
+    args = Args(seeds=2, seconds=30.0, warmup_s=10.0, jobs=0)
     pool = {"balancers": 2}
     idle, busy = (
-        measure_all((*aware, *blind, "oracle"), make_scenario("large-20", load=load, **pool), args)
+        measure((*aware, *blind, "oracle"), make_scenario("large-20", load=load, **pool), args)
         for load in (0.2, 0.85)
     )
     idle, busy = means(idle, "fct_us_p90"), means(busy, "fct_us_p90")
@@ -42,7 +62,7 @@ def test_state_aware_rules_lead_under_load_and_all_tie_off_peak():
     assert busy["sed"] < busy["hlb"] < busy["lsq"] < busy["gsq2"]
 
 
-def test_hlb_gains_a_quarter_at_the_90th_percentile_of_the_large_pool():
+def test_hlb_gains_a_quarter_at_the_90th_percentile_of_the_large_pool(large):
     # S2: published -24.64 % and -25.59 %. That HLB equals the Oracle does not come out: it stays
     # behind even GSQ, which sees the true queues.
     found = large(0.885, ("hlb", "lsq", "sed", "gsq"))
@@ -51,13 +71,13 @@ def test_hlb_gains_a_quarter_at_the_90th_percentile_of_the_large_pool():
     assert change(found, "hlb", "gsq", "fct_us_mean") > 0
 
 
-def test_sed_is_lsq_for_equal_servers():
+def test_sed_is_lsq_for_equal_servers(large):
     # S3: same weights, same ties, same draws.
     found = large(0.9, ("sed", "lsq"), ratio=1)
     np.testing.assert_array_equal(found["sed"]["fct_us_mean"], found["lsq"]["fct_us_mean"])
 
 
-def test_sed_wins_at_ratio_four_and_loses_to_lsq_under_heavy_load():
+def test_sed_wins_at_ratio_four_and_loses_to_lsq_under_heavy_load(large):
     # S3: SED then sends many times the work to the strong servers (published 12.14 times).
     calm = means(large(0.7, ("hlb", "sed", "lsq"), ratio=4))
     assert max(calm["hlb"], calm["sed"]) < 0.75 * calm["lsq"]
@@ -66,7 +86,7 @@ def test_sed_wins_at_ratio_four_and_loses_to_lsq_under_heavy_load():
     assert (heavy["sed"]["share_strong"] / heavy["sed"]["share_weak"]).mean() > 6
 
 
-def test_two_choices_help_sed_only_and_only_behind_many_balancers():
+def test_two_choices_help_sed_only_and_only_behind_many_balancers(large):
     # S4: published part of the strong half under SED behind eight balancers: 74.2 %.
     rules = [name for rule in ("gsq", "lsq", "hlb", "sed") for name in (rule, f"{rule}2")]
     found = means(large(0.9, rules, balancers=8))
@@ -105,29 +125,30 @@ def test_twin_has_the_queues_of_the_exact_chain(rule):
     assert (np.abs(found.mean(axis=0) - solved) < 4 * spread + 0.01 * solved).all()
 
 
-def test_hlb_weights_draw_together_after_the_capacity_step():
+def test_hlb_weights_draw_together_after_the_capacity_step(measure):
     # S6: a ratio of processors of 2 before, equal servers after; that learners finish sooner
     # than SED there is measured by the suite.
     from experiments.papers.yao import capacity_step
 
-    args = Args(seeds=(0, 1, 2), seconds=800.0, warmup_s=400.0)
-    ratios = capacity_step.follow_weights(args)
+    args = Args(seeds=3, seconds=800.0, warmup_s=400.0, jobs=0)
+    pool = capacity_step.make_pool("capacity-step", 0.85, 800.0)
+    cells = measure(("hlb", "sed"), pool, args)
+    ratios = cells["hlb"].weight_ratios.mean(axis=0)
     before, after = ratios[400:800].mean(), ratios[-400:].mean()
     assert before > 1.15
     assert abs(after - 1) < 0.15 < before - after
-    pool = capacity_step.make_pool("capacity-step", 0.85, 800.0)
-    found = means(measure_all(("hlb", "sed"), pool, args))
+    found = means(cells)
     assert found["hlb"] < found["sed"]
 
 
-def test_jain_index_of_charons_table():
+def test_jain_index_of_charons_table(measure):
     # S7: order of the load-aware four before the others, all rising. GSQ >= GSQ2 comes out at the
     # lower loads only; WCMP >= ECMP does not where ECMP's weak servers are all full.
-    args = Args(seeds=(0, 1), seconds=150.0, warmup_s=50.0)
+    args = Args(seeds=2, seconds=150.0, warmup_s=50.0, jobs=0)
     loads = (0.645, 0.765, 0.925, 1.0)
     rules = ("gsq", "gsq2", "charon", "sapp", "wcmp", "ecmp")
     table = {
-        load: means(measure_all(rules, make_scenario("charon-64", load=load), args), "jain")
+        load: means(measure(rules, make_scenario("charon-64", load=load), args), "jain")
         for load in loads
     }
     for row in table.values():
@@ -139,44 +160,46 @@ def test_jain_index_of_charons_table():
     assert (
         table[0.645]["gsq"] > table[0.645]["gsq2"] and table[0.645]["wcmp"] > table[0.645]["ecmp"]
     )
-    first_four = [table[1.0][name] for name in rules[:4]]
+    # At the critical load the index of a single run is off by 0.04.
+    critical = make_scenario("charon-64", load=1.0)
+    many = means(measure(rules[:4], critical, replace(args, seeds=8)), "jain")
+    first_four = list(many.values())
     assert np.ptp(first_four) < 0.08 and np.mean(first_four) == pytest.approx(0.75, abs=0.04)
 
 
-def test_rare_polls_cost_awcmp_much_and_rare_updates_hlb_little():
+def test_rare_polls_cost_awcmp_much_and_rare_updates_hlb_little(tmp_path):
     # S8.
-    args = Args(seeds=(0,), seconds=150.0, warmup_s=50.0)
+    args = Args(seeds=1, seconds=150.0, warmup_s=50.0, jobs=0)
+    cases = {period_s: update_period.case(period_s, args) for period_s in (0.5, 5.0)}
+    cells = measure_cases(tmp_path, ("hlb", "awcmp"), cases, args)
     found = {
-        policy: [
-            float(update_period.measure_period(policy, period_s, args)["fct_us_mean"].mean())
-            for period_s in (0.5, 5.0)
-        ]
+        policy: [float(cells[period_s][policy]["fct_us_mean"].mean()) for period_s in cases]
         for policy in ("hlb", "awcmp")
     }
     assert found["awcmp"][1] > 1.4 * found["awcmp"][0]
     assert found["hlb"][1] < 1.25 * found["hlb"][0]
 
 
-def test_small_flow_tables_cost_hlb_less_than_lsq():
+def test_small_flow_tables_cost_hlb_less_than_lsq(measure):
     # S9: that HLB is best of all at 1024 buckets does not come out; SED loses as little.
     from experiments.papers.yao import flow_table
 
-    args = Args(seeds=(0,), seconds=60.0, warmup_s=20.0)
+    args = Args(seeds=1, seconds=60.0, warmup_s=20.0, jobs=0)
     rules = ("hlb", "lsq", "sed")
-    small, large = (
-        means(measure_all(rules, flow_table.scenario(size), args)) for size in (1024, 65_536)
+    small, roomy = (
+        means(measure(rules, flow_table.scenario(size), args)) for size in (1024, 65_536)
     )
-    loss = {rule: small[rule] / large[rule] - 1 for rule in rules}
+    loss = {rule: small[rule] / roomy[rule] - 1 for rule in rules}
     assert min(loss.values()) > 0
     assert loss["hlb"] < 0.8 * loss["lsq"]
 
 
-def test_counting_beats_polling_alone_and_degrades_behind_many():
+def test_counting_beats_polling_alone_and_degrades_behind_many(measure):
     # S16.
-    args = Args(seeds=(0, 1, 2, 3), seconds=1000.0, warmup_s=100.0, interval_s=1.0)
+    args = Args(seeds=4, seconds=1000.0, warmup_s=100.0, interval_s=1.0, jobs=0)
     rules = ("lsq", "lsq2", "awcmp")
     one, many = (
-        means(measure_all(rules, make_scenario("yao-sim-8", load=0.85, balancers=number), args))
+        means(measure(rules, make_scenario("yao-sim-8", load=0.85, balancers=number), args))
         for number in (1, 8)
     )
     assert max(one["lsq"], one["lsq2"]) < one["awcmp"]
@@ -196,18 +219,18 @@ def test_noise_hurts_the_least_loaded_rule_most():
 
 
 @pytest.mark.parametrize("ratio", [2, 4])
-def test_learned_weights_lie_between_one_and_the_ratio_of_the_processors(ratio):
+def test_learned_weights_lie_between_one_and_the_ratio_of_the_processors(large, ratio):
     # S18, for the weights. The part of the flows does not stay between: a queue that is counted
     # steers beside the weights.
-    metrics = common.measure("hlb", make_scenario("hlb-128", load=0.885, ratio=ratio), SHORT)
-    assert (metrics["weight_ratio"] > 1.1).all() and (metrics["weight_ratio"] < ratio).all()
+    found = large(0.885, ("hlb",), ratio=ratio)["hlb"].weight_ratio
+    assert (found > 1.1).all() and (found < ratio).all()
 
 
-def test_every_rule_policy_runs_on_every_preset():
+def test_every_rule_policy_runs_on_every_preset(measure):
     makers = POLICIES["balancing"].items()
     names = [name for name, make in makers if isinstance(make(), RulePolicy)]
     assert {"ecmp", "sed", "charon", "oracle2"} <= set(names)
-    args = Args(seeds=(0,), seconds=10.0, warmup_s=0.0)
+    args = Args(seeds=1, seconds=10.0, warmup_s=0.0, jobs=0)
     for preset in ("yao-sim-8", "hlb-128", "charon-64", "markov-2", "large-20"):
-        found = measure_all(names, make_scenario(preset), args)
+        found = measure(names, make_scenario(preset), args)
         assert all(np.isfinite(m["fct_us_mean"]).all() for m in found.values())
