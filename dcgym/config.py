@@ -26,21 +26,40 @@ _Value = TypeVar("_Value")
 
 
 def check_positive(field: str, value: object) -> float:
-    """Return the value if it is a finite number above zero, else raise ConfigError."""
+    """Return the value if it is a finite number above zero, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+    """
     if not _is_number(value) or value <= 0:
         raise ConfigError(field, value, "a positive number")
     return value
 
 
 def check_range(field: str, value: object, low: float, high: float) -> float:
-    """Return the value if low <= value <= high, else raise ConfigError."""
+    """Return the value if low <= value <= high, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+        low: Least value allowed.
+        high: Largest value allowed.
+    """
     if not _is_number(value) or not low <= value <= high:
         raise ConfigError(field, value, f"a number from {low} to {high}")
     return value
 
 
 def check_int(field: str, value: object, low: int, high: int | None = None) -> int:
-    """Return the value if it is a whole number in low..high (no upper end if None)."""
+    """Return the value if it is a whole number in low..high (no upper end if None).
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+        low: Least value allowed.
+        high: Largest value allowed; None for no upper end.
+    """
     if not is_whole(value) or value < low or (high is not None and value > high):
         allowed = f"a whole number of {low} or more"
         raise ConfigError(
@@ -50,12 +69,22 @@ def check_int(field: str, value: object, low: int, high: int | None = None) -> i
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether the value is an integer, numpy's included; True and False are not."""
+    """Return whether the value is an integer, numpy's included; True and False are not.
+
+    Args:
+        value: Anything.
+    """
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:
-    """Return the value if it is one of the choices, else raise ConfigError with a suggestion."""
+    """Return the value if it is one of the choices, else raise ConfigError with a suggestion.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+        choices: What is allowed.
+    """
     # Not `value in choices`: an unhashable value against a dict's keys raises TypeError.
     if not any(value is choice or value == choice for choice in choices):
         hint = suggest(value, choices) if isinstance(value, str) else None

@@ -119,6 +119,10 @@ class MissingDependency(DcgymError, ImportError):
 def suggest(name: object, choices: Iterable[object]) -> str | None:
     """Return the choice nearest to a misspelt name, or None.
 
+    Args:
+        name: What the user wrote.
+        choices: What is allowed.
+
     >>> suggest("dumbell", ["dumbbell", "fat-tree"])
     'dumbbell'
     """

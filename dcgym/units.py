@@ -131,6 +131,9 @@ def parse_duration(value: object, field: str = "duration") -> int:
 def format_rate(rate_bps: int) -> str:
     """Write a rate so that `parse_rate` reads the same number back.
 
+    Args:
+        rate_bps: The rate.
+
     >>> format_rate(10_000_000)
     '10Mbit'
     """
@@ -141,6 +144,9 @@ def format_rate(rate_bps: int) -> str:
 def format_size(size_bytes: int) -> str:
     """Write a size so that `parse_size` reads the same number back.
 
+    Args:
+        size_bytes: The size.
+
     >>> format_size(400_000)
     '400KB'
     """
@@ -150,6 +156,9 @@ def format_size(size_bytes: int) -> str:
 
 def format_duration(duration_ns: int) -> str:
     """Write a duration so that `parse_duration` reads the same number back.
+
+    Args:
+        duration_ns: The duration.
 
     >>> format_duration(1_500_000_000)
     '1.5s'

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import seeding
 
-from dcgym.backends.base import Backend
 from dcgym.config import check_keys
+from dcgym.envs.face import Face, frames_per_second
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
-from dcgym.envs.single import frames_per_second
-from dcgym.envs.system import Info, System
+from dcgym.envs.system import Info
 from dcgym.errors import BackendError, ConfigError, MissingDependency
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
@@ -30,7 +29,7 @@ Observations = dict[str, npt.NDArray[np.float32]]
 Infos = dict[str, Info]
 
 
-class TaskParallelEnv(ParallelEnv):  # type: ignore[misc]
+class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
     """One copy of a task under several agents; `dcgym.parallel_env` makes it.
 
     All agents act at the same time; no message passes between them. Episodes end for all of them
@@ -80,21 +79,6 @@ class TaskParallelEnv(ParallelEnv):  # type: ignore[misc]
     def unwrapped(self) -> TaskParallelEnv:
         """The environment itself."""
         return self
-
-    @property
-    def system(self) -> System:
-        """The task on its backend."""
-        return self.session.system
-
-    @property
-    def task(self) -> Any:
-        """The task, as policies see it."""
-        return self.system.task()
-
-    @property
-    def backend(self) -> Backend | None:
-        """The backend, or None after `close` or a failure."""
-        return self.system.backend
 
     def observation_space(self, agent: str) -> gym.Space[Any]:
         """Return the observation space of an agent, always the same object.
@@ -161,10 +145,6 @@ class TaskParallelEnv(ParallelEnv):  # type: ignore[misc]
         if is_cut or is_done:
             self.agents = []
         return observations, rewards, terminations, truncations, infos
-
-    def flow_records(self) -> npt.NDArray[Any]:
-        """Return the flows that have ended (`System.flow_records`)."""
-        return self.system.flow_records(0)
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the copy, or None where the render mode asks for none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -10,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.backends.base import Backend
 from dcgym.config import check_keys
+from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
-from dcgym.envs.system import Info, System
+from dcgym.envs.system import Info
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
-__all__ = ["TaskEnv", "fitting_spec", "frames_per_second"]
+__all__ = ["TaskEnv"]
 
 Observation = npt.NDArray[np.float32]
 
 
-class TaskEnv(gym.Env[Observation, Any]):
+class TaskEnv(Face, gym.Env[Observation, Any]):
     """One copy of a task under one agent; `gym.make` makes it.
 
     The page of each id (`docs/envs`) says what it decides, sees and is rewarded for.
@@ -53,26 +52,6 @@ class TaskEnv(gym.Env[Observation, Any]):
         self.metadata = {**self.metadata, "render_fps": frames_per_second(self.system)}
         self._steps = 0
         self._spec: EnvSpec | None = None
-
-    @property
-    def system(self) -> System:
-        """The task on its backend."""
-        return self.session.system
-
-    @property
-    def task(self) -> Any:
-        """The task, as policies see it."""
-        return self.system.task()
-
-    @property
-    def backend(self) -> Backend | None:
-        """The backend, or None after `close` or a failure."""
-        return self.system.backend
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of the observation."""
-        return self.system.observation_labels
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -124,10 +103,6 @@ class TaskEnv(gym.Env[Observation, Any]):
         is_truncated = limit is not None and self._steps >= limit
         return session.observations[0, 0], reward, bool(session.finished()[0]), is_truncated, info
 
-    def flow_records(self) -> npt.NDArray[Any]:
-        """Return the flows that have ended (`System.flow_records`)."""
-        return self.system.flow_records(0)
-
     def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
         """Return a picture of the copy, or None where the render mode asks for none."""
         if self.render_mode is None or not self.session.is_running:
@@ -137,20 +112,3 @@ class TaskEnv(gym.Env[Observation, Any]):
     def close(self) -> None:
         """End the backend; a second call does nothing, and `reset` starts a new one."""
         self.session.close()
-
-
-def fitting_spec(spec: EnvSpec | None, system: System) -> EnvSpec | None:
-    """Return a specification that says whether the backend is deterministic.
-
-    Args:
-        spec: What is registered, or None.
-        system: The task on its backend.
-    """
-    if spec is None:
-        return None
-    return replace(spec, nondeterministic=not system.capabilities.deterministic)
-
-
-def frames_per_second(system: System) -> int:
-    """Return how many steps a second has, for films in real time; 20 where it runs freely."""
-    return max(1, round(1e9 / system.interval_ns)) if system.interval_ns else 20

@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, iterate
 
 from dcgym.config import check_in, check_int, check_keys
+from dcgym.envs.face import Face, fitting_spec
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
-from dcgym.envs.single import fitting_spec
 from dcgym.envs.system import Actions, FloatArray, Mask, System
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.settings import TaskSettings
@@ -25,7 +25,7 @@ from dcgym.tasks.common.settings import TaskSettings
 __all__ = ["TaskVectorEnv"]
 
 
-class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     """Many copies of an environment, with the same arguments; `gym.make_vec` makes it.
 
     Slot i gives exactly what a single environment gives with seed ``seed + i``, as far as the
@@ -80,16 +80,6 @@ class TaskVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._generators: list[np.random.Generator] = []
         self._spec: EnvSpec | None = None
         self.closed = False
-
-    @property
-    def system(self) -> System:
-        """The task on its backend."""
-        return self.session.system
-
-    @property
-    def task(self) -> Any:
-        """The task of the first copy, as policies see it."""
-        return self.system.task()
 
     @property
     def spec(self) -> EnvSpec | None:

@@ -69,6 +69,9 @@ def require_simulation() -> ModuleType:
 def bpf_object(name: str) -> Path:
     """Return the path of a compiled BPF object, such as ``fabric``.
 
+    Args:
+        name: Name of the program, without ending.
+
     Raises:
         FeatureNotSupported: The object was not built.
     """

@@ -30,5 +30,10 @@ def interface_digest(root: Path, name: str) -> str | None:
 
 
 def digest_path(folder: Path, name: str) -> Path:
-    """Return the file beside a compiled module that holds the digest of its build."""
+    """Return the file beside a compiled module that holds the digest of its build.
+
+    Args:
+        folder: Folder of the module.
+        name: Name of the module.
+    """
     return folder / f"{name}.digest"

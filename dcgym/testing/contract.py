@@ -58,6 +58,10 @@ def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     """Both spaces are bounded float32 boxes, known before anything runs; actions may be others.
 
     Actions may also be discrete, or a Dict of boxes.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
     """
     parts = [("observation", env.observation_space)]
     if isinstance(env.action_space, gym.spaces.Dict):
@@ -73,7 +77,12 @@ def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 
 
 def check_steps(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """Every observation lies in the space and every reward is a finite float."""
+    """Every observation lies in the space and every reward is a finite float.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
+    """
     observation, _ = env.reset(seed=1)
     assert env.observation_space.contains(observation), f"reset: {observation}"
     for action in _actions(env, steps):
@@ -86,7 +95,12 @@ def check_steps(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 
 
 def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """Reward terms add up to the reward; the times are there and not negative."""
+    """Reward terms add up to the reward; the times are there and not negative.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
+    """
     env.reset(seed=2)
     for action in _actions(env, steps):
         _, reward, terminated, truncated, info = env.step(action)
@@ -100,7 +114,12 @@ def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 
 
 def check_no_shared_memory(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """An observation that was handed out never changes afterwards."""
+    """An observation that was handed out never changes afterwards.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
+    """
     observation, _ = env.reset(seed=3)
     handed_out = [(observation, observation.copy())]
     for action in _actions(env, steps):
@@ -115,7 +134,12 @@ def check_no_shared_memory(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 
 
 def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """Under load and a constant action the measured part of the observation changes."""
+    """Under load and a constant action the measured part of the observation changes.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
+    """
     observation, _ = env.reset(seed=4)
     action = _largest(env.action_space)
     n_actions = int(sum(np.prod(np.shape(part)) for part in _parts(action)))
@@ -135,6 +159,10 @@ def check_no_dead_feature(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     No part of `check_contract`: only a scenario that drops, marks and fills queues moves them all.
     The environment names the positions by `observation_labels`; those that differ in numbers
     alone (``port3.drops``, ``port4.drops``) are of a kind.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
     """
     labels: list[str] = env.unwrapped.observation_labels  # type: ignore[attr-defined]
     observation, _ = env.reset(seed=6)
@@ -156,7 +184,12 @@ def check_no_dead_feature(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 
 
 def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
-    """After a loaded episode `reset` shows none of its losses."""
+    """After a loaded episode `reset` shows none of its losses.
+
+    Args:
+        env: The environment.
+        steps: Steps of each episode.
+    """
     first, _ = env.reset(seed=5)
     for _ in range(steps):
         *_, terminated, truncated, _ = env.step(_largest(env.action_space))
@@ -170,7 +203,11 @@ def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
 
 
 def check_close_twice(env: gym.Env[Any, Any]) -> None:
-    """`close` works before `reset`, and twice."""
+    """`close` works before `reset`, and twice.
+
+    Args:
+        env: The environment.
+    """
     env.close()  # type: ignore[no-untyped-call]
     env.close()  # type: ignore[no-untyped-call]
 

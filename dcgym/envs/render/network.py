@@ -29,6 +29,11 @@ def draw_network(
 
     Each switch port colours its own half of the link by load, and carries a bar that fills with
     its queue. Below a host stands its rate share.
+
+    Args:
+        topology: The network.
+        interval: What its ports did.
+        shares: Rate share of each host.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -53,6 +53,10 @@ Marking is on where the policy asks for it (DCTCP); New Vegas meets the same que
 def read_config(source: str | Path | Mapping[str, Any], field: str = "config") -> dict[str, Any]:
     """Return a configuration as a dict of its own: a preset's name, a YAML file, or a mapping.
 
+    Args:
+        source: A preset's name, the path of a YAML file, or a mapping.
+        field: Name of the field in the error message.
+
     Raises:
         ConfigError: No such file, not YAML, or not a mapping at the top.
     """

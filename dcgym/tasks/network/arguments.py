@@ -48,6 +48,9 @@ def read_topology(
 def read_interval(interval: str | int | float) -> int:
     """Return the control interval in ns; 0 runs freely.
 
+    Args:
+        interval: What the user wrote.
+
     Raises:
         ConfigError: It is no duration, or negative.
     """

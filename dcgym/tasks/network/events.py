@@ -90,6 +90,10 @@ def make_events(spec: Sequence[Mapping[str, Any]], topology: Topology) -> tuple[
 def check_events(events: Sequence[Event], switch: str) -> None:
     """Refuse events where the data plane cannot follow them.
 
+    Args:
+        events: The events of an episode.
+        switch: Data plane of the switches.
+
     Raises:
         FeatureNotSupported: Events are asked for, and the switches are Open vSwitch.
     """

@@ -63,6 +63,11 @@ def longest_queueing_ns(topology: Topology, source: str, target: str) -> float:
     """Return how long a packet and its answer wait where every queue on their way is full.
 
     Only queues of switches count; of several equal-cost paths the first is taken.
+
+    Args:
+        topology: The network.
+        source: Name of the host that asks.
+        target: Name of the host that answers.
     """
     return _one_way_ns(topology, source, target) + _one_way_ns(topology, target, source)
 

@@ -1,0 +1,71 @@
+"""What all faces of a system have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.envs.registration import EnvSpec
+
+from dcgym.backends.base import Backend
+from dcgym.envs.session import Session
+from dcgym.envs.system import System
+
+__all__ = ["Face", "fitting_spec", "frames_per_second"]
+
+
+class Face:
+    """A session, and what may be known of it.
+
+    Attributes:
+        session: The copies and their clock.
+    """
+
+    session: Session
+
+    @property
+    def system(self) -> System:
+        """The task on its backend."""
+        return self.session.system
+
+    @property
+    def task(self) -> Any:
+        """The task of the first copy, as policies see it."""
+        return self.system.task()
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend, or None after `close` or a failure."""
+        return self.system.backend
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of an observation."""
+        return self.system.observation_labels
+
+    def flow_records(self) -> npt.NDArray[np.void]:
+        """Return the flows of the first copy that have ended (`System.flow_records`)."""
+        return self.system.flow_records(0)
+
+
+def fitting_spec(spec: EnvSpec | None, system: System) -> EnvSpec | None:
+    """Return a specification that says whether the backend is deterministic.
+
+    Args:
+        spec: What is registered, or None.
+        system: The task on its backend.
+    """
+    if spec is None:
+        return None
+    return replace(spec, nondeterministic=not system.capabilities.deterministic)
+
+
+def frames_per_second(system: System) -> int:
+    """Return how many steps a second has, for films in real time; 20 where it runs freely.
+
+    Args:
+        system: The task on its backend.
+    """
+    return max(1, round(1e9 / system.interval_ns)) if system.interval_ns else 20
