@@ -7,6 +7,16 @@ from dcgym.monitors.network.flows import FlowMatrix
 from dcgym.monitors.network.layout import HEADER, HOST, PORT
 from dcgym.monitors.network.queues import MetQueues
 from dcgym.monitors.network.region import TelemetryRegion
-from dcgym.monitors.network.snapshot import Snapshot
+from dcgym.monitors.network.snapshot import HOST_STATE, PORT_STATE, Snapshot
 
-__all__ = ["HEADER", "HOST", "PORT", "FlowMatrix", "MetQueues", "Snapshot", "TelemetryRegion"]
+__all__ = [
+    "HEADER",
+    "HOST",
+    "HOST_STATE",
+    "PORT",
+    "PORT_STATE",
+    "FlowMatrix",
+    "MetQueues",
+    "Snapshot",
+    "TelemetryRegion",
+]

@@ -43,7 +43,7 @@ def kinds() -> tuple[str, ...]:
     gathered = {name for group in GATHERED.values() for name in group}
     families = {POLICIES[family].kind for family in POLICIES.names()}
     plain = (_title(kind) for kind in REGISTRIES if kind not in gathered | families)
-    return (*plain, *GATHERED, "policies", "generators", "presets")
+    return (*plain, *GATHERED, "policies")
 
 
 def _describe(kind: str) -> Descriptions:
@@ -57,14 +57,6 @@ def _describe(kind: str) -> Descriptions:
             name: f"{SUITES.describe(name)} Needs {needs_of(SUITES.find(name))}."
             for name in SUITES.names()
         }
-    if kind == "generators":
-        from dcgym.traffic.generators.tools import GENERATORS
-
-        return dict.fromkeys(GENERATORS, "")
-    if kind == "presets":
-        from dcgym.tasks.congestion.presets import PRESETS
-
-        return dict.fromkeys(PRESETS, "")
     registries = [name for name in REGISTRIES if _title(name) == kind]
     return _of_registries(GATHERED.get(kind, tuple(registries)))
 

@@ -17,7 +17,7 @@ from dcgym.suites.checks import interval_s
 from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.results import prepare_folder
 from dcgym.suites.spec import TrainingSpec
-from dcgym.tasks.congestion.presets import read_config
+from dcgym.tasks.common.presets import read_config
 
 __all__ = ["run_episode", "train_policy"]
 

@@ -144,7 +144,7 @@ def _suite_of(content: Mapping[str, Any]) -> Suite:
     from dcgym.envs.factory import env_id_of, policy_family
     from dcgym.policies import policy_names
     from dcgym.suites.sweep import lasting, sweep_suite
-    from dcgym.tasks.congestion.presets import read_config
+    from dcgym.tasks.common.presets import read_config
 
     arguments = read_config(content["config"]) if "config" in content else {}
     arguments |= {name: content[name] for name in ("env", *ARGUMENTS) if name in content}

@@ -14,7 +14,7 @@ from dcgym.config import check_int, check_keys
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
-from dcgym.tasks.congestion.presets import read_config
+from dcgym.tasks.common.presets import read_config
 
 if TYPE_CHECKING:
     from dcgym.envs.parallel import TaskParallelEnv

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dcgym.backends.base import FIDELITIES, Network, Pool
 from dcgym.errors import ConfigError
-from dcgym.monitors import HOST, PORT, Snapshot
+from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Topology, make_topology, next_hop_groups
@@ -120,8 +120,13 @@ def _check_counters(network: Network, intervals: int) -> Snapshot:
     topology = network.topology
     _begin(network, "pairs-udp")
     before = network.snapshot()
-    assert before.ports.dtype == PORT and len(before.ports) == len(topology.switch_ports)
-    assert before.hosts.dtype == HOST and len(before.hosts) == len(topology.hosts)
+    for state, wanted, of in (
+        (before.ports, PORT_STATE, topology.switch_ports),
+        (before.hosts, HOST_STATE, topology.hosts),
+    ):
+        assert set(wanted.names or ()) <= set(state.dtype.names or ()), f"fields {state.dtype}"
+        assert all(state.dtype[name] == np.uint64 for name in state.dtype.names or ())
+        assert len(state) == len(of), f"{len(state)} rows for {len(of)}"
     for name in (*COUNTERS, "backlog_bytes"):
         assert not before.ports[name].any(), f"{name} was not cleared by reset"
     begun_ns = before.time_ns

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.errors import BackendError
 from dcgym.monitors import HOST, PORT, Snapshot
+from dcgym.tasks.common.events import count_due
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
@@ -187,9 +188,8 @@ class FakeBackend:
 
     def event_records(self) -> list[Record]:
         """Return a record of each event whose time has passed, though it had no effect."""
-        elapsed_ns = self._now_ns - self._begin_ns
-        past = [event for event in self._events if event.at_ns <= elapsed_ns]
-        return [{"at_s": e.at_ns / 1e9, "action": e.action, "target": e.target} for e in past]
+        past = self._events[: count_due(self._events, self._now_ns - self._begin_ns)]
+        return [{"at_s": e.at_ns / 1e9, "action": e.kind, "target": e.target} for e in past]
 
     def fidelity(self) -> Fidelity:
         """Say that nothing here may be taken for a result."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
-from dcgym.monitors import HOST, PORT, Snapshot
+from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology, next_hop_groups
 from dcgym.traffic.generators.view import RECORD_DTYPE
@@ -45,8 +45,8 @@ class ToyNetwork:
     def reset(self, episode: NetworkEpisode) -> None:
         self._flows = episode.plan.flows
         self._begun_ns = self._now_ns
-        self._ports = np.zeros(len(self._links_bps), PORT)
-        self._hosts = np.zeros(len(self._hosts_bps), HOST)
+        self._ports = np.zeros(len(self._links_bps), PORT_STATE)
+        self._hosts = np.zeros(len(self._hosts_bps), HOST_STATE)
         self._limits_bps = self._hosts_bps
         self.apply_weights(np.ones(sum(len(group.ports) for group in self._groups)))
 

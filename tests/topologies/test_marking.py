@@ -10,7 +10,7 @@ import pytest
 import dcgym
 from dcgym.errors import ConfigError
 from dcgym.suites.recorders.network import with_overrides
-from dcgym.tasks.congestion.presets import PRESETS
+from dcgym.tasks.common.presets import PRESETS
 from dcgym.testing import FakeBackend
 from dcgym.topologies import Topology, dumbbell, make_topology, with_marking
 from dcgym.topologies.marking import red_weight

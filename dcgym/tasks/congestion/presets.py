@@ -1,19 +1,16 @@
-"""Environment configurations by name: the settings of published experiments.
+"""Settings of published experiments on congestion control.
 
-A name stands wherever a configuration does: ``make_env("iroko-dumbbell-10mbit")``,
-``dcgym run --config iroko-dumbbell-10mbit``.
+Tables 1 and 2 of F. Ruffy, "Data-Driven Datacenter Traffic Control", UBC 2019 (Iroko). Marking is
+on where the policy asks for it (DCTCP); New Vegas meets the same queues without marks.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from dcgym.config import load_mapping
+from dcgym.tasks.common.presets import PRESETS
 
-__all__ = ["PRESETS", "read_config"]
+__all__: list[str] = []
 
 
 def _iroko(topology: dict[str, Any], red: dict[str, Any], traffic: str) -> dict[str, Any]:
@@ -33,33 +30,20 @@ def _iroko(topology: dict[str, Any], red: dict[str, Any], traffic: str) -> dict[
 _RED_10MBIT = {"min": 3000, "max": 100_000, "burst": 23}
 _RED_1GBIT = {"min": 17_000, "max": 1_000_000, "burst": 229}
 
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "iroko-dumbbell-10mbit": _iroko(
+PRESETS.add(
+    "iroko-dumbbell-10mbit",
+    _iroko(
         {"name": "dumbbell", "hosts": 4, "rate": "10Mbit", "queue": "400KB"}, _RED_10MBIT, "pairs"
     ),
-    "iroko-dumbbell-1gbit": _iroko(
-        {"name": "dumbbell", "hosts": 4, "rate": "1Gbit", "queue": "4MB"}, _RED_1GBIT, "pairs"
-    ),
-    "iroko-fat-tree-1gbit": _iroko(
-        {"name": "fat-tree", "k": 4, "rate": "1Gbit", "queue": "4MB"}, _RED_1GBIT, "incast"
-    ),
-}
-"""Tables 1 and 2 of F. Ruffy, "Data-Driven Datacenter Traffic Control", UBC 2019 (Iroko).
-
-Marking is on where the policy asks for it (DCTCP); New Vegas meets the same queues without marks.
-"""
-
-
-def read_config(source: str | Path | Mapping[str, Any], field: str = "config") -> dict[str, Any]:
-    """Return a configuration as a dict of its own: a preset's name, a YAML file, or a mapping.
-
-    Args:
-        source: A preset's name, the path of a YAML file, or a mapping.
-        field: Name of the field in the error message.
-
-    Raises:
-        ConfigError: No such file, not YAML, or not a mapping at the top.
-    """
-    if str(source) in PRESETS:
-        return copy.deepcopy(dict(PRESETS[str(source)]))
-    return load_mapping(source, field)
+    "4 hosts behind 10 Mbit/s, two pairs",
+)
+PRESETS.add(
+    "iroko-dumbbell-1gbit",
+    _iroko({"name": "dumbbell", "hosts": 4, "rate": "1Gbit", "queue": "4MB"}, _RED_1GBIT, "pairs"),
+    "4 hosts behind 1 Gbit/s, two pairs",
+)
+PRESETS.add(
+    "iroko-fat-tree-1gbit",
+    _iroko({"name": "fat-tree", "k": 4, "rate": "1Gbit", "queue": "4MB"}, _RED_1GBIT, "incast"),
+    "16 hosts of a fat tree, incast",
+)

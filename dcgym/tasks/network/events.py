@@ -18,8 +18,9 @@ from typing import Any
 
 from dcgym.config import check_in, check_keys, check_range
 from dcgym.errors import ConfigError, FeatureNotSupported, suggest
+from dcgym.tasks.common.events import TimedEvent, check_order, count_due, read_time_ns
 from dcgym.topologies import Topology
-from dcgym.units import parse_duration, parse_rate
+from dcgym.units import parse_rate
 
 __all__ = ["ACTIONS", "Event", "EventLog", "check_events", "make_events"]
 
@@ -30,20 +31,18 @@ _FIELDS = ("at", "link", "switch", "action", "rate", "probability")
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(TimedEvent):
     """Something that happens to a link, or to a switch and with it to all of its links.
 
     Attributes:
         at_ns: When, from the start of the episode's traffic.
-        action: One of `ACTIONS`.
+        kind: One of `ACTIONS`; configurations and records call it ``action``.
         nodes: Both ends of the link (of all parallel links between the two), or the switch.
         rate_bps: New rate of both directions, of the action "rate".
         probability: Share of the packets that are lost in each direction, of the action "loss".
     """
 
-    at_ns: int
-    action: str
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
     rate_bps: int | None = None
     probability: float | None = None
 
@@ -82,7 +81,7 @@ def make_events(spec: Sequence[Mapping[str, Any]], topology: Topology) -> tuple[
     events = tuple(
         _event(entry, topology, f"events[{number}]") for number, entry in enumerate(spec)
     )
-    _check_order(events)
+    check_order(events)
     _check_states(events)
     return events
 
@@ -124,7 +123,7 @@ class EventLog:
     def records(self, now_ns: int) -> list[dict[str, Any]]:
         """Return the record of every event whose effect is complete at that time."""
         elapsed_ns = now_ns - self._start_ns
-        due = sum(event.at_ns <= elapsed_ns for event in self._events)
+        due = count_due(self._events, elapsed_ns)
         if due > len(self._records):
             self._records = self._fetch()
         return self._records
@@ -135,7 +134,7 @@ def _event(entry: Mapping[str, Any], topology: Topology, where: str) -> Event:
     for field in ("at", "action"):
         if field not in entry:
             raise ConfigError(where, f"no {field}", f"{field}, required")
-    at_ns = parse_duration(entry["at"], f"{where}.at")
+    at_ns = read_time_ns(entry, where)
     nodes = _nodes(entry, topology, where)
     allowed = ACTIONS if len(nodes) == 2 else ACTIONS[:2]
     action = check_in(f"{where}.action", entry["action"], allowed)
@@ -184,22 +183,13 @@ def _check_between_switches(nodes: tuple[str, ...], topology: Topology, where: s
             raise ConfigError(f"{where}.link", list(nodes), allowed)
 
 
-def _check_order(events: Sequence[Event]) -> None:
-    for number, event in enumerate(events[1:], 1):
-        if event.at_ns < events[number - 1].at_ns:
-            before = events[number - 1].at_ns / 1e9
-            raise ConfigError(
-                f"events[{number}].at", f"{event.at_ns / 1e9:g}s", f"{before:g}s or later, in order"
-            )
-
-
 def _check_states(events: Sequence[Event]) -> None:
     down: set[frozenset[str]] = set()
     for number, event in enumerate(events):
-        if event.action not in ("down", "up"):
+        if event.kind not in ("down", "up"):
             continue
         target, is_down = frozenset(event.nodes), frozenset(event.nodes) in down
-        if is_down == (event.action == "down"):
-            allowed = f"{'up' if is_down else 'down'}, as {event.target} is {event.action}"
-            raise ConfigError(f"events[{number}].action", event.action, allowed)
+        if is_down == (event.kind == "down"):
+            allowed = f"{'up' if is_down else 'down'}, as {event.target} is {event.kind}"
+            raise ConfigError(f"events[{number}].action", event.kind, allowed)
         down ^= {target}

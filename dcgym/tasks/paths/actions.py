@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
+from dcgym.registry import Registry
 from dcgym.tasks.common.actions import read_action
 
-__all__ = ["WEIGHTINGS", "PathWeightMap"]
+__all__ = ["WEIGHTINGS", "PathMap", "PathWeightMap"]
 
 FloatArray = npt.NDArray[np.float64]
 
 # exp(8) = 2981: one port gets all but a part in 3000 of two.
 LOGIT_LIMIT = 4.0
 
-WEIGHTINGS = ("direct", "softmax")
-"""Meanings of a path weight: the weight itself, or its logarithm."""
+
+class PathMap(Protocol):
+    """An action space of path weights together with its meaning."""
+
+    @property
+    def space(self) -> gym.spaces.Box:
+        """The space of one action."""
+
+    @property
+    def even(self) -> FloatArray:
+        """The shares that weigh all ports of a group alike."""
+
+    def to_shares(self, action: npt.ArrayLike) -> FloatArray:
+        """Return the share of each port in its group's flows; each group's add up to 1."""
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return an action that asks for these weights or shares of ports."""
 
 
 class PathWeightMap:
@@ -29,9 +46,9 @@ class PathWeightMap:
     exactly 0 or 1 can be said. With ``softmax`` they are logits, -4 to 4: no port is ever empty.
     """
 
-    def __init__(self, name: str, sizes: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], is_softmax: bool = False) -> None:
         """Build the space for groups of these sizes."""
-        self._is_softmax = check_in("action", name, WEIGHTINGS) == "softmax"
+        self._is_softmax = is_softmax
         self._sizes = np.asarray(sizes, np.int64)
         self._starts = np.cumsum(self._sizes) - self._sizes
         low, high = (-LOGIT_LIMIT, LOGIT_LIMIT) if self._is_softmax else (0.0, 1.0)
@@ -61,3 +78,10 @@ class PathWeightMap:
         totals = np.repeat(np.add.reduceat(weights, self._starts), self._sizes)
         even = 1.0 / np.repeat(self._sizes, self._sizes)
         return np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), even)
+
+
+WEIGHTINGS: Registry[Callable[[Sequence[int]], PathMap]] = Registry("path actions", "action")
+"""Makers of action maps, from the number of ports of each group."""
+
+WEIGHTINGS.add("direct", PathWeightMap, "one weight a port, 0 to 1")
+WEIGHTINGS.add("softmax", partial(PathWeightMap, is_softmax=True), "one logit a port, -4 to 4")

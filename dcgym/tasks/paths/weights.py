@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dcgym.tasks.network.decision import DecisionMap, NetworkControls
 from dcgym.tasks.network.interval import Interval
 from dcgym.tasks.network.uplinks import Uplinks
-from dcgym.tasks.paths.actions import PathWeightMap
+from dcgym.tasks.paths.actions import WEIGHTINGS
 from dcgym.topologies import Topology
 
 __all__ = ["WeightDecision"]
@@ -36,7 +36,7 @@ class WeightDecision:
         """Build the space."""
         self._ports = Uplinks(topology)
         self.uplinks: Uplinks | None = self._ports
-        weights = PathWeightMap(action, self._ports.sizes.tolist())
+        weights = WEIGHTINGS.find(action)(self._ports.sizes.tolist())
         self.action_map: DecisionMap = weights
         self._even = weights.even
         self.labels = self._ports.labels

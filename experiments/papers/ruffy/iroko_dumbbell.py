@@ -18,7 +18,7 @@ import numpy as np
 
 from dcgym.suites import Case, Suite, run_suite
 from dcgym.suites.reports.layout import runs_of
-from dcgym.tasks.congestion.presets import read_config
+from dcgym.tasks.common.presets import read_config
 
 
 @dataclass(frozen=True)

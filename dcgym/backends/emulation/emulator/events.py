@@ -94,7 +94,7 @@ class EpisodeEvents:
                 self._records.append(self._happen(event, start_ns))
         except Exception as error:
             traceback.print_exc()
-            self._error = f"event {event.action} of {event.target}: {error}"
+            self._error = f"event {event.kind} of {event.target}: {error}"
 
     def _sleep_until(self, deadline_ns: int) -> bool:
         left_ns = deadline_ns - time.monotonic_ns()
@@ -106,16 +106,16 @@ class EpisodeEvents:
     def _happen(self, event: Event, start_ns: int) -> Record:
         began_ns = time.monotonic_ns()
         reroute = None
-        if event.action in ("down", "up"):
+        if event.kind in ("down", "up"):
             reroute = self._change_state(event, began_ns)
-        elif event.action == "rate":
+        elif event.kind == "rate":
             self._change_rate(event)
         else:
             self._lose(event)
         done_ns = time.monotonic_ns()
         record = {
             "at_s": event.at_ns / 1e9,
-            "action": event.action,
+            "action": event.kind,
             "target": event.target,
             "late_us": (began_ns - start_ns - event.at_ns) / 1e3,
             "applied_us": (done_ns - began_ns) / 1e3,
@@ -130,7 +130,7 @@ class EpisodeEvents:
         ports = self._ends(event)
         for port in ports:
             causes = self._down.setdefault(port.name, set())
-            (causes.add if event.action == "down" else causes.discard)(event.target)
+            (causes.add if event.kind == "down" else causes.discard)(event.target)
         fallen = {port.name for port in ports if self._down[port.name]}
         self._set_up([port.name for port in ports if port.name not in fallen], True)
         self._set_up(sorted(fallen), False)
