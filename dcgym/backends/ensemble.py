@@ -77,10 +77,12 @@ class NetworkEnsemble:
 
     def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> TimeArray:
         """Limit the hosts of every copy, shape (E, H)."""
+        self._forget_ends()
         return self._of_each(lambda env, network: network.apply_rates(rates_bps[env]))
 
     def apply_weights(self, weights: FloatArray) -> TimeArray:
         """Weigh the paths of every copy, shape (E, W)."""
+        self._forget_ends()
         return self._of_each(lambda env, network: network.apply_weights(weights[env]))
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
@@ -130,6 +132,10 @@ class NetworkEnsemble:
         """End all copies; a second call does nothing."""
         for network in self._networks:
             network.close()
+
+    def _forget_ends(self) -> None:
+        """Forget the states at the last deadlines: an action makes them old."""
+        self._ended = [None] * self.n_envs
 
     def _of_each(self, call: Callable[[int, Network], int]) -> TimeArray:
         return np.array([call(env, network) for env, network in enumerate(self._networks)])
