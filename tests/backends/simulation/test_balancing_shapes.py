@@ -1,7 +1,7 @@
 """The shapes of the sources' results, in short runs with fixed seeds (yao.md of the papers' notes).
 
-Each test runs functions of `experiments/papers/yao`, which hold the full settings. Where a published
-shape does not come out, the test holds what does, and says so.
+Each test runs functions of `experiments/papers/yao`, which hold the full settings. Where a
+published shape does not come out, the test holds what does, and says so.
 """
 
 import itertools
