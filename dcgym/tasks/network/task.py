@@ -33,7 +33,8 @@ __all__ = ["Measured", "NetworkTask"]
 
 FloatArray = npt.NDArray[np.float64]
 Observation = npt.NDArray[np.float32]
-Words = npt.NDArray[np.uint64]
+# The words of ports and of hosts.
+PairOfWords = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
 
 AGENT = "network"
 SEED_LIMIT = 2**31
@@ -126,7 +127,7 @@ class NetworkTask:
         self.observation_space = self.features.space
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
         self._all_shares = np.ones(len(hosts))
-        self._known_words: list[tuple[Snapshot, tuple[Words, Words]]] = []
+        self._last_words: tuple[Snapshot, PairOfWords] | None = None
         self._port_rates_bps = np.array([port.rate_bps for port in ports], np.float64)
         self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
         self._check_applications()
@@ -254,9 +255,10 @@ class NetworkTask:
             after: State at its end.
             is_first: Whether it is the first of an episode, in which every change is 0.
         """
-        interval = self._interval(before, after)
-        (_, hosts_before), (_, hosts_after) = self._words(before), self._words(after)
-        hosts = word_difference(after.hosts.dtype, hosts_after, hosts_before, HOST_COUNTERS)
+        (ports_before, hosts_before), (ports_now, hosts_now) = self._words(before, after)
+        ports = word_difference(after.ports.dtype, ports_now, ports_before, PORT_COUNTERS)
+        hosts = word_difference(after.hosts.dtype, hosts_now, hosts_before, HOST_COUNTERS)
+        interval = self._interval(before, after, ports)
         settings = np.concatenate([decision.values for decision in self.decisions])
         observation = self.features.observe(interval, settings, is_first=is_first)
         metrics = interval_metrics(interval, after.hosts, hosts)
@@ -267,29 +269,29 @@ class NetworkTask:
         terms = self.reward.terms(self._reward_inputs(interval, hosts))
         return Measured(interval, observation, terms, metrics, info)
 
-    def _interval(self, before: Snapshot, after: Snapshot) -> Interval:
+    def _interval(
+        self, before: Snapshot, after: Snapshot, port_deltas: dict[str, FloatArray]
+    ) -> Interval:
         matrix = after.flow_matrix
         if matrix is not None and before.flow_matrix is not None:
             matrix = np.maximum(matrix - before.flow_matrix, 0)
-        (then, _), (now, _) = self._words(before), self._words(after)
         return Interval(
             duration_s=(after.time_ns - before.time_ns) / 1e9,
             ports=after.ports,
-            port_deltas=word_difference(after.ports.dtype, now, then, PORT_COUNTERS),
+            port_deltas=port_deltas,
             rates_bps=self._port_rates_bps,
             queue_limits_bytes=self._queue_limits_bytes,
             flow_matrix=matrix,
             probe_shares=self.probes.shares(after.probe_rtt_ns),
         )
 
-    def _words(self, snapshot: Snapshot) -> tuple[Words, Words]:
-        """Return the words of ports and hosts; those of the last two snapshots are remembered."""
-        for known, words in self._known_words:
-            if known is snapshot:
-                return words
-        words = words_of(snapshot.ports), words_of(snapshot.hosts)
-        self._known_words = [*self._known_words[-1:], (snapshot, words)]
-        return words
+    def _words(self, before: Snapshot, after: Snapshot) -> tuple[PairOfWords, PairOfWords]:
+        """Return the words of both; an interval mostly begins with the last snapshot seen."""
+        last = self._last_words
+        then = last[1] if last is not None and last[0] is before else _words_of(before)
+        now = then if after is before else _words_of(after)
+        self._last_words = after, now
+        return then, now
 
     def _reward_inputs(self, interval: Interval, hosts: Mapping[str, FloatArray]) -> RewardInputs:
         capacity_bytes = np.maximum(self._host_rates_bps / 8 * interval.duration_s, 1)
@@ -313,3 +315,7 @@ class NetworkTask:
     def _check_applications(self) -> None:
         if isinstance(self.plan, AppPlan) and self.settings.generator != "native":
             raise ConfigError("generator", self.settings.generator, "native, beside apps")
+
+
+def _words_of(snapshot: Snapshot) -> PairOfWords:
+    return words_of(snapshot.ports), words_of(snapshot.hosts)
