@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Interval", "counter_difference", "word_difference", "words_of"]
+__all__ = ["Interval", "word_difference", "words_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,26 +37,13 @@ class Interval:
     probe_shares: FloatArray | None = None
 
 
-def counter_difference(
-    now: npt.NDArray[Any], before: npt.NDArray[Any], fields: Sequence[str]
-) -> dict[str, FloatArray]:
-    """Return the increase of unsigned counters; 0 where a counter started again.
-
-    Args:
-        now: Array [n] of a structure that consists of 64-bit words only.
-        before: The same, earlier.
-        fields: Names of the words to compare.
-    """
-    return word_difference(now.dtype, words_of(now), words_of(before), fields)
-
-
 def word_difference(
     dtype: np.dtype[np.void],
     now: npt.NDArray[np.uint64],
     before: npt.NDArray[np.uint64],
     fields: Sequence[str],
 ) -> dict[str, FloatArray]:
-    """Return `counter_difference` of structures whose words are at hand already.
+    """Return the increase of unsigned counters; 0 where a counter started again.
 
     Args:
         dtype: Type of the structures.
