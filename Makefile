@@ -63,11 +63,11 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 	$(BIN)/dcgym doctor
 	$(BIN)/dcgym bench quick --out $(OUT)
 
-# What is timed runs alone on the machine; the rest shares its processors.
+# What measures times and rates runs alone on the machine; the rest shares its processors.
 test: setup ## all tests; those that need root are skipped without it
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not emulation and not native" || status=$$?; \
-	$(BIN)/python -m pytest -m "emulation or native" || status=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone" || status=$$?; \
+	$(BIN)/python -m pytest -m alone || status=$$?; \
 	exit $$status
 
 soak: setup ## a billion decisions by pools that are replaced meanwhile (minutes)

@@ -6,11 +6,12 @@ import math
 import numbers
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
-
-import yaml
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from dcgym.errors import ConfigError, suggest
+
+if TYPE_CHECKING:
+    import yaml
 
 __all__ = [
     "check_in",
@@ -130,6 +131,9 @@ def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") 
 
 
 def _read_yaml(path: str | Path, field: str) -> object:
+    # Here, as most processes of an emulation read no file, and all of them import this module.
+    import yaml
+
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -132,7 +132,7 @@ def suggest(name: object, choices: Iterable[object]) -> str | None:
 
 
 def _join(choices: Iterable[object]) -> str:
-    return ", ".join(str(choice) for choice in choices)
+    return ", ".join(str(choice) for choice in choices) or "none"
 
 
 def _shorten(value: object, limit: int = 80) -> str:

@@ -61,7 +61,11 @@ def make_policy(
         ConfigError: Unknown name or parameter, or a learned policy without its checkpoint.
     """
     if name in LEARNERS.names():
-        raise ConfigError("policy", name, "a classic policy; load a trained one with load_policy")
+        allowed = (
+            "a classic policy here; a trained one needs its folder (--checkpoint, load_policy), "
+            f"which 'dcgym train {name}' makes"
+        )
+        raise ConfigError("policy", name, allowed)
     if env is not None:
         family = cast(Task, task_of(env)).family
     policy = build_policy(name, _find(name, family), seed, params)
@@ -87,6 +91,12 @@ def _find(name: str, family: str | None) -> PolicyMaker:
         if name in makers:
             return makers[name]
     known_names = policy_names(family)
+    others = [one for one in POLICIES.names() if one != family and name in POLICIES.find(one)]
+    if others:
+        allowed = (
+            f"{', '.join(known_names)} here; {name} is for {' and '.join(others)} environments"
+        )
+        raise ConfigError("policy", name, allowed)
     raise ConfigError("policy", name, known_names, suggest(name, known_names))
 
 
@@ -129,10 +139,10 @@ POLICIES.add("joint", PairFamily("joint", _CONGESTION, _PATHS), "Rates and paths
 _BALANCING = POLICIES.add("balancing", PolicyFamily("balancing"), "Servers of new flows.")
 _add_rule("ecmp")
 _add_rule("random-server", "random")
-for _name in ("round-robin", "wcmp", "lsq", "lsq2", "gsq", "gsq2", "sed", "sed2"):
+for _name in ("round-robin", "wcmp", "lsq", "lsq2", "gsq", "gsq2", "sed", "sed2", "sed-half"):
     _add_rule(_name)
 _add_rule("charon", "wsapp")
-for _name in ("sapp", "oracle", "oracle2"):
+for _name in ("sapp", "oracle", "oracle2", "earliest-finish"):
     _add_rule(_name)
 _BALANCING.add("awcmp", AwcmpPolicy)
 _add_hlb("hlb", "Counts weighed by slowness, estimated from flow durations.")

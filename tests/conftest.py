@@ -20,13 +20,13 @@ MakeNetwork = Callable[..., EmulationNetwork]
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, with the reason; the markers say what that is."""
+    if item.get_closest_marker("alone") and hasattr(item.config, "workerinput"):
+        pytest.fail("this test runs alone: leave out -n", pytrace=False)
     needs = {name for name in MARKERS if item.get_closest_marker(name) is not None}
     if needs == {"simulation"} and not simulation_available():
         pytest.skip("the compiled simulation is not built; run 'make setup'")
     if not needs - {"simulation"}:
         return
-    if hasattr(item.config, "workerinput"):
-        pytest.fail("what is timed runs alone: leave out -n", pytrace=False)
     if os.geteuid() != 0:
         pytest.skip("needs root for network namespaces and BPF")
     if missing := missing_parts():

@@ -54,6 +54,8 @@ class Capabilities:
         events: Things may happen to links, switches, servers or balancers.
         applications: Hosts can run commands in the place of flows.
         oracles: The truth (remaining work, queues) is known exactly, for policies that need it.
+        shadows: A second copy meets the same flows, whatever is done to it: what another policy
+            would have made of them is known.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
         rules: Rules by which balancers can place flows.
@@ -66,6 +68,7 @@ class Capabilities:
     events: bool = False
     applications: bool = False
     oracles: bool = False
+    shadows: bool = False
     flow_matrix: bool = False
     probes: bool = False
     rules: tuple[str, ...] = ()
@@ -263,6 +266,9 @@ class Pool(Backend, Protocol):
 
     def observe(self) -> Mapping[str, npt.NDArray[Any]]:
         """Return what the balancers know (`BalancingTwin.observe` lists the arrays)."""
+
+    def ongoing(self) -> npt.NDArray[np.int64]:
+        """Return the flows that each balancer tracks on each server, (E, B, N), as `observe`."""
 
     def truth(self) -> Mapping[str, npt.NDArray[Any]]:
         """Return what only the servers know (`BalancingTwin.truth` lists the arrays)."""

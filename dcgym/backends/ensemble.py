@@ -87,12 +87,13 @@ class NetworkEnsemble:
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,)."""
+        if len(self._networks) == 1:
+            return np.array([self._networks[0].advance(int(until_ns[0]))])
         overruns_ns = np.zeros(self.n_envs, np.int64)
         for env in np.argsort(until_ns, kind="stable"):
             overruns_ns[env] = self._networks[env].advance(int(until_ns[env]))
-            if self.n_envs > 1:
-                # The copies after it must not lengthen its interval.
-                self._ended[env] = self._networks[env].snapshot()
+            # The copies after it must not lengthen its interval.
+            self._ended[env] = self._networks[env].snapshot()
         return overruns_ns
 
     def now_ns(self) -> TimeArray:

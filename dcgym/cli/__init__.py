@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     from dcgym.cli.app import app
     from dcgym.cli.bench import add_suites
+    from dcgym.cli.options import as_written
     from dcgym.errors import ConfigError, DcgymError
 
     try:
@@ -26,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
             add_suites()
         app(args=arguments, prog_name="dcgym")
     except ConfigError as error:
-        _fail(str(error), EXIT_BAD_INPUT)
+        _fail(str(as_written(error)), EXIT_BAD_INPUT)
     except (DcgymError, OSError) as error:
         _fail(str(error), EXIT_FAILURE)
     except KeyboardInterrupt:

@@ -124,6 +124,7 @@ def run(
     if as_json:
         print_json([record])
     else:
+        tables.print_run(record, out)
         tables.print_results([record])
         print_flows([record])
         print_apps(record.get("apps", []))
@@ -157,7 +158,10 @@ def train(
 @app.command()
 def draw(
     topology: Annotated[str, typer.Argument(help="A name or a file.")],
-    picture: Annotated[Path, typer.Argument(help="Where to write it: .svg, .png or .pdf.")],
+    picture: Annotated[
+        Path | None,
+        typer.Argument(help="Where to write it: .svg, .png or .pdf; NAME.svg if left out."),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter, as name=value; repeatable.")
     ] = None,
@@ -168,8 +172,10 @@ def draw(
     """
     from dcgym.topologies import make_topology
 
-    make_topology(topology, **read_settings(settings or [])).draw(picture)
-    print(picture)
+    made = make_topology(topology, **read_settings(settings or []))
+    path = Path(f"{made.name}.svg") if picture is None else picture
+    made.draw(path)
+    print(path)
 
 
 @app.command()

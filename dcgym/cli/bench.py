@@ -21,6 +21,7 @@ from dcgym.cli.options import (
     Results,
     Seeds,
     Traffic,
+    Trainings,
     TrainSeconds,
     print_json,
     split,
@@ -59,13 +60,14 @@ def _add_suite(suite: Suite) -> None:
         policies: OwnPolicies = None,
         seconds: OwnLength = None,
         train_seconds: TrainSeconds = suite.training.seconds,
+        trainings: Trainings = suite.training.trainings,
         jobs: Jobs = suite.jobs,
         require_fidelity: RequireFidelity = "invalid",
         as_json: Json = False,
     ) -> None:
         moved = suite if backend is None else suite.on_backend(backend)
         timed = moved if seconds is None else replace(moved, episode_s=seconds)
-        chosen = varied(timed, seeds, policies, jobs, train_seconds)
+        chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings)
         run_and_show(chosen, out, require_fidelity, as_json)
 
 
@@ -77,6 +79,7 @@ def bench_quick(
     traffic: Traffic = None,
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
     train_seconds: TrainSeconds = 120.0,
+    trainings: Trainings = 1,
     jobs: Jobs = 2,
     require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
@@ -91,7 +94,7 @@ def bench_quick(
 
     given = {} if traffic is None else {"traffic": read_spec(traffic)}
     suite = replace(quick({**QUICK_ENV, **given}), episode_s=seconds)
-    chosen = varied(suite, seeds, policies, jobs, train_seconds)
+    chosen = varied(suite, seeds, policies, jobs, train_seconds, trainings)
     run_and_show(chosen, out, require_fidelity, as_json)
 
 
@@ -130,6 +133,7 @@ def bench_balancing_quick(
         float | None, typer.Option(help="Length of a run; 1000, and 60 with the emulation.")
     ] = None,
     train_seconds: TrainSeconds = 80.0,
+    trainings: Trainings = 1,
     jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
     as_json: Json = False,
@@ -145,12 +149,13 @@ def bench_balancing_quick(
 
     suite = balancing_quick(load, seconds, backend)
     at_once = suite.jobs if suite.is_alone else jobs
-    chosen = varied(suite, seeds, policies, at_once, train_seconds)
+    chosen = varied(suite, seeds, policies, at_once, train_seconds, trainings)
     run_and_show(chosen, out, require_fidelity, as_json)
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
+    as_json: Json = False,
 ) -> None:
     """Print the table of a benchmark again and write its report.html anew.
 
@@ -160,6 +165,9 @@ def report(
 
     records = load_records(folder)
     write_report(folder, records)
+    if as_json:
+        print_json(records)
+        return
     _print_tables(records)
     tables.print_paths(folder)
 
@@ -170,6 +178,7 @@ def varied(
     policies: str | None = None,
     jobs: int | None = None,
     train_seconds: float | None = None,
+    trainings: int = 1,
 ) -> Suite:
     """Return a suite with what the common options change.
 
@@ -179,11 +188,12 @@ def varied(
         policies: Names of the policies with commas between them; the suite's own if None.
         jobs: Runs at the same time; the suite's own if None.
         train_seconds: Time of each training; the suite's own if None.
+        trainings: Trainings of each learner.
 
     Raises:
         ConfigError: A value is not allowed.
     """
-    training = suite.training
+    training = replace(suite.training, trainings=trainings)
     if train_seconds is not None:
         training = replace(training, seconds=train_seconds)
     return replace(

@@ -26,6 +26,8 @@ __all__ = [
     "Seeds",
     "Traffic",
     "TrainSeconds",
+    "Trainings",
+    "as_written",
     "print_json",
     "read_settings",
     "split",
@@ -51,8 +53,25 @@ RequireFidelity = Annotated[
 Results = Annotated[Path, typer.Option(help="Folder of the results.")]
 Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
 TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
+Trainings = Annotated[
+    int, typer.Option(help="Trainings of each learner, at most one a seed; intervals cover them.")
+]
 Traffic = Annotated[str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+# What a suite calls differently.
+_WRITTEN = {"episode_s": "seconds", "warmup_s": "warmup", "train_s": "train_seconds"}
+
+
+def as_written(error: ConfigError) -> ConfigError:
+    """Return an error that names the option as a user of the command line has written it.
+
+    Args:
+        error: The error.
+    """
+    written = _WRITTEN.get(error.field, error.field)
+    return ConfigError(written, error.value, error.allowed, error.hint)
 
 
 def print_json(value: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dcgym.backends.base import Record
 from dcgym.config import check_positive
@@ -111,6 +111,8 @@ def _with_bar(title: str, work: Callable[[rollout.Progress], Record]) -> Record:
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
     )

@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from dcgym.cli.bench import run_and_show
-from dcgym.cli.options import Config, Env, Json, split
+from dcgym.cli.options import Config, Env, Json, as_written, split
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys, load_mapping
 from dcgym.errors import ConfigError
@@ -26,8 +26,6 @@ __all__ = ["Asked", "read_axes", "read_sweep", "sweep"]
 OPTIONS = ("policies", "seeds", "jobs", "seconds", "warmup", "train_seconds")
 ARGUMENTS = ("topology", "traffic")
 KEYS = ("env", "config", *ARGUMENTS, "set", *OPTIONS, "checkpoint", "require_fidelity", "out")
-# What a suite calls differently.
-WRITTEN = {"episode_s": "seconds", "warmup_s": "warmup", "train_s": "train_seconds"}
 
 # YAML reads 1e6 as a text.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
@@ -96,6 +94,9 @@ def sweep(
         "require_fidelity": require_fidelity,
         "out": out,
     }
+    if file is None and not any(value is not None for value in given.values()):
+        allowed = "a file, or options that say what to vary; see 'dcgym sweep --help'"
+        raise ConfigError("sweep", "nothing", allowed)
     asked = read_sweep(file, given)
     run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json)
 
@@ -133,8 +134,7 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     try:
         suite = _suite_of(content)
     except ConfigError as error:
-        written = WRITTEN.get(error.field, error.field)
-        raise ConfigError(written, error.value, error.allowed, error.hint) from None
+        raise as_written(error) from None
     check_suite(suite)
     out = Path(str(content.get("out", "runs/sweep")))
     return Asked(suite, out, str(content.get("require_fidelity", "invalid")))

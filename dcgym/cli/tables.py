@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from dcgym.backends.base import Record
 from dcgym.cli.doctor import Check
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths
-from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.plots import spread
+from dcgym.suites.reports.layout import (
+    Column,
+    describe_training,
+    layout_of,
+    policies_of,
+    runs_of,
+    scenarios_of,
+)
+from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.results import Records
 
 __all__ = [
@@ -24,10 +32,14 @@ __all__ = [
     "print_names",
     "print_paths",
     "print_results",
+    "print_run",
     "print_sweep",
     "print_training",
     "print_with_reasons",
 ]
+
+# Columns that any table fits in.
+UNBOUNDED = 10_000
 
 
 def print_doctor(checks: Sequence[Check], ready: bool) -> None:
@@ -57,19 +69,19 @@ def print_doctor(checks: Sequence[Check], ready: bool) -> None:
 
 
 def print_names(names: Mapping[str, Mapping[str, str]]) -> None:
-    """Print the names of each kind on a line; of one kind alone, a line each, with what it is.
+    """Print the names of each kind below each other, each with what it is.
 
     Args:
         names: The line that describes each name, by kind.
     """
-    table = Table(show_header=False, box=None)
+    console = Console()
     for kind, described in names.items():
         if len(names) > 1:
-            table.add_row(f"[bold]{kind}[/]", escape(", ".join(described)))
-            continue
+            console.print(f"\n[bold underline]{kind}[/]")
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, description in described.items():
             table.add_row(f"[bold]{escape(name)}[/]", escape(description))
-    Console().print(table)
+        console.print(table)
 
 
 def print_results(records: Records) -> None:
@@ -81,6 +93,32 @@ def print_results(records: Records) -> None:
     for scenario, runs in scenarios_of(records).items():
         title = f"{scenario}: {_what_is_shown(runs)}".removeprefix(": ")
         _print_scenario(title, runs)
+
+
+def print_run(record: Record, folder: Path | None) -> None:
+    """Print what a single run was, and where its results lie.
+
+    Args:
+        record: Its record.
+        folder: Folder of the results, if they were kept.
+    """
+    config = record["config"]
+    parts = [record["env"], f"policy {record['policy']}", f"seed {record['seed']}"]
+    for name in ("topology", "traffic", "scenario", "backend"):
+        if name in config:
+            parts.append(f"{name} {_short(config[name])}")
+    parts.append(f"{config['steps']} steps of {config['interval']}")
+    console = Console()
+    console.print(", ".join(map(escape, parts)), highlight=False)
+    if folder is not None:
+        console.print(f"results in {escape(str(folder))}", highlight=False, soft_wrap=True)
+
+
+def _short(value: object) -> str:
+    """Return a name where a specification has one."""
+    if isinstance(value, Mapping):
+        return str(value.get("name", value.get("preset", value)))
+    return str(getattr(value, "name", value))
 
 
 def print_sweep(records: Records) -> None:
@@ -111,6 +149,59 @@ def print_sweep(records: Records) -> None:
 
 
 def _print_scenario(title: str, records: Records) -> None:
+    console = _console()
+    table = _wide(title, records)
+    if (
+        Measurement.get(console, console.options.update(max_width=UNBOUNDED), table).maximum
+        <= console.width
+    ):
+        print_with_reasons(table, records)
+        return
+    *tables, last = _tall(title, records, console.width)
+    for table in tables:
+        console.print(table)
+    print_with_reasons(last, records)
+
+
+def _tall(title: str, records: Records, width: int) -> list[Table]:
+    """Return metrics downwards and policies across, in as many tables as the width needs."""
+    columns = layout_of(records).columns
+    texts = ["runs", *(column.title for column in columns), "fidelity", "training"]
+    found: dict[str, list[str]] = {}
+    for policy in policies_of(records):
+        runs = runs_of(records, policy)
+        cells = [cell.replace("\n", " ") for cell in _cells(runs, columns)]
+        training = "\n".join(describe_training(runs))
+        found[policy] = [str(len(runs)), *cells, _fidelity(runs), training]
+    lines = {policy: [policy, *"\n".join(cells).split("\n")] for policy, cells in found.items()}
+    widths = {
+        policy: 2 + max(Text.from_markup(line).cell_len for line in own)
+        for policy, own in lines.items()
+    }
+    first = 2 + max(map(len, texts))
+    groups: list[list[str]] = []
+    room = 0
+    for policy, wanted in widths.items():
+        if wanted > room:
+            groups.append([])
+            room = width - first
+        groups[-1].append(policy)
+        room -= wanted
+    tables = []
+    for group in groups:
+        table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 1), show_edge=False)
+        table.add_column("policy", no_wrap=True)
+        for policy in group:
+            table.add_column(policy, justify="right", min_width=widths[policy] - 2)
+        for row, text in enumerate(texts):
+            cells = [found[policy][row] for policy in group]
+            if any(cells):
+                table.add_row(text, *cells)
+        tables.append(table)
+    return tables
+
+
+def _wide(title: str, records: Records) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
     table.add_column("runs", justify="right")
@@ -121,8 +212,9 @@ def _print_scenario(title: str, records: Records) -> None:
     for policy in policies_of(records):
         runs = runs_of(records, policy)
         cells = _cells(runs, layout_of(runs).columns)
-        table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), _training(runs))
-    print_with_reasons(table, records)
+        training = "\n".join(describe_training(runs))
+        table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), training)
+    return table
 
 
 def _what_is_shown(records: Records) -> str:
@@ -177,19 +269,11 @@ def _console() -> Console:
 def _cells(runs: Records, columns: Sequence[Column]) -> list[str]:
     cells = []
     for column in columns:
-        mean, half = spread(runs, str(runs[0]["policy"]), column)
-        text = "-" if math.isnan(mean) else f"{mean:.{column.decimals}f}"
-        if not math.isnan(half):
-            text += f"\n[dim]±{half:.{column.decimals}f}[/]"
-        cells.append(text)
+        mean, note = written(spread_of(runs, column), column)
+        cells.append(f"{mean}\n[dim]{note}[/]" if note else mean)
     return cells
 
 
 def _fidelity(runs: Records) -> str:
     worst = worst_status(runs)
     return {"ok": "ok", "degraded": "[yellow]degraded[/]", "invalid": "[red]invalid[/]"}[worst]
-
-
-def _training(runs: Records) -> str:
-    training = runs[0].get("training")
-    return f"{training['steps']} steps\n{training['seconds']:.0f} s" if training else ""

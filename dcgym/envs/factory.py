@@ -33,7 +33,7 @@ __all__ = [
     "policy_family",
 ]
 
-DEFAULT_ENV = "dcgym/CongestionControl-v0"
+DEFAULT_ENV = "dcgym/CongestionControl-v1"
 
 _ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+")
 

@@ -189,10 +189,10 @@ class NetworkSystem:
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies."""
-        for env in np.flatnonzero(mask):
+        for env, is_asked in enumerate(mask.tolist()):
             before = self._before[env]
-            assert before is not None
-            self._measure(int(env), before, self.network.snapshot(int(env)))
+            if is_asked and before is not None:
+                self._measure(env, before, self.network.snapshot(env))
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval."""

@@ -25,6 +25,7 @@ from dcgym.tasks.balancing.measure import (
     measurements,
     server_info,
 )
+from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.balancing.task import BalancingTask
 
@@ -65,6 +66,7 @@ class PoolSystem:
         n_envs: Number of copies.
 
     Attributes:
+        reward: Terms and weights.
         seeds: The seed of each copy's episode, shape (E,).
         seen: What the balancers know (`BalancingTwin.observe`).
         truth: What only the servers know (`BalancingTwin.truth`).
@@ -89,9 +91,6 @@ class PoolSystem:
         self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
         self._before = self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
         self.observations = np.zeros((n_envs, task.n_agents, *self.observation_space.shape), "f4")
-        self.terms: dict[str, FloatArray] = {
-            name: np.zeros((n_envs, task.n_agents)) for name in task.reward.weights
-        }
         self.read_ns = np.zeros(n_envs, np.int64)
         self._known_metrics: dict[int, Mapping[str, float]] = {}
         self.seeds = np.zeros(n_envs, np.uint64)
@@ -101,6 +100,13 @@ class PoolSystem:
         self._pool: Pool | None = self._make()
         self._capabilities = self._pool.capabilities
         self._check()
+        self._lead_in_ns = task.settings.lead_in_ns(self._capabilities.real_time)
+        self.reward = task.make_reward(self._capabilities.shadows)
+        # The same flows under SED, for the term that compares.
+        self._shadow = self._make_shadow()
+        self.terms: dict[str, FloatArray] = {
+            name: np.zeros((n_envs, task.n_agents)) for name in self.reward.weights
+        }
 
     @property
     def backend(self) -> Pool | None:
@@ -142,18 +148,34 @@ class PoolSystem:
         return self._task.draw_seed(generator)
 
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
-        """Empty the copies that have a seed; the next interval measures them."""
+        """Empty the copies that have a seed, and fill them; the next interval measures them."""
         mask = np.array([seed is not None for seed in seeds], np.bool_)
         drawn = np.array([0 if seed is None else seed for seed in seeds], np.uint64)
         if self._pool is None:
             self._pool = self._make()
-        pool = self._pool
-        pool.reset(drawn, mask=mask)
+            self._shadow = self._make_shadow()
         self.seeds = np.where(mask, drawn, self.seeds)
+        for pool in filter(None, (self._pool, self._shadow)):
+            self._lead_in(pool, drawn, mask)
+        pool = self._pool
         for balancer, rule in enumerate(self._task.rules):
             pool.set_rule(rule, balancer, mask=mask)
-        self._counts = {name: np.where(mask, 0.0, self._counts[name]) for name in COUNTERS}
+        counted = dict.fromkeys(COUNTERS, np.zeros(self.n_envs))
+        if self._lead_in_ns:
+            counted = counts(pool.observe(), pool.truth())
+        self._counts = {
+            name: np.where(mask, counted[name], self._counts[name]) for name in COUNTERS
+        }
         self.read_ns = np.where(mask, pool.now_ns(), self.read_ns)
+
+    def _lead_in(self, pool: Pool, seeds: npt.NDArray[np.uint64], mask: Mask) -> None:
+        """Empty some copies and let traffic fill them under SED."""
+        pool.reset(seeds, mask=mask)
+        if self._lead_in_ns or pool is self._shadow:
+            for balancer, rule in enumerate(self._task.lead_in_rules):
+                pool.set_rule(rule, balancer, mask=mask)
+        if self._lead_in_ns:
+            pool.advance(np.where(mask, self._lead_in_ns, pool.now_ns()))
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Set the weights; those of fresh copies are equal, whatever the action."""
@@ -173,6 +195,8 @@ class PoolSystem:
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""
+        if self._shadow is not None:
+            self._shadow.advance(until_ns)
         return self.pool.advance(until_ns)
 
     def now_ns(self) -> TimeArray:
@@ -186,9 +210,13 @@ class PoolSystem:
         self.read_ns = self.seen["time_ns"]
         observed = task.observation.observe(measurements(self.seen, chosen), self._last_actions)
         self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
-        terms = task.reward.terms(load_inputs(self.seen, self.truth, chosen))
+        shadow = None if self._shadow is None else self._shadow.ongoing()
+        inputs = load_inputs(
+            self.seen, self.truth, chosen, rate_per_s=task.rate_per_s, shadow=shadow
+        )
+        terms = self.reward.terms(inputs)
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
-        self._before, self._counts = self._counts, counts(self.seen)
+        self._before, self._counts = self._counts, counts(self.seen, self.truth)
         self._known_metrics = {}
 
     def metrics(self) -> Mapping[str, FloatArray]:
@@ -234,8 +262,9 @@ class PoolSystem:
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
+        pools = self._pool, self._shadow
+        self._pool = self._shadow = None
+        for pool in filter(None, pools):
             pool.close()
 
     def _read(self, actions: Actions) -> npt.NDArray[Any]:
@@ -269,7 +298,10 @@ class PoolSystem:
         per_agent = self._task.balancers_per_agent
         return self._chosen[agent * per_agent : (agent + 1) * per_agent]
 
-    def _make(self) -> Pool:
+    def _make_shadow(self) -> Pool | None:
+        return self._make(record_limit=0) if GAIN_OVER_SED in self.reward.weights else None
+
+    def _make(self, record_limit: int | None = None) -> Pool:
         spec, scenario = self._spec, self._task.scenario
         if not isinstance(spec, str):
             if not callable(spec):
@@ -279,8 +311,9 @@ class PoolSystem:
             return made
         maker, settings = POOLS.find(spec), self._task.settings
         wanted = {
-            "record_limit": settings.record_limit,
-            "warm_up_ns": settings.warm_up_ns,
+            "record_limit": settings.record_limit if record_limit is None else record_limit,
+            # What began before the first observation is nobody's doing.
+            "warm_up_ns": settings.warm_up_ns + settings.lead_in_ns(maker.capabilities.real_time),
             "horizon_ns": self._horizon_ns(),
         }
         defaults = {"record_limit": 0, "warm_up_ns": 0, "horizon_ns": wanted["horizon_ns"]}

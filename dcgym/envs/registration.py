@@ -9,11 +9,11 @@ import gymnasium as gym
 __all__ = ["BUILT_IN", "register_envs", "register_id"]
 
 BUILT_IN: Mapping[str, tuple[int, bool]] = {
-    "dcgym/CongestionControl-v0": (200, False),
+    "dcgym/CongestionControl-v1": (200, False),
     "dcgym/Joint-v0": (200, False),
     "dcgym/PathBalancing-v0": (200, False),
-    "dcgym/LoadBalancing-v0": (240, True),
-    "dcgym/CentralLoadBalancing-v0": (240, True),
+    "dcgym/LoadBalancing-v1": (240, True),
+    "dcgym/CentralLoadBalancing-v1": (240, True),
 }
 """Time limit in steps of each id, and whether its default backend is deterministic.
 

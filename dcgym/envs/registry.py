@@ -69,7 +69,7 @@ class Environment:
     """An environment.
 
     Attributes:
-        id: Id, such as "dcgym/CongestionControl-v0".
+        id: Id, such as "dcgym/CongestionControl-v1".
         family: Family of the policies that act in it.
         single: The form of one agent.
         agents: The form of several agents, None where there is none.
@@ -141,21 +141,21 @@ def _summary(page: str) -> str:
 
 for _environment in (
     Environment(
-        "dcgym/CongestionControl-v0",
+        "dcgym/CongestionControl-v1",
         "congestion",
         network_form(CongestionSettings, congestion_control),
     ),
     Environment("dcgym/PathBalancing-v0", "paths", network_form(PathSettings, path_balancing)),
     Environment("dcgym/Joint-v0", "joint", network_form(JointSettings, joint)),
     Environment(
-        "dcgym/LoadBalancing-v0",
+        "dcgym/LoadBalancing-v1",
         "balancing",
         pool_form(LoadBalancingSettings, load_balancing),
         pool_form(PoolSettings, each_balancer),
         max_episode_steps=240,
     ),
     Environment(
-        "dcgym/CentralLoadBalancing-v0",
+        "dcgym/CentralLoadBalancing-v1",
         "balancing",
         pool_form(PoolSettings, central_load_balancing),
         max_episode_steps=240,

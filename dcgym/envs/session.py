@@ -43,7 +43,10 @@ class Session:
         is_timed = system.capabilities.real_time
         # How late an action may come; 0 where none can.
         self._limit_ns = LATE_FRACTION * self._interval_ns if is_timed else 0.0
-        self._fresh = np.ones(n_envs, np.bool_)
+        self._all = np.ones(n_envs, np.bool_)
+        self._fresh = self._all.copy()
+        # Whether any of them is: nearly every step can go without asking the copies.
+        self._has_fresh = True
         self._deadline_ns = np.zeros(n_envs, np.int64)
         self._elapsed_ns = np.zeros(n_envs, np.int64)
         self._latency_ns = np.zeros(n_envs, np.int64)
@@ -96,6 +99,7 @@ class Session:
         self._guarded(lambda: system.begin(seeds, given))
         begun = np.array([seed is not None for seed in seeds])
         self._fresh |= begun
+        self._has_fresh = bool(self._fresh.any())
         self._deadline_ns = np.where(begun, system.read_ns, self._deadline_ns)
         for times in (self._elapsed_ns, self._latency_ns, self._overrun_ns, self._age_ns):
             times[begun] = 0
@@ -118,12 +122,13 @@ class Session:
         """
         if not self.is_running:
             raise BackendError("no episode is running: call reset() first")
-        runs = ~self._fresh
-        if not self.system.is_measured_at_once:
-            runs[:] = True
-        if runs.any():
+        runs = self._all
+        if self._has_fresh and self.system.is_measured_at_once:
+            runs = ~self._fresh
+        if runs is self._all or runs.any():
             self._guarded(lambda: self._run(actions, runs))
-        self._fresh[:] = False
+        if self._has_fresh:
+            self._fresh, self._has_fresh = ~self._all, False
 
     def settle(self) -> None:
         """Let copies that have just begun have their first observation; the others stay.
@@ -137,14 +142,14 @@ class Session:
             raise ConfigError("reset_mask", self._fresh.tolist(), allowed)
         if self._fresh.all():
             self.advance()
-        self._fresh[:] = False
+        self._fresh, self._has_fresh = ~self._all, False
 
     def _run(self, actions: Actions | None, runs: Mask) -> None:
         system, seen_ns = self.system, self.system.read_ns
-        fresh = self._fresh
-        acted_ns = system.act(actions, fresh)
+        acted_ns = system.act(actions, self._fresh)
         self._latency_ns = acted_ns - seen_ns
-        self._begin_interval(acted_ns, runs)
+        if self._limit_ns:
+            self._begin_interval(acted_ns, runs)
         if self._interval_ns:
             self._deadline_ns = self._deadline_ns + self._interval_ns * runs
             self._overrun_ns = system.advance(self._deadline_ns)
@@ -153,16 +158,14 @@ class Session:
         self._finished = runs & system.finished()
         # Last: whatever was done until here has aged the observation.
         self._age_ns = system.now_ns() - system.read_ns
-        if fresh.any():
+        if self._has_fresh:
             # An action that nobody gave has no latency; time counts from the first observation.
-            self._latency_ns[fresh] = self._elapsed_ns[fresh] = 0
+            self._latency_ns[self._fresh] = self._elapsed_ns[self._fresh] = 0
             self._overrun_ns = self._overrun_ns * runs
             self._age_ns = self._age_ns * runs
 
     def _begin_interval(self, acted_ns: TimeArray, runs: Mask) -> None:
         """Let an interval whose action came late begin with the action."""
-        if not self._limit_ns:
-            return
         self._is_late = runs & (acted_ns - self._deadline_ns > self._limit_ns)
         if self._is_late.any():
             self._deadline_ns = np.where(self._is_late, acted_ns, self._deadline_ns)

@@ -173,10 +173,13 @@ class Matrix:
         """
         case, budget = self._suite.case(run.case), self._suite.training
         name = case.name if case.train_name is None else case.train_name
-        folder = self._out / "training" / "-".join(part for part in (run.policy, name) if part)
+        seed = run.seed % budget.trainings
+        parts = (run.policy, name, f"seed{seed}" if seed else "")
+        folder = self._out / "training" / "-".join(filter(None, parts))
         spec = TrainingSpec(
             env=dict(case.env if case.train_env is None else case.train_env),
             policy=run.policy,
+            seed=seed,
             train_s=budget.seconds,
             envs=budget.envs,
             folder=str(folder),

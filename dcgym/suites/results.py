@@ -165,6 +165,8 @@ def machine() -> Record:
     return {
         "dcgym": __version__,
         "git_commit": _git_commit(),
+        "processor": _processor(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
@@ -177,7 +179,7 @@ def _git_commit() -> str | None:
     root = Path(__file__).resolve().parent
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty"],
             capture_output=True,
             text=True,
             timeout=5,
@@ -186,6 +188,16 @@ def _git_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
+
+
+@cache
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)
+    return next(names, platform.processor())
 
 
 def _swept_columns(records: Records) -> list[Record]:

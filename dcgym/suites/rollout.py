@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,12 +21,13 @@ from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, 
 from dcgym.suites.results import machine, write_run
 from dcgym.suites.spec import RunSpec
 
-__all__ = ["Progress", "run_episode"]
+__all__ = ["MakePolicy", "Progress", "run_episode"]
 
 REPORTS = 100
 """Progress reports of a run, about."""
 
 Progress: TypeAlias = Callable[[float, str], None]
+MakePolicy: TypeAlias = Callable[[int], Policy]
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,15 @@ class _Run:
     recorder: Recorder
 
 
-def run_episode(spec: RunSpec, progress: Progress = lambda *_: None) -> Record:
+def run_episode(
+    spec: RunSpec, progress: Progress = lambda *_: None, make: MakePolicy | None = None
+) -> Record:
     """Run one episode and return its record.
 
     Args:
         spec: The run.
         progress: Called with the done fraction and a note.
+        make: Makes the policy of an agent from its seed; None makes what the run names.
 
     Raises:
         ConfigError: Something in the specification is not allowed.
@@ -52,7 +57,7 @@ def run_episode(spec: RunSpec, progress: Progress = lambda *_: None) -> Record:
         FeatureNotSupported: What the backend needs was not built.
     """
     started = time.monotonic()
-    run = _prepare(spec)
+    run = _prepare(spec, make)
     try:
         columns = _roll_out(run, spec, progress)
         outcome = run.recorder.finish(columns)
@@ -67,14 +72,15 @@ def run_episode(spec: RunSpec, progress: Progress = lambda *_: None) -> Record:
     return record
 
 
-def _prepare(spec: RunSpec) -> _Run:
+def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:
     environment = find_environment(env_id_of(spec.env))
     recorder = recorder_for(form_of(environment, spec.env).settings)
-    first = _make_policy(spec, environment.family, recorder.policy_seed(spec.seed, 0))
+    make = make or partial(_make_policy, spec, environment.family)
+    first = make(recorder.policy_seed(spec.seed, 0))
     config = recorder.configure(spec, first.env_overrides())
     session = make_session({**config, **recorder.recording(spec), "max_steps": spec.steps})
     others = [
-        _make_policy(spec, environment.family, recorder.policy_seed(spec.seed, number))
+        make(recorder.policy_seed(spec.seed, number))
         for number in range(1, len(session.system.agents))
     ]
     task = session.system.task()

@@ -7,13 +7,16 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TypeAlias, TypeVar
 
 from dcgym.backends.base import Record
-from dcgym.config import check_keys
+from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError
 
 __all__ = ["Arguments", "RunSpec", "Scalar", "TrainingSpec", "spec_from_dict", "spec_to_dict"]
 
 Arguments: TypeAlias = Mapping[str, object]
 """Arguments of an environment by name; ``env`` names it."""
+# Of the learning libraries, which hand it to NumPy's old generator.
+LARGEST_SEED = 2**32 - 1
+
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -49,6 +52,10 @@ class RunSpec:
     folder: str | None = None
     key: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check what no environment does."""
+        check_int("seed", self.seed, 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSpec:
@@ -71,6 +78,10 @@ class TrainingSpec:
     train_s: float = 120.0
     envs: int = 4
     key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what no environment does."""
+        check_int("seed", self.seed, 0, LARGEST_SEED)
 
 
 _Spec = TypeVar("_Spec", RunSpec, TrainingSpec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,10 +45,13 @@ class Training:
     Attributes:
         seconds: Wall-clock seconds of each training.
         envs: Environments that a learner uses side by side.
+        trainings: Trainings of each learner, from seeds of their own; the run of seed i scores
+            number i modulo this. Intervals cover the chance of training where there are several.
     """
 
     seconds: float = 120.0
     envs: int = 4
+    trainings: int = 1
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,12 @@ class Suite:
         check_int("seeds", self.seeds, 1)
         check_int("jobs", self.jobs, 0)
         check_int("train_envs", self.training.envs, 1)
+        check_int("trainings", self.training.trainings, 1, self.seeds)
         check_positive("episode_s", self.episode_s)
         check_positive("train_s", self.training.seconds)
-        if check_range("warmup_s", self.warmup_s, 0, self.episode_s) == self.episode_s:
-            raise ConfigError("warmup_s", self.warmup_s, f"less than episode_s={self.episode_s}")
+        if check_range("warmup_s", self.warmup_s, 0, math.inf) >= self.episode_s:
+            allowed = f"a length above the warm-up of {self.warmup_s:g} s"
+            raise ConfigError("episode_s", self.episode_s, allowed)
         if self.is_alone and self.jobs > 1:
             raise ConfigError("jobs", self.jobs, "1: these runs need the machine for themselves")
 

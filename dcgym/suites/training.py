@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ __all__ = ["train_policy"]
 
 # The time ends a training, not the number of steps.
 NO_STEP_LIMIT = 10_000_000
+CURVE_POINTS = 200
 
 
 def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Record:
@@ -31,12 +33,11 @@ def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Re
     """
     learner = LEARNERS.find(spec.policy)
     folder = Path(spec.folder)
-    last = Report(0, NO_STEP_LIMIT, 0.0, None)
     started = time.monotonic()
+    curve = _Curve()
 
     def follow(report: Report) -> None:
-        nonlocal last
-        last = report
+        curve.follow(report)
         reward = "" if report.reward_mean is None else f", reward {report.reward_mean:.3f}"
         fraction = min(1.0, report.seconds / spec.train_s)
         progress(fraction, f"{report.steps} steps{reward}")
@@ -53,13 +54,36 @@ def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Re
     )
     summary = {
         "policy": spec.policy,
-        "steps": int(last.steps),
-        "seconds": round(float(last.seconds), 1),
+        "steps": int(curve.last.steps),
+        "seconds": round(float(curve.last.seconds), 1),
         # With the start of the library and of the environments, and their end.
         "total_s": round(time.monotonic() - started, 1),
         "envs": spec.envs,
         "seed": spec.seed,
+        "curve": curve.points(),
         "checkpoint": str(checkpoint),
     }
     write_json(folder / "training.json", {**summary, "key": spec.key})
     return summary
+
+
+class _Curve:
+    """What a training reports: the last of it, and seconds, steps and mean reward of all.
+
+    Attributes:
+        last: The last report.
+    """
+
+    def __init__(self) -> None:
+        self.last = Report(0, NO_STEP_LIMIT, 0.0, None)
+        self._all: list[tuple[float, int, float]] = []
+
+    def follow(self, report: Report) -> None:
+        """Keep a report; a point of the curve is one that says anything of the reward."""
+        self.last = report
+        if report.reward_mean is not None and math.isfinite(report.reward_mean):
+            self._all.append((round(report.seconds, 1), report.steps, float(report.reward_mean)))
+
+    def points(self) -> list[tuple[float, int, float]]:
+        """Return some hundred points of it."""
+        return self._all[:: math.ceil(len(self._all) / CURVE_POINTS) or 1]

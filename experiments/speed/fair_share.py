@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Network
 from dcgym.errors import ConfigError
-from dcgym.tasks.congestion.max_min import max_min_rates
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.network.max_min import max_min_rates
 from dcgym.traffic import Plan
 
 __all__ = ["measure_fair_share"]

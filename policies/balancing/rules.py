@@ -11,8 +11,11 @@ that a balancer tracks on a server, ``Q`` the server's true queue and ``w`` its 
 | lsq, lsq2 | least q, of all or of two candidates |
 | gsq, gsq2 | least Q (knows the truth) |
 | sed, sed2 | least (q + 1) / w |
+| sed-half | least (q + 1/2) / w: the ties of sed, such as (0 + 1) / 1 = (1 + 1) / 2, go to the |
+| | smaller server while it is idle |
 | charon, sapp | two candidates, drawn by w or evenly; least score predicted from feedback |
 | oracle, oracle2 | least remaining work with the new flow included (knows everything) |
+| earliest-finish | first to be done with the new flow (knows everything) |
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import numpy as np
 
 from dcgym.config import check_range
 from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation, Overrides
-from dcgym.tasks.congestion.max_min import fair_shares
 from dcgym.tasks.network.decision import DecisionMap
+from dcgym.tasks.network.max_min import fair_shares
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 

@@ -63,6 +63,13 @@ def test_a_process_of_its_own_says_the_same() -> None:
         (("run", "--policy", "cubik"), "did you mean 'cubic'"),
         (("run", "--topology", "dumbell"), "did you mean 'dumbbell'"),
         (("run", "--seconds", "-1"), "seconds"),
+        (("run", "--seed", "-1"), "seed: value -1"),
+        (("train", "ppo", "--seed", "-1", "--out", "/tmp"), "seed: value -1"),
+        (("run", "--policy", "ppo"), "--checkpoint"),
+        (("run", "--policy", "ppo"), "dcgym train ppo"),
+        (("run", "--policy", "hlb"), "hlb is for balancing environments"),
+        (("bench", "balancing-classic", "--seconds", "60"), "seconds: value 60.0"),
+        (("sweep",), "sweep: value 'nothing'"),
         (("bench", "quick", "--policies", "dctpc"), "did you mean 'dctcp'"),
         (("bench", "quick", "--seeds", "0"), "seeds"),
         (("bench", "quick", "--traffic", "web-serch-0.5"), "did you mean 'web-search"),
@@ -88,6 +95,12 @@ def test_bad_input_is_one_line_and_code_2(arguments: tuple[str, ...], words: str
     # A progress bar may stand beside it.
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("dcgym: ")]
     assert words in line
+
+
+def test_a_run_that_is_not_there_is_told_so(tmp_path: Path) -> None:
+    done = dcgym("top", "nosuch", DCGYM_RUN_DIR=str(tmp_path))
+    assert done.returncode == 2
+    assert "value 'nosuch' is not allowed; allowed: none, as no emulation is" in done.stderr
 
 
 def test_list_as_json() -> None:
@@ -131,6 +144,15 @@ def test_a_suite_without_options_of_its_own_is_a_command(
     assert done.returncode == 0, done.stderr
     (record,) = json.loads(done.stdout)
     assert (record["policy"], record["config"]["steps"]) == ("cubic", 60)
+
+
+def test_draw_names_its_picture_after_the_topology(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert dcgym("draw", "dumbbell").stdout.strip() == "dumbbell.svg"
+    assert "<svg" in (tmp_path / "dumbbell.svg").read_text()
 
 
 def test_draw_writes_a_picture(tmp_path: Path) -> None:

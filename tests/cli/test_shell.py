@@ -56,6 +56,9 @@ def test_one_command_runs_in_a_host_while_traffic_flows(make: Any) -> None:
     done = shell("--command", "h1 ping -n -c1 -W5 h2")
     assert done.returncode == 0, done.stderr
     assert "1 packets transmitted, 1 received" in done.stdout and "10.0.0.2" in done.stdout
+    # How the command ended is how the shell ends.
+    assert shell("--command", "h1 sh -c 'exit 7'").returncode == 7
+    assert shell("--command", "h1 cat /no/such/file").returncode == 1
     # The run goes on in the same emulator, and nothing of the shell is left in it.
     assert backend.lab.process is emulator and inside(backend) == before
     first = int(backend.snapshot().hosts["rx_bytes"].sum())

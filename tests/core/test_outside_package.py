@@ -108,7 +108,7 @@ def test_its_environment_is_swept(site: Path, tmp_path: Path) -> None:
 
 
 def test_its_scenario_runs_in_our_environment(site: Path) -> None:
-    arguments = ("run", "--env", "LoadBalancing-v0", "--policy", "sed", "--seconds", "5", "--json")
+    arguments = ("run", "--env", "LoadBalancing-v1", "--policy", "sed", "--seconds", "5", "--json")
     config = site / "trio.yaml"
     config.write_text("scenario: acme-trio\n")
     record = json.loads(dcgym(site, *arguments, "--config", str(config)))[0]

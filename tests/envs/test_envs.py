@@ -47,7 +47,7 @@ def test_dead_feature_is_found():
 
 
 def test_gymnasium_checker_passes():
-    env = gym.make("dcgym/CongestionControl-v0", backend=FakeBackend)
+    env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend)
     check_env(env.unwrapped, skip_render_check=True)
 
 
@@ -58,7 +58,7 @@ def test_dumbbell_observation_has_six_ports_of_two_features_and_four_rates():
 
 
 def test_registered_as_nondeterministic_with_text_entry_point():
-    spec = gym.spec("dcgym/CongestionControl-v0")
+    spec = gym.spec("dcgym/CongestionControl-v1")
     assert spec.nondeterministic and isinstance(spec.entry_point, str)
 
 
@@ -158,7 +158,7 @@ def test_finished_plan_terminates_and_max_steps_truncates():
 
 def test_construction_starts_nothing_and_close_is_idempotent():
     backend = FakeBackend()
-    env = gym.make("dcgym/CongestionControl-v0", backend=backend)
+    env = gym.make("dcgym/CongestionControl-v1", backend=backend)
     assert not backend.is_running
     env.reset()
     env.close()
@@ -223,7 +223,7 @@ def test_the_emulation_refuses_links_that_delay():
 
 @pytest.mark.parametrize("action", [[1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4])
 def test_wrong_action_is_refused(action):
-    env = gym.make("dcgym/CongestionControl-v0", backend=FakeBackend())
+    env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend())
     env.reset()
     with pytest.raises(ConfigError, match="action"):
         env.step(np.array(action, np.float32))

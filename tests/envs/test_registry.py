@@ -48,7 +48,7 @@ def test_an_id_is_taken_once_and_has_a_version() -> None:
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    assert default_of("dcgym/CongestionControl-v0", "interval") == "50ms"
+    assert default_of("dcgym/CongestionControl-v1", "interval") == "50ms"
     assert default_of("dcgym/PathBalancing-v0", "traffic")["name"] == "random-bijection"
     with pytest.raises(ConfigError, match="argument"):
         default_of("dcgym/Joint-v0", "no such argument")

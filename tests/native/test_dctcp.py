@@ -16,7 +16,7 @@ import pytest
 from dcgym.errors import BackendError, ConfigError
 from dcgym.native import bpf_object, require
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.alone]
 
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.alone]
 
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 Decision = dict[str, Any]

@@ -43,7 +43,7 @@ CASE = np.dtype(
         ("reservoir", SAMPLE, SLOTS),
     ]
 )
-KERNEL_RULES = [rule for rule in RULES if not rule.startswith(("gsq", "oracle"))]
+KERNEL_RULES = [rule for rule in RULES if not RULES[rule].needs_truth]
 
 
 class TestRun(ctypes.Structure):

@@ -12,7 +12,7 @@ from dcgym.errors import ConfigError
 from dcgym.policies import LEARNERS, load_policy
 from dcgym.tasks.balancing import observation
 
-CONFIG = {"env": "dcgym/LoadBalancing-v0", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
+CONFIG = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
 
 
 def shuffled_servers(rows, order):
@@ -50,7 +50,7 @@ def test_vector_environment_comes_from_the_same_configuration():
     *_, infos = envs.step(envs.action_space.sample())
     assert infos == {} and envs.num_envs == 4
     with pytest.raises(ConfigError, match="env"):
-        make_vec_env({"env": "dcgym/CongestionControl-v1"}, 2)
+        make_vec_env({"env": "dcgym/CongestionControl-v0"}, 2)
     with pytest.raises(ConfigError, match="rewards"):
         make_vec_env(CONFIG, 2, rewards="vbf")
 
@@ -58,7 +58,7 @@ def test_vector_environment_comes_from_the_same_configuration():
 @pytest.mark.simulation
 def test_slots_of_stable_baselines3_end_and_begin_in_one_step():
     pytest.importorskip("stable_baselines3")
-    from dcgym.policies.learned.sb3.slots import SlotVecEnv
+    from dcgym.envs.sb3 import SlotVecEnv
 
     slots = SlotVecEnv(make_vec_env(CONFIG, 4, is_shared=True, max_steps=5))
     slots.seed(3)
@@ -92,7 +92,7 @@ def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, tmp
     folder = LEARNERS[name].train(CONFIG, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] > 0
-    env = dcgym.parallel_env("LoadBalancing-v0", scenario=CONFIG["scenario"])
+    env = dcgym.parallel_env("LoadBalancing-v1", scenario=CONFIG["scenario"])
     policies = [load_policy(folder, env) for _ in env.possible_agents]
     observations, infos = env.reset(seed=0)
     for agent, policy in zip(env.agents, policies, strict=True):

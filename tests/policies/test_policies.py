@@ -11,7 +11,7 @@ import dcgym
 from dcgym.errors import ConfigError, DcgymError, MissingDependency
 from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
 from dcgym.policies.learned.training import TrainingClock
-from dcgym.tasks.congestion.max_min import max_min_rates
+from dcgym.tasks.network.max_min import max_min_rates
 from dcgym.testing import FakeBackend
 
 
@@ -102,9 +102,9 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "library", "env_id"),
     [
-        ("ppo", "ray", "CongestionControl-v0"),
+        ("ppo", "ray", "CongestionControl-v1"),
         ("ppo", "ray", "Joint-v0"),
-        ("ddpg", "stable_baselines3", "CongestionControl-v0"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
         ("ddpg", "stable_baselines3", "PathBalancing-v0"),
         ("ddpg", "stable_baselines3", "Joint-v0"),
     ],
@@ -113,7 +113,7 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
 def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
     reports = []
     learner = LEARNERS[name]
-    topology = "dumbbell" if env_id == "CongestionControl-v0" else "leaf-spine"
+    topology = "dumbbell" if env_id == "CongestionControl-v1" else "leaf-spine"
     config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
     folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))

@@ -19,8 +19,8 @@ class SimulatedNetwork(FakeBackend):
     capabilities = replace(FakeBackend.capabilities, real_time=False, copies=8)
 
 
-def config(env="CongestionControl-v0", backend=SimulatedNetwork, **more):
-    topology = "dumbbell" if env == "CongestionControl-v0" else "leaf-spine"
+def config(env="CongestionControl-v1", backend=SimulatedNetwork, **more):
+    topology = "dumbbell" if env == "CongestionControl-v1" else "leaf-spine"
     return {"env": env, "topology": topology, "backend": backend, "max_steps": 50, **more}
 
 
@@ -33,21 +33,21 @@ def test_the_backend_and_the_agents_decide_how_copies_are_stepped():
 
 @pytest.mark.simulation
 def test_balancers_of_a_pool_are_slots_with_rows():
-    pool = {"env": "LoadBalancing-v0", "scenario": {"preset": "yao-sim-8"}, "others": "lsq"}
+    pool = {"env": "LoadBalancing-v1", "scenario": {"preset": "yao-sim-8"}, "others": "lsq"}
     form = training_form(pool, 3)
-    n_balancers = len(dcgym.parallel_env("LoadBalancing-v0").possible_agents)
+    n_balancers = len(dcgym.parallel_env("LoadBalancing-v1").possible_agents)
     assert (form.is_vector, form.n_copies, form.n_slots) == (True, 3, 3 * n_balancers)
     assert form.rows is not None and form.rows.n_rows == 8
     slots = build_slots(pool, form)
     assert slots.num_envs == form.n_slots
     assert slots.single_observation_space.shape == (form.rows.size,)
-    central = training_form({"env": "CentralLoadBalancing-v0"}, 3)
+    central = training_form({"env": "CentralLoadBalancing-v1"}, 3)
     assert (central.is_vector, central.n_slots, central.rows) == (True, 3, None)
 
 
 @pytest.mark.simulation
 def test_pools_begin_together_since_their_first_observation_takes_an_interval():
-    pools = make_vec_env({"env": "LoadBalancing-v0"}, 2)
+    pools = make_vec_env({"env": "LoadBalancing-v1"}, 2)
     pools.reset(seed=0)
     for mask in ([True, False], [True]):
         with pytest.raises(ConfigError, match="reset_mask"):
@@ -69,7 +69,7 @@ def test_actions_of_several_parts_are_one_box_in_every_slot():
 
 def test_slots_that_end_early_begin_anew_and_the_others_go_on():
     pytest.importorskip("stable_baselines3")
-    from dcgym.policies.learned.sb3.slots import SlotVecEnv
+    from dcgym.envs.sb3 import SlotVecEnv
 
     short = config(traffic={"name": "random-bijection", "size": "400KB", "repetitions": 1})
     slots = SlotVecEnv(build_slots(short, training_form(short, 4)))
@@ -97,7 +97,7 @@ def test_slots_that_end_early_begin_anew_and_the_others_go_on():
     ("name", "library", "env_id"),
     [
         ("ppo", "ray", "Joint-v0"),
-        ("ddpg", "stable_baselines3", "CongestionControl-v0"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
         ("ddpg", "stable_baselines3", "Joint-v0"),
     ],
     indirect=["library"],

@@ -9,7 +9,7 @@ import pytest
 
 from dcgym.suites import run_suite, sweep_suite
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 
 def test_offered_rates_arrive_until_the_bottleneck_is_full(tmp_path: Path) -> None:

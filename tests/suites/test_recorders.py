@@ -151,7 +151,7 @@ def test_a_system_from_outside_is_run_recorded_and_reported(tmp_path: Path) -> N
     assert steps.columns == ["time_s", "reward", "pace"] and steps.height == 10
     flows = pl.read_parquet(tmp_path / "runs" / "speed=1.0-pacer-1" / "flows.parquet")
     assert flows.rows() == [(1, 2.5)]
-    pytest.importorskip("plotly")
+    pytest.importorskip("matplotlib")
     # The task says nothing of its layout: the reward is shown.
     assert "reward" in write_report(tmp_path, load_records(tmp_path)).read_text()
     assert run_suite(suite, tmp_path) == [json.loads(json.dumps(record)) for record in records]

@@ -29,11 +29,12 @@ EXPLOITS = {
 def run(load, action=None):
     """Return the mean of each reward term, and the mean completion time in seconds."""
     envs = gym.make_vec(
-        "dcgym/LoadBalancing-v0",
+        "dcgym/LoadBalancing-v1",
         num_envs=2 * N_POOLS,
         vectorization_mode="vector_entry_point",
         scenario={"preset": "yao-sim-8", "load": load},
         reward=list(BALANCING_REWARDS),
+        lead_in=0,
         is_shared=True,
     )
     envs.reset(seed=0)

@@ -38,15 +38,22 @@ def truth():
         "capacity": np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 0.0]]),
         "remaining_ns": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) * 1e9,
         "remaining_by_balancer_ns": np.full((2, 2, 3), 5e8),
+        "ended": np.array([18, 22]),
+        "ended_after_ns": np.array([90_000_000, 110_000_000]),
     }
 
 
 def test_metrics_of_an_interval(seen, truth):
-    before = {"flows": np.array([10.0, 0.0]), "completed": np.array([18.0, 18.0])}
+    before = {
+        "flows": np.array([10.0, 0.0]),
+        "ended": np.array([18.0, 18.0]),
+        "ended_after_ns": np.array([90e6, 80e6]),
+    }
     metrics = measure.interval_metrics(seen, truth, WORKERS, before)
     assert metrics["flows"].tolist() == [20.0, 30.0]
-    assert metrics["completed"].tolist() == [0.0, 0.0]
-    assert metrics["fct_us_mean"].tolist() == [200.0, 0.0]
+    assert metrics["completed"].tolist() == [0.0, 4.0]
+    # 30 ms for four flows; nothing ended in copy 0.
+    assert np.isnan(metrics["fct_us_mean"][0]) and metrics["fct_us_mean"][1] == 7500.0
     assert metrics["queue"].tolist() == [7.0, 5.0]
     # Copy 0 has one flow per processor everywhere; copy 1 has 3 and 1, its third server is out.
     assert metrics["jain"].tolist() == pytest.approx([1.0, 16 / (2 * 10)])
@@ -57,12 +64,15 @@ def test_metrics_of_an_interval(seen, truth):
 
 def test_an_idle_pool_is_fair(seen, truth):
     truth["queue"] = np.zeros((2, 3), np.int64)
-    metrics = measure.interval_metrics(seen, truth, WORKERS, measure.counts(seen))
+    metrics = measure.interval_metrics(seen, truth, WORKERS, measure.counts(seen, truth))
     assert metrics["jain"].tolist() == metrics["overprovision"].tolist() == [1.0, 1.0]
 
 
 def test_inputs_of_rewards_leave_out_servers_without_flows(seen, truth):
-    inputs = measure.load_inputs(seen, truth, [1])
+    inputs = measure.load_inputs(seen, truth, [1], rate_per_s=4.0, shadow=np.ones((2, 2, 3), int))
+    assert inputs.tracked.tolist() == [[12.0], [30.0]]
+    assert inputs.shadow_tracked is not None and inputs.shadow_tracked.tolist() == [[3.0], [3.0]]
+    assert inputs.rate_per_s == 4.0
     assert inputs.durations_s.shape == (2, 1, 3) and inputs.drains_s.shape == (2, 1, 3)
     assert inputs.durations_s[0, 0].tolist() == pytest.approx([1.8, 2.3, 2.8])
     assert np.isnan(inputs.durations_s[1, 0]).tolist() == [False, False, True]

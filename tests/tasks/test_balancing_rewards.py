@@ -12,10 +12,15 @@ EVEN = np.array([2.0, 2.0, 2.0, 2.0])
 ONE_SERVER = np.array([8.0, 0.0, 0.0, 0.0])
 
 
-def terms(durations, drains=None, own=None):
+def inputs_of(durations, drains=None, own=None):
     drains = durations if drains is None else drains
     own = np.zeros_like(drains) if own is None else own
-    inputs = LoadInputs(durations, drains, own)
+    none = np.zeros(np.shape(durations)[:-1])
+    return LoadInputs(durations, drains, own, tracked=none, shadow_tracked=none)
+
+
+def terms(*loads, **more_loads):
+    inputs = inputs_of(*loads, **more_loads)
     return {name: Reward(name, BALANCING_REWARDS).terms(inputs)[name] for name in BALANCING_REWARDS}
 
 
@@ -39,6 +44,16 @@ def test_values_of_one_loaded_server():
     assert values["cv"] == pytest.approx(-np.sqrt(12) / 2)
 
 
+def test_defaults_count_the_flows_under_way():
+    flows, of_sed = np.array([0.0, 3.0, 30.0]), np.array([0.0, 9.0, 10.0])
+    inputs = LoadInputs(ONE_SERVER, ONE_SERVER, ONE_SERVER, flows, of_sed, rate_per_s=5.0)
+    gain = Reward("gain_over_sed", BALANCING_REWARDS).terms(inputs)["gain_over_sed"]
+    # Little's law: 6 flows fewer at 5 flows a second are 1.2 s each.
+    assert gain.tolist() == [0.0, 1.2, -4.0]
+    log = Reward("log_ongoing", BALANCING_REWARDS).terms(inputs)["log_ongoing"]
+    assert log.tolist() == pytest.approx([0.0, -np.log(4), -np.log(31)])
+
+
 def test_pbf_is_the_product_of_ratios_not_the_ratio_of_the_product():
     assert terms(np.array([1.0, 2.0, 4.0]))["pbf"] == pytest.approx(1 / 4 * 1 / 2)
 
@@ -52,7 +67,7 @@ def test_no_samples_count_as_even():
 def test_servers_that_take_no_flows_are_left_out():
     without = terms(np.array([1.0, 2.0, 3.0]), own=np.array([0.5, 0.5, 0.0]))
     gone = np.array([1.0, np.nan, 2.0, 3.0])
-    inputs = LoadInputs(gone, gone, np.array([0.5, 9.0, 0.5, 0.0]))
+    inputs = inputs_of(gone, gone, np.array([0.5, 9.0, 0.5, 0.0]))
     for name in BALANCING_REWARDS:
         assert Reward(name, BALANCING_REWARDS).terms(inputs)[name] == pytest.approx(
             without[name]
@@ -109,7 +124,7 @@ def test_local_vbf_is_no_potential_game_and_gets_worse_with_more_balancers():
 
 def test_terms_are_weighted_and_checked():
     reward = Reward({"vbf": 2.0, "makespan": 0.5}, BALANCING_REWARDS)
-    inputs = LoadInputs(ONE_SERVER, ONE_SERVER, ONE_SERVER)
+    inputs = inputs_of(ONE_SERVER, ONE_SERVER, ONE_SERVER)
     assert {name: float(value) for name, value in reward.terms(inputs).items()} == pytest.approx(
         {"vbf": -24, "makespan": -4}
     )

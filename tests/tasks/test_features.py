@@ -6,7 +6,7 @@ import pytest
 from dcgym.errors import ConfigError
 from dcgym.monitors import PORT
 from dcgym.tasks.network.features import FEATURES, FeatureSet
-from dcgym.tasks.network.interval import Interval, word_difference, words_of
+from dcgym.tasks.network.interval import Counters, Interval, words_of
 
 
 def interval(backlog=(0, 100_000), seconds=0.05, matrix=None):
@@ -80,7 +80,7 @@ def test_counters_near_64_bits_keep_their_difference_and_restarts_give_zero():
     before, now = np.zeros(2, PORT), np.zeros(2, PORT)
     before["drops"] = (2**63, 100)
     now["drops"] = (2**63 + 7, 3)
-    rises = word_difference(now.dtype, words_of(now), words_of(before), ("drops",))
+    rises = Counters(PORT, ("drops",)).rises(words_of(now), words_of(before))
     assert rises["drops"].tolist() == [7.0, 0.0]
 
 

@@ -18,14 +18,17 @@ from dcgym.testing import FakeBackend
 
 SHARES = np.array([1.0, 0.5, 0.5, 0.0])
 QUEUES = np.array([0.1, 0.2])
-INPUTS = RewardInputs(SHARES, QUEUES, np.array([0.0, 0.0, 0.4, 0.4]))
+INPUTS = RewardInputs(
+    SHARES, QUEUES, np.array([0.0, 0.0, 0.4, 0.4]), delivered=0.5, sender_jain=0.5
+)
 # Nobody is held back, one queue is full, and every byte arrives.
-FULL = RewardInputs(np.ones(4), np.array([0.0, 1.0]), np.ones(4))
+FULL = RewardInputs(np.ones(4), np.array([0.0, 1.0]), np.ones(4), delivered=1.0)
 # Everybody is choked, and nothing waits or arrives.
 SILENT = RewardInputs(np.full(4, 0.01), np.zeros(2), np.zeros(4))
 
 # Term: its values at INPUTS, FULL and SILENT, worked by hand.
 BY_HAND = {
+    "delivery": (0.5 * (1 - 2 * 0.2 - (1 - 0.5) / 2), 1 * (1 - 2 * 1 - 0), 0.0),
     "joint_queue": (0.5 - 2 * 0.5 * 0.2, 1 - 2 * 1 * 1, 0.01),
     "action": (0.5, 1.0, 0.01),
     "queue": (-0.09, -1.0, 0.0),
@@ -46,6 +49,7 @@ BY_HAND = {
 
 # Term: its lowest and highest value over four hosts and two ports.
 RANGES = {
+    "delivery": (-1.5, 1.0),
     "joint_queue": (-1.0, 1.0),
     "action": (0.0, 1.0),
     "queue": (-4.0, 0.0),
@@ -60,15 +64,16 @@ RANGES = {
     "uplink_queue": (-1.0, 0.0),
     "uplink_balance": (0.0, 1.0),
 }
-SEES_QUEUES = {"joint_queue", "queue", "fair_queue", "step", "goodput_queue"}
+SEES_QUEUES = {"delivery", "joint_queue", "queue", "fair_queue", "step", "goodput_queue"}
 SEES_SHARES = {"joint_queue", "action", "fair_queue", "step", "jain", "std_dev", "gini"}
 SEES_GOODPUT = {"goodput", "goodput_queue"}
+SEES_DELIVERY = {"delivery"}
 SEES_UPLINKS = {"uplink_load", "uplink_queue", "uplink_balance"}
 
 fractions = st.floats(0, 1, width=32)
 four = st.tuples(*[fractions] * 4).map(np.array)
 two = st.tuples(*[fractions] * 2).map(np.array)
-any_inputs = st.builds(RewardInputs, four, two, four, two, two, fractions)
+any_inputs = st.builds(RewardInputs, four, two, four, fractions, fractions, two, two, fractions)
 
 
 def value(name: str, inputs: RewardInputs) -> float:
@@ -77,7 +82,8 @@ def value(name: str, inputs: RewardInputs) -> float:
 
 def test_every_term_has_values_and_a_range_here() -> None:
     assert set(BY_HAND) == set(RANGES) == set(NETWORK_REWARDS)
-    assert set(NETWORK_REWARDS) == SEES_QUEUES | SEES_SHARES | SEES_GOODPUT | SEES_UPLINKS
+    seen = SEES_QUEUES | SEES_SHARES | SEES_GOODPUT | SEES_DELIVERY | SEES_UPLINKS
+    assert set(NETWORK_REWARDS) == seen
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -111,6 +117,10 @@ def test_terms_see_what_they_are_said_to_see(inputs: RewardInputs, other: Reward
         (SEES_SHARES, replace(inputs, shares=other.shares)),
         (SEES_QUEUES, replace(inputs, queues=other.queues)),
         (SEES_GOODPUT, replace(inputs, goodput_shares=other.goodput_shares)),
+        (
+            SEES_DELIVERY,
+            replace(inputs, delivered=other.delivered, sender_jain=other.sender_jain),
+        ),
         (SEES_UPLINKS, replace(inputs, **uplinks)),
     ):
         for name in set(NETWORK_REWARDS) - seen:
@@ -136,6 +146,18 @@ def test_more_goodput_is_worth_more_until_a_queue_is_half_full(
     assert value("goodput", better) >= value("goodput", inputs)
     gain = value("goodput_queue", better) - value("goodput_queue", inputs)
     assert gain * (0.5 - inputs.queues.max()) >= -1e-9
+
+
+def test_delivery_ranks_as_users_do() -> None:
+    even = RewardInputs(np.ones(4), np.zeros(2), np.ones(4), delivered=1.0)
+    starved = replace(even, sender_jain=0.5)
+    halved = replace(even, delivered=0.5)
+    queued = replace(even, queues=np.array([0.0, 0.1]))
+    # A share of receivers, who send nothing, is nobody's merit: eq. 4.3 pays for it.
+    shares = replace(even, shares=np.array([0.25, 0.25, 1.0, 1.0]))
+    scores = [value("delivery", one) for one in (even, queued, starved, halved, SILENT)]
+    assert scores == pytest.approx([1.0, 0.8, 0.75, 0.5, 0.0])
+    assert value("delivery", shares) == value("delivery", even)
 
 
 @given(fractions, two)

@@ -122,7 +122,8 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
 
     Means and percentiles are those of the Kaplan-Meier estimate (`survival`), in which an
     unfinished run counts as longer than it has lasted so far. Without unfinished runs they are
-    the plain ones. A percentile that too few runs have reached is NaN.
+    the plain ones. A percentile that too few runs have reached, or of too few runs (`enough_for`),
+    is NaN.
 
     Args:
         runs: The runs.
@@ -145,10 +146,24 @@ def flow_metrics(runs: Runs) -> dict[str, float]:
     return {
         **{name: float(count) for name, count in counts.items()},
         "fct_us_mean": fct.mean(),
-        **{f"fct_us_p{p}": fct.quantile(p / 100) for p in (50, 90, 95, 99)},
+        **{f"fct_us_p{p}": _quantile(fct, p, len(runs)) for p in (50, 90, 95, 99)},
         "slowdown_mean": slowdown.mean(),
-        **{f"slowdown_p{p}": slowdown.quantile(p / 100) for p in (50, 95, 99)},
+        **{f"slowdown_p{p}": _quantile(slowdown, p, len(runs)) for p in (50, 95, 99)},
     }
+
+
+def enough_for(quantile: float, number: int) -> bool:
+    """Tell whether samples are so many that one is expected beyond a quantile.
+
+    Args:
+        quantile: The quantile, 0 to 1.
+        number: Number of samples.
+    """
+    return number * (1 - quantile) >= 1 - 1e-9
+
+
+def _quantile(times: Survival, percent: int, number: int) -> float:
+    return times.quantile(percent / 100) if enough_for(percent / 100, number) else math.nan
 
 
 def size_table(runs: Runs) -> list[dict[str, str | float]]:

@@ -20,8 +20,7 @@ from dcgym.backends.emulation.session.runs import (
     read_network,
 )
 from dcgym.backends.emulation.session.session import STALE_NS
-from dcgym.config import check_in
-from dcgym.errors import BackendError
+from dcgym.errors import BackendError, ConfigError, suggest
 from dcgym.monitors import Snapshot, TelemetryRegion
 
 __all__ = ["RunView", "choose_run"]
@@ -41,8 +40,11 @@ def choose_run(wanted: str | None = None) -> Run:
     """
     runs = list_runs()
     if wanted is not None:
-        check_in("run", wanted, [run.id for run in runs])
-        run = next(run for run in runs if run.id == wanted)
+        run = next((run for run in runs if run.id == wanted), None)
+        if run is None:
+            ids = [run.id for run in runs if run.alive]
+            allowed = ", ".join(ids) or "none, as no emulation is running on this machine"
+            raise ConfigError("run", wanted, allowed, suggest(wanted, ids))
         if not run.alive:
             raise BackendError(f"run {wanted} is dead; 'dcgym clean' removes what is left of it")
         return run

@@ -16,10 +16,10 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Scenario, make_scenario
-from dcgym.tasks.balancing.actions import check_weights
 from dcgym.tasks.balancing.presets import ScenarioSpec
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.balancing.servers import MAX_SERVERS
+from dcgym.tasks.balancing.weights import check_weights
 from dcgym.tasks.common.events import count_due
 
 __all__ = ["CAPABILITIES", "BalancingTwin"]
@@ -28,6 +28,7 @@ CAPABILITIES = Capabilities(
     copies=65_536,
     events=True,
     oracles=True,
+    shadows=True,
     rules=tuple(RULES),
     largest_hosts=MAX_SERVERS,
 )
@@ -192,6 +193,11 @@ class BalancingTwin:
         found: dict[str, npt.NDArray[Any]] = self._twin.observe()
         return found
 
+    def ongoing(self) -> npt.NDArray[np.int64]:
+        """Return `observe`'s array of this name alone, in a tenth of the time."""
+        found: npt.NDArray[np.int64] = self._twin.ongoing()
+        return found
+
     def truth(self) -> dict[str, npt.NDArray[Any]]:
         """Return what nobody in the network knows, for oracles, rewards and tests.
 
@@ -204,6 +210,8 @@ class BalancingTwin:
                 its workers are busy; 0 for a server that is not there.
             remaining_by_balancer_ns: (E, B, N) float64, the parts of remaining_ns that each
                 balancer placed.
+            ended: (E,) int64, flows that have completed since the reset, of the warm-up too.
+            ended_after_ns: (E,) int64, sum of their completion times.
         """
         found: dict[str, npt.NDArray[Any]] = self._twin.truth()
         return found

@@ -117,8 +117,7 @@ def check_packages() -> list[Check]:
         ("ray", "no policy 'ppo'", "rllib"),
         ("torch", "no learned policies", "rllib"),
         ("stable-baselines3", "no policy 'ddpg'", "sb3"),
-        ("plotly", "no report.html", "report"),
-        ("matplotlib", "no drawing of topologies", "report"),
+        ("matplotlib", "no report.html, no drawing of topologies", "report"),
     ]
     checks = []
     for name, cost, extra in rows:

@@ -46,14 +46,16 @@
     RULE(LSQ2, "lsq2", NONE, 0)       /* the same of two candidates */                             \
     RULE(SED, "sed", CONFIGURED, 0)   /* least (q + 1) / w */                                      \
     RULE(SED2, "sed2", CONFIGURED, 0)                                                              \
-    RULE(WEIGHTED, "weighted", LEARNED, 0) /* least (q + 1) / w */                                 \
+    RULE(SED_HALF, "sed-half", CONFIGURED, 0) /* least (q + 1/2) / w */                            \
+    RULE(WEIGHTED, "weighted", LEARNED, 0)    /* least (q + 1) / w */                              \
     RULE(WEIGHTED2, "weighted2", LEARNED, 0)                                                       \
     RULE(SAPP, "sapp", NONE, 0)         /* Charon: lower predicted score of two candidates */      \
     RULE(WSAPP, "wsapp", CONFIGURED, 0) /* Charon: of two candidates drawn by weight */            \
     RULE(GSQ, "gsq", NONE, 1)           /* LSQ over the true queues */                             \
     RULE(GSQ2, "gsq2", NONE, 1)                                                                    \
     RULE(ORACLE, "oracle", NONE, 1) /* least time until all work is done, the new flow's too */    \
-    RULE(ORACLE2, "oracle2", NONE, 1)
+    RULE(ORACLE2, "oracle2", NONE, 1)                                                              \
+    RULE(EARLIEST_FINISH, "earliest-finish", NONE, 1) /* the new flow's, FIFO over all workers */
 
 enum dcgym_rule {
 #define DCGYM_RULE_NUMBER(constant, name, weights, knows_truth) DCGYM_RULE_##constant,
@@ -134,11 +136,11 @@ DCGYM_INLINE __u64 dcgym_pick(__u64 bit, __u64 a, __u64 b) {
 }
 
 /*
- * Position of the least (q + 1) / w, compared exactly by cross-multiplication; weight NULL stands
- * for equal weights. Weights are at most 2^24 (DCGYM_MAX_WEIGHT).
+ * Position of the least (2^shift q + 1) / w, compared exactly by cross-multiplication; weight NULL
+ * stands for equal weights. Weights are at most 2^24 (DCGYM_MAX_WEIGHT), the shift is 0 or 1.
  */
 DCGYM_INLINE __u32 dcgym_least_delay(const struct dcgym_pool_view *pool, const __u32 *weight,
-                                     const __u32 *queue, __u64 *random) {
+                                     const __u32 *queue, __u32 shift, __u64 *random) {
     const __u64 n = pool->n;
     __u64 best = 0, best_q1 = 1ULL << 32, best_w = 1, ties = 0, rank;
 
@@ -146,7 +148,7 @@ DCGYM_INLINE __u32 dcgym_least_delay(const struct dcgym_pool_view *pool, const _
         if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
-            const __u64 q1 = (__u64)queue[dcgym_rule_bound(pool->server[i])] + 1;
+            const __u64 q1 = ((__u64)queue[dcgym_rule_bound(pool->server[i])] << shift) + 1;
             const __u64 w = weight ? weight[i] : 1, a = q1 * best_w, b = best_q1 * w;
             const __u64 member = dcgym_less(i, n), less = dcgym_less(a, b) & member;
 
@@ -164,7 +166,7 @@ DCGYM_INLINE __u32 dcgym_least_delay(const struct dcgym_pool_view *pool, const _
         if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
-            const __u64 q1 = (__u64)queue[dcgym_rule_bound(pool->server[i])] + 1;
+            const __u64 q1 = ((__u64)queue[dcgym_rule_bound(pool->server[i])] << shift) + 1;
             const __u64 w = weight ? weight[i] : 1;
             const __u64 same = dcgym_same(q1 * best_w, best_q1 * w) & dcgym_less(i, n);
 
@@ -312,14 +314,16 @@ DCGYM_INLINE __u32 dcgym_choose(__u32 rule, const struct dcgym_pool_view *pool,
         position = dcgym_alias_draw(pool, hash);
         break;
     case DCGYM_RULE_LSQ:
-        position = dcgym_least_delay(pool, 0, queue, state->random);
+        position = dcgym_least_delay(pool, 0, queue, 0, state->random);
         break;
     case DCGYM_RULE_LSQ2:
         position = dcgym_least_delay2(pool, 0, queue, state->random);
         break;
     case DCGYM_RULE_SED:
     case DCGYM_RULE_WEIGHTED:
-        position = dcgym_least_delay(pool, pool->weight, queue, state->random);
+    case DCGYM_RULE_SED_HALF:
+        position = dcgym_least_delay(pool, pool->weight, queue, rule == DCGYM_RULE_SED_HALF,
+                                     state->random);
         break;
     case DCGYM_RULE_SED2:
     case DCGYM_RULE_WEIGHTED2:

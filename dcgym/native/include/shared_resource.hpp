@@ -87,6 +87,11 @@ class SharedResource {
         const auto n = static_cast<double>(jobs_.size());
         return jobs_.empty() ? 0 : std::max(0.0, finish_sum_ - n * virtual_at(now_ns));
     }
+    // Appends the demand left of each job, in no order.
+    void append_left(int64_t now_ns, std::vector<double> &to) const {
+        for (const Job &job : jobs_)
+            to.push_back(left(now_ns, job.finish));
+    }
 
   private:
     struct Job {

@@ -5,16 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import is_as_good_as, worst_status
 from dcgym.suites.reports.html import heading, table
 from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.plots import Figure, bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.reports.numbers import spread_of
+from dcgym.suites.reports.plots import (
+    cell,
+    embed,
+    error_lengths,
+    legend,
+    look,
+    make_axes,
+    scale_of,
+)
 from dcgym.suites.results import Records
 from dcgym.suites.spec import Scalar
 from dcgym.units import parse_duration, parse_rate, parse_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "Point",
@@ -26,7 +38,6 @@ __all__ = [
     "varied_paths",
 ]
 
-CURVE_COLUMNS = 3
 # Values that span more than this are shown on a logarithmic axis.
 LOG_FROM_RATIO = 30.0
 # Completion times, where the plan has sizes: a sweep of the load is mostly about them.
@@ -126,9 +137,11 @@ def curve_sections(records: Records) -> list[str]:
         title = ", ".join(f"{name} = {value}" for name, value in rest.items())
         groups.setdefault(title, []).append(point)
     sections = []
-    for number, (title, group) in enumerate(groups.items()):
-        drawn = embed(_figure(records, group, path), number == 0)
-        sections.append("\n".join((heading(title), drawn, _table(records, group, path))))
+    for title, group in groups.items():
+        drawn = "".join(_figure(records, group, path, one) for one in curve_columns(records))
+        figures = f'<div class="figures">{drawn}</div>'
+        parts = (heading(title), legend(records), figures, _table(records, group, path))
+        sections.append("\n".join(parts))
     return sections
 
 
@@ -143,40 +156,48 @@ def varied_paths(points: Sequence[Point]) -> list[str]:
     return varied or paths[:1]
 
 
-def _figure(records: Records, points: Sequence[Point], path: str) -> Figure:
-    columns = curve_columns(records)
-    rows = math.ceil(len(columns) / CURVE_COLUMNS)
-    figure: Figure = plotly("subplots").make_subplots(
-        rows=rows, cols=CURVE_COLUMNS, subplot_titles=[column.title for column in columns]
-    )
-    for index, column in enumerate(columns):
-        place = {"row": index // CURVE_COLUMNS + 1, "col": index % CURVE_COLUMNS + 1}
-        for policy in policies_of(records):
-            curve = _curve(records, points, path, policy, column)
-            figure.add_trace(curve.update(showlegend=index == 0), **place)
-    figure.update_xaxes(**_axis(points, path))
-    figure.update_layout(height=320 * rows, template="plotly_white")
-    return figure
+def _figure(records: Records, points: Sequence[Point], path: str, column: Column) -> str:
+    """Return a metric over the swept value; hollow where a run's fidelity is not ok."""
+    figure, axes = make_axes(4.0, 3.0)
+    drawn: list[float] = []
+    for policy in policies_of(records):
+        own = [(p, runs_of(p.records, policy)) for p in points]
+        own = [(point, runs) for point, runs in own if runs]
+        spreads = [spread_of(runs, column) for _, runs in own]
+        places = [_position(points, point, path) for point, _ in own]
+        means = [spread.mean for spread in spreads]
+        drawn += [mean for mean in means if math.isfinite(mean)]
+        style = look(records, policy)
+        errors = error_lengths(spreads, column)
+        axes.errorbar(
+            places,
+            means,
+            yerr=errors,
+            linestyle=style.dash,
+            color=style.colour,
+            linewidth=1.5,
+            label=policy,
+        )
+        fills = [style.colour if worst_status(runs) == "ok" else "none" for _, runs in own]
+        axes.scatter(
+            places, means, c=fills, edgecolors=style.colour, marker=style.marker, s=26, zorder=3
+        )
+    _name_axis(axes, points, path)
+    axes.set_yscale(scale_of(drawn, column))
+    note = " (log scale)" if axes.get_yscale() == "log" else ""
+    return embed(figure, f"{column.title} over {path}{note}")
 
 
-def _curve(
-    records: Records, points: Sequence[Point], path: str, policy: str, column: Column
-) -> Any:
-    """Return a policy's means over the swept value; hollow where a run's fidelity is not ok."""
-    run = [(p, runs_of(p.records, policy)) for p in points]
-    run = [(point, runs) for point, runs in run if runs]
-    spreads = [spread(runs, policy, column) for _, runs in run]
-    symbols = ["circle" if worst_status(runs) == "ok" else "circle-open" for _, runs in run]
-    return plotly("graph_objects").Scatter(
-        x=[_position(points, point, path) for point, _ in run],
-        y=[mean for mean, _ in spreads],
-        error_y={"type": "data", "array": [bar_half(half) for _, half in spreads]},
-        name=policy,
-        legendgroup=policy,
-        mode="lines+markers",
-        marker={"symbol": symbols, "size": 8},
-        line={"color": colour(records, policy), "width": 1.5},
-    )
+def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> None:
+    """Label the horizontal axis with the values as the user wrote them."""
+    settings = _axis(points, path)
+    axes.set_xlabel(path)
+    if settings["type"] == "category":
+        return
+    axes.set_xscale(str(settings["type"]))
+    ticks, texts = settings["tickvals"], settings["ticktext"]
+    axes.set_xticks(ticks, texts)  # type: ignore[arg-type]
+    axes.minorticks_off()
 
 
 def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
@@ -204,7 +225,7 @@ def _table(records: Records, points: Sequence[Point], path: str) -> str:
     for point in points:
         for policy in policies_of(point.records):
             runs = runs_of(point.records, policy)
-            means = [cell(*spread(runs, policy, column)) for column in columns]
+            means = [cell(spread_of(runs, column), column) for column in columns]
             poor = sum(not is_as_good_as(run, "ok") for run in runs)
             mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
             first = [str(point.values[path]), policy, str(len(runs))]

@@ -16,7 +16,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         rows: Texts of each row.
     """
     lines = [_row("th", titles), *(_row("td", row) for row in rows)]
-    return f"<table>{''.join(lines)}</table>"
+    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
 def heading(text: str) -> str:

@@ -12,7 +12,15 @@ from dcgym.errors import DcgymError
 from dcgym.suites.results import Records
 from dcgym.tasks.common.layout import Column, Layout
 
-__all__ = ["Column", "Layout", "layout_of", "policies_of", "runs_of", "scenarios_of"]
+__all__ = [
+    "Column",
+    "Layout",
+    "describe_training",
+    "layout_of",
+    "policies_of",
+    "runs_of",
+    "scenarios_of",
+]
 
 
 @runtime_checkable
@@ -48,6 +56,26 @@ def runs_of(records: Records, policy: str) -> list[Record]:
         policy: Name of the policy.
     """
     return [record for record in records if record["policy"] == policy]
+
+
+def describe_training(runs: Records) -> list[str]:
+    """Say how a policy was trained, a line each: steps, time, number of trainings.
+
+    Intervals cover the chance of training only where there are several.
+
+    Args:
+        runs: Records of the policy's runs; nothing is said of one that does not learn.
+    """
+    trainings = {
+        str(run["training"]["checkpoint"]): run["training"] for run in runs if run.get("training")
+    }
+    if not trainings:
+        return []
+    steps = [int(one["steps"]) for one in trainings.values()]
+    spans = f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)} to {max(steps)}"
+    longest_s = max(float(one["seconds"]) for one in trainings.values())
+    number = "one training" if len(trainings) == 1 else f"{len(trainings)} trainings"
+    return [f"{spans} steps", f"{longest_s:.0f} s", number]
 
 
 def scenarios_of(records: Records) -> dict[str, list[Record]]:

@@ -1,103 +1,156 @@
-"""What all figures of a report share: the plotting library, colours, means with intervals."""
+"""What all figures of a report share: one look a policy, axes without a window, SVG in the page."""
 
 from __future__ import annotations
 
-import math
-from importlib import import_module
-from types import ModuleType
-from typing import Protocol
+import html
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dcgym.errors import MissingDependency
-from dcgym.suites.reports.layout import Column, policies_of, runs_of
+from dcgym.suites.reports.layout import Column, policies_of
+from dcgym.suites.reports.numbers import Spread, written
 from dcgym.suites.results import Records
-from dcgym.suites.statistics import interval_95
 
-__all__ = ["Figure", "bar_half", "cell", "colour", "embed", "plotly", "spread"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-# The palette of Okabe and Ito, which people with any colour vision can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+__all__ = ["Look", "cell", "embed", "error_lengths", "legend", "look", "make_axes", "scale_of"]
 
-
-class Figure(Protocol):
-    """What is asked of a figure of plotly, which has no types."""
-
-    def add_trace(self, trace: object, *, row: int, col: int) -> object:
-        """Draw something into a cell of the grid."""
-
-    def update_layout(self, **settings: object) -> object:
-        """Change the settings of the figure."""
-
-    def update_xaxes(self, **settings: object) -> object:
-        """Change the settings of the horizontal axes."""
-
-    def to_html(self, *, full_html: bool, include_plotlyjs: bool) -> object:
-        """Return it as HTML."""
+# The palette of Okabe and Ito, which people with any colour vision can tell apart; its yellow is
+# darkened, and its black is a grey that a dark page shows too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777", "#A8A000")
+DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+MARKERS = ("o", "s", "^", "D")
+# Means that differ by more than this are shown on a logarithmic axis.
+LOG_FROM_RATIO = 30.0
 
 
-def plotly(module: str) -> ModuleType:
-    """Import a module of plotly.
+@dataclass(frozen=True)
+class Look:
+    """How a policy looks in all figures: 32 policies differ.
+
+    Attributes:
+        colour: Colour of lines and dots.
+        dash: Line style.
+        marker: Shape of dots.
+    """
+
+    colour: str
+    dash: Any
+    marker: str
+
+
+def look(records: Records, policy: str) -> Look:
+    """Return how a policy looks in all figures about these records.
 
     Args:
-        module: Name below the package.
+        records: Records of runs.
+        policy: Name of the policy.
+    """
+    number = policies_of(records).index(policy)
+    turn = number // len(COLOURS) % len(DASHES)
+    return Look(COLOURS[number % len(COLOURS)], DASHES[turn], MARKERS[turn])
+
+
+def legend(records: Records) -> str:
+    """Return the look of each policy as HTML, which wraps with the page.
+
+    Args:
+        records: Records of runs.
+    """
+    keys = []
+    for policy in policies_of(records):
+        style = look(records, policy)
+        dash = "" if style.dash == "-" else " ".join(str(2 * part) for part in style.dash[1])
+        line = f'<line x1="0" y1="6" x2="36" y2="6" stroke="{style.colour}" stroke-width="3" '
+        line += f'stroke-dasharray="{dash}"/>' if dash else "/>"
+        keys.append(f'<span><svg width="36" height="12">{line}</svg> {html.escape(policy)}</span>')
+    return f'<p class="legend">{"".join(keys)}</p>'
+
+
+def make_axes(width_in: float, height_in: float) -> tuple[Figure, Axes]:
+    """Return a figure with one pair of axes.
+
+    Args:
+        width_in: Its width in inches; the page scales it.
+        height_in: Its height.
 
     Raises:
-        MissingDependency: plotly is not installed.
+        MissingDependency: Matplotlib is not installed.
     """
     try:
-        return import_module(f"plotly.{module}")
+        from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependency("plotly", "report") from error
+        raise MissingDependency("matplotlib", "report") from error
+    # No pyplot: it would keep each figure alive and pick a window system.
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    return figure, axes
 
 
-def colour(records: Records, policy: str) -> str:
-    """Return the colour of a policy in all figures about these records.
-
-    Args:
-        records: Records of runs.
-        policy: Name of the policy.
-    """
-    return COLOURS[policies_of(records).index(policy) % len(COLOURS)]
-
-
-def spread(records: Records, policy: str, column: Column) -> tuple[float, float]:
-    """Return the mean of a policy's runs, and the half width of its 95 % interval.
+def scale_of(values: Sequence[float], column: Column) -> str:
+    """Return "log" where outliers would flatten all else, and no value forbids it.
 
     Args:
-        records: Records of runs.
-        policy: Name of the policy.
+        values: What is drawn.
         column: The metric.
     """
-    runs = runs_of(records, policy)
-    values = [float(run["metrics"].get(column.metric, math.nan)) for run in runs]
-    return interval_95([value / column.divisor for value in values])
+    if column.low is None or not values or min(values) <= 0:
+        return "linear"
+    return "log" if max(values) / min(values) > LOG_FROM_RATIO else "linear"
 
 
-def bar_half(half: float) -> float:
-    """Return the length of an error bar; none for a single run.
-
-    Args:
-        half: Half width of an interval, or NaN.
-    """
-    return 0.0 if math.isnan(half) else half
-
-
-def cell(mean: float, half: float) -> str:
-    """Write a mean and the half width of its interval for a table.
+def error_lengths(spreads: Sequence[Spread], column: Column) -> list[list[float]]:
+    """Return the lengths of error bars below and above the means; they end where the metric does.
 
     Args:
-        mean: The mean, or NaN.
-        half: The half width, or NaN.
+        spreads: Means and intervals.
+        column: The metric.
     """
-    if math.isnan(mean):
-        return "-"
-    return f"{mean:.4g}" + ("" if math.isnan(half) else f" ± {half:.3g}")
+    ends = [spread.ends(column) for spread in spreads]
+    return [
+        [max(s.mean - low, 0.0) for s, (low, _) in zip(spreads, ends, strict=True)],
+        [max(high - s.mean, 0.0) for s, (_, high) in zip(spreads, ends, strict=True)],
+    ]
 
 
-def embed(figure: Figure, is_first: bool) -> str:
-    """Return a figure as HTML; the first one carries the library, so that no network is needed.
+def cell(spread: Spread, column: Column) -> str:
+    """Write a mean and its interval for a table.
+
+    Args:
+        spread: Mean and interval.
+        column: The metric.
+    """
+    mean, note = written(spread, column)
+    if not note:
+        return mean
+    return f"{mean} {note}" if note.startswith("±") else f"{mean} ({note})"
+
+
+def embed(figure: Figure, title: str) -> str:
+    """Return a figure as HTML that scales with the page.
 
     Args:
         figure: The figure.
-        is_first: Whether it is the first one of its file.
+        title: Its title.
     """
-    return str(figure.to_html(full_html=False, include_plotlyjs=is_first))
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    # Letters stay letters, and equal figures are equal texts.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    # The metadata names the library's address; a page that loads nothing need not mention any.
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    caption = html.escape(title)
+    label = f'role="img" aria-label="{caption}"'
+    return f"<figure {label}><figcaption>{caption}</figcaption>{svg}</figure>"

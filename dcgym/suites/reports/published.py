@@ -6,9 +6,10 @@ from pathlib import Path
 
 from dcgym.backends.base import Record
 from dcgym.suites.reports.html import table
+from dcgym.suites.reports.numbers import spread_of
 from dcgym.suites.reports.plots import cell
 from dcgym.suites.results import SUITE_FILE, Records, read_json
-from dcgym.suites.statistics import interval_95
+from dcgym.tasks.common.layout import Column
 
 __all__ = ["published_section"]
 
@@ -30,9 +31,11 @@ def published_section(folder: Path, records: Records) -> str:
 
 def _row(quoted: Record, records: Records) -> list[str]:
     runs = [
-        float(record["metrics"][quoted["metric"]])
+        record
         for record in records
         if (record["scenario"], record["policy"]) == (quoted["case"], quoted["policy"])
     ]
     first = [quoted["case"], quoted["policy"], quoted["metric"]]
-    return [*first, cell(*interval_95(runs)), f"{quoted['value']:.4g}", quoted["source"]]
+    column = Column(quoted["metric"], quoted["metric"], low=None)
+    measured = cell(spread_of(runs, column), column)
+    return [*first, measured, f"{quoted['value']:.4g}", quoted["source"]]

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+
+import numpy as np
 
 from dcgym.backends.base import Record
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
 from dcgym.suites.reports.curves import curve_sections, is_sweep
 from dcgym.suites.reports.flow_sizes import flow_section
 from dcgym.suites.reports.html import heading, table
-from dcgym.suites.reports.layout import Layout, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.plots import Figure, bar_half, cell, colour, embed, plotly, spread
+from dcgym.suites.reports.layout import (
+    Column,
+    Layout,
+    describe_training,
+    layout_of,
+    policies_of,
+    runs_of,
+    scenarios_of,
+)
+from dcgym.suites.reports.numbers import spread_of, values_of
+from dcgym.suites.reports.plots import (
+    cell,
+    embed,
+    error_lengths,
+    legend,
+    look,
+    make_axes,
+    scale_of,
+)
 from dcgym.suites.reports.published import published_section
 from dcgym.suites.results import Records, run_folder
+from dcgym.suites.statistics import FloatArray
 
 __all__ = ["write_report"]
 
-BAR_COLUMNS = 4
+# A thin line is the measured one, a thick one its mean over this part of the run.
+SMOOTHED_PART = 30
 # Points of a line: more than the pixels that show it only make the file large.
-MAX_POINTS = 600
-STYLE = (
-    "body{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em;color:#222}"
-    "table{border-collapse:collapse}td,th{padding:.3em .8em;border-bottom:1px solid #ddd;"
-    "text-align:right}td:first-child,th:first-child{text-align:left}.note{color:#666}"
-)
+MAX_POINTS = 300
+STYLE = """
+:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ddd;--note:#666}
+@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181818;--line:#444;--note:#999}
+figure svg,.legend svg{filter:invert(1) hue-rotate(180deg)}}
+body{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em;color:var(--ink);
+background:var(--paper)}
+.scroll{overflow-x:auto}table{border-collapse:collapse}
+table{font-size:.9em}
+td,th{padding:.3em .5em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+td:first-child,th:first-child{text-align:left}.note{color:var(--note)}
+.figures{display:flex;flex-wrap:wrap;gap:.5em}.figures figure{flex:1 1 300px;max-width:420px}
+figure{margin:0}figure svg{width:100%;height:auto}figcaption{font-size:.9em;font-weight:bold}
+.wide figure{max-width:900px}.legend span{margin-right:1.2em;white-space:nowrap}
+pre{overflow-x:auto;font-size:.85em}h1{overflow-wrap:anywhere}
+"""
 
 
 def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
@@ -38,7 +71,7 @@ def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
         refused: Those of runs that were left out for their fidelity.
 
     Raises:
-        MissingDependency: plotly is not installed.
+        MissingDependency: Matplotlib is not installed.
     """
     sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
     sections.append(published_section(folder, records))
@@ -54,59 +87,101 @@ def _sections(folder: Path, records: Records) -> list[str]:
     parts: list[str] = []
     for scenario, runs in scenarios_of(records).items():
         layout = layout_of(runs)
-        drawn = (_comparison(runs, layout), _series(folder, runs, layout))
-        figures = [embed(figure, not parts and index == 0) for index, figure in enumerate(drawn)]
-        parts.append(_section(scenario, runs, layout, figures))
+        dots = "".join(_dots(runs, column) for column in layout.columns)
+        found = [
+            heading(scenario),
+            _table(runs, layout),
+            flow_section(runs),
+            "<h3>Comparison</h3><p class='note'>A small dot a seed, the large one their mean with "
+            "its 95 % interval.</p>",
+            f'<div class="figures">{dots}</div>',
+            _training(runs),
+            f"<h3>One run of each policy, seed {runs[0]['seed']}</h3><p class='note'>Thin: as "
+            f"measured; thick: the moving mean over 1/{SMOOTHED_PART} of the run.</p>",
+            legend(runs),
+            f'<div class="wide">{"".join(_series(folder, runs, layout))}</div>',
+        ]
+        parts.append("\n".join(found))
     return parts
 
 
-def _comparison(records: Records, layout: Layout) -> Figure:
-    graph = plotly("graph_objects")
+def _dots(records: Records, column: Column) -> str:
+    """Return a metric of every run, policies downwards in the order of the records."""
     policies = policies_of(records)
-    rows = math.ceil(len(layout.columns) / BAR_COLUMNS)
-    figure: Figure = plotly("subplots").make_subplots(
-        rows=rows, cols=BAR_COLUMNS, subplot_titles=[column.title for column in layout.columns]
-    )
-    for index, column in enumerate(layout.columns):
-        spreads = [spread(records, policy, column) for policy in policies]
-        bar = graph.Bar(
-            x=policies,
-            y=[mean for mean, _ in spreads],
-            error_y={"type": "data", "array": [bar_half(half) for _, half in spreads]},
-            marker_color=[colour(records, policy) for policy in policies],
+    figure, axes = make_axes(4.0, 0.9 + 0.24 * len(policies))
+    drawn: list[float] = []
+    for row, policy in enumerate(policies):
+        runs, style = runs_of(records, policy), look(records, policy)
+        spread = spread_of(runs, column)
+        values = [value for value in values_of(runs, column) if math.isfinite(value)]
+        if not values:
+            continue
+        drawn += values
+        axes.plot(values, [row] * len(values), ".", color=style.colour, alpha=0.6, markersize=5)
+        errors = error_lengths([spread], column)
+        axes.errorbar(
+            [spread.mean],
+            [row],
+            xerr=errors,
+            color=style.colour,
+            fmt=style.marker,
+            markersize=6,
+            capsize=2,
         )
-        figure.add_trace(bar, row=index // BAR_COLUMNS + 1, col=index % BAR_COLUMNS + 1)
-    figure.update_layout(height=330 * rows, showlegend=False, template="plotly_white")
-    return figure
+    axes.set_yticks(range(len(policies)), policies)
+    axes.set_ylim(len(policies) - 0.5, -0.5)
+    axes.set_xscale(scale_of(drawn, column))
+    note = " (log scale)" if axes.get_xscale() == "log" else ""
+    return embed(figure, f"{column.title}{note}")
 
 
-def _series(folder: Path, records: Records, layout: Layout) -> Figure:
-    graph = plotly("graph_objects")
+def _training(records: Records) -> str:
+    """Return the reward of each training over its steps; nothing where nobody learned."""
+    curves = {}
+    for record in records:
+        training = record.get("training") or {}
+        if training.get("curve"):
+            curves[str(training["checkpoint"])] = record["policy"], training["curve"]
+    if not curves:
+        return ""
+    figure, axes = make_axes(8.0, 2.8)
+    for policy, curve in curves.values():
+        style, points = look(records, policy), list(zip(*curve, strict=True))
+        axes.plot(points[1], points[2], color=style.colour, linestyle=style.dash, label=policy)
+    axes.set(xlabel="training steps", ylabel="mean reward of an episode")
+    axes.legend(frameon=False)
+    drawn = embed(figure, "Reward while training, exploration included")
+    return f'<h3>Training</h3><div class="wide">{drawn}</div>'
+
+
+def _series(folder: Path, records: Records, layout: Layout) -> list[str]:
     firsts = {policy: runs_of(records, policy)[0] for policy in policies_of(records)}
     steps = {policy: _steps(folder, first, layout) for policy, first in firsts.items()}
     # Pools name their groups as they like: what no run has recorded is not drawn.
     series = [one for one in layout.series if all(one.metric in run for run in steps.values())]
-    figure: Figure = plotly("subplots").make_subplots(
-        rows=len(series),
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.06,
-        subplot_titles=[column.title for column in series],
-    )
-    for policy, run in steps.items():
-        for row, column in enumerate(series, start=1):
-            line = graph.Scatter(
-                x=run["time_s"],
-                y=[value / column.divisor for value in run[column.metric]],
-                name=policy,
-                legendgroup=policy,
-                showlegend=row == 1,
-                line={"color": colour(records, policy), "width": 1.5},
-            )
-            figure.add_trace(line, row=row, col=1)
-    figure.update_xaxes(title_text="time, s", row=len(series), col=1)
-    figure.update_layout(height=260 * len(series), template="plotly_white")
-    return figure
+    figures = []
+    for column in series:
+        figure, axes = make_axes(8.0, 2.4)
+        for policy, run in steps.items():
+            style = look(records, policy)
+            values = np.array(run[column.metric], np.float64) / column.divisor
+            axes.plot(run["time_s"], values, color=style.colour, linewidth=0.6, alpha=0.25)
+            smooth = _smoothed(values)
+            axes.plot(run["time_s"], smooth, color=style.colour, linestyle=style.dash)
+        axes.set_xlabel("time, s")
+        figures.append(embed(figure, column.title))
+    return figures
+
+
+def _smoothed(values: FloatArray) -> FloatArray:
+    """Return the moving mean over a part of the run, of what was measured."""
+    width = max(1, len(values) // SMOOTHED_PART)
+    kernel = np.ones(width)
+    seen = np.isfinite(values)
+    total = np.convolve(np.where(seen, values, 0.0), kernel, "same")
+    count = np.convolve(seen.astype(np.float64), kernel, "same")
+    smooth: FloatArray = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return smooth
 
 
 def _steps(folder: Path, record: Record, layout: Layout) -> dict[str, list[float]]:
@@ -127,38 +202,42 @@ def _steps(folder: Path, record: Record, layout: Layout) -> dict[str, list[float
     return {name: frame[name].to_list() for name in frame.columns}
 
 
-def _section(scenario: str, records: Records, layout: Layout, figures: Sequence[str]) -> str:
-    comparison, series = figures
+def _page(records: Records, refused: Records, sections: Sequence[str]) -> str:
+    first = records[0]
+    warmup_s = first["config"]["warmup_s"]
     return "\n".join(
         (
-            heading(scenario),
-            _table(records, layout),
-            flow_section(records),
-            "<h3>Comparison</h3>",
-            comparison,
-            "<h3>One run of each policy</h3>",
-            series,
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            f"<title>dcgym benchmark</title><style>{STYLE}</style></head><body>",
+            f"<h1>{html.escape(str(first['env']))}</h1>",
+            f"<p>{len(records)} runs. The metrics leave out the first {warmup_s} s of each run. "
+            "Mean over seeds with its 95 % interval (Student's t), which covers the chance of "
+            "training only where a policy has several trainings. Every policy meets the same "
+            "traffic for the same seed.</p>",
+            _warning(records, refused),
+            *sections,
+            _facts(records),
+            "</body></html>",
         )
     )
 
 
-def _page(records: Records, refused: Records, sections: Sequence[str]) -> str:
+def _facts(records: Records) -> str:
+    """Say where and how the runs were made, and with which settings."""
     first = records[0]
-    config, machine = first["config"], first.get("machine", {})
-    facts = ", ".join(f"{name} {value}" for name, value in machine.items())
-    return "\n".join(
-        (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f"<title>dcgym benchmark</title><style>{STYLE}</style></head><body>",
-            f"<h1>{html.escape(str(first['env']))}</h1>",
-            f"<p>{len(records)} runs. The metrics leave out the first {config['warmup_s']} s of "
-            "each run. Mean over seeds with its 95 % interval (Student's t). Every policy "
-            "meets the same traffic for the same seed.</p>",
-            _warning(records, refused),
-            *sections,
-            f"<p class='note'>{html.escape(facts)}</p>",
-            "</body></html>",
-        )
+    took_s = sum(float(record.get("duration_s", 0.0)) for record in records)
+    facts = {
+        "written": datetime.now().astimezone().isoformat(timespec="minutes"),
+        **first.get("machine", {}),
+        "time of all runs": f"{took_s:.0f} s",
+    }
+    rows = [[name, str(value)] for name, value in facts.items()]
+    config = json.dumps(first["config"], indent=1, default=str)
+    return (
+        f"<h2>How this was made</h2>{table(['', ''], rows)}"
+        f"<details><summary>Settings of the first run</summary><pre>{html.escape(config)}</pre>"
+        "</details>"
     )
 
 
@@ -179,7 +258,5 @@ def _table(records: Records, layout: Layout) -> str:
 
 def _cells(records: Records, policy: str, layout: Layout) -> list[str]:
     runs = runs_of(records, policy)
-    means = [cell(*spread(records, policy, column)) for column in layout.columns]
-    training = runs[0].get("training")
-    trained = f"{training['steps']} steps, {training['seconds']:.0f} s" if training else ""
-    return [policy, *means, worst_status(runs), trained]
+    means = [cell(spread_of(runs, column), column) for column in layout.columns]
+    return [policy, *means, worst_status(runs), ", ".join(describe_training(runs))]

@@ -6,6 +6,7 @@ their arrays. Shapes: E copies, M balancers, A of them asked about, N servers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -32,8 +33,8 @@ __all__ = [
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, as `Pool.observe` and `Pool.truth` return them."""
 
-COUNTERS = ("flows", "completed")
-"""Counters of the balancers whose increase over an interval is a metric."""
+COUNTERS = ("flows", "ended", "ended_after_ns")
+"""Counts since the reset whose increase over an interval is a metric."""
 
 _DECAYED_MEAN = REDUCERS.index("decayed_mean")
 _US_PER_S = 1e6
@@ -56,13 +57,22 @@ def measurements(seen: Arrays, balancers: Sequence[int]) -> Measurements:
     )
 
 
-def load_inputs(seen: Arrays, truth: Arrays, balancers: Sequence[int]) -> LoadInputs:
-    """Return what the rewards of these balancers may look at, each of shape (E, A, N) or (E, 1, N).
+def load_inputs(
+    seen: Arrays,
+    truth: Arrays,
+    balancers: Sequence[int],
+    *,
+    rate_per_s: float = 1.0,
+    shadow: npt.NDArray[np.int64] | None = None,
+) -> LoadInputs:
+    """Return what the rewards of these balancers may look at, by balancer (E, A) and server.
 
     Args:
         seen: What the balancers know.
         truth: What only the servers know.
         balancers: Numbers of the balancers, A of them.
+        rate_per_s: Flows a second that a balancer gets on average.
+        shadow: ``ongoing`` of a pool that met the same flows under SED.
     """
     chosen = list(balancers)
     durations_s = seen["duration_us"][:, chosen][..., _DECAYED_MEAN] / _US_PER_S
@@ -71,7 +81,19 @@ def load_inputs(seen: Arrays, truth: Arrays, balancers: Sequence[int]) -> LoadIn
     out = left_out(seen)[:, None]
     if out.any():
         durations_s, drains_s = (np.where(out, np.nan, each) for each in (durations_s, drains_s))
-    return LoadInputs(durations_s, drains_s, own_drains_s)
+    return LoadInputs(
+        durations_s,
+        drains_s,
+        own_drains_s,
+        tracked=_tracked(seen["ongoing"], chosen),
+        shadow_tracked=None if shadow is None else _tracked(shadow, chosen),
+        rate_per_s=rate_per_s,
+    )
+
+
+def _tracked(ongoing: npt.NDArray[Any], balancers: list[int]) -> FloatArray:
+    tracked: FloatArray = ongoing[:, balancers].sum(axis=-1).astype(np.float64)
+    return tracked
 
 
 def left_out(seen: Arrays) -> npt.NDArray[np.bool_]:
@@ -85,13 +107,18 @@ def left_out(seen: Arrays) -> npt.NDArray[np.bool_]:
     return out
 
 
-def counts(seen: Arrays) -> dict[str, FloatArray]:
-    """Return the sum of each of `COUNTERS` over balancers and servers, shape (E,).
+def counts(seen: Arrays, truth: Arrays) -> dict[str, FloatArray]:
+    """Return each of `COUNTERS`, of all balancers and servers together, shape (E,).
 
     Args:
         seen: What the balancers know.
+        truth: What only the servers and clients know.
     """
-    return {name: seen[name].sum(axis=(1, 2)) * 1.0 for name in COUNTERS}
+    return {
+        "flows": seen["flows"].sum(axis=(1, 2)).astype(np.float64),
+        "ended": truth["ended"].astype(np.float64),
+        "ended_after_ns": truth["ended_after_ns"].astype(np.float64),
+    }
 
 
 def interval_metrics(
@@ -106,8 +133,9 @@ def interval_metrics(
         before: `counts` at its beginning.
 
     Returns:
-        flows, completed: flows that the balancers saw begin and end.
-        fct_us_mean: mean over servers and balancers of the recent flows' completion times.
+        flows: flows that the balancers saw begin.
+        completed: flows whose response reached the client.
+        fct_us_mean: their mean completion time, from the SYN's departure; NaN where there are none.
         queue: flows at all servers.
         jain, overprovision: over each server's flows per processor, of those in the pool.
         utilisation: busy processors over those of the servers that are there.
@@ -115,12 +143,12 @@ def interval_metrics(
     """
     per_worker = np.where(left_out(seen), np.nan, truth["queue"] / workers)
     present = np.where(truth["capacity"] > 0, workers, 0).sum(axis=-1)
-    completion_us = seen["completion_us"][..., _DECAYED_MEAN]
-    sampled = np.maximum((completion_us > 0).sum(axis=(1, 2)), 1)
+    rises = {name: total - before[name] for name, total in counts(seen, truth).items()}
     largest, mean = np.nanmax(per_worker, axis=-1), np.nanmean(per_worker, axis=-1)
     return {
-        **{name: total - before[name] for name, total in counts(seen).items()},
-        "fct_us_mean": completion_us.sum(axis=(1, 2)) / sampled,
+        "flows": rises["flows"],
+        "completed": rises["ended"],
+        "fct_us_mean": safe_ratio(rises["ended_after_ns"] / 1e3, rises["ended"], math.nan),
         "queue": truth["queue"].sum(axis=-1).astype(np.float64),
         "jain": jain_index(per_worker),
         "overprovision": safe_ratio(largest, mean, otherwise=1.0),

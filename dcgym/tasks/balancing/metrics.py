@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dcgym.tasks.balancing.records import COMPLETED
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.common.statistics import FloatArray
+from dcgym.traffic.analysis.slowdown import enough_for
 
 __all__ = ["FCT_METRICS", "fct_metrics", "flow_metrics", "regret_us", "server_metrics"]
 
@@ -25,15 +26,19 @@ FCT_METRICS = ("fct_us_mean", *(f"fct_us_{name}" for name in QUANTILES))
 
 
 def fct_metrics(times_us: FloatArray) -> dict[str, float]:
-    """Return mean and percentiles of completion times; NaN where there are none.
+    """Return mean and percentiles of completion times; NaN where there are too few for them.
 
     Args:
-        times_us: The times.
+        times_us: The times. A percentile needs as many that one of them lies beyond it: 100 for
+            the 99th.
     """
     if times_us.size == 0:
         return dict.fromkeys(FCT_METRICS, float("nan"))
-    quantiles = np.quantile(times_us, list(QUANTILES.values()))
-    return dict(zip(FCT_METRICS, map(float, [times_us.mean(), *quantiles]), strict=True))
+    quantiles = [
+        float(np.quantile(times_us, q)) if enough_for(q, times_us.size) else float("nan")
+        for q in QUANTILES.values()
+    ]
+    return dict(zip(FCT_METRICS, [float(times_us.mean()), *quantiles], strict=True))
 
 
 def flow_metrics(records: FlowRecords, applications: Sequence[str]) -> dict[str, float]:

@@ -46,6 +46,7 @@ def yao_sim_8(
     load: float = 0.845,
     application: str = "cpu",
     balancers: int = 2,
+    right_weights: bool = True,
     allow_overload: bool = False,
 ) -> Scenario:
     """Return the simulated pool of Yao et al., tables 9 and 10: 4 x 1 and 4 x 2 processors.
@@ -55,12 +56,17 @@ def yao_sim_8(
         application: "cpu", or "cpu-intensive", "balanced", "io-intensive": a CPU stage and an
             I/O stage, exponential, with a mean of 1 s together.
         balancers: Number of balancers.
+        right_weights: False swaps the configured weights of the two groups.
         allow_overload: Accept a load above 1.
     """
     check_in("application", application, _STAGED)
     times = zip(("cpu", "io"), _STAGED[application], strict=False)
     stages = tuple(Stage(resource, exponential(mean)) for resource, mean in times)
-    groups = (server_group("weak", 4, workers=1), server_group("strong", 4, workers=2))
+    weak, strong = (None, None) if right_weights else (2.0, 1.0)
+    groups = (
+        server_group("weak", 4, workers=1, weight=weak),
+        server_group("strong", 4, workers=2, weight=strong),
+    )
     workload = Workload((Application(application, stages),), load, allow_overload)
     return Scenario("yao-sim-8", ServerPool(groups, balancers), workload)
 

@@ -1,16 +1,25 @@
 """Rewards of load balancing, as named terms with weights, for any number of balancers at once.
 
-Except for `difference`, a term looks at the durations ``d`` that one balancer saw: per server, the
-decayed mean of the time a flow has lasted when it is sampled (queueing and service). They are
-local: no message passes between balancers, or between servers and balancers. Symbols and sources:
-Yao 2023, section 7.2 (VBF: definition 7.2, PBF: definition 7.3), and the appendix of the
+Defaults first: ``q`` is the number of flows that this balancer tracks, ``q_sed`` the same in a
+shadow pool that meets the same flows under SED with the configured weights, and ``rate`` the flows
+a second that a balancer gets: by Little's law `gain_over_sed` is the mean completion time gained.
+Over loads, events and policies these two rank policies as mean completion time does, and the terms
+of fairness do not (docs/guides/balancing.md). Flows that servers turn away leave ``q``: watch
+`rejected` in the metrics where backlogs are short.
+
+Except for `difference`, the other terms look at the durations ``d`` that one balancer saw: per
+server, the decayed mean of the time a flow has lasted when it is sampled (queueing and service).
+They are local: no message passes between balancers, or between servers and balancers. Symbols and
+sources: Yao 2023, section 7.2 (VBF: definition 7.2, PBF: definition 7.3), and the appendix of the
 multi-agent paper.
 
 | term | formula | range | remarks |
 |---|---|---|---|
+| gain_over_sed | (q_sed - q) / rate | s | the default where the backend can run a shadow |
+| log_ongoing | -ln(1 + q) | at most 0 | the default elsewhere |
 | vbf | -var(d) | at most 0, s^2 | 0 where all servers are alike, however slow |
 | log_vbf | -ln(var(d) + 1e-6 s^2) | at most 13.8 | keeps a gradient where the variance is near 0 |
-| vbf_log_vbf | vbf + log_vbf | | the published default |
+| vbf_log_vbf | vbf + log_vbf | | the published reward |
 | pbf | prod(d / max(d)) | 0 to 1 | vanishes for many servers: a product of N ratios |
 | makespan | -max(d) | at most 0, s | |
 | jain | (sum d)^2 / (N sum d^2) | 1/N to 1 | |
@@ -20,9 +29,9 @@ multi-agent paper.
 Durations equal to 0 on every server, as before the first flow, count as fair. Servers that take no
 flows (drained, removed, not yet added) are left out: N is the number of the others.
 
-Every term but `makespan` and `difference` judges fairness alone: servers that are slow alike score
-well. The published lemma that local VBF gives an exact potential game is false (a covariance was
-dropped); `difference` does give one, since what the others have queued does not depend on
+Every other term but `makespan` and `difference` judges fairness alone: servers that are slow alike
+score well. The published lemma that local VBF gives an exact potential game is false (a covariance
+was dropped); `difference` does give one, since what the others have queued does not depend on
 balancer i. It needs the truth, which only the twin knows.
 """
 
@@ -42,7 +51,11 @@ from dcgym.tasks.common.statistics import (
     variance,
 )
 
-__all__ = ["BALANCING_REWARDS", "LoadInputs", "vbf"]
+__all__ = ["BALANCING_REWARDS", "GAIN_OVER_SED", "LOG_ONGOING", "LoadInputs", "vbf"]
+
+GAIN_OVER_SED = "gain_over_sed"
+"""The term that needs a shadow (`Capabilities.shadows`)."""
+LOG_ONGOING = "log_ongoing"
 
 # One square millisecond: below it two servers cannot be told apart.
 VARIANCE_FLOOR_S2 = 1e-6
@@ -50,19 +63,37 @@ VARIANCE_FLOOR_S2 = 1e-6
 
 @dataclass(frozen=True)
 class LoadInputs:
-    """What a reward may look at; the last axis is the server, any axes may precede it.
+    """What a reward may look at.
 
-    NaN stands for a server that takes no flows.
+    The last axis of loads is the server, any axes (...) may precede it. NaN stands for a server
+    that takes no flows.
 
     Attributes:
         durations_s: Decayed mean duration of the flows that this balancer sampled.
         drains_s: Time each server needs to finish all its work, in truth.
         own_drains_s: The part of it that this balancer's flows cause.
+        tracked: Flows that this balancer tracks, of shape (...).
+        shadow_tracked: The same in a pool that meets the same flows under SED; None without one.
+        rate_per_s: Flows a second that a balancer gets on average.
     """
 
     durations_s: FloatArray
     drains_s: FloatArray
     own_drains_s: FloatArray
+    tracked: FloatArray
+    shadow_tracked: FloatArray | None = None
+    rate_per_s: float = 1.0
+
+
+def _gain_over_sed(inputs: LoadInputs) -> FloatArray:
+    assert inputs.shadow_tracked is not None, "checked where the backend is chosen"
+    gain: FloatArray = (inputs.shadow_tracked - inputs.tracked) / inputs.rate_per_s
+    return gain
+
+
+def _log_ongoing(inputs: LoadInputs) -> FloatArray:
+    result: FloatArray = -np.log1p(inputs.tracked)
+    return result
 
 
 def vbf(loads: FloatArray) -> FloatArray:
@@ -100,6 +131,10 @@ BALANCING_REWARDS: Registry[Callable[[LoadInputs], FloatArray]] = Registry(
 )
 """Terms of the reward of a balancer, by name."""
 
+BALANCING_REWARDS.add(
+    GAIN_OVER_SED, _gain_over_sed, "completion time gained over SED on the same flows"
+)
+BALANCING_REWARDS.add(LOG_ONGOING, _log_ongoing, "minus the logarithm of the flows under way")
 BALANCING_REWARDS.add("vbf", lambda inputs: vbf(inputs.durations_s), "minus the variance")
 BALANCING_REWARDS.add(
     "log_vbf", lambda inputs: _log_vbf(inputs.durations_s), "minus the logarithm of the variance"
@@ -107,7 +142,7 @@ BALANCING_REWARDS.add(
 BALANCING_REWARDS.add(
     "vbf_log_vbf",
     lambda inputs: vbf(inputs.durations_s) + _log_vbf(inputs.durations_s),
-    "vbf + log_vbf, the published default",
+    "vbf + log_vbf, the published reward",
 )
 BALANCING_REWARDS.add(
     "pbf", lambda inputs: _pbf(inputs.durations_s), "product of the ratios to the longest duration"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
@@ -11,7 +12,17 @@ from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration, TaskSettings
 from dcgym.units import parse_duration
 
-__all__ = ["LoadBalancingSettings", "PoolSettings"]
+__all__ = ["DEFAULT_SCENARIO", "LoadBalancingSettings", "PoolSettings"]
+
+DEFAULT_SCENARIO: Mapping[str, object] = {
+    "preset": "yao-sim-8",
+    "load": 0.85,
+    "right_weights": False,
+}
+"""Where a learner has something to learn: the configured weights, which SED follows, are wrong."""
+
+# Some relaxation times of a pool whose flows take a second and whose load is 0.85.
+LEAD_IN_NS = 30 * 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,21 +33,25 @@ class PoolSettings(TaskSettings):
         scenario: Name, mapping, file or `Scenario`.
         backend: Name, or a function that makes a `Pool` of a scenario and a number of copies.
         interval: Control interval.
-        reward: A term, a list of terms, or a mapping term to weight.
+        reward: A term, a list of terms, or a mapping term to weight; None for `gain_over_sed`
+            where the backend can run a shadow, else `log_ongoing`.
         action: "continuous" or "discrete".
         rule: Rule of the controlled balancers; "weighted" uses the action.
         record_limit: Finished flows that are kept for `flow_records`.
         warm_up: Time whose flows records and averages leave out.
+        lead_in: Time under SED before an episode begins, so that the first observation is of a pool
+            at work; None for 30 s, and for nothing where time is real.
     """
 
-    scenario: ScenarioSpec = "yao-sim-8"
+    scenario: ScenarioSpec = field(default_factory=lambda: dict(DEFAULT_SCENARIO))
     backend: object = "simulation"
     interval: Duration = "250ms"
-    reward: RewardSpec = "vbf_log_vbf"
+    reward: RewardSpec | None = None
     action: str = "continuous"
     rule: str = "weighted"
     record_limit: int = 0
     warm_up: Duration = 0
+    lead_in: Duration | None = None
 
     def __post_init__(self) -> None:
         """Check what needs no scenario."""
@@ -45,6 +60,8 @@ class PoolSettings(TaskSettings):
         if parse_duration(self.interval, "interval") <= 0:
             raise ConfigError("interval", self.interval, "a duration above 0, such as '250ms'")
         parse_duration(self.warm_up, "warm_up")
+        if self.lead_in is not None:
+            parse_duration(self.lead_in, "lead_in")
 
     @property
     def interval_ns(self) -> int:
@@ -56,10 +73,20 @@ class PoolSettings(TaskSettings):
         """Time whose flows records and averages leave out."""
         return parse_duration(self.warm_up, "warm_up")
 
+    def lead_in_ns(self, is_real_time: bool) -> int:
+        """Return the time under SED before an episode begins.
+
+        Args:
+            is_real_time: Whether it has to be waited for.
+        """
+        if self.lead_in is not None:
+            return parse_duration(self.lead_in, "lead_in")
+        return 0 if is_real_time else LEAD_IN_NS
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadBalancingSettings(PoolSettings):
-    """Arguments of `dcgym/LoadBalancing-v0`.
+    """Arguments of `dcgym/LoadBalancing-v1`.
 
     Attributes:
         others: Rule of the balancers that are not controlled.

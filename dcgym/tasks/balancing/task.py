@@ -9,10 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int
+from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.actions import WeightMap, make_weight_map
 from dcgym.tasks.balancing.observation import BalancerObservation
 from dcgym.tasks.balancing.presets import make_scenario
-from dcgym.tasks.balancing.rewards import BALANCING_REWARDS, LoadInputs
+from dcgym.tasks.balancing.rewards import (
+    BALANCING_REWARDS,
+    GAIN_OVER_SED,
+    LOG_ONGOING,
+    LoadInputs,
+)
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward
@@ -31,20 +37,21 @@ SEED_LIMIT = 2**63
 
 BALANCING_LAYOUT = Layout(
     columns=(
-        Column("reward_mean", "reward", 1.0, 2),
+        Column("reward_mean", "reward", 1.0, 2, low=None),
         Column("fct_us_mean", "FCT mean, s", 1e6),
         Column("fct_us_p50", "FCT p50, s", 1e6, 2),
         Column("fct_us_p90", "FCT p90, s", 1e6, 2),
         Column("fct_us_p99", "FCT p99, s", 1e6, 2),
-        Column("regret", "regret, s", 1e6),
-        Column("jain", "Jain"),
-        Column("overprovision", "max/mean"),
+        Column("regret", "regret, s", 1e6, low=None),
+        Column("bound_srpt_us", "bound (SRPT), s", 1e6),
+        Column("jain", "Jain", high=1.0),
+        Column("overprovision", "max/mean", low=1.0),
         Column("rejected", "rejected", 1.0, 0),
-        Column("share_strong", "strong share"),
+        Column("share_strong", "strong share", high=1.0),
     ),
     series=(
         Column("queue", "flows at all servers"),
-        Column("fct_us_mean", "recent completion time, s", 1e6),
+        Column("fct_us_mean", "completion time of the flows that ended, s", 1e6),
         Column("weight_strong", "part of the weights on the strong servers"),
     ),
 )
@@ -64,10 +71,10 @@ class BalancingTask:
     Attributes:
         scenario: The pool.
         rules: Rule of each balancer.
+        lead_in_rules: The same with SED in the place of the controlled balancers.
         weight_map: What one balancer's part of an action means.
         action_map: What an agent's action means.
         observation: What one balancer observes.
-        reward: Terms and weights.
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -97,13 +104,16 @@ class BalancingTask:
         self.rules = tuple(
             settings.rule if i in self.controlled else others for i in range(n_balancers)
         )
+        # Before an episode, and beside it in the shadow that `gain_over_sed` compares with.
+        self.lead_in_rules = tuple(
+            "sed" if i in self.controlled else others for i in range(n_balancers)
+        )
         self.interval_ns = settings.interval_ns
         self.weight_map: WeightMap = make_weight_map(settings.action, self.n_servers)
         self.action_map: WeightMap = make_weight_map(
             settings.action, self.n_servers * self.balancers_per_agent
         )
         self.observation = BalancerObservation(self.n_servers)
-        self.reward: Reward[LoadInputs, FloatArray] = Reward(settings.reward, BALANCING_REWARDS)
         self.action_space: gym.Space[npt.NDArray[np.generic]] = self.action_map.space
         one, times = self.observation.space, self.balancers_per_agent
         self.observation_space = gym.spaces.Box(
@@ -129,6 +139,28 @@ class BalancingTask:
         if self.balancers_per_agent == 1:
             return labels
         return [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
+
+    @property
+    def rate_per_s(self) -> float:
+        """Flows a second that a balancer gets on average."""
+        return sum(self.scenario.rates_per_s) / self.scenario.balancers
+
+    def make_reward(self, has_shadow: bool) -> Reward[LoadInputs, FloatArray]:
+        """Return terms and weights.
+
+        Args:
+            has_shadow: Whether the backend can run a second copy on the same flows.
+
+        Raises:
+            ConfigError: Unknown term, or one that needs a shadow.
+        """
+        default = GAIN_OVER_SED if has_shadow else LOG_ONGOING
+        spec = default if self.settings.reward is None else self.settings.reward
+        reward: Reward[LoadInputs, FloatArray] = Reward(spec, BALANCING_REWARDS)
+        if GAIN_OVER_SED in reward.weights and not has_shadow:
+            allowed = f"{LOG_ONGOING}, or a backend that can run a shadow, such as simulation"
+            raise ConfigError("reward", GAIN_OVER_SED, allowed)
+        return reward
 
     def draw_seed(self, generator: np.random.Generator) -> int:
         """Draw the seed of an episode's arrivals.
@@ -176,11 +208,17 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     names each position.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.tasks.balancing.rewards`, of the interval after the
-    action: fairness of the flow durations that this balancer sampled on its servers.
+    A weighted sum of the terms in `dcgym.tasks.balancing.rewards`, at the end of the interval after
+    the action. The default, `gain_over_sed`, compares with a shadow: the same pool, the same flows,
+    but SED with the configured weights in the place of the agent. It is the flows that the shadow's
+    balancer has under way, minus the agent's own, over the flows a second that a balancer gets: by
+    Little's law the seconds that a flow finishes sooner than under SED, 0 for SED itself. Where
+    the backend cannot run a shadow (``emulation``) it is ``log_ongoing``, minus the logarithm of
+    one plus the flows under way.
 
     ## Starting State
-    An empty pool after one interval with equal weights, so that the first observation is measured.
+    A pool at work: ``lead_in`` under SED, by default 30 s (nothing where time is real), then one
+    interval with equal weights, so that the first observation is measured.
     The same seed gives every policy the same arrivals and task sizes, on every machine, in every
     number of environments side by side.
 
@@ -192,7 +230,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
-    | metrics | of the interval: flows, completed, fct_us_mean |
+    | metrics | of the interval: flows, completed; fct_us_mean of those completed, else NaN |
     | metrics | at its end: queue, jain, overprovision, utilisation |
     | metrics | since the episode began: untracked, rejected, pcc_violations |
     | servers | what the balancer measured, in plain units, for slow loops such as HLB |
@@ -207,20 +245,23 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     ## Arguments
     | name | meaning |
     |---|---|
-    | scenario | name, mapping (``{"preset": "yao-sim-8", "load": 0.9}``), file, or `Scenario` |
+    | scenario | name, mapping (``{"preset": "yao-sim-8", "load": 0.9}``), file, or `Scenario`; |
+    | | by default yao-sim-8 at a load of 0.85, the configured weights swapped |
     | backend | "simulation"; "emulation": BPF balancers and HTTP servers in real time; a function |
     | | that makes a twin of a scenario and a number of pools |
     | interval | control interval, such as "250ms" |
-    | reward | a term, a list of terms, or a mapping term to weight |
+    | reward | a term, a list of terms, or a mapping term to weight; None for the default |
     | action | "continuous" or "discrete" |
     | rule | rule of the controlled balancer; "weighted" uses the action |
     | others | rule of the other balancers |
     | balancer | number of the controlled balancer |
     | record_limit | finished flows kept for `flow_records` |
+    | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
     | render_mode | None or "rgb_array": the servers with their queues |
     | max_steps | steps until truncation, or None |
 
     ## Version History
+    - v1: default reward and scenario; episodes begin with a pool at work; `fct_us_mean` is measured
     - v0: first version
 
     Args:
@@ -233,7 +274,7 @@ def each_balancer(settings: PoolSettings) -> BalancingTask:
     """One agent a balancer: each sees its own flows, and all meet in the same servers' queues.
 
     Agents are `balancer_0` to `balancer_{M-1}`. Spaces, rewards and infos of an agent are those of
-    `dcgym/LoadBalancing-v0`, whose arguments this takes without ``others`` and ``balancer``; flows
+    `dcgym/LoadBalancing-v1`, whose arguments this takes without ``others`` and ``balancer``; flows
     that start within ``warm_up`` are left out of the records. All agents act at the same time;
     no message passes between them. Episodes never terminate.
 
@@ -247,35 +288,36 @@ def central_load_balancing(settings: PoolSettings) -> BalancingTask:
     """Weigh the servers of all balancers at once: one agent that sees what all of them see.
 
     ## Description
-    The system of `dcgym/LoadBalancing-v0` with one agent over all M balancers: the centralised
+    The system of `dcgym/LoadBalancing-v1` with one agent over all M balancers: the centralised
     learner that the multi-agent studies compare with. It needs what they avoid, a channel
     from every balancer to the agent.
 
     ## Action Space
     One weight per balancer and server, balancer by balancer: `Box(-1, 1, (M * N,))` or
-    `MultiDiscrete([3] * (M * N))`, with the scales of `dcgym/LoadBalancing-v0`.
+    `MultiDiscrete([3] * (M * N))`, with the scales of `dcgym/LoadBalancing-v1`.
 
     ## Observation Space
-    `Box(M * (12 N + 5))`, float32: the observations of `dcgym/LoadBalancing-v0`, one balancer after
+    `Box(M * (12 N + 5))`, float32: the observations of `dcgym/LoadBalancing-v1`, one balancer after
     the other.
 
     ## Rewards
     The mean over the balancers of the reward that each would get.
 
     ## Starting State
-    As `dcgym/LoadBalancing-v0`.
+    As `dcgym/LoadBalancing-v1`.
 
     ## Episode End
-    As `dcgym/LoadBalancing-v0`.
+    As `dcgym/LoadBalancing-v1`.
 
     ## Information
-    As `dcgym/LoadBalancing-v0`; ``servers`` and ``weights`` hold a row per balancer and server.
+    As `dcgym/LoadBalancing-v1`; ``servers`` and ``weights`` hold a row per balancer and server.
 
     ## Arguments
-    Those of `dcgym/LoadBalancing-v0` without ``others`` and ``balancer``; flows that start within
+    Those of `dcgym/LoadBalancing-v1` without ``others`` and ``balancer``; flows that start within
     ``warm_up`` are left out of `flow_records`.
 
     ## Version History
+    - v1: default reward and scenario; episodes begin with a pool at work; `fct_us_mean` is measured
     - v0: first version
 
     Args:

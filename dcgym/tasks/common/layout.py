@@ -16,13 +16,17 @@ class Column:
         metric: Name in the record's metrics, or of a column of the steps.
         title: Title with the unit.
         divisor: What one unit of the title is in the metric's own.
-        decimals: Decimals in the terminal's table.
+        decimals: Decimals, fewer where an interval says that they mean nothing.
+        low: Least value there can be, in the unit of the title; None for no limit.
+        high: Largest value there can be.
     """
 
     metric: str
     title: str
     divisor: float = 1.0
     decimals: int = 3
+    low: float | None = 0.0
+    high: float | None = None
 
     @property
     def heading(self) -> str:
@@ -40,6 +44,6 @@ class Layout:
         means: Name of a series and the prefix of the columns whose mean it is.
     """
 
-    columns: tuple[Column, ...] = (Column("reward_mean", "reward"),)
-    series: tuple[Column, ...] = (Column("reward", "reward"),)
+    columns: tuple[Column, ...] = (Column("reward_mean", "reward", low=None),)
+    series: tuple[Column, ...] = (Column("reward", "reward", low=None),)
     means: Mapping[str, str] = field(default_factory=dict)

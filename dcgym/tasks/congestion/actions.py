@@ -52,7 +52,9 @@ class DirectAction:
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
-        return np.clip(read_action(action, self.space.shape), self._floor, 1.0)
+        # np.clip costs three times as much on so few numbers.
+        asked = read_action(action, self.space.shape)
+        return np.minimum(np.maximum(asked, self._floor), 1.0)
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
         """Return the action that asks for these shares."""

@@ -18,14 +18,14 @@ __all__ = ["CONGESTION_LAYOUT", "CongestionSettings", "congestion_control"]
 
 CONGESTION_LAYOUT = Layout(
     columns=(
-        Column("reward_mean", "reward"),
+        Column("reward_mean", "reward", low=None),
         Column("goodput_bps", "goodput, Mbit/s", 1e6, 2),
         Column("queue_bytes_mean", "queue mean, KB", 1e3, 1),
         Column("queue_bytes_p99", "queue p99, KB", 1e3, 1),
         Column("rtt_us_p50", "RTT p50, ms", 1e3, 1),
         Column("rtt_us_p99", "RTT p99, ms", 1e3, 1),
         Column("drops", "drops", 1.0, 0),
-        Column("jain", "Jain"),
+        Column("jain", "Jain", high=1.0),
     ),
     series=(
         Column("goodput_bps", "goodput, Mbit/s", 1e6),
@@ -38,7 +38,7 @@ CONGESTION_LAYOUT = Layout(
 
 @dataclass(frozen=True, kw_only=True)
 class CongestionSettings(NetworkSettings):
-    """Arguments of `dcgym/CongestionControl-v0`.
+    """Arguments of `dcgym/CongestionControl-v1`.
 
     Attributes:
         flow_matrix: Observe the flow matrix too, as the feature of that name does.
@@ -80,10 +80,13 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     (`d_`) -1 to 1.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.tasks.network.rewards`; `joint_queue` is the thesis'
-    eq. 4.3. A step applies the action, waits until it is acknowledged and until the interval's
-    absolute deadline, reads one snapshot, and only then computes: the reward belongs to the
-    action just given.
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `delivery`, is ``D (1
+    - 2 q - (1 - J) / 2)``: ``D`` what arrived at all hosts over what the plan's flows get together
+    under max-min fairness, ``q`` the fill of the fullest switch queue, ``J`` Jain's index over the
+    bytes of the hosts that send. `joint_queue` is the thesis' eq. 4.3, which also pays for the
+    shares of hosts that send nothing. A step applies the action, waits until it is acknowledged and
+    until the interval's absolute deadline, reads one snapshot, and only then computes: the reward
+    belongs to the action just given.
 
     ## Starting State
     A measured observation of the running network with every share at 1. The plan's seed is drawn
@@ -135,6 +138,7 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     see the guide on topologies.
 
     ## Version History
+    - v1: the default reward is `delivery`; before, it was `joint_queue`
     - v0: first version
 
     Args:

@@ -35,11 +35,11 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     """Limit the sending rate of every host and weigh the paths of its flows, in one step.
 
     ## Description
-    `CongestionControl-v0` and `PathBalancing-v0` on one network: how much may enter, and which way
+    `CongestionControl-v1` and `PathBalancing-v0` on one network: how much may enter, and which way
     it goes. Rates act at once, weights on flows that begin.
 
     ## Action Space
-    `Dict` of `rates`, `Box(n_hosts)` as in `CongestionControl-v0`, and `weights`,
+    `Dict` of `rates`, `Box(n_hosts)` as in `CongestionControl-v1`, and `weights`,
     `Box(n_weights)` as in `PathBalancing-v0`. Learners that know no `Dict` see both in one `Box`,
     rates first (`gymnasium.spaces.flatten_space`).
 
@@ -51,7 +51,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput_queue` and
     `uplink_queue`, is what the hosts received over their interface rates times one minus twice the
     fill of the fullest queue anywhere, minus the fill of the fullest queue of an uplink. The order
-    of a step is that of `CongestionControl-v0`; both parts are in force before the interval begins.
+    of a step is that of `CongestionControl-v1`; both parts are in force before the interval begins.
 
     ## Starting State
     A measured observation of the running network with every share at 1, equal weights and an empty
@@ -63,7 +63,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     `max_episode_steps`.
 
     ## Information
-    Everything that `CongestionControl-v0` and `PathBalancing-v0` return.
+    Everything that `CongestionControl-v1` and `PathBalancing-v0` return.
 
     ## Arguments
     | name | meaning |

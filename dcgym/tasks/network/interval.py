@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Interval", "word_difference", "words_of"]
+__all__ = ["Counters", "Interval", "Words", "words_of"]
 
 FloatArray = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+"""Structures of 64-bit words, one row a field, one column a structure."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +39,36 @@ class Interval:
     probe_shares: FloatArray | None = None
 
 
-def word_difference(
-    dtype: np.dtype[np.void],
-    now: npt.NDArray[np.uint64],
-    before: npt.NDArray[np.uint64],
-    fields: Sequence[str],
-) -> dict[str, FloatArray]:
-    """Return the increase of unsigned counters; 0 where a counter started again.
+class Counters:
+    """Counters of a structure of 64-bit words, compared between two times.
 
     Args:
-        dtype: Type of the structures.
-        now: Their words (`words_of`), one row a field.
-        before: The same, earlier.
+        dtype: The structure.
         fields: Names of the words to compare.
+
+    Attributes:
+        fields: The same.
     """
-    # One subtraction for all words: most of a step's arithmetic used to be spent field by field.
-    rises = np.where(now >= before, now - before, 0).astype(np.float64)
-    names = dtype.names or ()
-    return {name: rises[names.index(name)] for name in fields}
+
+    def __init__(self, dtype: np.dtype[np.void], fields: Sequence[str]) -> None:
+        names = dtype.names or ()
+        self.fields = tuple(fields)
+        self._rows = [(name, names.index(name)) for name in self.fields]
+
+    def rises(self, now: Words, before: Words) -> dict[str, FloatArray]:
+        """Return the increase of each counter, by its name; 0 where it started again.
+
+        Args:
+            now: Words of the structures.
+            before: The same, earlier.
+        """
+        # One subtraction for all, in signed words: a counter that started again has fallen.
+        rises = np.maximum((now - before).view(np.int64), 0).astype(np.float64)
+        return {name: rises[row] for name, row in self._rows}
 
 
-def words_of(records: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Return the words of structures, one row a field.
+def words_of(records: npt.NDArray[Any]) -> Words:
+    """Return the words of structures.
 
     Args:
         records: Array of a structure that consists of 64-bit words only.

@@ -14,6 +14,11 @@ than the goodput ones follow Iroko and its thesis (joint_queue is eq. 4.3), trap
 
 ``goodput`` and ``goodput_queue`` use what arrived instead of what was allowed.
 
+``delivery``, the default, is ``D (1 - 2 q - (1 - J) / 2)``: ``D`` is what arrived at all hosts over
+what the plan's flows get together under max-min fairness, 0 to 1, and ``J`` Jain's index over what
+the hosts that send have sent. Full links, empty queues and even shares score 1, silence 0, one
+starved host of two 0.75, a full queue below 0. What hosts without traffic are allowed is not in it.
+
 The ``uplink_`` terms look at the ports among which paths are balanced, and at nothing else:
 
 - ``uplink_queue`` is minus the fill of the fullest of their queues.
@@ -41,6 +46,7 @@ FloatArray = npt.NDArray[np.float64]
 
 # Iroko's threshold of the step reward, as a fraction of the queue limit.
 STEP_QUEUE_THRESHOLD = 0.30
+_NO_UPLINKS = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class RewardInputs:
         shares: Rate share of each host, 0 to 1.
         queues: Backlog of each switch port over its queue limit, 0 to 1.
         goodput_shares: Application bytes each host received, over its interface rate, 0 to 1.
+        delivered: What arrived at all hosts over what the plan's flows can get together, 0 to 1.
+        sender_jain: Jain's index over the bytes of the hosts that send; 1 where none sends.
         uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1.
         uplink_queues: Backlog of these ports over their queue limits, 0 to 1.
         uplink_jain: Jain's index over the loads within a group, weighted by its bytes.
@@ -59,31 +67,46 @@ class RewardInputs:
     shares: FloatArray
     queues: FloatArray
     goodput_shares: FloatArray
-    uplink_loads: FloatArray = field(default_factory=lambda: np.zeros(0))
-    uplink_queues: FloatArray = field(default_factory=lambda: np.zeros(0))
+    delivered: float = 0.0
+    sender_jain: float = 1.0
+    uplink_loads: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
+    uplink_queues: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
     uplink_jain: float = 1.0
 
 
+# Reductions of ufuncs: the methods of arrays cost several times as much on so few numbers.
+def _mean(values: FloatArray) -> float:
+    return float(np.add.reduce(values)) / len(values)
+
+
+def _peak(values: FloatArray) -> float:
+    return float(np.maximum.reduce(values))
+
+
 def _joint_queue(inputs: RewardInputs) -> float:
-    action = float(inputs.shares.mean())
-    return action - 2 * action * float(inputs.queues.max())
+    action = _mean(inputs.shares)
+    return action - 2 * action * _peak(inputs.queues)
 
 
 def _fair_queue(inputs: RewardInputs) -> float:
-    action, queue = float(inputs.shares.mean()), float(inputs.queues.max())
+    action, queue = _mean(inputs.shares), _peak(inputs.queues)
     limited = inputs.shares[inputs.shares < 1.0]
     return action - queue * action + float(jain_index(limited)) * (1 - queue)
 
 
 def _step(inputs: RewardInputs) -> float:
-    queue = float(inputs.queues.max())
-    action = float(inputs.shares.mean()) * (1 - float(gini_coefficient(inputs.shares)))
+    queue = _peak(inputs.queues)
+    action = _mean(inputs.shares) * (1 - float(gini_coefficient(inputs.shares)))
     return -action - queue if queue > STEP_QUEUE_THRESHOLD else action - queue
 
 
+def _delivery(inputs: RewardInputs) -> float:
+    return inputs.delivered * (1 - 2 * _peak(inputs.queues) - (1 - inputs.sender_jain) / 2)
+
+
 def _goodput_queue(inputs: RewardInputs) -> float:
-    goodput = float(inputs.goodput_shares.mean())
-    return goodput - 2 * goodput * float(inputs.queues.max())
+    goodput = _mean(inputs.goodput_shares)
+    return goodput - 2 * goodput * _peak(inputs.queues)
 
 
 NETWORK_REWARDS: Registry[Callable[[RewardInputs], float]] = Registry(
@@ -93,8 +116,9 @@ NETWORK_REWARDS: Registry[Callable[[RewardInputs], float]] = Registry(
 
 NETWORK_REWARDS.add_all(
     {
+        "delivery": _delivery,
         "joint_queue": _joint_queue,
-        "action": lambda inputs: float(inputs.shares.mean()),
+        "action": lambda inputs: _mean(inputs.shares),
         "queue": lambda inputs: -(float(inputs.queues.sum()) ** 2),
         "fair_queue": _fair_queue,
         "step": _step,
@@ -102,7 +126,7 @@ NETWORK_REWARDS.add_all(
         "std_dev": lambda inputs: -float(inputs.shares.std()),
         # Iroko's model of this name rewards the coefficient itself, that is inequality.
         "gini": lambda inputs: 1 - float(gini_coefficient(inputs.shares)),
-        "goodput": lambda inputs: float(inputs.goodput_shares.mean()),
+        "goodput": lambda inputs: _mean(inputs.goodput_shares),
         "goodput_queue": _goodput_queue,
         "uplink_load": lambda inputs: -float(inputs.uplink_loads.max(initial=0.0)),
         "uplink_queue": lambda inputs: -float(inputs.uplink_queues.max(initial=0.0)),

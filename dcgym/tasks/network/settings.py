@@ -49,7 +49,7 @@ class NetworkSettings(TaskSettings):
     interval: Duration = "50ms"
     features: Sequence[str] = ("backlog", "d_backlog")
     probes: Sequence[Sequence[str]] = ()
-    reward: RewardSpec = "joint_queue"
+    reward: RewardSpec = "delivery"
     congestion_control: str | Mapping[str, str] = "cubic"
     marking: bool | Mapping[str, Any] = False
     events: Sequence[Mapping[str, Any]] = ()

@@ -19,7 +19,8 @@ from dcgym.tasks.network.decision import Decision, DecisionMap
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import check_events, make_events
 from dcgym.tasks.network.features import FeatureSet
-from dcgym.tasks.network.interval import Interval, word_difference, words_of
+from dcgym.tasks.network.interval import Interval, Words, words_of
+from dcgym.tasks.network.max_min import deliverable_bps
 from dcgym.tasks.network.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.tasks.network.probes import Probes
 from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
@@ -34,7 +35,7 @@ __all__ = ["Measured", "NetworkTask"]
 FloatArray = npt.NDArray[np.float64]
 Observation = npt.NDArray[np.float32]
 # The words of ports and of hosts.
-PairOfWords = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
+PairOfWords = tuple[Words, Words]
 
 AGENT = "network"
 SEED_LIMIT = 2**31
@@ -127,6 +128,8 @@ class NetworkTask:
         self.observation_space = self.features.space
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
         self._all_shares = np.ones(len(hosts))
+        self._pairs: dict[tuple[str, str], int] | None = None
+        self._deliverable_bps = 0.0
         self._last_words: tuple[Snapshot, PairOfWords] | None = None
         self._port_rates_bps = np.array([port.rate_bps for port in ports], np.float64)
         self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
@@ -224,6 +227,11 @@ class NetworkTask:
         self.traffic = options.get("traffic", self.traffic)
         self.plan = make_plan(self.traffic, self.topology, seed)
         self._check_applications()
+        pairs = self.plan.pair_counts()
+        if pairs != self._pairs:
+            # Filling a large network takes longer than its reset, and most plans keep their pairs.
+            self._pairs = pairs
+            self._deliverable_bps = deliverable_bps(self.topology, self.plan)
         if isinstance(self.plan, AppPlan):
             self.plan.check_machine()
         for decision in self.decisions:
@@ -256,17 +264,18 @@ class NetworkTask:
             is_first: Whether it is the first of an episode, in which every change is 0.
         """
         (ports_before, hosts_before), (ports_now, hosts_now) = self._words(before, after)
-        ports = word_difference(after.ports.dtype, ports_now, ports_before, PORT_COUNTERS)
-        hosts = word_difference(after.hosts.dtype, hosts_now, hosts_before, HOST_COUNTERS)
+        ports = PORT_COUNTERS.rises(ports_now, ports_before)
+        hosts = HOST_COUNTERS.rises(hosts_now, hosts_before)
         interval = self._interval(before, after, ports)
-        settings = np.concatenate([decision.values for decision in self.decisions])
+        values = [decision.values for decision in self.decisions]
+        settings = values[0] if len(values) == 1 else np.concatenate(values)
         observation = self.features.observe(interval, settings, is_first=is_first)
         metrics = interval_metrics(interval, after.hosts, hosts)
         info: dict[str, npt.NDArray[np.float32]] = {}
         for decision in self.decisions:
             metrics.update(decision.metrics(interval))
             info.update(decision.info(interval))
-        terms = self.reward.terms(self._reward_inputs(interval, hosts))
+        terms = self.reward.terms(self._reward_inputs(interval, hosts, metrics))
         return Measured(interval, observation, terms, metrics, info)
 
     def _interval(
@@ -293,7 +302,9 @@ class NetworkTask:
         self._last_words = after, now
         return then, now
 
-    def _reward_inputs(self, interval: Interval, hosts: Mapping[str, FloatArray]) -> RewardInputs:
+    def _reward_inputs(
+        self, interval: Interval, hosts: Mapping[str, FloatArray], metrics: Mapping[str, float]
+    ) -> RewardInputs:
         capacity_bytes = np.maximum(self._host_rates_bps / 8 * interval.duration_s, 1)
         backlog_bytes = interval.ports["backlog_bytes"].astype(np.float64)
         inputs: dict[str, Any] = {"shares": self._all_shares}
@@ -303,6 +314,8 @@ class NetworkTask:
         return RewardInputs(
             queues=np.minimum(backlog_bytes / self._queue_limits_bytes, 1.0),
             goodput_shares=np.minimum(hosts["rx_bytes"] / capacity_bytes, 1.0),
+            delivered=min(metrics["goodput_bps"] / self._deliverable_bps, 1.0),
+            sender_jain=metrics["jain"],
             **inputs,
         )
 

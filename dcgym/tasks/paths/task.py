@@ -27,13 +27,13 @@ SHORT_FLOWS: Mapping[str, Any] = {"name": "random-bijection", "size": "250KB", "
 
 PATHS_LAYOUT = Layout(
     columns=(
-        Column("reward_mean", "reward"),
+        Column("reward_mean", "reward", low=None),
         Column("goodput_bps", "goodput, Mbit/s", 1e6, 2),
         Column("fct_us_p50", "FCT p50, ms", 1e3, 1),
         Column("fct_us_p99", "FCT p99, ms", 1e3, 1),
         Column("uplink_load_max", "busiest uplink"),
         Column("uplink_imbalance", "max/mean load"),
-        Column("uplink_jain", "Jain of uplinks"),
+        Column("uplink_jain", "Jain of uplinks", high=1.0),
         Column("queue_bytes_mean", "queue mean, KB", 1e3, 1),
         Column("drops", "drops", 1.0, 0),
     ),
@@ -117,7 +117,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput` and
     `uplink_queue`, is the mean of what the hosts received over their interface rates, minus the
     fill of the fullest queue among the observed uplinks. The terms about rates take every share
-    as 1. The order of a step is that of `CongestionControl-v0`.
+    as 1. The order of a step is that of `CongestionControl-v1`.
 
     ## Starting State
     A measured observation of the running network with equal weights and an empty flow table. The
@@ -133,7 +133,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
-    | metrics | those of `CongestionControl-v0`, and how evenly uplinks are used (below) |
+    | metrics | those of `CongestionControl-v1`, and how evenly uplinks are used (below) |
     | path_weights | weights in force, in the order of the action |
     | uplink_loads | utilisation of each port, in the order of the action |
     | interval_us | length of the interval that was measured |

@@ -148,7 +148,9 @@ def case_of(key: Hashable, scenario: Scenario, args: Args, **changes: Any) -> Ca
         **changes: Further arguments of the environment; ``params`` are the policies' own.
     """
     params = changes.pop("params", {})
-    env = {"env": ENV_ID, "scenario": scenario.to_dict(), "interval": f"{args.interval_s}s"}
+    interval = f"{args.interval_s}s"
+    # The runs have a warm-up of their own.
+    env = {"env": ENV_ID, "scenario": scenario.to_dict(), "interval": interval, "lead_in": 0}
     return Case({**env, **changes}, name_of(key), params=params)
 
 

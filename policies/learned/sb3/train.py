@@ -14,9 +14,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv
 
+from dcgym.envs.sb3 import SlotVecEnv
 from dcgym.policies.learned.environments import TrainingForm, build_running_env, build_slots
 from dcgym.policies.learned.sb3.library import MODEL_FILE
-from dcgym.policies.learned.sb3.slots import SlotVecEnv
 from dcgym.policies.learned.training import TrainingClock
 from dcgym.policies.learners import EnvConfig
 

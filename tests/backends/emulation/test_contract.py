@@ -21,7 +21,7 @@ QUEUES = {"rate": "10Mbit", "queue": "60KB", "mark": "30KB"}
 DUMBBELL, FAT_TREE = {"name": "dumbbell", **QUEUES}, {"name": "fat-tree", "k": 4, **QUEUES}
 LEAF_SPINE = {"name": "leaf-spine", **QUEUES}
 NETWORKS = {
-    "dcgym/CongestionControl-v0": (DUMBBELL, FAT_TREE),
+    "dcgym/CongestionControl-v1": (DUMBBELL, FAT_TREE),
     "dcgym/PathBalancing-v0": (LEAF_SPINE, FAT_TREE),
     "dcgym/Joint-v0": (LEAF_SPINE, FAT_TREE),
 }

@@ -14,7 +14,7 @@ from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 IDLE = Plan("idle", 0, ())
 CORE_PORT = 2  # s1-eth3 of the dumbbell of four hosts

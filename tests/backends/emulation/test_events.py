@@ -161,7 +161,7 @@ def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: st
 
 def test_the_environment_reports_the_recovery() -> None:
     env = dcgym.make_env(
-        env="CongestionControl-v0",
+        env="CongestionControl-v1",
         topology=FAT_TREE,
         traffic="stride-8",
         interval="50ms",

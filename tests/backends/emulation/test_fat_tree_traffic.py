@@ -13,7 +13,7 @@ from dcgym.traffic import Flow, Plan, make_plan
 from experiments.speed.fair_share import measure_fair_share
 from tests.support.networks import begin
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 # Slow enough for any machine; `make benchmarks` has the figures of 100 Mbit/s.
 RATE_MBPS = 20

@@ -34,7 +34,7 @@ from tests.support.emulators import (
 )
 from tests.support.networks import begin
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 KILLS = 50
 SURVIVORS = 3

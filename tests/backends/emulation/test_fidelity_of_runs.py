@@ -19,7 +19,7 @@ from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from tests.support.networks import begin
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 BUSY_PER_CORE = 6
 

@@ -16,7 +16,7 @@ from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, sleep_for
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 K4 = {"name": "fat-tree", "k": 4}
 MBIT = 1_000_000

@@ -21,7 +21,7 @@ from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 MS, SECOND = 10**6, 10**9
 WEAK, STRONG = slice(0, 3), slice(3, 7)

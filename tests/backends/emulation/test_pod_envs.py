@@ -19,7 +19,7 @@ from dcgym.traffic.sizes import exponential
 
 pytestmark = pytest.mark.emulation
 
-SINGLE, CENTRAL = "dcgym/LoadBalancing-v0", "dcgym/CentralLoadBalancing-v0"
+SINGLE, CENTRAL = "dcgym/LoadBalancing-v1", "dcgym/CentralLoadBalancing-v1"
 POOL = make_scenario("testbed-7", service=exponential("10ms")).to_dict()
 # A limit of the steps is one of the traffic that a reset must draw.
 REAL = {"backend": "emulation", "scenario": POOL, "interval": "50ms", "max_steps": 60}
@@ -40,8 +40,8 @@ def test_gymnasium_checker_passes_and_knows_that_time_is_real() -> None:
 
 def test_agents_pass_pettingzoo_and_see_what_the_twin_shows() -> None:
     parallel_api_test = pytest.importorskip("pettingzoo.test").parallel_api_test
-    env = dcgym.parallel_env("LoadBalancing-v0", **REAL)
-    twin = dcgym.parallel_env("LoadBalancing-v0", **{**REAL, "backend": "simulation"})
+    env = dcgym.parallel_env("LoadBalancing-v1", **REAL)
+    twin = dcgym.parallel_env("LoadBalancing-v1", **{**REAL, "backend": "simulation"})
     try:
         parallel_api_test(env, num_cycles=5)
         shown = []

@@ -147,7 +147,7 @@ def test_the_error_is_that_of_the_pairs() -> None:
 def test_twin_error_refuses_what_it_cannot_compare() -> None:
     with pytest.raises(ConfigError, match=r"^policies: value 'oracle'"):
         check_suite(replace(twin_error_suite(), policies=("oracle",)))
-    with pytest.raises(ConfigError, match=r"^warmup_s"):
+    with pytest.raises(ConfigError, match=r"^episode_s"):
         twin_error_suite(episode_s=5.0)
     with pytest.raises(ConfigError, match="runs of both backends"):
         twin_errors([record("sed", 0, "simulation", 1.0)])

@@ -8,7 +8,7 @@ import pytest
 import dcgym
 from dcgym.traffic import Flow, Plan
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 QUEUE_BYTES, RATE_BPS = 100_000, 10_000_000
 

@@ -14,7 +14,7 @@ from dcgym.native import require
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, run_for, sleep_for
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 IDLE = Plan("idle", 0, ())
 LINK_BPS = 10_000_000

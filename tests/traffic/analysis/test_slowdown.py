@@ -14,6 +14,7 @@ from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.analysis.ideal import ideal_completion_ns
 from dcgym.traffic.analysis.slowdown import (
     Runs,
+    enough_for,
     find_origin_ns,
     flow_metrics,
     gather_runs,
@@ -174,11 +175,11 @@ def test_warm_up_leaves_early_runs_out(line: Topology) -> None:
 
 
 def test_slowdown_is_the_ratio_to_the_ideal(line: Topology) -> None:
-    flows = tuple(Flow("h1", "h2", size_bytes=1000, start_ns=i) for i in range(4))
+    flows = tuple(Flow("h1", "h2", size_bytes=1000, start_ns=i) for i in range(100))
     ideal_ms = (3 * 852.8 + 6 * 59.2) / 1e3
     rows = [
-        record(i, FINISHED, i / 1e6, i / 1e6 + factor * ideal_ms, 1000)
-        for i, factor in enumerate((1, 2, 3, 10))
+        record(i, FINISHED, i / 1e6, i / 1e6 + (1, 2, 3, 10)[i % 4] * ideal_ms, 1000)
+        for i in range(100)
     ]
     metrics = flow_metrics(gather(line, flows, rows, end_ms=300))
     expected = {"mean": 4.0, "p50": 2.0, "p95": 10.0, "p99": 10.0}
@@ -186,6 +187,16 @@ def test_slowdown_is_the_ratio_to_the_ideal(line: Topology) -> None:
         assert metrics[f"slowdown_{name}"] == pytest.approx(value, rel=1e-6)
     assert metrics["fct_us_mean"] == pytest.approx(4 * ideal_ms * 1e3, rel=1e-6)
     assert metrics["fct_us_p50"] == pytest.approx(2 * ideal_ms * 1e3, rel=1e-6)
+
+
+def test_a_percentile_needs_flows_beyond_it(line: Topology) -> None:
+    flows = tuple(Flow("h1", "h2", size_bytes=1000, start_ns=i) for i in range(99))
+    rows = [record(i, FINISHED, i / 1e6, i / 1e6 + 50, 1000) for i in range(99)]
+    metrics = flow_metrics(gather(line, flows, rows, end_ms=300))
+    assert np.isnan(metrics["fct_us_p99"]) and np.isnan(metrics["slowdown_p99"])
+    assert metrics["fct_us_p95"] == metrics["fct_us_mean"] == pytest.approx(50e3)
+    assert [enough_for(0.99, n) for n in (99, 100)] == [False, True]
+    assert [enough_for(0.9, n) for n in (9, 10)] == [False, True]
 
 
 def test_sizes_are_told_apart_at_their_borders() -> None:

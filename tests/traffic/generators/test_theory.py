@@ -22,7 +22,7 @@ RATE_BPS = 100e6
 GOODPUT_BPS = RATE_BPS * 1448 / 1514
 
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 
 def completion_s(view: GeneratorView) -> np.ndarray:

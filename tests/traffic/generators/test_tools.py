@@ -49,6 +49,7 @@ print("aggregate writing: 8.000000 Mbps 1000 send/s", file=sys.stderr)
 """
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.emulation,
     pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed"),
 ]

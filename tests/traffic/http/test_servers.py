@@ -31,7 +31,7 @@ from tests.support.http_rig import (
 )
 from tests.support.pairs import Pair, wait_for
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 

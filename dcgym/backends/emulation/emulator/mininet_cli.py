@@ -23,6 +23,7 @@ from dcgym.errors import BackendError
 __all__ = ["run_cli"]
 
 SHOWN_NODES = 8
+EXIT_CODE = "DCGYM_EXIT_CODE"
 
 
 class ShownSwitch(LazyShell, Switch):  # type: ignore[misc]
@@ -36,11 +37,14 @@ class OneCommand(CLI):  # type: ignore[misc]
         """Wait for a command."""
 
 
-def run_cli(command: str | None) -> None:
+def run_cli(command: str | None) -> int:
     """Run the prompt, or one command.
 
     Args:
         command: Such as ``h1 ping -c1 h2``; None for the prompt.
+
+    Returns:
+        The exit code of what ran at a node; else 0.
 
     Raises:
         BackendError: The network is not built, or there is no such command.
@@ -49,10 +53,10 @@ def run_cli(command: str | None) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     net = _make_network()
     try:
-        if command is None:
-            CLI(net)
-        else:
-            _run_once(net, command)
+        if command is not None:
+            return _run_once(net, command)
+        CLI(net)
+        return 0
     finally:
         for node in net.values():
             node.terminate()
@@ -82,7 +86,7 @@ def _describe() -> Description:
     return Description(**fields)
 
 
-def _run_once(net: Mininet, command: str) -> None:
+def _run_once(net: Mininet, command: str) -> int:
     first = command.split()[0] if command.split() else ""
     # Mininet's commands are methods.
     if first not in net and not callable(getattr(OneCommand, f"do_{first}", None)):
@@ -90,4 +94,10 @@ def _run_once(net: Mininet, command: str) -> None:
         raise BackendError(f"{first!r} is neither a node ({names}) nor a command of Mininet")
     # Mininet hands what it reads to the running command; a closed input would keep it reading.
     read_end, _write_end = os.pipe()
-    OneCommand(net, stdin=os.fdopen(read_end)).onecmd(command)
+    cli = OneCommand(net, stdin=os.fdopen(read_end))
+    if first not in net or command.rstrip().endswith("&"):
+        cli.onecmd(command)
+        return 0
+    # Mininet does not tell how a command ended, but the node's shell can remember it.
+    cli.onecmd(f"{command}; {EXIT_CODE}=$?")
+    return int(net[first].cmd(f"echo ${EXIT_CODE}").split()[-1])

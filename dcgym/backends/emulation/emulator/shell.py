@@ -24,11 +24,10 @@ def main() -> int:
     from dcgym.backends.emulation.emulator.mininet_cli import run_cli
 
     try:
-        run_cli(command)
+        return run_cli(command)
     except BackendError as error:
         print(f"dcgym: {error}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

@@ -24,10 +24,10 @@ from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.tasks.balancing.actions import check_weights
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.rules import kernel_rules
 from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.balancing.weights import check_weights
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
 from dcgym.traffic.http.applications import RESOURCES
@@ -238,9 +238,16 @@ class EmulatedPool:
             **self._polls.answers(self._elapsed_ns(time.monotonic_ns())),
         }
 
+    def ongoing(self) -> npt.NDArray[np.int64]:
+        """Return `observe`'s array of this name alone."""
+        _, found = self._alive().features[0].read()
+        ongoing: npt.NDArray[np.int64] = found["ongoing"]
+        return ongoing
+
     def truth(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the servers know (`BalancingTwin.truth`); remaining work is estimated."""
-        return self._servers.truth(self._alive().rows.read(), self._ongoing)
+        rows = self._alive().rows.read()
+        return {**self._servers.truth(rows, self._ongoing), **self._flows.ended()}
 
     def records(self, env: int = 0) -> npt.NDArray[np.void]:
         """Return and forget the finished flows, in order of their end (`BalancingTwin.records`).

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Record
-from dcgym.tasks.balancing.records import NOBODY, OUTCOMES, flow_dtype
+from dcgym.tasks.balancing.records import COMPLETED, NOBODY, OUTCOMES, flow_dtype
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
@@ -59,6 +59,7 @@ class PoolFlows:
         self._kept: list[npt.NDArray[np.void]] = []
         self._n_kept = 0
         self._outcomes = np.zeros(len(OUTCOMES), np.int64)
+        self._ended = self._ended_after_ns = 0
         self._times = [_Times() for _ in self._names]
 
     def end(self) -> None:
@@ -72,9 +73,12 @@ class PoolFlows:
         ids = self._results.ended_from(self._n_read)
         self._n_read += len(ids)
         flows = self._flows(ids)
+        completed = flows[flows["outcome"] == COMPLETED]
+        self._ended += len(completed)
+        self._ended_after_ns += int((completed["end_ns"] - completed["arrival_ns"]).sum())
         flows = flows[flows["arrival_ns"] >= self._warm_up_ns]
         self._outcomes += np.bincount(flows["outcome"], minlength=len(OUTCOMES))
-        served = flows[flows["outcome"] == 0]
+        served = flows[flows["outcome"] == COMPLETED]
         for number, times in enumerate(self._times):
             own = served[served["application"] == number]
             times.add(own["end_ns"] - own["arrival_ns"])
@@ -107,6 +111,14 @@ class PoolFlows:
         taken = np.concatenate([np.empty(0, self._dtype), *self._kept])
         self._kept, self._n_kept = [], 0
         return taken
+
+    def ended(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Return ``ended`` and ``ended_after_ns`` of `BalancingTwin.truth`."""
+        self.poll()
+        return {
+            "ended": np.array([self._ended]),
+            "ended_after_ns": np.array([self._ended_after_ns]),
+        }
 
     def figures(self, now_ns: int) -> Record:
         """Return the part of `BalancingTwin.summary` that is about flows.

@@ -30,6 +30,7 @@ from dcgym.native import require
 
 __all__ = ["EmulatorProcess", "has_ended", "pid_of"]
 
+SERVER = "dcgym.backends.emulation.emulator.server"
 START_DEADLINE_S = 20.0
 END_DEADLINE_S = 10.0
 LOG_TAIL_BYTES = 2000
@@ -100,7 +101,7 @@ class EmulatorProcess:
         home = str(Path(str(resources.files("dcgym"))).parent)
         path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         return subprocess.Popen(
-            [sys.executable, "-m", "dcgym.backends.emulation.emulator.server", *arguments],
+            [sys.executable, "-X", "dcgym_emulator", "-m", SERVER, *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._log_fd,

@@ -67,15 +67,36 @@ uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
         return no_server;
     switch (balancer.rule()) {
     case DCGYM_RULE_GSQ:
-        return pool.server[dcgym_least_delay(&pool, nullptr, assigned_.data(), balancer.random())];
+        return pool
+            .server[dcgym_least_delay(&pool, nullptr, assigned_.data(), 0, balancer.random())];
     case DCGYM_RULE_GSQ2:
         return pool.server[dcgym_least_delay2(&pool, nullptr, assigned_.data(), balancer.random())];
     case DCGYM_RULE_ORACLE:
     case DCGYM_RULE_ORACLE2:
         return oracle(balancer, flow, balancer.rule() == DCGYM_RULE_ORACLE2);
+    case DCGYM_RULE_EARLIEST_FINISH:
+        return earliest_finish(balancer, flow);
     default:
         return balancer.choose(flow.hash, now_ns_);
     }
+}
+
+// The server of the least cost, one of them at random.
+template <typename Cost> uint16_t Simulation::cheapest(Balancer &balancer, const Cost &cost) {
+    double least = 0;
+    uint32_t ties = 0;
+    uint16_t best = no_server;
+    for (const uint16_t server : balancer.pool()) {
+        const double found = cost(server);
+        if (ties == 0 || found < least) {
+            least = found;
+            best = server;
+            ties = 1;
+        } else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
+            best = server;
+        }
+    }
+    return best;
 }
 
 // The server that would be done first with all its work and the flow's (Yao et al., appendix C.3).
@@ -88,20 +109,21 @@ uint16_t Simulation::oracle(Balancer &balancer, const Flow &flow, bool two) {
         dcgym_two_of(balancer.random(), static_cast<uint32_t>(pool.size()), &a, &b);
         return cost(pool[b]) < cost(pool[a]) ? pool[b] : pool[a];
     }
-    double least = 0;
-    uint32_t ties = 0;
-    uint16_t best = no_server;
-    for (const uint16_t server : pool) {
-        const double found = cost(server);
-        if (ties == 0 || found < least) {
-            least = found;
-            best = server;
-            ties = 1;
-        } else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
-            best = server;
-        }
-    }
-    return best;
+    return cheapest(balancer, cost);
+}
+
+// The server that would be done first with the flow, were its processors served in order of
+// arrival, a flow by one worker. (The oracle above takes k workers for one that is k times faster.)
+uint16_t Simulation::earliest_finish(Balancer &balancer, const Flow &flow) {
+    const Demand own = demand(flow);
+    return cheapest(balancer, [&](uint16_t number) {
+        const Server &server = servers_[number];
+        double sum_ns = worker_free_ns(server) + static_cast<double>(own[0]);
+        sum_ns /= server.capacity(0) / server.processors().config.workers;
+        for (size_t r = 1; r < server.n_resources; r++)
+            sum_ns += static_cast<double>(own[r]) / server.all_resources[r].config.speed;
+        return sum_ns;
+    });
 }
 
 void Simulation::syn_at_server(FlowId id) {
@@ -231,6 +253,10 @@ void Simulation::entry_timeout(FlowId id) {
 void Simulation::note_end(Flow &flow, Outcome outcome, int64_t end_ns) {
     flow.reported = true;
     flow.outcome = outcome;
+    if (outcome == Outcome::completed) {
+        ended_++;
+        ended_after_ns_ += end_ns - flow.arrival_ns;
+    }
     if (flow.arrival_ns < config_->warm_up_ns)
         return;
     statistics_.outcomes[static_cast<size_t>(outcome)]++;

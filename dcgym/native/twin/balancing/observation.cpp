@@ -57,10 +57,12 @@ py::dict Observation::dict() const {
 }
 
 Truth::Truth(size_t e, size_t b, size_t n)
-    : balancers_(b), servers_(n), queue_({e, n}), assigned_({e, n}), busy_({e, n}),
-      remaining_({e, n}), capacity_({e, n}), parts_({e, b, n}) {}
+    : balancers_(b), servers_(n), queue_({e, n}), assigned_({e, n}), busy_({e, n}), ended_({e}),
+      ended_after_({e}), remaining_({e, n}), capacity_({e, n}), parts_({e, b, n}) {}
 
 void Truth::fill(size_t env, const Simulation &simulation) {
+    ended_.data[env] = simulation.ended();
+    ended_after_.data[env] = simulation.ended_after_ns();
     for (size_t i = 0; i < servers_; i++) {
         const Server &server = simulation.servers()[i];
         const size_t at = env * servers_ + i;
@@ -78,7 +80,8 @@ void Truth::fill(size_t env, const Simulation &simulation) {
 py::dict Truth::dict() const {
     return py::dict("queue"_a = queue_.array, "assigned"_a = assigned_.array,
                     "busy_workers"_a = busy_.array, "remaining_ns"_a = remaining_.array,
-                    "capacity"_a = capacity_.array, "remaining_by_balancer_ns"_a = parts_.array);
+                    "capacity"_a = capacity_.array, "remaining_by_balancer_ns"_a = parts_.array,
+                    "ended"_a = ended_.array, "ended_after_ns"_a = ended_after_.array);
 }
 
 } // namespace dcgym::twin::balancing

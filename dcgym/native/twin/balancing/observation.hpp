@@ -40,6 +40,7 @@ class Truth {
   private:
     size_t balancers_, servers_;
     Column<int64_t> queue_, assigned_, busy_;
+    Column<int64_t> ended_, ended_after_;
     Column<double> remaining_, capacity_;
     Column<double> parts_;
 };

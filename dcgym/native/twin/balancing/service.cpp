@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to flows at servers, and the account of the work that is left there.
 #include <algorithm>
+#include <functional>
 
 #include "simulation.hpp"
 
@@ -109,6 +110,31 @@ double Simulation::left_ns(const Flow &flow) const {
         sum_ns += work_ns / server.capacity(stages[i].resource);
     }
     return sum_ns;
+}
+
+double Simulation::worker_free_ns(const Server &server) {
+    const ServerResource &processors = server.processors();
+    double waiting_ns = 0;
+    scratch_.clear();
+    processors.jobs.append_left(now_ns_, scratch_);
+    std::sort(scratch_.begin(), scratch_.end());
+    FlowId id = processors.first_waiting;
+    for (uint32_t i = 0; i < processors.waiting; i++, id = flows_[id].next) {
+        const Flow &flow = flows_[id];
+        scratch_.push_back(static_cast<double>(flow.demand_ns[flow.stage]));
+        waiting_ns += scratch_.back();
+    }
+    // What is on its way, or comes back from another resource, counts as one flow behind them.
+    const double others_ns = static_cast<double>(processors.pending_ns) - waiting_ns;
+    if (others_ns > 0)
+        scratch_.push_back(others_ns);
+    std::vector<double> free(processors.config.workers, 0.0); // a heap, the first one on top
+    for (const double left_ns : scratch_) {
+        std::pop_heap(free.begin(), free.end(), std::greater<>());
+        free.back() += left_ns;
+        std::push_heap(free.begin(), free.end(), std::greater<>());
+    }
+    return free.front();
 }
 
 void Simulation::remaining_by_balancer(double *out) const {

@@ -35,6 +35,7 @@ void Simulation::reset(uint64_t seed) {
     flows_.clear();
     records_ = {};
     statistics_ = Statistics(config_->applications.size());
+    ended_ = ended_after_ns_ = 0;
     assigned_.assign(config_->servers.size(), 0);
     servers_.assign(config_->servers.size(), {});
     for (size_t i = 0; i < servers_.size(); i++)

@@ -42,6 +42,9 @@ class Simulation {
     bool begun() const { return !balancers_.empty(); }
     size_t in_flight() const { return flows_.in_use(); }
     uint32_t assigned(size_t server) const { return assigned_[server]; }
+    // Flows that have completed since the reset, and the sum of their completion times.
+    int64_t ended() const { return ended_; }
+    int64_t ended_after_ns() const { return ended_after_ns_; }
     double remaining_ns(size_t server) const;
     // Adds each flow's part of remaining_ns to out[balancer * servers + server].
     void remaining_by_balancer(double *out) const;
@@ -76,7 +79,11 @@ class Simulation {
     void entry_timeout(FlowId id);
 
     uint16_t place(Balancer &balancer, Flow &flow);
+    template <typename Cost> uint16_t cheapest(Balancer &balancer, const Cost &cost);
     uint16_t oracle(Balancer &balancer, const Flow &flow, bool two);
+    uint16_t earliest_finish(Balancer &balancer, const Flow &flow);
+    // When the first worker has nothing left, in time of one worker at full speed.
+    double worker_free_ns(const Server &server);
     // Server that a packet of the flow reaches by now; may move the flow to another balancer.
     uint16_t route(Flow &flow);
     bool consistent(FlowId id);
@@ -129,6 +136,8 @@ class Simulation {
     std::vector<Xoshiro> arrivals_; // one stream per application
     std::vector<double> rate_factor_;
     Splitmix probing_;
+    int64_t ended_ = 0;
+    int64_t ended_after_ns_ = 0;
     Statistics statistics_;
     Records records_;
     std::vector<double> scratch_;

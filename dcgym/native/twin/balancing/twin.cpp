@@ -121,6 +121,17 @@ py::dict Twin::truth() {
     return truth.dict();
 }
 
+py::array Twin::ongoing() {
+    check_begun();
+    const Column<int64_t> found({simulations_.size(), balancers_, servers_});
+    int64_t *to = found.data;
+    for (Simulation &simulation : simulations_)
+        for (const Balancer &balancer : simulation.balancers())
+            for (size_t server = 0; server < servers_; server++)
+                *to++ = balancer.ongoing[server];
+    return found.array;
+}
+
 py::array Twin::records(size_t env) {
     const Records found = simulations_.at(env).take_records();
     const size_t n = config_->resources;
@@ -214,6 +225,7 @@ void bind_twin(pybind11::module_ &module) {
         .def("advance", &Twin::advance, "until_ns"_a)
         .def("observe", &Twin::observe)
         .def("truth", &Twin::truth)
+        .def("ongoing", &Twin::ongoing)
         .def("records", &Twin::records, "env"_a)
         .def("arrivals", &Twin::arrivals, "seed"_a, "until_ns"_a)
         .def("summary", &Twin::summary, "env"_a)

@@ -31,6 +31,7 @@ class Twin {
     void advance(const Integers &until_ns);
     py::dict observe();
     py::dict truth();
+    py::array ongoing();
     py::array records(size_t env);
     py::array arrivals(uint64_t seed, int64_t until_ns) const;
     py::dict summary(size_t env);

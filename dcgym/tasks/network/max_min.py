@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 
-__all__ = ["fair_shares", "max_min_rates"]
+__all__ = ["deliverable_bps", "fair_shares", "max_min_rates"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,6 +37,23 @@ def fair_shares(topology: Topology, plan: Plan, headroom: float) -> FloatArray:
         host = index[source]
         shares[host] += count * rate_bps / topology.host_ports[host].rate_bps
     return np.where(shares > 0, shares * (1 - headroom), 1.0)
+
+
+def deliverable_bps(topology: Topology, plan: Plan) -> float:
+    """Return what all flows of a plan get together under max-min fairness.
+
+    Args:
+        topology: The network; flows split evenly over equal-cost paths.
+        plan: The flows, all taken as active. Without any, such as for applications, the hosts'
+            rates count.
+    """
+    rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
+    counts = plan.pair_counts()
+    if not counts:
+        return float(rates_bps.sum())
+    senders = {source for source, _ in counts}
+    sends = np.array([host.name in senders for host in topology.hosts])
+    return float((fair_shares(topology, plan, 0.0) * rates_bps)[sends].sum())
 
 
 def max_min_rates(usage: FloatArray, capacities: FloatArray) -> FloatArray:

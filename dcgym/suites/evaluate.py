@@ -1,0 +1,228 @@
+"""Scores of policies from Python: the runs of a suite, for whatever can act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from dcgym.config import check_int, check_positive, check_range
+from dcgym.envs.factory import default_of, env_id_of, find_environment
+from dcgym.errors import ConfigError
+from dcgym.policies import Policy, load_policy, make_policy
+from dcgym.policies.base import Action, Info, Observation, Overrides
+from dcgym.suites.checks import interval_s
+from dcgym.suites.reports.html import table
+from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
+from dcgym.suites.reports.numbers import spread_of, written
+from dcgym.suites.reports.plots import cell
+from dcgym.suites.results import Records
+from dcgym.suites.rollout import MakePolicy, run_episode
+from dcgym.suites.spec import RunSpec
+from dcgym.tasks.common.layout import Column
+
+__all__ = ["Acting", "Evaluation", "compare", "evaluate"]
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model of a learning library, such as those of Stable-Baselines3."""
+
+    def predict(self, observation: Observation, *, deterministic: bool) -> Any:
+        """Return an action, alone or first in a tuple."""
+
+
+Acting: TypeAlias = "str | Path | Policy | Model | Callable[[Observation], Any]"
+"""A policy's name, the folder of a trained one, a policy, a model, or a function."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Records of runs, which print as a table of means and 95 % intervals.
+
+    Attributes:
+        records: One record a run, as a suite writes them.
+    """
+
+    records: Records
+
+    def mean(self, metric: str, policy: str | None = None) -> float:
+        """Return the mean of a metric over the seeds, in the metric's own unit.
+
+        Args:
+            metric: Its name, such as "fct_us_mean".
+            policy: Name of the policy; None where there is one.
+
+        Raises:
+            ConfigError: Unknown policy or metric.
+        """
+        return spread_of(self._runs(metric, policy), Column(metric, metric)).mean
+
+    def values(self, metric: str, policy: str | None = None) -> np.ndarray[Any, Any]:
+        """Return a metric of every run, by seed.
+
+        Args:
+            metric: Its name.
+            policy: Name of the policy; None where there is one.
+
+        Raises:
+            ConfigError: Unknown policy or metric.
+        """
+        return np.array([run["metrics"][metric] for run in self._runs(metric, policy)])
+
+    def _runs(self, metric: str, policy: str | None) -> Records:
+        known = policies_of(self.records)
+        if policy is None and len(known) == 1:
+            policy = known[0]
+        if policy not in known:
+            raise ConfigError("policy", policy, known)
+        runs = runs_of(self.records, policy)
+        if metric not in runs[0]["metrics"]:
+            raise ConfigError("metric", metric, sorted(runs[0]["metrics"]))
+        return runs
+
+    def __str__(self) -> str:
+        columns = layout_of(self.records).columns
+        rows = [["policy", *(column.title for column in columns)]]
+        for policy in policies_of(self.records):
+            runs = runs_of(self.records, policy)
+            cells = (written(spread_of(runs, column), column) for column in columns)
+            rows.append([policy, *(" ".join(filter(None, one)) for one in cells)])
+        # Metrics downwards: a terminal has few columns and many rows.
+        widths = [max(map(len, row)) for row in rows]
+        return "\n".join(
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in zip(*rows, strict=True)
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        columns = layout_of(self.records).columns
+        titles = ["policy", *(column.title for column in columns)]
+        rows = []
+        for policy in policies_of(self.records):
+            runs = runs_of(self.records, policy)
+            rows.append([policy, *(cell(spread_of(runs, one), one) for one in columns)])
+        return table(titles, rows)
+
+
+def evaluate(
+    env: str | Mapping[str, object],
+    policy: Acting,
+    seeds: int | Iterable[int] = 5,
+    *,
+    seconds: float = 60.0,
+    warmup: float = 0.0,
+    name: str | None = None,
+    every_agent: bool = False,
+) -> Evaluation:
+    """Run a policy for some seeds, and return what its runs recorded.
+
+    The same seed gives every policy the same traffic. Rewards are means a step; everything else
+    comes from the records of flows, ports and servers.
+
+    Args:
+        env: Id of the environment, or a mapping of ``env`` and its arguments.
+        policy: What acts.
+        seeds: Number of seeds, or the seeds. Learners train on seeds too: take others than theirs.
+        seconds: Length of a run.
+        warmup: Seconds at its start that the metrics leave out.
+        name: Name in tables; the policy's own if None.
+        every_agent: Give each agent its own copy of the policy, where there are several; else one
+            acts among the fixed rules of the others, as in `gym.make`.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+        BackendError: The backend died.
+    """
+    check_positive("seconds", seconds)
+    check_range("warmup", warmup, 0, seconds)
+    config = {"env": env} if isinstance(env, str) else dict(env)
+    if not every_agent:
+        config = {**_of_one_agent(config), **config}
+    make = _maker(policy, find_environment(env_id_of(config)).family)
+    spec = RunSpec(
+        env=config,
+        policy=name or make(0).name,
+        steps=max(1, round(seconds / interval_s(config))),
+        warmup_s=warmup,
+    )
+    chosen = range(check_int("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
+    return Evaluation([run_episode(replace(spec, seed=seed), make=make) for seed in chosen])
+
+
+def compare(
+    env: str | Mapping[str, object],
+    policies: Iterable[str] | Mapping[str, Acting],
+    seeds: int | Iterable[int] = 5,
+    **options: Any,
+) -> Evaluation:
+    """Run several policies on the same seeds.
+
+    Args:
+        env: Id of the environment, or a mapping of ``env`` and its arguments.
+        policies: Names of policies, or a mapping of a name to what acts.
+        seeds: Number of seeds, or the seeds.
+        **options: Further arguments of `evaluate`.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+        BackendError: The backend died.
+    """
+    named = policies if isinstance(policies, Mapping) else {name: name for name in policies}
+    chosen = seeds if isinstance(seeds, int) else tuple(seeds)
+    found = [evaluate(env, policy, chosen, name=name, **options) for name, policy in named.items()]
+    return Evaluation([record for one in found for record in one.records])
+
+
+class _Function:
+    """A function or a model as a policy."""
+
+    def __init__(self, name: str, function: Callable[[Observation], Any]) -> None:
+        self.name, self._function = name, function
+
+    def env_overrides(self) -> Overrides:
+        return {}
+
+    def bind(self, env: object) -> _Function:
+        return self
+
+    def act(self, observation: Observation, info: Info) -> Action:
+        return np.asarray(self._function(observation))
+
+
+def _maker(policy: object, family: str) -> MakePolicy:
+    """Return what makes a policy of a seed; names and folders give each agent one of its own."""
+    if isinstance(policy, str):
+        return lambda seed: make_policy(policy, family=family, seed=seed)
+    if isinstance(policy, Path):
+        return lambda seed: load_policy(policy)
+    found = policy if isinstance(policy, Policy) else _wrapped(policy)
+    return lambda seed: found
+
+
+def _wrapped(policy: object) -> Policy:
+    if isinstance(policy, Model):
+        model = policy
+
+        def predict(observation: Observation) -> Any:
+            found = model.predict(observation, deterministic=True)
+            return found[0] if isinstance(found, tuple) else found
+
+        return _Function(type(policy).__name__.lower(), predict)
+    if not callable(policy):
+        allowed = "a name, a folder, a Policy, a model with predict(), or a function"
+        raise ConfigError("policy", policy, allowed)
+    return _Function(getattr(policy, "__name__", "function"), policy)
+
+
+def _of_one_agent(config: Mapping[str, object]) -> dict[str, object]:
+    """Return an argument that only the form of one agent has, which chooses it."""
+    environment = find_environment(env_id_of(config))
+    if environment.agents is None:
+        return {}
+    own = {*environment.single.arguments} - {*environment.agents.arguments}
+    return {name: default_of(environment.id, name) for name in sorted(own)[:1]}
