@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= bench-quick
 FUZZ_SECONDS ?= 30
+# For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
+TORCH ?= cpu
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx
@@ -45,10 +47,13 @@ $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import sys; sys.exit("dcgym needs Python 3.10 or newer: make PYTHON=python3.10 ...") \
 		if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install -q 'setuptools>=77' wheel 'pybind11>=2.13'
+	$(BIN)/pip install -q 'setuptools>=77' wheel 'pybind11>=2.13' uv
 	@touch $@
 
+# The common index has torch with 4 GB of CUDA only; uv knows where the others are.
 $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
+	@VIRTUAL_ENV=$(VENV) UV_HTTP_RETRIES=0 $(BIN)/uv pip install -q --torch-backend=$(TORCH) \
+		'torch>=2.2' 2>/dev/null || echo "setup: torch for $(TORCH) is out of reach, taking the index's"
 	DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e \
 		'.[rllib,sb3,marl,dev,docs]'
 	@touch $@

@@ -78,11 +78,11 @@ def test_slow_start_adds_one_packet_for_each_acknowledged(flow: dict[str, Any]) 
     first = of_kind(flow, "increase", "decrease")[0]
     # The SYN was delivered too; what the present ACK acknowledges is not added yet.
     newly_acked = INITIAL_WINDOW + first["delivered"] - 1 - first["cwnd"]
-    if flow["rate"]:
-        assert 0 < newly_acked <= 4
+    if flow["rate"] == "10mbit":
+        assert newly_acked == first["acked"]
     else:
-        # Unlimited, the sender does not fill its window all the time, and then it stands still.
-        assert newly_acked > 0
+        # A faster sender does not fill its window all the time, and then it stands still.
+        assert newly_acked >= first["acked"] > 0
 
 
 @pytest.mark.parametrize("flow", ["10mbit", "100mbit"], indirect=True)
@@ -113,6 +113,8 @@ def test_growth_after_a_loss_is_one_packet_a_window(run_scenario: Scenario) -> N
     result = run(run_scenario, rate="10mbit", queue_bytes=9_000)
     pairs = itertools.pairwise(result["trace"]["decisions"])
     grown = [(a, b) for a, b in pairs if a["kind"] == "increase" and b["kind"] != "decrease"]
+    # Below the threshold, after a timeout, it is slow start again.
+    grown = [(a, b) for a, b in grown if a["new_cwnd"] >= a["ssthresh"]]
     assert grown
     for decision, following in grown:
         windows = (following["delivered"] - decision["delivered"]) / decision["new_cwnd"]

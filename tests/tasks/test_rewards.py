@@ -15,6 +15,7 @@ from dcgym.tasks.common.rewards import Reward, RewardSpec
 from dcgym.tasks.common.statistics import gini_coefficient, jain_index
 from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
 from dcgym.testing import FakeBackend
+from dcgym.traffic import Flow, Plan
 
 SHARES = np.array([1.0, 0.5, 0.5, 0.0])
 QUEUES = np.array([0.1, 0.2])
@@ -271,3 +272,39 @@ def test_joint_queue_counts_idle_hosts_and_goodput_queue_does_not() -> None:
     idle_open = (0.01, 0.01, 1.0, 1.0)
     assert mean_reward("joint_queue", idle_open) == pytest.approx(0.505, abs=0.001)
     assert mean_reward("goodput_queue", idle_open) < 0.01
+
+
+def delivery_of(share: float, size_bytes: int, start_ns: int) -> list[float]:
+    """Return the rewards until one flow, alone on the dumbbell, has ended."""
+    flow = Flow("h1", "h3", "udp", start_ns, size_bytes, rate_bps=10_000_000)
+    env = dcgym.make_env(
+        backend=FakeBackend,
+        topology={"name": "dumbbell", "hosts": 4, "rate": "10Mbit"},
+        traffic=Plan("one", 0, [flow]),
+    )
+    env.reset(seed=0)
+    rewards, is_over = [], False
+    while not is_over:
+        # What receivers and silent hosts are allowed is neither paid nor charged.
+        _, reward, is_over, _, _ = env.step(np.array([share, 0.3, 0.7, 1.0], np.float32))
+        rewards.append(float(reward))
+    env.close()
+    return rewards
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.2])
+def test_what_delivery_lacks_is_the_time_that_a_limit_costs(share: float) -> None:
+    size_bytes, interval_s = 2_500_000, 0.05
+    rewards = delivery_of(share, size_bytes, 500_000_000)
+    ideal_s = size_bytes * 8 / 10e6
+    taken_s = len(rewards) * interval_s - 0.5
+    assert taken_s == pytest.approx(ideal_s / share, abs=2 * interval_s)
+    lost_s = sum(1 - reward for reward in rewards) * interval_s
+    # The intervals in which the flow begins and ends count as if nothing was lost.
+    assert lost_s == pytest.approx(taken_s - ideal_s, abs=2 * interval_s)
+
+
+def test_a_network_that_nobody_waits_for_has_all_it_could_have() -> None:
+    rewards = delivery_of(0.1, 125_000, 500_000_000)
+    assert rewards[:10] == [1.0] * 10
+    assert rewards[12:-1] == pytest.approx([0.1] * len(rewards[12:-1]), abs=0.01)

@@ -26,6 +26,7 @@ struct dcgym_nv_decision {
     __u32 new_cwnd_packets;
     __u32 ssthresh_packets;
     __u32 delivered_packets; /* in the life of the connection */
+    __u32 acked_packets;     /* by the ACK that led here; 0 for a loss */
     __u32 least_cwnd_packets;
 };
 

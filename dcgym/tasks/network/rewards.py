@@ -15,9 +15,12 @@ than the goodput ones follow Iroko and its thesis (joint_queue is eq. 4.3), trap
 ``goodput`` and ``goodput_queue`` use what arrived instead of what was allowed.
 
 ``delivery``, the default, is ``D (1 - 2 q - (1 - J) / 2)``: ``D`` is what arrived at all hosts over
-what the plan's flows get together under max-min fairness, 0 to 1, and ``J`` Jain's index over what
-the hosts that send have sent. Full links, empty queues and even shares score 1, silence 0, one
-starved host of two 0.75, a full queue below 0. What hosts without traffic are allowed is not in it.
+what could have, 0 to 1, and ``J`` Jain's index over what was sent, both about the hosts that had a
+flow under way at both ends of the interval. These could have sent at their interfaces' rates, but
+no more together than all flows of the plan get under max-min fairness; where there is no such host,
+``D`` and ``J`` are 1. Full links, empty queues and even shares score 1, choking 0, one starved host
+of two 0.75, a full queue below 0. What hosts without traffic are allowed is not in it. For one flow
+alone on a path, ``1 - D`` adds up to its completion time beyond what the link's rate allows.
 
 The ``uplink_`` terms look at the ports among which paths are balanced, and at nothing else:
 
@@ -40,9 +43,12 @@ import numpy.typing as npt
 from dcgym.registry import Registry
 from dcgym.tasks.common.statistics import gini_coefficient, jain_index
 
-__all__ = ["NETWORK_REWARDS", "RewardInputs"]
+__all__ = ["DELIVERY", "NETWORK_REWARDS", "RewardInputs"]
 
 FloatArray = npt.NDArray[np.float64]
+
+DELIVERY = "delivery"
+"""The term that needs to know what could have arrived."""
 
 # Iroko's threshold of the step reward, as a fraction of the queue limit.
 STEP_QUEUE_THRESHOLD = 0.30
@@ -57,8 +63,8 @@ class RewardInputs:
         shares: Rate share of each host, 0 to 1.
         queues: Backlog of each switch port over its queue limit, 0 to 1.
         goodput_shares: Application bytes each host received, over its interface rate, 0 to 1.
-        delivered: What arrived at all hosts over what the plan's flows can get together, 0 to 1.
-        sender_jain: Jain's index over the bytes of the hosts that send; 1 where none sends.
+        delivered: What arrived at all hosts over what could have, 0 to 1; for `DELIVERY` alone.
+        sender_jain: Jain's index over the bytes of the hosts that had traffic throughout; likewise.
         uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1.
         uplink_queues: Backlog of these ports over their queue limits, 0 to 1.
         uplink_jain: Jain's index over the loads within a group, weighted by its bytes.
@@ -116,7 +122,7 @@ NETWORK_REWARDS: Registry[Callable[[RewardInputs], float]] = Registry(
 
 NETWORK_REWARDS.add_all(
     {
-        "delivery": _delivery,
+        DELIVERY: _delivery,
         "joint_queue": _joint_queue,
         "action": lambda inputs: _mean(inputs.shares),
         "queue": lambda inputs: -(float(inputs.queues.sum()) ** 2),

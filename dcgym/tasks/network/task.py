@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ from dcgym.errors import ConfigError
 from dcgym.monitors import Snapshot
 from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.rewards import Reward
+from dcgym.tasks.common.statistics import jain_index
 from dcgym.tasks.network.arguments import read_congestion_control
 from dcgym.tasks.network.decision import Decision, DecisionMap
 from dcgym.tasks.network.episode import NetworkEpisode
@@ -23,7 +25,7 @@ from dcgym.tasks.network.interval import Interval, Words, words_of
 from dcgym.tasks.network.max_min import deliverable_bps
 from dcgym.tasks.network.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.tasks.network.probes import Probes
-from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
+from dcgym.tasks.network.rewards import DELIVERY, NETWORK_REWARDS, RewardInputs
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
@@ -227,11 +229,8 @@ class NetworkTask:
         self.traffic = options.get("traffic", self.traffic)
         self.plan = make_plan(self.traffic, self.topology, seed)
         self._check_applications()
-        pairs = self.plan.pair_counts()
-        if pairs != self._pairs:
-            # Filling a large network takes longer than its reset, and most plans keep their pairs.
-            self._pairs = pairs
-            self._deliverable_bps = deliverable_bps(self.topology, self.plan)
+        if DELIVERY in self.reward.weights:
+            self._fill()
         if isinstance(self.plan, AppPlan):
             self.plan.check_machine()
         for decision in self.decisions:
@@ -275,7 +274,10 @@ class NetworkTask:
         for decision in self.decisions:
             metrics.update(decision.metrics(interval))
             info.update(decision.info(interval))
-        terms = self.reward.terms(self._reward_inputs(interval, hosts, metrics))
+        inputs = self._reward_inputs(interval, hosts, metrics)
+        if DELIVERY in self.reward.weights:
+            inputs = self._with_delivery(inputs, metrics["goodput_bps"], hosts, before, after)
+        terms = self.reward.terms(inputs)
         return Measured(interval, observation, terms, metrics, info)
 
     def _interval(
@@ -314,10 +316,41 @@ class NetworkTask:
         return RewardInputs(
             queues=np.minimum(backlog_bytes / self._queue_limits_bytes, 1.0),
             goodput_shares=np.minimum(hosts["rx_bytes"] / capacity_bytes, 1.0),
-            delivered=min(metrics["goodput_bps"] / self._deliverable_bps, 1.0),
-            sender_jain=metrics["jain"],
             **inputs,
         )
+
+    def _with_delivery(
+        self,
+        inputs: RewardInputs,
+        goodput_bps: float,
+        hosts: Mapping[str, FloatArray],
+        before: Snapshot,
+        after: Snapshot,
+    ) -> RewardInputs:
+        """Add what arrived over what could have, and how evenly it was sent."""
+        tx_bytes = hosts["tx_bytes"]
+        if isinstance(self.plan, AppPlan):
+            # Which of them have something to send is the applications' secret.
+            is_waiting = tx_bytes > 0
+        else:
+            # Who begins or ends meanwhile could not have sent for the whole interval.
+            is_waiting = (before.hosts["active_flows"] > 0) & (after.hosts["active_flows"] > 0)
+        if not is_waiting.any():
+            return replace(inputs, delivered=1.0, sender_jain=1.0)
+        could_bps = min(float(self._host_rates_bps[is_waiting].sum()), self._deliverable_bps)
+        return replace(
+            inputs,
+            delivered=min(goodput_bps / could_bps, 1.0),
+            sender_jain=float(jain_index(tx_bytes[is_waiting])),
+        )
+
+    def _fill(self) -> None:
+        """Work out what the plan's flows get together."""
+        pairs = self.plan.pair_counts()
+        if pairs != self._pairs:
+            # Filling a large network takes longer than its reset, and most plans keep their pairs.
+            self._pairs = pairs
+            self._deliverable_bps = deliverable_bps(self.topology, self.plan)
 
     def _make_action_space(self) -> gym.Space[Any]:
         spaces: dict[str, gym.Space[Any]] = {

@@ -79,7 +79,7 @@ static __always_inline __u32 now_ms(void) {
 }
 
 static __always_inline void trace_decision(struct sock *sk, __u32 kind, __u32 cwnd, __u32 wanted,
-                                           __u32 new_cwnd) {
+                                           __u32 new_cwnd, __u32 acked) {
     const struct new_vegas *ca = state_of(sk);
     struct dcgym_nv_decision *entry;
     struct dcgym_nv_trace *trace;
@@ -106,6 +106,7 @@ static __always_inline void trace_decision(struct sock *sk, __u32 kind, __u32 cw
     entry->ssthresh_packets = ca->ssthresh;
     entry->least_cwnd_packets = ca->least_cwnd;
     entry->delivered_packets = tcp_sk(sk)->delivered;
+    entry->acked_packets = acked;
 }
 
 static __always_inline void forget_measurements(const struct tcp_sock *tp, struct new_vegas *ca) {
@@ -148,7 +149,7 @@ static __always_inline void react_to_loss(struct sock *sk) {
 
     ca->loss_cwnd = cwnd;
     ca->ssthresh = max_u32(((__u64)cwnd * LOSS_PER_1024) >> 10, MIN_CWND);
-    trace_decision(sk, DCGYM_NV_LOSS, cwnd, cwnd, ca->ssthresh);
+    trace_decision(sk, DCGYM_NV_LOSS, cwnd, cwnd, ca->ssthresh, 0);
 }
 
 /* A timeout lowers the window before it sets the state: its ssthresh is taken from the event. */
@@ -266,7 +267,8 @@ static __always_inline void allow_growth(struct new_vegas *ca) {
 }
 
 /* Once an RTT: compare the window with the one that the reached rate needs. */
-static __always_inline __u32 decide(struct sock *sk, struct new_vegas *ca, __u32 cwnd) {
+static __always_inline __u32 decide(struct sock *sk, struct new_vegas *ca, __u32 cwnd,
+                                    __u32 acked) {
     const struct tcp_sock *tp = tcp_sk(sk);
     __u32 wanted, before_cwnd = cwnd, kind = DCGYM_NV_INCREASE;
 
@@ -286,7 +288,7 @@ static __always_inline __u32 decide(struct sock *sk, struct new_vegas *ca, __u32
         return cwnd;
     }
     cwnd = max_u32(cwnd, ca->least_cwnd);
-    trace_decision(sk, kind, before_cwnd, wanted, cwnd);
+    trace_decision(sk, kind, before_cwnd, wanted, cwnd, acked);
     ca->samples = 0;
     ca->rounds = 0;
     ca->max_rate = 0;
@@ -304,7 +306,7 @@ static __always_inline __u32 avoid(struct sock *sk, struct new_vegas *ca, __u32 
     ca->round_end_seq = tp->snd_nxt;
     if (ca->rounds < 255)
         ca->rounds++;
-    return raise_least_cwnd(tp, ca, acked_bytes) ? cwnd : decide(sk, ca, cwnd);
+    return raise_least_cwnd(tp, ca, acked_bytes) ? cwnd : decide(sk, ca, cwnd, rs->acked_sacked);
 }
 
 /* Slow start below ssthresh, then one packet in 2^slowed RTTs, while no congestion is seen. */

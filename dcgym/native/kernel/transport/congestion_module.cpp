@@ -62,6 +62,7 @@ py::dict describe(const dcgym_nv_decision &decision) {
     result["ssthresh"] = decision.ssthresh_packets;
     result["least_cwnd"] = decision.least_cwnd_packets;
     result["delivered"] = decision.delivered_packets;
+    result["acked"] = decision.acked_packets;
     return result;
 }
 
