@@ -145,8 +145,8 @@ for _environment in (
         "congestion",
         network_form(CongestionSettings, congestion_control),
     ),
-    Environment("dcgym/PathBalancing-v0", "paths", network_form(PathSettings, path_balancing)),
-    Environment("dcgym/Joint-v0", "joint", network_form(JointSettings, joint)),
+    Environment("dcgym/PathBalancing-v1", "paths", network_form(PathSettings, path_balancing)),
+    Environment("dcgym/Joint-v1", "joint", network_form(JointSettings, joint)),
     Environment(
         "dcgym/LoadBalancing-v1",
         "balancing",

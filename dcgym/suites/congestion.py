@@ -14,7 +14,6 @@ QUICK_ENV: Mapping[str, object] = {
     "topology": {"name": "dumbbell", "hosts": 4, "rate": "10Mbit", "queue": "400KB"},
     "traffic": "pairs",
     "interval": "50ms",
-    "reward": "joint_queue",
 }
 
 

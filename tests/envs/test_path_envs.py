@@ -14,7 +14,7 @@ from dcgym.testing import FakeBackend, check_contract
 from dcgym.topologies import Link, Topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
 
-PATHS, JOINT = "dcgym/PathBalancing-v0", "dcgym/Joint-v0"
+PATHS, JOINT = "dcgym/PathBalancing-v1", "dcgym/Joint-v1"
 MBIT = 1_000_000
 QUEUE, MARK = 400_000, 30_000
 
@@ -164,8 +164,8 @@ def test_every_policy_acts_within_the_space(family, env_id):
 
 
 def test_environments_go_by_their_short_names():
-    assert make("PathBalancing-v0").spec.id == PATHS
-    with pytest.raises(ConfigError, match="did you mean 'dcgym/Joint-v0'"):
+    assert make("PathBalancing-v1").spec.id == PATHS
+    with pytest.raises(ConfigError, match="did you mean 'dcgym/Joint-v1'"):
         make("Joint-v1")
 
 

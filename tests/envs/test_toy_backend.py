@@ -13,7 +13,7 @@ from dcgym.suites import Case, Suite, run_suite
 from dcgym.testing import check_contract, check_network
 from tests.support import toy
 
-IDS = ("dcgym/CongestionControl-v1", "dcgym/PathBalancing-v0", "dcgym/Joint-v0")
+IDS = ("dcgym/CongestionControl-v1", "dcgym/PathBalancing-v1", "dcgym/Joint-v1")
 FEATURES = ("tx_rate", "d_tx_rate")
 
 

@@ -103,10 +103,10 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
     ("name", "library", "env_id"),
     [
         ("ppo", "ray", "CongestionControl-v1"),
-        ("ppo", "ray", "Joint-v0"),
+        ("ppo", "ray", "Joint-v1"),
         ("ddpg", "stable_baselines3", "CongestionControl-v1"),
-        ("ddpg", "stable_baselines3", "PathBalancing-v0"),
-        ("ddpg", "stable_baselines3", "Joint-v0"),
+        ("ddpg", "stable_baselines3", "PathBalancing-v1"),
+        ("ddpg", "stable_baselines3", "Joint-v1"),
     ],
     indirect=["library"],
 )

@@ -55,7 +55,7 @@ def test_pools_begin_together_since_their_first_observation_takes_an_interval():
 
 
 def test_actions_of_several_parts_are_one_box_in_every_slot():
-    joint = config("Joint-v0")
+    joint = config("Joint-v1")
     slots = build_slots(joint, training_form(joint, 3))
     one = dcgym.make_env(joint)
     slots.reset(seed=0)
@@ -96,9 +96,9 @@ def test_slots_that_end_early_begin_anew_and_the_others_go_on():
 @pytest.mark.parametrize(
     ("name", "library", "env_id"),
     [
-        ("ppo", "ray", "Joint-v0"),
+        ("ppo", "ray", "Joint-v1"),
         ("ddpg", "stable_baselines3", "CongestionControl-v1"),
-        ("ddpg", "stable_baselines3", "Joint-v0"),
+        ("ddpg", "stable_baselines3", "Joint-v1"),
     ],
     indirect=["library"],
 )

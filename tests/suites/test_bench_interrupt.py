@@ -23,7 +23,7 @@ def test_stopped_benchmark_leaves_finished_runs_and_no_process(
     sent: signal.Signals, tmp_path: Path
 ) -> None:
     tag = uuid.uuid4().hex
-    arguments = "bench quick --policies cubic,random --seeds 1 --jobs 1 --seconds 3"
+    arguments = "bench quick --policies cubic,random --seeds 1 --jobs 1 --seconds 8"
     bench = subprocess.Popen(
         [sys.executable, "-m", "dcgym", *arguments.split(), "--out", str(tmp_path)],
         env={**os.environ, TAG: tag},

@@ -65,7 +65,7 @@ def test_options_of_the_same_name_keep_their_path_and_mappings_say_their_options
 
 
 def test_an_option_begins_from_the_environments_default() -> None:
-    paths = set_argument({"env": "PathBalancing-v0"}, "traffic.size", "1MB")
+    paths = set_argument({"env": "PathBalancing-v1"}, "traffic.size", "1MB")
     assert paths["traffic"] == {"name": "random-bijection", "size": "1MB", "repetitions": 0}
     pool = set_argument({"env": "LoadBalancing-v1"}, "scenario.load", 0.7)
     assert pool["scenario"] == {"preset": "yao-sim-8", "load": 0.7, "right_weights": False}
@@ -87,7 +87,7 @@ def test_an_option_begins_from_the_environments_default() -> None:
         ({"checkpoints": {"ppo": "nowhere"}}, "checkpoint"),
         ({"checkpoints": {"cubic": "."}}, "checkpoint"),
         ({"env": {"backend": "dcgym.testing:Fake"}}, "backend"),
-        ({"env": {"env": "Path-v0"}}, "PathBalancing-v0"),
+        ({"env": {"env": "Path-v0"}}, "PathBalancing-v1"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ SILENT = RewardInputs(np.full(4, 0.01), np.zeros(2), np.zeros(4))
 
 # Term: its values at INPUTS, FULL and SILENT, worked by hand.
 BY_HAND = {
-    "delivery": (0.5 * (1 - 2 * 0.2 - (1 - 0.5) / 2), 1 * (1 - 2 * 1 - 0), 0.0),
+    "delivery": (0.5 * (1 - 0.2 / 2 - (1 - 0.5) / 2), 1 * (1 - 1 / 2 - 0), 0.0),
     "joint_queue": (0.5 - 2 * 0.5 * 0.2, 1 - 2 * 1 * 1, 0.01),
     "action": (0.5, 1.0, 0.01),
     "queue": (-0.09, -1.0, 0.0),
@@ -50,7 +50,7 @@ BY_HAND = {
 
 # Term: its lowest and highest value over four hosts and two ports.
 RANGES = {
-    "delivery": (-1.5, 1.0),
+    "delivery": (0.0, 1.0),
     "joint_queue": (-1.0, 1.0),
     "action": (0.0, 1.0),
     "queue": (-4.0, 0.0),
@@ -157,7 +157,7 @@ def test_delivery_ranks_as_users_do() -> None:
     # A share of receivers, who send nothing, is nobody's merit: eq. 4.3 pays for it.
     shares = replace(even, shares=np.array([0.25, 0.25, 1.0, 1.0]))
     scores = [value("delivery", one) for one in (even, queued, starved, halved, SILENT)]
-    assert scores == pytest.approx([1.0, 0.8, 0.75, 0.5, 0.0])
+    assert scores == pytest.approx([1.0, 0.95, 0.75, 0.5, 0.0])
     assert value("delivery", shares) == value("delivery", even)
 
 

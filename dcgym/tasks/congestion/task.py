@@ -81,12 +81,14 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
 
     ## Rewards
     A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `delivery`, is ``D (1
-    - 2 q - (1 - J) / 2)``: ``D`` what arrived at all hosts over what the plan's flows get together
-    under max-min fairness, ``q`` the fill of the fullest switch queue, ``J`` Jain's index over the
-    bytes of the hosts that send. `joint_queue` is the thesis' eq. 4.3, which also pays for the
-    shares of hosts that send nothing. A step applies the action, waits until it is acknowledged and
-    until the interval's absolute deadline, reads one snapshot, and only then computes: the reward
-    belongs to the action just given.
+    - q / 2 - (1 - J) / 2)``, 0 to 1: ``D`` what arrived at all hosts over what could have, ``q``
+    the fill of the fullest switch queue, ``J`` Jain's index over what was sent. ``D`` and ``J`` are
+    about the hosts that had a flow under way at both ends of the interval, which could have sent at
+    their interfaces' rates, but no more than all flows of the plan get together under max-min
+    fairness; both are 1 where there is none. `joint_queue` is the thesis' eq. 4.3, which also pays
+    for the shares of hosts that send nothing. A step applies the action, waits until it is
+    acknowledged and until the interval's absolute deadline, reads one snapshot, and only then
+    computes: the reward belongs to the action just given.
 
     ## Starting State
     A measured observation of the running network with every share at 1. The plan's seed is drawn

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.congestion.rates import RateDecision
 from dcgym.tasks.network.arguments import read_topology
 from dcgym.tasks.network.task import NetworkTask
@@ -17,14 +16,13 @@ __all__ = ["JointSettings", "joint"]
 
 @dataclass(frozen=True, kw_only=True)
 class JointSettings(PathSettings):
-    """Arguments of `dcgym/Joint-v0`; ``action`` is that of the rates.
+    """Arguments of `dcgym/Joint-v1`; ``action`` is that of the rates.
 
     Attributes:
         floor: Least share that a host is given.
         weighting: One of `dcgym.tasks.paths.actions.WEIGHTINGS`.
     """
 
-    reward: RewardSpec = ("goodput_queue", "uplink_queue")
     observe: str = "all"
     floor: float = 0.01
     weighting: str = "direct"
@@ -35,12 +33,12 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     """Limit the sending rate of every host and weigh the paths of its flows, in one step.
 
     ## Description
-    `CongestionControl-v1` and `PathBalancing-v0` on one network: how much may enter, and which way
+    `CongestionControl-v1` and `PathBalancing-v1` on one network: how much may enter, and which way
     it goes. Rates act at once, weights on flows that begin.
 
     ## Action Space
     `Dict` of `rates`, `Box(n_hosts)` as in `CongestionControl-v1`, and `weights`,
-    `Box(n_weights)` as in `PathBalancing-v0`. Learners that know no `Dict` see both in one `Box`,
+    `Box(n_weights)` as in `PathBalancing-v1`. Learners that know no `Dict` see both in one `Box`,
     rates first (`gymnasium.spaces.flatten_space`).
 
     ## Observation Space
@@ -48,9 +46,8 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     share of each host, the normalised weight of each port and group.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput_queue` and
-    `uplink_queue`, is what the hosts received over their interface rates times one minus twice the
-    fill of the fullest queue anywhere, minus the fill of the fullest queue of an uplink. The order
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default is `delivery`, that of
+    `CongestionControl-v1`: what arrived over what could have, less queues and unfairness. The order
     of a step is that of `CongestionControl-v1`; both parts are in force before the interval begins.
 
     ## Starting State
@@ -63,7 +60,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     `max_episode_steps`.
 
     ## Information
-    Everything that `CongestionControl-v1` and `PathBalancing-v0` return.
+    Everything that `CongestionControl-v1` and `PathBalancing-v1` return.
 
     ## Arguments
     | name | meaning |
@@ -91,6 +88,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     | max_steps | steps until truncation, or None |
 
     ## Version History
+    - v1: the default reward is `delivery`; before, it was `goodput_queue` and `uplink_queue`
     - v0: first version
 
     Args:

@@ -9,7 +9,6 @@ from typing import Any
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.layout import Column, Layout
-from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration
 from dcgym.tasks.network.arguments import TopologySpec, read_topology
 from dcgym.tasks.network.settings import NetworkSettings, TrafficSpec
@@ -47,7 +46,7 @@ PATHS_LAYOUT = Layout(
 
 @dataclass(frozen=True, kw_only=True)
 class PathSettings(NetworkSettings):
-    """Arguments of `dcgym/PathBalancing-v0`.
+    """Arguments of `dcgym/PathBalancing-v1`.
 
     Attributes:
         observe: "uplinks" or "all": the ports whose features are observed.
@@ -59,7 +58,6 @@ class PathSettings(NetworkSettings):
     topology: TopologySpec = "fat-tree"
     traffic: TrafficSpec = field(default_factory=lambda: dict(SHORT_FLOWS))
     features: Sequence[str] = ("tx_rate", "d_tx_rate", "backlog", "d_backlog")
-    reward: RewardSpec = ("goodput", "uplink_queue")
     observe: str = "uplinks"
     action: str = "direct"
     flow_table: int = FLOW_TABLE
@@ -114,10 +112,9 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     that the weights are about, or with `observe="all"` all of them.
 
     ## Rewards
-    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default, `goodput` and
-    `uplink_queue`, is the mean of what the hosts received over their interface rates, minus the
-    fill of the fullest queue among the observed uplinks. The terms about rates take every share
-    as 1. The order of a step is that of `CongestionControl-v1`.
+    A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default is `delivery`, that of
+    `CongestionControl-v1`: what arrived over what could have, less queues and unfairness. The
+    terms about rates take every share as 1. The order of a step is that of `CongestionControl-v1`.
 
     ## Starting State
     A measured observation of the running network with equal weights and an empty flow table. The
@@ -172,6 +169,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | max_steps | steps until truncation, or None |
 
     ## Version History
+    - v1: the default reward is `delivery`; before, it was `goodput` and `uplink_queue`
     - v0: first version
 
     Args:

@@ -22,8 +22,8 @@ DUMBBELL, FAT_TREE = {"name": "dumbbell", **QUEUES}, {"name": "fat-tree", "k": 4
 LEAF_SPINE = {"name": "leaf-spine", **QUEUES}
 NETWORKS = {
     "dcgym/CongestionControl-v1": (DUMBBELL, FAT_TREE),
-    "dcgym/PathBalancing-v0": (LEAF_SPINE, FAT_TREE),
-    "dcgym/Joint-v0": (LEAF_SPINE, FAT_TREE),
+    "dcgym/PathBalancing-v1": (LEAF_SPINE, FAT_TREE),
+    "dcgym/Joint-v1": (LEAF_SPINE, FAT_TREE),
 }
 
 

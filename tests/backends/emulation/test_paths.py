@@ -106,7 +106,7 @@ def test_wrong_weights_are_one_clear_line(make: Any) -> None:
 def test_the_environment_moves_new_flows_to_one_uplink() -> None:
     """What the weights of a step say is what the uplinks of the edge switch carry."""
     plan = Plan("new", 0, tuple(flows("h1", 24, 0.15)))
-    env = dcgym.make_env(env="PathBalancing-v0", topology=K4, traffic=plan, interval="100ms")
+    env = dcgym.make_env(env="PathBalancing-v1", topology=K4, traffic=plan, interval="100ms")
     try:
         env.reset(seed=0)
         uplinks = env.unwrapped.task.uplinks  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def test_wcmp_carries_more_than_ecmp_over_unequal_spines() -> None:
             for n in range(60)
         ),
     )
-    env = dcgym.make_env(env="PathBalancing-v0", topology=topology, traffic=plan, interval="100ms")
+    env = dcgym.make_env(env="PathBalancing-v1", topology=topology, traffic=plan, interval="100ms")
     goodput_bps = {}
     try:
         for name in ("ecmp", "wcmp"):
