@@ -55,7 +55,7 @@ $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
 	@VIRTUAL_ENV=$(VENV) UV_HTTP_RETRIES=0 $(BIN)/uv pip install -q --torch-backend=$(TORCH) \
 		'torch>=2.2' 2>/dev/null || echo "setup: torch for $(TORCH) is out of reach, taking the index's"
 	DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e \
-		'.[rllib,sb3,marl,dev,docs]'
+		'.[rllib,sb3,marl,video,dev,docs]'
 	@touch $@
 
 $(VENV)/.stamp-native: $(VENV)/.stamp-venv setup.py $(NATIVE)

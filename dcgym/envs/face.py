@@ -62,10 +62,15 @@ def fitting_spec(spec: EnvSpec | None, system: System) -> EnvSpec | None:
     return replace(spec, nondeterministic=not system.capabilities.deterministic)
 
 
-def frames_per_second(system: System) -> int:
+def frames_per_second(system: System) -> float:
     """Return how many steps a second has, for films in real time; 20 where it runs freely.
+
+    It is whole where that is exact, as 20 for steps of 50 ms.
 
     Args:
         system: The task on its backend.
     """
-    return max(1, round(1e9 / system.interval_ns)) if system.interval_ns else 20
+    if not system.interval_ns:
+        return 20
+    per_second = 1e9 / system.interval_ns
+    return int(per_second) if per_second.is_integer() else per_second

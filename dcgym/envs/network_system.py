@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,16 @@ from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, TimeArray
+from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import Measured, NetworkTask
 from dcgym.topologies import Topology
 from dcgym.traffic.plans.applications import AppPlan
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.network import NetworkPainter
 
 __all__ = ["NetworkSystem", "network_system"]
 
@@ -81,6 +84,8 @@ class NetworkSystem:
         self._before: list[Snapshot | None] = [None] * self.n_envs
         self._told_events = [0] * self.n_envs
         self._events: list[list[Record]] = [[] for _ in self.tasks]
+        # Made with the first picture.
+        self._painter: NetworkPainter | None = None
         self._spec = backend
         # Unknown names and options must fail here, not in the first episode.
         self._network: NetworkBatch | None = self._make()
@@ -226,14 +231,17 @@ class NetworkSystem:
         """Say how far the episode of a copy can be believed."""
         return self.network.fidelity(env)
 
-    def render(self, env: int) -> npt.NDArray[np.uint8] | None:
-        """Return a picture of the network with link load and queues."""
+    def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the network with load, queues and what is decided."""
         measured, task = self._measured[env], self.tasks[env]
         if measured is None:
             return None
-        from dcgym.envs.render.network import draw_network
+        from dcgym.envs.render.network import NetworkPainter
 
-        return draw_network(task.topology, measured.interval, task.rate_shares)
+        if self._painter is None:
+            self._painter = NetworkPainter(task.topology, task.decisions)
+        values = [decision.values for decision in task.decisions]
+        return self._painter.draw(measured.interval, values, caption)
 
     def close(self) -> None:
         """End the networks; the next episode makes new ones."""

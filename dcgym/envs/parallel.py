@@ -72,7 +72,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         self.action_spaces: dict[str, gym.Space[Any]] = {
             agent: copy.deepcopy(self.system.action_space) for agent in self.possible_agents
         }
-        self._steps = 0
+        self._title = name
         self._generator: np.random.Generator | None = None
 
     @property
@@ -112,7 +112,6 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
             self._generator = seeding.np_random(seed)[0]
         self.session.begin([self._generator])
         self.session.advance()
-        self._steps = 0
         self.agents = list(self.possible_agents)
         return self._observations(), self._infos()
 
@@ -133,9 +132,9 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         if set(actions) != set(self.agents):
             raise ConfigError("actions", sorted(actions), f"one for each of {self.agents}")
         self.session.advance([[actions[agent] for agent in self.agents]])
-        self._steps += 1
         limit = self.settings.max_steps
-        is_cut, is_done = limit is not None and self._steps >= limit, self.session.finished()[0]
+        is_cut = limit is not None and self.session.steps(0) >= limit
+        is_done = self.session.finished()[0]
         observations, infos = self._observations(), self._infos()
         rewards = {
             agent: float(sum(infos[agent]["reward_terms"].values())) for agent in self.agents
@@ -148,9 +147,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the copy, or None where the render mode asks for none."""
-        if self.render_mode is None or not self.session.is_running:
-            return None
-        return self.system.render(0)
+        return None if self.render_mode is None else self.session.render(0, self._title)
 
     def close(self) -> None:
         """End the backend; a second call does nothing."""

@@ -6,7 +6,7 @@ Shapes: E copies, B balancers, M of them controlled, A agents, N servers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from dcgym.backends.base import Capabilities, Fidelity, Pool, Record
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_in, check_int
 from dcgym.envs.backends import find_object, taken_options
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, TimeArray
+from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
@@ -28,6 +28,9 @@ from dcgym.tasks.balancing.measure import (
 from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.balancing.task import BalancingTask
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.pool import PoolPainter
 
 __all__ = ["PoolSystem", "pool_system"]
 
@@ -93,6 +96,8 @@ class PoolSystem:
         self.observations = np.zeros((n_envs, task.n_agents, *self.observation_space.shape), "f4")
         self.read_ns = np.zeros(n_envs, np.int64)
         self._known_metrics: dict[int, Mapping[str, float]] = {}
+        # Made with the first picture.
+        self._painter: PoolPainter | None = None
         self.seeds = np.zeros(n_envs, np.uint64)
         self.seen: Mapping[str, npt.NDArray[Any]] = {}
         self.truth: Mapping[str, npt.NDArray[Any]] = {}
@@ -251,14 +256,17 @@ class PoolSystem:
         """Say how far the episode of a copy can be believed."""
         return self.pool.fidelity(env)
 
-    def render(self, env: int) -> npt.NDArray[np.uint8] | None:
-        """Return a picture of the servers with their queues and weights."""
+    def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the servers with their flows and weights."""
         if not self.truth:
             return None
-        from dcgym.envs.render.pool import draw_servers
+        from dcgym.envs.render.pool import PoolPainter
 
+        if self._painter is None:
+            names = [f"balancer {balancer}" for balancer in self._chosen]
+            self._painter = PoolPainter(self._workers, names, self._task.scenario.name)
         weights = self._weights[env, self._chosen]
-        return draw_servers(self.truth["queue"][env], self._workers, weights)
+        return self._painter.draw(self.truth["queue"][env], weights, caption)
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""

@@ -2,8 +2,9 @@
 
 An interval begins when the action that belongs to it is in force, and ends at an absolute deadline.
 An action that comes later than `LATE_FRACTION` of the interval begins an interval of its own:
-learners pause for seconds to train, and that time belongs to no action. This is the only place
-that knows that rule.
+learners pause for seconds to train, and that time belongs to no action. Neither does the time that
+a picture takes: the action after it begins an interval of its own too, and is not late by it. This
+is the only place that knows that rule.
 """
 
 from __future__ import annotations
@@ -12,9 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dcgym.config import check_keys
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, System, TimeArray
+from dcgym.envs.system import (
+    Actions,
+    Caption,
+    FloatArray,
+    Info,
+    Mask,
+    Observations,
+    System,
+    TimeArray,
+)
 from dcgym.errors import BackendError, ConfigError
 
 __all__ = ["LATE_FRACTION", "Session"]
@@ -53,6 +64,9 @@ class Session:
         self._overrun_ns = np.zeros(n_envs, np.int64)
         self._age_ns = np.zeros(n_envs, np.int64)
         self._is_late = np.zeros(n_envs, np.bool_)
+        self._steps = np.zeros(n_envs, np.int64)
+        # Time that pictures took since the last interval.
+        self._drawn_ns = np.zeros(n_envs, np.int64)
         self._finished = np.zeros(n_envs, np.bool_)
 
     @property
@@ -101,8 +115,15 @@ class Session:
         self._fresh |= begun
         self._has_fresh = bool(self._fresh.any())
         self._deadline_ns = np.where(begun, system.read_ns, self._deadline_ns)
-        for times in (self._elapsed_ns, self._latency_ns, self._overrun_ns, self._age_ns):
-            times[begun] = 0
+        for counts in (
+            self._elapsed_ns,
+            self._latency_ns,
+            self._overrun_ns,
+            self._age_ns,
+            self._steps,
+            self._drawn_ns,
+        ):
+            counts[begun] = 0
         self._is_late, self._finished = self._is_late & ~begun, self._finished & ~begun
         self.is_running = True
 
@@ -155,25 +176,53 @@ class Session:
             self._overrun_ns = system.advance(self._deadline_ns)
         system.measure(runs)
         self._elapsed_ns = self._elapsed_ns + self._interval_ns
+        self._steps += runs
         self._finished = runs & system.finished()
         # Last: whatever was done until here has aged the observation.
         self._age_ns = system.now_ns() - system.read_ns
         if self._has_fresh:
             # An action that nobody gave has no latency; time counts from the first observation.
-            self._latency_ns[self._fresh] = self._elapsed_ns[self._fresh] = 0
+            for counts in (self._latency_ns, self._elapsed_ns, self._steps):
+                counts[self._fresh] = 0
             self._overrun_ns = self._overrun_ns * runs
             self._age_ns = self._age_ns * runs
 
     def _begin_interval(self, acted_ns: TimeArray, runs: Mask) -> None:
-        """Let an interval whose action came late begin with the action."""
-        self._is_late = runs & (acted_ns - self._deadline_ns > self._limit_ns)
-        if self._is_late.any():
-            self._deadline_ns = np.where(self._is_late, acted_ns, self._deadline_ns)
-            self.system.restart(self._is_late)
+        """Let an interval begin with its action, if that came late or after a picture."""
+        late_ns = acted_ns - self._deadline_ns - self._drawn_ns
+        self._is_late = runs & (late_ns > self._limit_ns)
+        is_new = runs & (self._is_late | (self._drawn_ns > 0))
+        if is_new.any():
+            self._deadline_ns = np.where(is_new, acted_ns, self._deadline_ns)
+            self.system.restart(is_new)
+            self._drawn_ns = np.where(is_new, 0, self._drawn_ns)
 
     def time_s(self, env: int) -> float:
         """Return the time since the first observation of a copy's episode, in whole intervals."""
         return float(self._elapsed_ns[env]) / 1e9
+
+    def steps(self, env: int) -> int:
+        """Return the number of steps since the first observation of a copy's episode."""
+        return int(self._steps[env])
+
+    def render(self, env: int, title: str) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of a copy, and take the time it took out of the clock.
+
+        Args:
+            env: Number of the copy.
+            title: Name of the environment.
+
+        Returns:
+            RGB, rows x columns x 3; None where no episode is running.
+        """
+        if not self.is_running:
+            return None
+        steps = self.steps(env)
+        rewards = tuple(self.rewards()[env].tolist()) if steps else ()
+        begun_ns = self.system.now_ns()
+        picture = self.system.render(env, Caption(title, self.time_s(env), steps, rewards))
+        self._drawn_ns = self._drawn_ns + (self.system.now_ns() - begun_ns)
+        return picture
 
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation.

@@ -50,7 +50,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         self.observation_space = self.system.observation_space
         self.render_mode = self.settings.render_mode
         self.metadata = {**self.metadata, "render_fps": frames_per_second(self.system)}
-        self._steps = 0
+        self._title = env.rpartition("/")[2]
         self._spec: EnvSpec | None = None
 
     @property
@@ -81,7 +81,6 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         super().reset(seed=seed)
         self.session.begin([self.np_random], options)
         self.session.advance()
-        self._steps = 0
         return self.session.observations[0, 0], self.session.info(0, 0)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
@@ -96,18 +95,15 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         """
         session = self.session
         session.advance([[action]])
-        self._steps += 1
         info = session.info(0, 0)
         reward = float(sum(info["reward_terms"].values()))
         limit = self.settings.max_steps
-        is_truncated = limit is not None and self._steps >= limit
+        is_truncated = limit is not None and session.steps(0) >= limit
         return session.observations[0, 0], reward, bool(session.finished()[0]), is_truncated, info
 
     def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
         """Return a picture of the copy, or None where the render mode asks for none."""
-        if self.render_mode is None or not self.session.is_running:
-            return None
-        return self.system.render(0)
+        return None if self.render_mode is None else self.session.render(0, self._title)
 
     def close(self) -> None:
         """End the backend; a second call does nothing, and `reset` starts a new one."""

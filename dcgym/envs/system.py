@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import gymnasium as gym
@@ -11,7 +12,16 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
 
-__all__ = ["Actions", "FloatArray", "Info", "Mask", "Observations", "System", "TimeArray"]
+__all__ = [
+    "Actions",
+    "Caption",
+    "FloatArray",
+    "Info",
+    "Mask",
+    "Observations",
+    "System",
+    "TimeArray",
+]
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 TimeArray: TypeAlias = npt.NDArray[np.int64]
@@ -20,6 +30,23 @@ Observations: TypeAlias = npt.NDArray[np.float32]
 Actions: TypeAlias = Sequence[Sequence[Any]] | npt.NDArray[Any]
 """An action for each copy and agent, in this order."""
 Info: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What stands above a picture.
+
+    Attributes:
+        title: Name of the environment.
+        time_s: Time since the first observation, in whole intervals.
+        step: Number of steps since then.
+        rewards: Reward of each agent in the last step; none before the first.
+    """
+
+    title: str
+    time_s: float
+    step: int
+    rewards: tuple[float, ...]
 
 
 class System(Protocol):
@@ -130,8 +157,11 @@ class System(Protocol):
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
 
-    def render(self, env: int) -> npt.NDArray[np.uint8] | None:
-        """Return a picture of a copy; None before the first episode."""
+    def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of what a copy's last interval led to; None before the first episode.
+
+        It is drawn from what was read at the end of the interval: the backend is not asked.
+        """
 
     def close(self) -> None:
         """End the backend; the next `begin` makes a new one."""

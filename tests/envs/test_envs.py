@@ -247,18 +247,18 @@ def test_congestion_control_may_differ_by_host():
 
 
 def test_rendered_frame_shows_the_full_queue_in_red():
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("PIL")
     env = make(render_mode="rgb_array", traffic="pairs-udp")
     env.reset(seed=0)
     empty = env.render()
     for _ in range(10):
         env.step(OPEN)
     frame = env.render()
-    assert frame.shape == (500, 800, 3) and frame.dtype == np.uint8
+    assert frame.shape == (600, 960, 3) and frame.dtype == np.uint8
 
     def count_red(image):
-        # The colour of full load and full queues, away from the colour scale at the right.
-        return int((np.abs(image[:, :660].astype(int) - (214, 40, 40)).sum(axis=2) < 12).sum())
+        # The colour of full load and full queues, above the legend.
+        return int((np.abs(image[:536].astype(int) - (214, 40, 40)).sum(axis=2) < 12).sum())
 
     assert count_red(frame) > count_red(empty) + 500
 

@@ -264,7 +264,7 @@ def test_render_shows_servers():
     first = env.render()
     for _ in range(40):
         env.step(env.action_space.sample())
-    assert first.shape == (500, 800, 3) and first.dtype == np.uint8
+    assert first.shape == (600, 960, 3) and first.dtype == np.uint8
     assert not np.array_equal(first, env.render())
 
 

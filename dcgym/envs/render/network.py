@@ -1,122 +1,122 @@
-"""A picture of the network: link load as colour, queues as bars. Loaded only when asked for."""
+"""A picture of the network: load, queues and what the agent decided. Loaded only when asked for."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.errors import MissingDependency
+from dcgym.envs.render.map import NetworkMap, draw_host, draw_switch
+from dcgym.envs.render.rows import Rows, make_rows
+from dcgym.envs.render.sheet import HEADER, HEIGHT, LINE, MUTED, WIDTH, Pixels, Sheet
+from dcgym.envs.render.summary import PortRows
+from dcgym.envs.system import Caption
+from dcgym.tasks.network.decision import Decision
 from dcgym.tasks.network.interval import Interval
 from dcgym.topologies import Topology
-from dcgym.topologies.io.layout import layout
 
-__all__ = ["draw_network"]
+__all__ = ["NetworkPainter"]
 
-SIZE_INCHES = (8.0, 5.0)
-DPI = 100
-# Names of more nodes than this would cover each other.
-MAX_NODES_WITH_SHARES = 20
+FloatArray = npt.NDArray[np.float64]
 
-Positions = dict[str, tuple[float, float]]
+EDGE = 16
+LEGEND = 64
+MAP_RIGHT = 610
+# In a map of more links than this the queues hide each other.
+MOST_LINKS = 100
 
 
-def draw_network(
-    topology: Topology, interval: Interval, shares: npt.NDArray[np.float64]
-) -> npt.NDArray[np.uint8]:
-    """Return an RGB image, 500 x 800 x 3.
+class NetworkPainter:
+    """Draws one network again and again.
 
-    Each switch port colours its own half of the link by load, and carries a bar that fills with
-    its queue. Below a host stands its rate share.
+    A map shows small networks: each switch port colours its own half of the link by load, and
+    carries a bar that fills with its queue. Big ones are rows of ports, one row a kind. The
+    agent's decisions stand beside the map or below the rows.
 
     Args:
         topology: The network.
-        interval: What its ports did.
-        shares: Rate share of each host.
+        decisions: What the agent decides.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependency("matplotlib", "report") from error
-    figure = Figure(figsize=SIZE_INCHES, dpi=DPI)
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.02, 0.02, 0.82, 0.96))
-    axes.set_axis_off()
-    axes.margins(0.08, 0.16)
-    positions = _place_nodes(topology)
-    _draw_links(axes, topology, positions)
-    _draw_ports(figure, axes, topology, positions, interval)
-    _draw_nodes(axes, topology, positions, shares)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
+
+    def __init__(self, topology: Topology, decisions: Sequence[Decision]) -> None:
+        self._rows = [make_rows(topology, one) for one in decisions]
+        hosts, switches = len(topology.hosts), len(topology.switches)
+        plural = "es" if switches != 1 else ""
+        self._subject = f"{topology.name}, {hosts} hosts, {switches} switch{plural}"
+        self._base = Sheet()
+        bottom = HEIGHT - LEGEND
+        self._body: NetworkMap | PortRows
+        if len(topology.links) <= MOST_LINKS:
+            has_shares = any(one.uplinks is None for one in decisions)
+            box = (EDGE, HEADER + 4, MAP_RIGHT, bottom)
+            self._body = NetworkMap(topology, box, has_shares=has_shares)
+            self._boxes = _split(self._rows, (MAP_RIGHT + 24, HEADER + 12, WIDTH - EDGE, bottom))
+            self._base.fill(MAP_RIGHT + 12, HEADER, MAP_RIGHT + 13, bottom, LINE)
+        else:
+            self._body = PortRows(topology, (EDGE, HEADER + 8, WIDTH - EDGE, bottom))
+            top = HEADER + 8 + self._body.height + 8
+            self._boxes = _split(self._rows, (EDGE, top, WIDTH - EDGE, bottom - 4))
+        self._draw_legend()
+
+    def draw(self, interval: Interval, values: Sequence[FloatArray], caption: Caption) -> Pixels:
+        """Return an RGB image, 600 x 960 x 3.
+
+        Args:
+            interval: What the ports did.
+            values: What is in force of each decision, 0 to 1 each.
+            caption: Title, time, step and rewards.
+        """
+        seconds = max(interval.duration_s, 1e-9)
+        load = np.clip(interval.port_deltas["tx_bytes"] * 8 / seconds / interval.rates_bps, 0, 1)
+        fill = np.clip(interval.ports["backlog_bytes"] / interval.queue_limits_bytes, 0, 1)
+        sheet = self._base.copy()
+        sheet.header(caption, self._subject)
+        rates = [own for rows, own in zip(self._rows, values, strict=True) if rows.is_rate]
+        self._body.draw(sheet, load, fill, rates[0] if rates else np.ones(0))
+        for rows, box, own in zip(self._rows, self._boxes, values, strict=True):
+            rows.draw(sheet, box, own)
+        return sheet.pixels
+
+    def _draw_legend(self) -> None:
+        sheet, is_map = self._base, isinstance(self._body, NetworkMap)
+        sheet.fill(0, HEIGHT - LEGEND, WIDTH, HEIGHT - LEGEND + 1, LINE)
+        y, x = HEIGHT - LEGEND + 20, float(EDGE)
+        sheet.scale(x, y)
+        words = "load of a port in the interval; fill of its queue at the end"
+        sheet.text(220, y, words, 12, MUTED)
+        x, y = float(EDGE), HEIGHT - 20
+        if is_map:
+            draw_host(sheet, EDGE, y - 7, EDGE + 18, y + 7)
+            x += 24 + sheet.text(x + 24, y, "host", 12, MUTED) + 18
+            draw_switch(sheet, round(x), y - 7, round(x) + 18, y + 7)
+            x += 24 + sheet.text(x + 24, y, "switch", 12, MUTED) + 18
+            sheet.frame(x, y - 10, x + 6, y + 10)
+            words = "queue of a switch port"
+            x += 12 + sheet.text(x + 12, y, words, 12, MUTED) + 18
+            sheet.fill(x, y - 2, x + 18, y + 2, LINE)
+            words = "a host's half of a link, not measured"
+            x += 24 + sheet.text(x + 24, y, words, 12, MUTED) + 18
+        for rows in self._rows:
+            sheet.fill(x, y - 5, x + 18, y + 5, rows.colours[0])
+            x += 24 + sheet.text(x + 24, y, rows.legend, 12, MUTED) + 18
+        if not is_map:
+            sheet.text(
+                x, y, "where ports outnumber pixels, the fullest gives the colour", 12, MUTED
+            )
 
 
-def _place_nodes(topology: Topology) -> Positions:
-    """Fit the layout of the network into a square of side 1."""
-    names, places = zip(*layout(topology).items(), strict=True)
-    corners = np.array(places)
-    low, span = corners.min(axis=0), np.ptp(corners, axis=0)
-    unit = np.where(span > 0, (corners - low) / np.where(span > 0, span, 1.0), 0.5)
-    return {name: (float(x), float(y)) for name, (x, y) in zip(names, unit, strict=True)}
-
-
-def _draw_links(axes: Any, topology: Topology, positions: Positions) -> None:
-    for link in topology.links:
-        (x0, y0), (x1, y1) = positions[link.a], positions[link.b]
-        axes.plot([x0, x1], [y0, y1], color="0.85", linewidth=2, zorder=1)
-
-
-def _draw_ports(
-    figure: Any, axes: Any, topology: Topology, positions: Positions, interval: Interval
-) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    palette = LinearSegmentedColormap.from_list("load", ["#2a9d8f", "#e9c46a", "#d62828"])
-    colours = ScalarMappable(Normalize(0, 100), palette)
-    seconds = max(interval.duration_s, 1e-9)
-    load = np.clip(interval.port_deltas["tx_bytes"] * 8 / seconds / interval.rates_bps, 0, 1)
-    queue = np.clip(interval.ports["backlog_bytes"] / interval.queue_limits_bytes, 0, 1)
-    # Bars of many ports are small, so that they do not hide the links.
-    height = 0.16 * min(1.0, (12 / len(topology.switch_ports)) ** 0.5)
-    for index, port in enumerate(topology.switch_ports):
-        start = np.array(positions[port.node])
-        middle = (start + np.array(positions[port.peer])) / 2
-        colour = palette(load[index])
-        axes.plot(*zip(start, middle, strict=True), color=colour, linewidth=4, zorder=2)
-        _draw_queue(axes, start + 0.55 * (middle - start), height, float(queue[index]), palette)
-    scale = figure.add_axes((0.88, 0.15, 0.025, 0.7))
-    figure.colorbar(colours, cax=scale, label="link load, queue fill (%)")
-
-
-def _draw_queue(
-    axes: Any, at: npt.NDArray[np.float64], height: float, fill: float, palette: Any
-) -> None:
-    from matplotlib.patches import Rectangle
-
-    width = height / 9
-    corner = (at[0] - width / 2, at[1] - height / 2)
-    frame: dict[str, Any] = {
-        "facecolor": "white",
-        "edgecolor": "0.3",
-        "linewidth": 0.8,
-        "zorder": 3,
-    }
-    axes.add_patch(Rectangle(corner, width, height, **frame))
-    axes.add_patch(Rectangle(corner, width, height * fill, color=palette(fill), zorder=4))
-
-
-def _draw_nodes(
-    axes: Any, topology: Topology, positions: Positions, shares: npt.NDArray[np.float64]
-) -> None:
-    has_room = len(topology.hosts) <= MAX_NODES_WITH_SHARES
-    size = min(8.0, 96 / len(topology.hosts))
-    for node in topology.nodes:
-        x, y = positions[node.name]
-        box = {"boxstyle": "round" if node.is_endpoint else "square", "fc": "white", "ec": "0.2"}
-        axes.text(x, y, node.name, ha="center", va="center", fontsize=9, bbox=box, zorder=5)
-        if node.is_endpoint and has_room:
-            label = f"{shares[node.index] * 100:.0f} %"
-            axes.text(x, y - 0.06, label, ha="center", va="top", fontsize=size, color="0.3")
+def _split(
+    rows: Sequence[Rows], box: tuple[int, int, int, int]
+) -> list[tuple[float, float, float, float]]:
+    """Return a box for each decision, one below the other."""
+    left, top, right, bottom = box
+    room = (bottom - top) / len(rows)
+    boxes: list[tuple[float, float, float, float]] = []
+    y = float(top)
+    for number, one in enumerate(rows):
+        left_over = bottom - y - sum(other.height(room) for other in rows[number + 1 :])
+        height = one.height(left_over)
+        boxes.append((left, y, right, y + height))
+        y += height + 6
+    return boxes

@@ -257,7 +257,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | balancer | number of the controlled balancer |
     | record_limit | finished flows kept for `flow_records` |
     | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
-    | render_mode | None or "rgb_array": the servers with their queues |
+    | render_mode | None or "rgb_array": flows and the weights (extra `video`) |
     | max_steps | steps until truncation, or None |
 
     ## Version History

@@ -165,7 +165,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
-    | render_mode | None or "rgb_array" |
+    | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
     | max_steps | steps until truncation, or None |
 
     ## Version History
