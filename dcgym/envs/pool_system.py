@@ -264,7 +264,7 @@ class PoolSystem:
 
         if self._painter is None:
             names = [f"balancer {balancer}" for balancer in self._chosen]
-            self._painter = PoolPainter(self._workers, names, self._task.scenario.name)
+            self._painter = PoolPainter(self._workers, names, self._subject())
         weights = self._weights[env, self._chosen]
         return self._painter.draw(self.truth["queue"][env], weights, caption)
 
@@ -274,6 +274,13 @@ class PoolSystem:
         self._pool = self._shadow = None
         for pool in filter(None, pools):
             pool.close()
+
+    def _subject(self) -> str:
+        scenario, count = self._task.scenario, len(self._chosen)
+        return (
+            f"{scenario.name}, {scenario.n_servers} servers, "
+            f"{count} of {scenario.balancers} balancers controlled"
+        )
 
     def _read(self, actions: Actions) -> npt.NDArray[Any]:
         """Return an action for each copy and controlled balancer, (E, M, N)."""

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from dcgym.envs.registry import ENVIRONMENTS
 
-PAGES = Path(__file__).resolve().parents[1] / "envs"
+DOCS = Path(__file__).resolve().parents[1]
+PAGES = DOCS / "envs"
 
 
 def page_of(title: str, name: str, docstring: str) -> tuple[Path, str]:
@@ -25,7 +26,16 @@ def page_of(title: str, name: str, docstring: str) -> tuple[Path, str]:
     """
     text = inspect.cleandoc(docstring).split("\n\nArgs:\n")[0]
     file_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    return PAGES / f"{file_name}.md", f"# {title}\n\n{text}\n"
+    summary, rest = text.split("\n\n", 1)
+    return PAGES / f"{file_name}.md", f"# {title}\n\n{summary}\n\n{_picture(file_name)}{rest}\n"
+
+
+def _picture(name: str) -> str:
+    """Return a line with the picture of an environment (`docs/_scripts/gallery.py`), if any."""
+    path = f"images/gallery/{name}.png"
+    if not (DOCS / path).exists():
+        return ""
+    return f"![One interval of the environment, drawn with render](../{path})\n\n"
 
 
 def pages() -> list[tuple[Path, str]]:

@@ -1,5 +1,7 @@
 """Pictures: what stands on them, films of them, and time that drawing must not take from steps."""
 
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from dcgym.envs.network_system import NetworkSystem
 from dcgym.envs.system import Caption
 from dcgym.errors import ConfigError
 from dcgym.testing import FakeBackend
+from tests.support.source_tree import ROOT
 
 pytest.importorskip("PIL")
 
@@ -232,3 +235,14 @@ def test_each_agent_has_its_reward_beside_its_weights():
     # Their mean in the header is the same.
     top, bottom, left, right = changed(one, other)
     assert top > 60 and bottom < 250 and left >= 16 and right < 140
+
+
+def test_the_gallery_shows_every_environment_in_small_files():
+    docs = ROOT / "docs"
+    page = (docs / "gallery.md").read_text()
+    shown = set(re.findall(r"\(images/gallery/(\S+?)\)", page))
+    assert shown == {path.name for path in (docs / "images/gallery").iterdir()}
+    assert all((docs / "images/gallery" / name).stat().st_size < 100_000 for name in shown)
+    for env_page in (docs / "envs").glob("*.md"):
+        assert f"{env_page.stem}.png" in shown
+        assert f"](../images/gallery/{env_page.stem}.png)" in env_page.read_text()

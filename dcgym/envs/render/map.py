@@ -31,6 +31,7 @@ FINE = 2  # each pixel is the mean of this many squared
 HOST_FILL: Colour = (227, 238, 247)
 # Names need that many pixels between neighbouring nodes, shares a line below them.
 NAME_ROOM, SHARE_ROOM = 30, 34
+TALLEST_QUEUE, LEAST_QUEUE = 64, 15
 
 
 class NetworkMap:
@@ -59,9 +60,9 @@ class NetworkMap:
         # What the nodes cover, as indexes into the flat picture.
         self._covered = np.flatnonzero(is_drawn)
         self._cover = nodes.pixels.reshape(-1, 3)[self._covered]
+        shows_shares = has_shares and self._room >= SHARE_ROOM
         self._shares_at = [
-            (self._places[host.name][0], self._places[host.name][1] + 16)
-            for host in (topology.hosts if has_shares and self._room >= SHARE_ROOM else ())
+            self._beside(host.name) for host in (topology.hosts if shows_shares else ())
         ]
 
     def draw(self, sheet: Sheet, load: FloatArray, fill: FloatArray, shares: FloatArray) -> None:
@@ -83,7 +84,6 @@ class NetworkMap:
             bottom = top + height - 1
             sheet.fill(left + 1, bottom - level, left + width - 1, bottom, colour)
         for (x, y), share in zip(self._shares_at, shares.tolist(), strict=False):
-            sheet.fill(x - 17, y - 6, x + 17, y + 7, WHITE)
             sheet.text(x, y, f"{share * 100:.0f} %", 11, MUTED, "m")
 
     def _paint_links(self, sheet: Sheet, load: FloatArray) -> None:
@@ -130,23 +130,33 @@ class NetworkMap:
         points = [tuple(((point - corner) * FINE).tolist()) for point in (start, end)]
         pen.line(points, fill=owner, width=width)
 
+    def _beside(self, host: str) -> tuple[float, float]:
+        """Return where the share of a host is written: on the side that its link leaves free."""
+        x, y = self._places[host]
+        peer_y = self._places[self._topology.ports(host)[0].peer][1]
+        return x, y + (16 if peer_y <= y else -17)
+
     def _at(self, name: str) -> FloatArray:
         return np.array(self._places[name])
 
-    def _queue_boxes(self) -> list[tuple[int, int, int, int]]:
+    def _queue_boxes(self) -> list[Box]:
         """Return left, top, width and height of the bar of each switch port's queue."""
         ports = self._topology.switch_ports
-        # Bars of many ports are small, so that they do not hide the links.
-        height = max(9, round(64 * min(1.0, (12 / len(ports)) ** 0.5)))
-        width = max(5, height // 5)
-        boxes = []
+        middles = []
         for port in ports:
             start, end = self._at(port.node), self._at(port.peer)
             # Further out where the peers, being hosts, stand close together.
             part = 0.3 if self._topology.node(port.peer).is_endpoint else 0.2
-            x, y = start + part * (end - start)
-            boxes.append((round(x - width / 2), round(y - height / 2), width, height))
-        return boxes
+            middles.append(start + part * (end - start))
+        places = np.array(middles)
+        # Bars of many ports are small, so that they do not hide the links.
+        tallest = max(9, round(TALLEST_QUEUE * min(1.0, (12 / len(ports)) ** 0.5)))
+        # Where bars touch each other at every height, links count more than bars.
+        heights = [one for one in range(tallest, LEAST_QUEUE - 1, -2) if _are_apart(places, one)]
+        height = heights[0] if heights else tallest
+        width = _queue_width(height)
+        corners = np.rint(places - (width / 2, height / 2)).astype(int).tolist()
+        return [(left, top, width, height) for left, top in corners]
 
     def _draw_node(self, sheet: Sheet, name: str, is_endpoint: bool) -> Box:
         x, y = self._places[name]
@@ -175,6 +185,17 @@ def draw_host(sheet: Sheet, left: int, top: int, right: int, bottom: int) -> Non
 def draw_switch(sheet: Sheet, left: int, top: int, right: int, bottom: int) -> None:
     """Draw a switch: a dark box."""
     sheet.fill(left, top, right, bottom, INK)
+
+
+def _queue_width(height: int) -> int:
+    return max(5, height // 5)
+
+
+def _are_apart(places: FloatArray, height: int) -> bool:
+    """Tell whether bars of that height around these points leave some pixels between them."""
+    apart = np.abs(places[:, None] - places[None])
+    collide = (apart < (_queue_width(height) + 1, height + 4)).all(axis=2)
+    return int(collide.sum()) == len(places)
 
 
 def _places(topology: Topology, box: Box) -> dict[str, tuple[float, float]]:

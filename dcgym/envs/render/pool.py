@@ -47,7 +47,7 @@ class PoolPainter:
     Args:
         workers: Processors of each server, shape (N,).
         agents: Names of the balancers that are controlled.
-        subject: Name of the scenario.
+        subject: What the pool is called in the header.
     """
 
     def __init__(
@@ -55,8 +55,7 @@ class PoolPainter:
     ) -> None:
         self._workers, self._agents = workers, tuple(agents)
         count = len(workers)
-        plural = "s" if len(agents) > 1 else ""
-        self._subject = f"{subject}, {count} servers, {len(agents)} balancer{plural} controlled"
+        self._subject = subject
         pitch = (RIGHT - LEFT) / count
         self._edges = LEFT + pitch * np.arange(count + 1)
         # Between bars; where they are narrow they touch.
