@@ -46,10 +46,10 @@ class Scene:
 
 SCENES: Mapping[str, Scene] = {
     "congestion_control": Scene("dcgym/CongestionControl-v1", swing=0.9),
-    "path_balancing": Scene("dcgym/PathBalancing-v0"),
-    "joint": Scene("dcgym/Joint-v0", swing=0.9),
+    "path_balancing": Scene("dcgym/PathBalancing-v1"),
+    "joint": Scene("dcgym/Joint-v1", swing=0.9),
     "joint_54_hosts": Scene(
-        "dcgym/Joint-v0", 20, {"topology": {"name": "fat-tree", "k": 6}, "interval": "200ms"}, 0.9
+        "dcgym/Joint-v1", 20, {"topology": {"name": "fat-tree", "k": 6}, "interval": "200ms"}, 0.9
     ),
     "load_balancing": Scene("dcgym/LoadBalancing-v1", swing=0.2),
     "central_load_balancing": Scene("dcgym/CentralLoadBalancing-v1", swing=0.2),

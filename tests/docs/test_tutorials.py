@@ -20,9 +20,10 @@ def test_the_page_prints_the_script() -> None:
 
 @pytest.mark.simulation
 @pytest.mark.learning
+@pytest.mark.timeout(600)
 def test_a_short_training_beats_sed_and_equal_weights() -> None:
     command = [sys.executable, str(TUTORIALS / "beat_sed.py"), "120000"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=590, check=False)
     assert done.returncode == 0, done.stderr
     heading, *rows = (line.split("  ") for line in done.stdout.splitlines())
     assert [cell.strip() for cell in heading if cell] == ["policy", "sed", "equal", "right", "ppo"]

@@ -91,7 +91,7 @@ def test_bars_are_as_long_as_the_shares(topology):
 
 
 def test_both_decisions_of_the_joint_task_are_drawn():
-    env = make(env="dcgym/Joint-v0")
+    env = make(env="dcgym/Joint-v1")
     env.reset(seed=0)
     picture = env.render()
     assert count(picture, RATES[0]) > 1000 and count(picture, WEIGHTS[0]) > 1000
@@ -99,7 +99,7 @@ def test_both_decisions_of_the_joint_task_are_drawn():
 
 @pytest.mark.parametrize("k", [6, 16])
 def test_big_networks_are_rows_of_ports_and_columns_of_actions(k):
-    env = make(env="dcgym/Joint-v0", topology={"name": "fat-tree", "k": k})
+    env = make(env="dcgym/Joint-v1", topology={"name": "fat-tree", "k": k})
     env.reset(seed=0)
     idle, full = painted(env, shares=0.0), painted(env, shares=1.0)
     top, bottom, left, right = changed(idle, full)
