@@ -14,6 +14,7 @@ from dcgym.envs.registry import ENVIRONMENTS
 
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = DOCS / "envs"
+TABLES = DOCS / "_scripts" / "baselines"
 
 
 def page_of(title: str, name: str, docstring: str) -> tuple[Path, str]:
@@ -27,7 +28,8 @@ def page_of(title: str, name: str, docstring: str) -> tuple[Path, str]:
     text = inspect.cleandoc(docstring).split("\n\nArgs:\n")[0]
     file_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     summary, rest = text.split("\n\n", 1)
-    return PAGES / f"{file_name}.md", f"# {title}\n\n{summary}\n\n{_picture(file_name)}{rest}\n"
+    parts = [f"# {title}", summary, _picture(file_name), rest, _baselines(file_name)]
+    return PAGES / f"{file_name}.md", "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _picture(name: str) -> str:
@@ -35,7 +37,13 @@ def _picture(name: str) -> str:
     path = f"images/gallery/{name}.png"
     if not (DOCS / path).exists():
         return ""
-    return f"![One interval of the environment, drawn with render](../{path})\n\n"
+    return f"![One interval of the environment, drawn with render](../{path})"
+
+
+def _baselines(name: str) -> str:
+    """Return the section of what was measured (`docs/_scripts/baseline_tables.py`), if any."""
+    path = TABLES / f"{name}.md"
+    return f"## Baselines\n{path.read_text(encoding='utf-8').strip()}" if path.exists() else ""
 
 
 def pages() -> list[tuple[Path, str]]:

@@ -1,0 +1,125 @@
+"""Measure the baselines of each environment at its defaults, for its page.
+
+A table each goes to `docs/_scripts/baselines`, from where `environment_pages.py` takes it.
+
+How to run (as root, on a machine that does nothing else; a quarter of an hour):
+    .venv/bin/python docs/_scripts/baseline_tables.py
+    make docs
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import dcgym
+from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
+from dcgym.suites.reports.numbers import spread_of, written
+
+TABLES = Path(__file__).parent / "baselines"
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What is measured of an environment.
+
+    Attributes:
+        env: Its id.
+        policies: Name of each policy, and what it is here.
+        seeds: Number of seeds.
+        seconds: Length of a run.
+        warmup: Seconds at its start that the metrics leave out.
+        remark: What a reader must know of the table.
+    """
+
+    env: str
+    policies: dict[str, str]
+    seeds: int = 3
+    seconds: float = 12.0
+    warmup: float = 2.0
+    remark: str = ""
+
+
+BALANCING = {
+    "random": "random",
+    "ecmp": "naive",
+    "sed": "what most would configure",
+    "sed-half": "",
+    "hlb": "best without knowledge of flows",
+    "earliest-finish": "oracle: knows sizes and what servers do",
+}
+ALL = {
+    "congestion_control": Baselines(
+        "dcgym/CongestionControl-v1",
+        {
+            "random": "random",
+            "cubic": "naive: no limits",
+            "dctcp": "best classic",
+            "fair-share": "oracle: knows the plan",
+        },
+    ),
+    "path_balancing": Baselines(
+        "dcgym/PathBalancing-v1",
+        {"random": "random", "ecmp": "naive", "wcmp": "", "least-loaded": "best classic"},
+        remark="Nobody knows the best paths of flows to come: there is no oracle.",
+    ),
+    "joint": Baselines(
+        "dcgym/Joint-v1",
+        {
+            "random+random": "random",
+            "cubic+ecmp": "naive",
+            "dctcp+least-loaded": "best classic",
+            "fair-share+ecmp": "oracle of the rates: knows the plan",
+        },
+    ),
+    "load_balancing": Baselines("dcgym/LoadBalancing-v1", BALANCING, 10, 240.0, 0.0),
+    "central_load_balancing": Baselines("dcgym/CentralLoadBalancing-v1", BALANCING, 10, 240.0, 0.0),
+}
+
+
+def table_of(baselines: Baselines) -> str:
+    """Return the table, in Markdown.
+
+    Args:
+        baselines: What to measure.
+    """
+    found = dcgym.compare(
+        baselines.env,
+        list(baselines.policies),
+        baselines.seeds,
+        seconds=baselines.seconds,
+        warmup=baselines.warmup,
+    )
+    bad = {str(run["fidelity"]["status"]) for run in found.records} - {"ok"}
+    if bad:
+        sys.exit(f"{baselines.env}: fidelity {', '.join(sorted(bad))}; let the machine be quiet")
+    columns = layout_of(found.records).columns
+    lines = [
+        "| policy | " + " | ".join(column.title for column in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for policy in policies_of(found.records):
+        runs = runs_of(found.records, policy)
+        cells = [
+            " ".join(filter(None, written(spread_of(runs, column), column))) for column in columns
+        ]
+        role = baselines.policies[policy]
+        lines.append(f"| `{policy}`{f' ({role})' if role else ''} | " + " | ".join(cells) + " |")
+    length = f"{baselines.seconds:g} s a run"
+    if baselines.warmup:
+        length += f", the first {baselines.warmup:g} s left out"
+    said = f"At the defaults, {baselines.seeds} seeds, {length}; intervals are 95 %, over the seeds."
+    return "\n".join([*lines, "", " ".join(filter(None, [said, baselines.remark]))]) + "\n"
+
+
+def main() -> None:
+    """Write the tables named on the command line, or all."""
+    TABLES.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or ALL:
+        (TABLES / f"{name}.md").write_text(table_of(ALL[name]), encoding="utf-8")
+        print(f"{name}: done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
