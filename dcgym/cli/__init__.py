@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -17,23 +19,37 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: Command line without the program's name; None reads ``sys.argv``.
     """
+    from typer import Abort
+    from typer.main import get_command
+
     from dcgym.cli.app import app
     from dcgym.cli.bench import add_suites
+    from dcgym.cli.completion import VARIABLE
     from dcgym.cli.options import as_written
+    from dcgym.cli.usage import UsageError, is_help, of_usage
     from dcgym.errors import ConfigError, DcgymError
 
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["bench"] or VARIABLE in os.environ:
+        add_suites()
+    command = get_command(app)
     try:
-        if (sys.argv[1:] if arguments is None else arguments)[:1] == ["bench"]:
-            add_suites()
-        app(args=arguments, prog_name="dcgym")
+        code = command.main(args=words, prog_name="dcgym", standalone_mode=False)
+    except UsageError as error:
+        if is_help(error):
+            sys.exit(EXIT_BAD_INPUT)
+        _fail(of_usage(error, command, words), EXIT_BAD_INPUT)
     except ConfigError as error:
         _fail(str(as_written(error)), EXIT_BAD_INPUT)
     except (DcgymError, OSError) as error:
         _fail(str(error), EXIT_FAILURE)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Abort):
+        code = EXIT_INTERRUPTED
+    if code == EXIT_INTERRUPTED:
         _fail("interrupted; finished results are kept", EXIT_INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(f"dcgym: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(code)

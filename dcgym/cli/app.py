@@ -10,8 +10,17 @@ import typer
 from dcgym._version import __version__
 from dcgym.cli import tables
 from dcgym.cli.bench import bench_app, report
+from dcgym.cli.completion import kinds_of_names, names_of, runs
 from dcgym.cli.flows import print_apps, print_flows
-from dcgym.cli.options import Config, Env, Json, Traffic, print_json, read_settings
+from dcgym.cli.options import (
+    Config,
+    Env,
+    Json,
+    TopologyOption,
+    Traffic,
+    print_json,
+    read_settings,
+)
 from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
 from dcgym.cli.twin_error import twin_error_app
@@ -21,7 +30,6 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Gymnasium environments for data-centre traffic control.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -70,7 +78,8 @@ def list_names(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="environments, suites, policies, topologies, plans, scenarios, rewards, ..."
+            help="environments, suites, policies, topologies, plans, scenarios, rewards, ...",
+            autocompletion=kinds_of_names,
         ),
     ] = None,
     as_json: Json = False,
@@ -93,9 +102,12 @@ def run(
     env: Env = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="A name of 'dcgym list policies'; the plainest one if not given."),
+        typer.Option(
+            help="A name of 'dcgym list policies'; the plainest one if not given.",
+            autocompletion=names_of("policies"),
+        ),
     ] = None,
-    topology: Annotated[str | None, typer.Option(help="A name or a file.")] = None,
+    topology: TopologyOption = None,
     traffic: Traffic = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
@@ -132,7 +144,9 @@ def run(
 
 @app.command()
 def train(
-    policy: Annotated[str, typer.Argument(help="ppo or ddpg.")],
+    policy: Annotated[
+        str, typer.Argument(help="ppo or ddpg.", autocompletion=names_of("learners"))
+    ],
     env: Env = None,
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
     seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
@@ -157,7 +171,9 @@ def train(
 
 @app.command()
 def draw(
-    topology: Annotated[str, typer.Argument(help="A name or a file.")],
+    topology: Annotated[
+        str, typer.Argument(help="A name or a file.", autocompletion=names_of("topologies"))
+    ],
     picture: Annotated[
         Path | None,
         typer.Argument(help="Where to write it: .svg, .png or .pdf; NAME.svg if left out."),
@@ -180,14 +196,19 @@ def draw(
 
 @app.command()
 def top(
-    run: Annotated[str | None, typer.Argument(help="A run, where several are alive.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name or identifier of a run; the only one if left out.", autocompletion=runs
+        ),
+    ] = None,
     period: Annotated[float, typer.Option(help="Seconds between two looks.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
     as_json: Json = False,
 ) -> None:
     """Watch a running emulation: ports by queue and load, hosts, timing of the control loop.
 
-    It only reads shared memory, so that the run does not notice. Ctrl-C ends it.
+    It only reads shared memory, so that the run does not notice. The key q ends it.
 
     Example: [bold]dcgym top --once[/bold]
     """
@@ -218,8 +239,11 @@ def clean(as_json: Json = False) -> None:
 
 @app.command()
 def shell(
-    run_id: Annotated[
-        str | None, typer.Argument(help="The emulator's id; the only one if left out.")
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name or identifier of a run; the only one if left out.", autocompletion=runs
+        ),
     ] = None,
     command: Annotated[
         str | None, typer.Option("--command", "-c", help="Run one command and end.")
@@ -231,4 +255,4 @@ def shell(
     """
     from dcgym.backends.emulation.shell import open_shell
 
-    raise typer.Exit(open_shell(run_id, command))
+    raise typer.Exit(open_shell(run, command))

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from dcgym.cli.completion import environments, names_of, names_with_commas
 from dcgym.errors import ConfigError
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "RequireFidelity",
     "Results",
     "Seeds",
+    "TopologyOption",
     "Traffic",
     "TrainSeconds",
     "Trainings",
@@ -33,7 +35,13 @@ __all__ = [
     "split",
 ]
 
-Env = Annotated[str | None, typer.Option(help="A name of 'dcgym list environments'.")]
+Env = Annotated[
+    str | None,
+    typer.Option(help="A name of 'dcgym list environments'.", autocompletion=environments),
+]
+TopologyOption = Annotated[
+    str | None, typer.Option(help="A name or a file.", autocompletion=names_of("topologies"))
+]
 Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
 Backend = Annotated[
     str | None, typer.Option(help="Name of the backend; the suite's own if not given.")
@@ -44,19 +52,32 @@ OwnLength = Annotated[
 ]
 OwnPolicies = Annotated[
     str | None,
-    typer.Option(help="Names, separated by commas; all of the suite's if not given."),
+    typer.Option(
+        help="Names, separated by commas; all of the suite's if not given.",
+        autocompletion=names_with_commas("policies"),
+    ),
 ]
 Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
 RequireFidelity = Annotated[
     str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
 ]
 Results = Annotated[Path, typer.Option(help="Folder of the results.")]
-Config = Annotated[Path | None, typer.Option(help="YAML file or preset of the environment.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="YAML file or preset of the environment.", autocompletion=names_of("presets")
+    ),
+]
 TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
 Trainings = Annotated[
     int, typer.Option(help="Trainings of each learner, at most one a seed; intervals cover them.")
 ]
-Traffic = Annotated[str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")]
+Traffic = Annotated[
+    str | None,
+    typer.Option(
+        help="A plan's name, a file, or a mapping in braces.", autocompletion=names_of("plans")
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dcgym.backends.base import Record
 from dcgym.config import check_positive
 from dcgym.envs.factory import default_of, env_id_of, policy_family
 from dcgym.policies import policy_names
 from dcgym.suites import RunSpec, rollout, training
-from dcgym.suites.checks import interval_s
+from dcgym.suites.checks import capabilities_of, interval_s
 from dcgym.suites.congestion import QUICK_ENV
-from dcgym.suites.results import prepare_folder
+from dcgym.suites.progress import progress_bars
+from dcgym.suites.results import prepare_folder, run_name
 from dcgym.suites.spec import TrainingSpec
 from dcgym.tasks.common.presets import read_config
 
@@ -60,7 +60,11 @@ def run_episode(
         checkpoint=None if checkpoint is None else str(checkpoint),
         folder=None if out is None else str(out),
     )
-    return _with_bar(spec.policy, lambda follow: rollout.run_episode(spec, follow))
+    name = run_name(spec.scenario, spec.policy, spec.seed)
+    if capabilities_of(configured).real_time:
+        watch = f"run {name}: 'dcgym top {name}' watches it, 'dcgym shell {name}' enters it"
+        Console(stderr=True, soft_wrap=True).print(watch, highlight=False)
+    return _with_bar(name, lambda follow: rollout.run_episode(spec, follow))
 
 
 def train_policy(
@@ -107,15 +111,8 @@ def _timed(arguments: Mapping[str, object]) -> dict[str, object]:
 
 def _with_bar(title: str, work: Callable[[rollout.Progress], Record]) -> Record:
     """Do some work under a progress bar; standard output belongs to its result and to --json."""
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-    )
-    with bars as progress:
+    with progress_bars() as progress:
         task = progress.add_task(title, total=1.0, note="")
-        return work(lambda done, note: progress.update(task, completed=done, note=note))
+        result = work(lambda done, note: progress.update(task, completed=done, note=note))
+        progress.update(task, completed=1.0, note="")
+        return result

@@ -12,7 +12,8 @@ import typer
 import yaml
 
 from dcgym.cli.bench import run_and_show
-from dcgym.cli.options import Config, Env, Json, as_written, split
+from dcgym.cli.completion import names_with_commas
+from dcgym.cli.options import Config, Env, Json, TopologyOption, Traffic, as_written, split
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys, load_mapping
 from dcgym.errors import ConfigError
@@ -38,16 +39,20 @@ def sweep(
     ] = None,
     env: Env = None,
     policies: Annotated[
-        str | None, typer.Option("--policies", "--policy", help="Names, separated by commas.")
+        str | None,
+        typer.Option(
+            "--policies",
+            "--policy",
+            help="Names, separated by commas.",
+            autocompletion=names_with_commas("policies"),
+        ),
     ] = None,
     values: Annotated[
         list[str] | None,
         typer.Option("--set", help="An argument and its values: name=value,value; repeatable."),
     ] = None,
-    topology: Annotated[str | None, typer.Option(help="A name or a file.")] = None,
-    traffic: Annotated[
-        str | None, typer.Option(help="A plan's name, a file, or a mapping in braces.")
-    ] = None,
+    topology: TopologyOption = None,
+    traffic: Traffic = None,
     config: Config = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds for each policy (3).")] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of one run (12).")] = None,

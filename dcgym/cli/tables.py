@@ -21,11 +21,12 @@ from dcgym.suites.reports.layout import (
     describe_training,
     layout_of,
     policies_of,
+    resolved_config,
     runs_of,
     scenarios_of,
 )
 from dcgym.suites.reports.numbers import spread_of, written
-from dcgym.suites.results import Records
+from dcgym.suites.results import Records, run_name
 
 __all__ = [
     "print_doctor",
@@ -102,8 +103,9 @@ def print_run(record: Record, folder: Path | None) -> None:
         record: Its record.
         folder: Folder of the results, if they were kept.
     """
-    config = record["config"]
-    parts = [record["env"], f"policy {record['policy']}", f"seed {record['seed']}"]
+    config = resolved_config(record)
+    name = run_name(str(record.get("scenario", "")), record["policy"], record["seed"])
+    parts = [f"run {name}", record["env"], f"policy {record['policy']}", f"seed {record['seed']}"]
     for name in ("topology", "traffic", "scenario", "backend"):
         if name in config:
             parts.append(f"{name} {_short(config[name])}")

@@ -12,6 +12,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from dcgym.cli.completion import names_of
 from dcgym.cli.flows import print_apps
 from dcgym.config import load_mapping
 from dcgym.errors import ConfigError
@@ -49,9 +50,15 @@ def root() -> None:
 @traffic_app.command()
 def show(
     plan: Annotated[
-        str, typer.Argument(help="A name, a file, or a mapping such as '{name: poisson, ...}'.")
+        str,
+        typer.Argument(
+            help="A name, a file, or a mapping such as '{name: poisson, ...}'.",
+            autocompletion=names_of("plans"),
+        ),
     ],
-    topology: Annotated[str, typer.Option(help="A name or a file.")] = "fat-tree",
+    topology: Annotated[
+        str, typer.Option(help="A name or a file.", autocompletion=names_of("topologies"))
+    ] = "fat-tree",
     seed: Annotated[int, typer.Option(help="Seed of the plan.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write it: .parquet, .csv or .json.")] = None,

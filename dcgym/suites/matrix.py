@@ -17,7 +17,8 @@ from dcgym.config import check_in
 from dcgym.policies import LEARNERS
 from dcgym.suites.checks import capabilities_of, interval_s
 from dcgym.suites.fidelity import is_as_good_as
-from dcgym.suites.results import read_json, run_folder
+from dcgym.suites.results import read_json, run_folder, run_name
+from dcgym.suites.rollout import Progress as Follow
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work, perform
@@ -44,7 +45,7 @@ class Run:
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.case} {self.policy} seed {self.seed}".strip()
+        return run_name(self.case, self.policy, self.seed)
 
 
 class Matrix:
@@ -127,6 +128,7 @@ class Matrix:
             return
         total = self._progress.add_task(f"{len(todo)} runs", total=len(todo), note="")
         self._side_by_side(self._suite.jobs, [partial(self._episode, run, total) for run in todo])
+        self._progress.update(total, completed=len(todo))
 
     def train_for(self, runs: list[Run]) -> None:
         """Train what these runs need, unless a checkpoint for these settings exists.
@@ -202,21 +204,31 @@ class Matrix:
     def _train(self, spec: TrainingSpec) -> None:
         folder = Path(spec.folder)
         task = self._progress.add_task(f"train {folder.name}", total=1.0, note="")
-        self._perform(spec, folder / "log.txt", task)
-        self._progress.update(task, completed=1.0, note="done")
 
-    def _episode(self, run: Run, total: TaskID) -> None:
-        task, spec = self._progress.add_task(str(run), total=1.0, note=""), self.spec(run)
-        try:
-            self._perform(spec, Path(spec.folder or "") / "log.txt", task)
-            self._progress.advance(total)
-        finally:
-            self._progress.remove_task(task)
-
-    def _perform(self, spec: Work, log: Path, task: TaskID) -> None:
         def follow(fraction: float, note: str) -> None:
             self._progress.update(task, completed=fraction, note=note)
 
+        self._perform(spec, folder / "log.txt", follow)
+        self._progress.update(task, completed=1.0, note="")
+
+    def _episode(self, run: Run, total: TaskID) -> None:
+        task, spec = self._progress.add_task(str(run), total=1.0, note=""), self.spec(run)
+        done = 0.0
+
+        def follow(completed: float, note: str) -> None:
+            nonlocal done
+            self._progress.update(task, completed=completed, note=note)
+            # Runs that take minutes move the bar of all of them before they end.
+            self._progress.advance(total, completed - done)
+            done = completed
+
+        try:
+            self._perform(spec, Path(spec.folder or "") / "log.txt", follow)
+            self._progress.advance(total, 1.0 - done)
+        finally:
+            self._progress.remove_task(task)
+
+    def _perform(self, spec: Work, log: Path, follow: Follow) -> None:
         if self._suite.jobs == 0:
             perform(spec, follow)
         else:

@@ -30,6 +30,7 @@ __all__ = [
     "prepare_folder",
     "read_json",
     "run_folder",
+    "run_name",
     "write_json",
     "write_results",
     "write_run",
@@ -74,7 +75,18 @@ def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
         policy: Name of the policy.
         seed: The seed.
     """
-    return out / "runs" / "-".join(part for part in (scenario, policy, str(seed)) if part)
+    return out / "runs" / run_name(scenario, policy, seed)
+
+
+def run_name(scenario: str, policy: str, seed: int) -> str:
+    """Return the name of a run, by which ``dcgym top`` and ``dcgym shell`` find it too.
+
+    Args:
+        scenario: Name of the case; empty where there is one.
+        policy: Name of the policy.
+        seed: The seed.
+    """
+    return "-".join(part for part in (scenario, policy, str(seed)) if part)
 
 
 def write_json(path: Path, value: object) -> None:

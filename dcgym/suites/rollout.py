@@ -14,11 +14,12 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from dcgym.backends.base import Record
+from dcgym.backends.names import named_runs
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_session
 from dcgym.envs.session import Session
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
-from dcgym.suites.results import machine, write_run
+from dcgym.suites.results import machine, run_name, write_run
 from dcgym.suites.spec import RunSpec
 
 __all__ = ["MakePolicy", "Progress", "run_episode"]
@@ -99,7 +100,8 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> Columns:
     session, recorder = run.session, run.recorder
     every = math.ceil(spec.steps / REPORTS)
     progress(0.0, "building")
-    session.begin([seeding.np_random(spec.seed)[0]])
+    with named_runs(run_name(spec.scenario, spec.policy, spec.seed)):
+        session.begin([seeding.np_random(spec.seed)[0]])
     session.advance()
     recorder.begin()
     infos = [session.info(0, agent) for agent in range(len(run.policies))]
@@ -119,7 +121,7 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> Columns:
             progress((index + 1) / spec.steps, "running")
         if session.finished()[0]:
             break
-    progress(1.0, "running")
+    progress(1.0, "")
     return {name: np.array([row.get(name, math.nan) for row in rows]) for name in rows[0]}
 
 

@@ -7,19 +7,17 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from dcgym.backends.base import Record
 from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix
+from dcgym.suites.progress import progress_bars
 from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import SUITE_FILE, prepare_folder, write_json, write_results
 from dcgym.suites.suite import Suite
 from dcgym.suites.workers import Workers
 
-__all__ = ["finished_records", "progress_bars", "run_suite"]
+__all__ = ["finished_records", "run_suite"]
 
 
 def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> list[Record]:
@@ -62,20 +60,6 @@ def finished_records(suite: Suite, out: Path, require_fidelity: str = "invalid")
         require_fidelity: Worst fidelity of a run that is returned.
     """
     return Matrix(suite, out, Workers(), progress_bars(), require_fidelity).complete()
-
-
-def progress_bars() -> Progress:
-    """Return a display of what runs; standard output belongs to the table and to --json."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-    )
 
 
 @contextmanager

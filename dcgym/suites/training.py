@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from dcgym.backends.base import Record
+from dcgym.backends.names import named_runs
 from dcgym.policies import LEARNERS
 from dcgym.policies.learners import Progress as Report
 from dcgym.suites.results import write_json
@@ -43,15 +44,16 @@ def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Re
         progress(fraction, f"{report.steps} steps{reward}")
 
     progress(0.0, "starting environments")
-    checkpoint = learner.train(
-        spec.env,
-        NO_STEP_LIMIT,
-        spec.seed,
-        folder,
-        follow,
-        n_envs=spec.envs,
-        budget_s=spec.train_s,
-    )
+    with named_runs(f"train-{spec.policy}-{spec.seed}"):
+        checkpoint = learner.train(
+            spec.env,
+            NO_STEP_LIMIT,
+            spec.seed,
+            folder,
+            follow,
+            n_envs=spec.envs,
+            budget_s=spec.train_s,
+        )
     summary = {
         "policy": spec.policy,
         "steps": int(curve.last.steps),

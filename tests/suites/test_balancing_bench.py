@@ -20,7 +20,7 @@ from dcgym.suites import (
 from dcgym.suites.balancing import make_pool, pool_env
 from dcgym.suites.checks import check_suite
 from dcgym.suites.matrix import Matrix, Run
-from dcgym.suites.runner import progress_bars
+from dcgym.suites.progress import progress_bars
 from dcgym.suites.workers import Workers
 from dcgym.tasks.balancing import make_scenario
 

@@ -13,56 +13,30 @@ import sys
 from importlib import resources
 from pathlib import Path
 
-from dcgym.backends.emulation.session.runs import Run, list_runs
-from dcgym.errors import BackendError, suggest
+from dcgym.backends.emulation.session.runs import choose_run
+from dcgym.errors import BackendError
 
-__all__ = ["find_run", "open_shell"]
+__all__ = ["open_shell"]
 
 INSIDE = "dcgym.backends.emulation.emulator.shell"
 """Module that runs inside the namespaces."""
 
 
-def find_run(run_id: str | None) -> Run:
-    """Return a running emulator.
-
-    Args:
-        run_id: Its identifier; None for the only one.
-
-    Raises:
-        BackendError: There is none, there are several, or the named one has ended.
-    """
-    runs = {run.id: run for run in list_runs()}
-    alive = [run for run in runs.values() if run.alive]
-    names = ", ".join(f"{run.id} (of process {run.owner_pid})" for run in alive)
-    if run_id is None:
-        if not alive:
-            raise BackendError("no emulator is running")
-        if len(alive) > 1:
-            raise BackendError(f"several emulators are running: {names}; name one")
-        return alive[0]
-    if run_id not in runs:
-        near = suggest(run_id, runs)
-        hint = f"did you mean {near}?" if near else f"running: {names or 'none'}"
-        raise BackendError(f"no emulator {run_id!r} is known; {hint}")
-    if not runs[run_id].alive:
-        raise BackendError(f"emulator {run_id} has ended; running: {names or 'none'}")
-    return runs[run_id]
-
-
-def open_shell(run_id: str | None, command: str | None) -> int:
+def open_shell(wanted: str | None, command: str | None) -> int:
     """Run Mininet's command line, or one of its commands, in an emulator.
 
     Args:
-        run_id: Which emulator; None for the only one.
+        wanted: Name or identifier of the emulator; None for the only one.
         command: Such as ``h1 ping -c1 h2``; None for the prompt.
 
     Returns:
         Its exit code.
 
     Raises:
-        BackendError: There is no such emulator, or its network is not built.
+        ConfigError: No emulator has that name.
+        BackendError: It has ended, several may be meant, or its network is not built.
     """
-    run = find_run(run_id)
+    run = choose_run(wanted)
     home = str(Path(str(resources.files("dcgym"))).parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     # The emulator's first process stands outside of the pid namespace that it made.
@@ -71,5 +45,5 @@ def open_shell(run_id: str | None, command: str | None) -> int:
     words += ["--command", command] if command is not None else []
     code = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode
     if code < 0 or not run.alive:
-        raise BackendError(f"emulator {run.id} ended, and the shell with it")
+        raise BackendError(f"emulator {run} ended, and the shell with it")
     return code

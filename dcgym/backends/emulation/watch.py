@@ -16,45 +16,15 @@ from dcgym.backends.emulation.session.runs import (
     RecordedHost,
     RecordedPort,
     Run,
-    list_runs,
     read_network,
 )
 from dcgym.backends.emulation.session.session import STALE_NS
-from dcgym.errors import BackendError, ConfigError, suggest
+from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot, TelemetryRegion
 
-__all__ = ["RunView", "choose_run"]
+__all__ = ["RunView"]
 
 REGION_NAME = "/memfd:dcgym-telemetry"
-
-
-def choose_run(wanted: str | None = None) -> Run:
-    """Return a run that lives.
-
-    Args:
-        wanted: Its identifier; None for the only one.
-
-    Raises:
-        ConfigError: No run has that identifier.
-        BackendError: None runs, several run and none was named, or the one named is dead.
-    """
-    runs = list_runs()
-    if wanted is not None:
-        run = next((run for run in runs if run.id == wanted), None)
-        if run is None:
-            ids = [run.id for run in runs if run.alive]
-            allowed = ", ".join(ids) or "none, as no emulation is running on this machine"
-            raise ConfigError("run", wanted, allowed, suggest(wanted, ids))
-        if not run.alive:
-            raise BackendError(f"run {wanted} is dead; 'dcgym clean' removes what is left of it")
-        return run
-    living = [run for run in runs if run.alive]
-    if not living:
-        raise BackendError("no emulation is running on this machine")
-    if len(living) > 1:
-        names = ", ".join(run.id for run in living)
-        raise BackendError(f"several emulations are running, name one: {names}")
-    return living[0]
 
 
 class RunView:
@@ -90,6 +60,7 @@ class RunView:
             raise BackendError(f"run {self._run.id} is silent for {age_ns / 1e9:.1f} s")
         return {
             "run": self._run.id,
+            "name": self._run.name,
             "topology": self._network.name,
             "age_ms": age_ns / 1e6,
             "loop": _loop(header),

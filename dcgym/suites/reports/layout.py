@@ -7,7 +7,7 @@ from functools import cache
 from typing import Protocol, runtime_checkable
 
 from dcgym.backends.base import Record
-from dcgym.envs.factory import make_session
+from dcgym.envs.factory import argument_names, default_of, make_session
 from dcgym.errors import DcgymError
 from dcgym.suites.results import Records
 from dcgym.tasks.common.layout import Column, Layout
@@ -18,6 +18,7 @@ __all__ = [
     "describe_training",
     "layout_of",
     "policies_of",
+    "resolved_config",
     "runs_of",
     "scenarios_of",
 ]
@@ -76,6 +77,21 @@ def describe_training(runs: Records) -> list[str]:
     longest_s = max(float(one["seconds"]) for one in trainings.values())
     number = "one training" if len(trainings) == 1 else f"{len(trainings)} trainings"
     return [f"{spans} steps", f"{longest_s:.0f} s", number]
+
+
+def resolved_config(record: Record) -> dict[str, object]:
+    """Return the settings of a run, those too that it left at their defaults.
+
+    Args:
+        record: Record of the run.
+    """
+    env_id = str(record["env"])
+    try:
+        defaults = {name: default_of(env_id, name) for name in argument_names(env_id)}
+    except DcgymError:
+        # Results outlive the package of their environment.
+        defaults = {}
+    return {**defaults, **record["config"]}
 
 
 def scenarios_of(records: Records) -> dict[str, list[Record]]:

@@ -12,6 +12,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dcgym.backends.names import name_of_runs
+from dcgym.errors import BackendError, ConfigError, suggest
 from dcgym.topologies import Topology
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "RecordedNetwork",
     "RecordedPort",
     "Run",
+    "choose_run",
     "clean_dead_runs",
     "forget_run",
     "list_runs",
@@ -30,13 +33,26 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Run:
-    """A recorded emulator run."""
+    """A recorded emulator run.
+
+    Attributes:
+        id: Its identifier, which no other run has.
+        pid: Its first process.
+        start_time_ticks: Start of that process.
+        owner_pid: Process of its environment.
+        owner_start_time_ticks: Start of that process.
+        name: What people call it; several runs may have the same.
+    """
 
     id: str
     pid: int
     start_time_ticks: int
     owner_pid: int
     owner_start_time_ticks: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})" if self.name else self.id
 
     @property
     def alive(self) -> bool:
@@ -83,6 +99,37 @@ def registry_dir() -> Path:
     return Path(os.environ.get("DCGYM_RUN_DIR", "/run/dcgym"))
 
 
+def choose_run(wanted: str | None = None) -> Run:
+    """Return a run that lives.
+
+    Args:
+        wanted: Its name or identifier; None for the only one.
+
+    Raises:
+        ConfigError: No run has that name or identifier.
+        BackendError: None runs, several run and none was named, several have that name, or the one
+            that was named is dead.
+    """
+    runs = list_runs()
+    living = [run for run in runs if run.alive]
+    fitting = living
+    if wanted is not None:
+        fitting = [run for run in living if wanted in (run.id, run.name)]
+        fitting = [run for run in fitting if run.id == wanted] or fitting
+        if not fitting and any(wanted in (run.id, run.name) for run in runs):
+            raise BackendError(f"run {wanted} is dead; 'dcgym clean' removes what is left of it")
+        if not fitting:
+            words = [word for run in living for word in (run.name, run.id) if word]
+            allowed = ", ".join(map(str, living)) or "none, as no emulation is running here"
+            raise ConfigError("run", wanted, allowed, suggest(wanted, words))
+    if not fitting:
+        raise BackendError("no emulation is running on this machine")
+    if len(fitting) > 1:
+        which = "several emulations are running" if wanted is None else f"several runs are {wanted}"
+        raise BackendError(f"{which}, name one: {', '.join(map(str, fitting))}")
+    return fitting[0]
+
+
 def record_run(run_id: str, pid: int) -> None:
     """Write the file of a run, in one step.
 
@@ -93,7 +140,8 @@ def record_run(run_id: str, pid: int) -> None:
     folder = registry_dir()
     folder.mkdir(parents=True, exist_ok=True)
     owner = os.getpid()
-    run = Run(run_id, pid, _start_time_ticks(pid), owner, _start_time_ticks(owner))
+    times = _start_time_ticks(pid), _start_time_ticks(owner)
+    run = Run(run_id, pid, times[0], owner, times[1], name_of_runs())
     partial = folder / f".{run_id}.tmp"
     partial.write_text(json.dumps(asdict(run)))
     partial.replace(folder / f"{run_id}.json")
