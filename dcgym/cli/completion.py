@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-__all__ = ["VARIABLE", "Offers", "environments", "kinds_of_names", "names_of", "names_with_commas", "runs"]
+__all__ = [
+    "VARIABLE",
+    "Offers",
+    "environments",
+    "kinds_of_names",
+    "names_of",
+    "names_with_commas",
+    "runs",
+]
 
 VARIABLE = "_DCGYM_COMPLETE"
 """Set in the environment where a shell asks instead of running a command."""

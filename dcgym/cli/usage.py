@@ -35,11 +35,10 @@ def of_usage(error: Exception, root: Any, arguments: Sequence[str]) -> str:
         root: The command of the whole program, as `typer.main.get_command` returns it.
         arguments: The command line without the program's name.
     """
-    command, named = root, root.name or "dcgym"
-    for word in arguments:
-        if word not in getattr(command, "commands", ()):
-            break
-        command, named = command.commands[word], word
+    command, named, words = root, "dcgym", list(arguments)
+    while words and words[0] in getattr(command, "commands", ()):
+        named = words.pop(0)
+        command = command.commands[named]
     known = {name: one for one in command.params for name in one.opts}
     option = getattr(error, "option_name", None)
     parameter = getattr(error, "param", None) or known.get(option)
@@ -49,11 +48,11 @@ def of_usage(error: Exception, root: Any, arguments: Sequence[str]) -> str:
         names = [name for name in known if name.startswith("-")] + ["--help"]
         return str(ConfigError("option", option, names, suggest(option, names)))
     if commands := list(getattr(command, "commands", ())):
-        word = _quoted(str(error), "'", "'")
+        word = next((word for word in words if not word.startswith("-")), "")
         return str(ConfigError("command", word, commands, suggest(word, commands)))
-    words = [str(one.name) for one in command.params if one.param_type_name == "argument"]
-    allowed = f"{' and '.join(words)}, and nothing more" if words else "options only"
-    return str(ConfigError(named, _quoted(str(error), " (", ")"), allowed))
+    places = [str(one.name) for one in command.params if one.param_type_name == "argument"]
+    allowed = f"{' and '.join(places)}, and nothing more" if places else "options only"
+    return str(ConfigError(named, _in_parentheses(str(error)), allowed))
 
 
 def _of_parameter(parameter: Any, arguments: Sequence[str]) -> str:
@@ -82,9 +81,9 @@ def _type_of(parameter: Any) -> str:
     return _TYPES.get(name, "a value")
 
 
-def _quoted(message: str, before: str, after: str) -> str:
-    """Return what a message quotes."""
-    return message.partition(before)[2].rpartition(after)[0] or message
+def _in_parentheses(message: str) -> str:
+    """Return the words that a message ends with."""
+    return message.partition(" (")[2].removesuffix(")") or message
 
 
 def _value_of(arguments: Sequence[str], options: Sequence[str]) -> str | None:

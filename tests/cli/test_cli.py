@@ -97,6 +97,42 @@ def test_bad_input_is_one_line_and_code_2(arguments: tuple[str, ...], words: str
     assert words in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("nosuch",), "command: value 'nosuch' is not allowed; allowed: sweep, report, doctor, "),
+        (("runn",), "did you mean 'run'?"),
+        (("--nosuch",), "option: value '--nosuch' is not allowed; allowed: --version, "),
+        (("run", "--sed", "1"), "option: value '--sed' is not allowed; allowed: --env, --policy, "),
+        (("run", "--sed", "1"), "did you mean '--seed'?"),
+        (("run", "--seed", "x"), "--seed: value 'x' is not allowed; allowed: a whole number (Seed"),
+        (("run", "--seed=1.5"), "--seed: value '1.5' is not allowed; allowed: a whole number"),
+        (("run", "--seconds", "1o"), "--seconds: value '1o' is not allowed; allowed: a number"),
+        (("run", "--seed"), "--seed: a value is missing; allowed: a whole number (Seed of plan"),
+        (("run", "--json=3"), "--json: value '3' is not allowed; allowed: no value"),
+        (("train",), "policy: a value is missing; allowed: a text (ppo or ddpg)"),
+        (("draw",), "topology: a value is missing; allowed: a text (A name or a file)"),
+        (("list", "a", "b"), "list: value 'b' is not allowed; allowed: kind, and nothing more"),
+        (("doctor", "x"), "doctor: value 'x' is not allowed; allowed: options only"),
+        (("bench", "nosuch"), "command: value 'nosuch' is not allowed; allowed: quick, "),
+        (("bench", "quick", "--jobs", "many"), "--jobs: value 'many' is not allowed; allowed: a "),
+        (("traffic", "shww"), "did you mean 'show'?"),
+        (("traffic", "show"), "plan: a value is missing"),
+        (("top", "--period", "often"), "--period: value 'often' is not allowed; allowed: a number"),
+    ],
+)
+def test_usage_errors_look_like_the_others(arguments: tuple[str, ...], line: str) -> None:
+    done = dcgym(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("dcgym: ") and done.stderr.count("\n") == 1
+    assert line in done.stderr
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    done = dcgym("traffic")
+    assert done.returncode == 2 and "Usage: dcgym traffic" in done.stdout and not done.stderr
+
+
 def test_a_run_that_is_not_there_is_told_so(tmp_path: Path) -> None:
     done = dcgym("top", "nosuch", DCGYM_RUN_DIR=str(tmp_path))
     assert done.returncode == 2

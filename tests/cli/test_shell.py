@@ -79,17 +79,20 @@ def test_the_prompt_takes_mininet_commands(make: Any) -> None:
 
 def test_which_emulator_is_meant_is_asked_in_one_line(make: Any) -> None:
     nobody = shell()
-    assert (nobody.returncode, nobody.stderr) == (1, "dcgym: no emulator is running\n")
+    assert (nobody.returncode, nobody.stderr) == (
+        1,
+        "dcgym: no emulation is running on this machine\n",
+    )
     first, second = make("dumbbell"), make("dumbbell")
     both = shell("--command", "nodes")
     assert both.returncode == 1 and both.stderr.count("\n") == 1
     assert first.lab.process.run_id in both.stderr and second.lab.process.run_id in both.stderr
     other = shell("ffffff-no")
-    assert "no emulator 'ffffff-no' is known" in other.stderr and other.returncode == 1
+    assert "run: value 'ffffff-no'" in other.stderr and other.returncode == 2
     strange = shell(first.lab.process.run_id, "--command", "h9 ls")
     assert strange.returncode == 2 and "'h9' is neither a node" in strange.stderr
     os.kill(first.lab.process._process.pid, signal.SIGKILL)
     first.lab.process._process.wait()
     dead = shell(first.lab.process.run_id)
-    assert "has ended" in dead.stderr and second.lab.process.run_id in dead.stderr
+    assert f"run {first.lab.process.run_id} is dead" in dead.stderr and dead.returncode == 1
     assert shell("--command", "nodes").returncode == 0

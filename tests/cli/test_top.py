@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.session.runs import list_runs
+from dcgym.backends.names import named_runs
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, Plan
 
@@ -117,8 +118,9 @@ def test_nothing_to_look_at_is_one_line() -> None:
 
 
 def test_several_runs_are_named(make: Any) -> None:
-    backends = [make("dumbbell") for _ in range(2)]
-    ids = sorted(backend.lab.process.run_id for backend in backends)
+    with named_runs("both"):
+        backends = [make("dumbbell") for _ in range(2)]
+    ids = sorted(f"both ({backend.lab.process.run_id})" for backend in backends)
     done = top("--once")
     assert done.returncode == 1
     expected = f"dcgym: several emulations are running, name one: {', '.join(ids)}\n"
@@ -151,7 +153,8 @@ def test_another_user_is_told_so(make: Any, tmp_path: Path) -> None:
     # Imported before the change of user, who may not be able to read this Python.
     code = (
         "import os\n"
-        "from dcgym.backends.emulation.watch import RunView, choose_run\n"
+        "from dcgym.backends.emulation.session.runs import choose_run\n"
+        "from dcgym.backends.emulation.watch import RunView\n"
         "from dcgym.errors import BackendError\n"
         "os.setgid(65534); os.setuid(65534)\n"
         "try:\n    RunView(choose_run())\n"

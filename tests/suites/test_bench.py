@@ -20,8 +20,8 @@ from dcgym.suites import RunSpec, Suite, load_records, quick, run_episode, write
 from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix, Run
-from dcgym.suites.results import prepare_folder, write_json, write_results
 from dcgym.suites.progress import progress_bars
+from dcgym.suites.results import prepare_folder, write_json, write_results
 from dcgym.suites.spec import spec_to_dict
 from dcgym.suites.statistics import METRICS, interval_95, summarise
 from dcgym.suites.workers import Workers

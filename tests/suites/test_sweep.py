@@ -17,8 +17,8 @@ from dcgym.cli.sweep import read_axes, read_sweep
 from dcgym.errors import BackendError, ConfigError
 from dcgym.suites import Suite, load_records, run_suite, sweep_suite
 from dcgym.suites.matrix import Matrix, Run
-from dcgym.suites.reports.curves import points_of, quantity
 from dcgym.suites.progress import progress_bars
+from dcgym.suites.reports.curves import points_of, quantity
 from dcgym.suites.sweep import make_cells, set_argument
 from dcgym.suites.workers import Workers
 
