@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import json
 import os
 import platform
@@ -115,7 +117,7 @@ def read_json(path: Path) -> Any:
 
 
 def load_records(folder: Path) -> list[Record]:
-    """Read the records of all finished runs of a benchmark.
+    """Read the records of all finished runs of a benchmark, in the order of its suite.
 
     Args:
         folder: Folder of its results.
@@ -127,7 +129,20 @@ def load_records(folder: Path) -> list[Record]:
     records = [record for path in paths if (record := read_json(path)) is not None]
     if not records:
         raise ConfigError("folder", str(folder), "the folder of a benchmark with a finished run")
-    return records
+    suite = read_json(folder / SUITE_FILE) or {}
+    cases = [case.get("name", "") for case in suite.get("cases", ())]
+    policies = list(suite.get("policies", ()))
+    return sorted(records, key=lambda record: _place(record, cases, policies))
+
+
+def _place(record: Record, cases: list[str], policies: list[str]) -> tuple[int, int, int]:
+    """Return the place of a record in its suite; what the suite does not name comes last."""
+    case, policy = record.get("scenario", ""), record["policy"]
+    return (
+        cases.index(case) if case in cases else len(cases),
+        record["seed"],
+        policies.index(policy) if policy in policies else len(policies),
+    )
 
 
 def write_results(folder: Path, records: Records) -> Path:
@@ -183,7 +198,18 @@ def machine() -> Record:
         "machine": platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
+        "packages": _packages(),
     }
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """Return the versions of those libraries on which results may depend, where they are there."""
+    found = {}
+    for name in ("gymnasium", "numpy", "torch", "stable-baselines3", "ray"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 @cache

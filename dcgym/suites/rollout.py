@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -137,5 +138,6 @@ def _record(spec: RunSpec, run: _Run, outcome: Outcome) -> Record:
         **outcome.details,
         "config": {**run.config, "steps": spec.steps, "warmup_s": spec.warmup_s},
         "training": spec.training,
+        "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
         "machine": machine(),
     }

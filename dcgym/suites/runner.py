@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -39,7 +41,7 @@ def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> lis
     with progress_bars() as progress, _workers() as workers:
         bench = Matrix(suite, out, workers, progress, require_fidelity)
         prepare_folder(out)
-        write_json(out / SUITE_FILE, asdict(suite))
+        write_json(out / SUITE_FILE, {**asdict(suite), "command": _command()})
         try:
             bench.run_all()
         finally:
@@ -60,6 +62,14 @@ def finished_records(suite: Suite, out: Path, require_fidelity: str = "invalid")
         require_fidelity: Worst fidelity of a run that is returned.
     """
     return Matrix(suite, out, Workers(), progress_bars(), require_fidelity).complete()
+
+
+def _command() -> str:
+    """Return what the user has called, as a shell takes it."""
+    program, *words = sys.argv
+    # What stands there was made by the installation, or by -m dcgym.
+    is_ours = Path(program).name == "dcgym" or Path(program).parts[-2:] == ("dcgym", "__main__.py")
+    return shlex.join(["dcgym" if is_ours else program, *words])
 
 
 @contextmanager

@@ -45,15 +45,8 @@ def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Re
 
     progress(0.0, "starting environments")
     with named_runs(f"train-{spec.policy}-{spec.seed}"):
-        checkpoint = learner.train(
-            spec.env,
-            NO_STEP_LIMIT,
-            spec.seed,
-            folder,
-            follow,
-            n_envs=spec.envs,
-            budget_s=spec.train_s,
-        )
+        given = (spec.env, NO_STEP_LIMIT, spec.seed, folder, follow)
+        checkpoint = learner.train(*given, n_envs=spec.envs, budget_s=spec.train_s)
     summary = {
         "policy": spec.policy,
         "steps": int(curve.last.steps),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import is_as_good_as, worst_status
-from dcgym.suites.reports.html import heading, table
+from dcgym.suites.reports.html import Cell, defined, heading, table
 from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.numbers import spread_of
+from dcgym.suites.reports.numbers import best_of, spread_of
 from dcgym.suites.reports.plots import (
     cell,
     embed,
@@ -185,7 +186,7 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
     _name_axis(axes, points, path)
     axes.set_yscale(scale_of(drawn, column))
     note = " (log scale)" if axes.get_yscale() == "log" else ""
-    return embed(figure, f"{column.title} over {path}{note}")
+    return embed(figure, defined(column), f" over {html.escape(path)}{note}")
 
 
 def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> None:
@@ -220,12 +221,16 @@ def _axis(points: Sequence[Point], path: str) -> dict[str, object]:
 
 def _table(records: Records, points: Sequence[Point], path: str) -> str:
     columns = curve_columns(records)
-    titles = [path, "policy", "runs", *(column.title for column in columns), "fidelity"]
-    rows = []
+    titles: list[Cell] = [path, "policy", "runs", *map(defined, columns), "fidelity"]
+    rows: list[list[Cell]] = []
     for point in points:
+        best = {column.metric: best_of(point.records, column) for column in columns}
         for policy in policies_of(point.records):
             runs = runs_of(point.records, policy)
-            means = [cell(spread_of(runs, column), column) for column in columns]
+            means = [
+                best[column.metric].mark(policy, cell(spread_of(runs, column), column))
+                for column in columns
+            ]
             poor = sum(not is_as_good_as(run, "ok") for run in runs)
             mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
             first = [str(point.values[path]), policy, str(len(runs))]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dcgym.suites.reports.html import Cell, Marked
 from dcgym.suites.results import Records
 from dcgym.suites.statistics import interval_95
 from dcgym.tasks.common.layout import Column
 
-__all__ = ["Spread", "spread_of", "values_of", "written"]
+__all__ = ["Ranking", "Spread", "best_of", "spread_of", "values_of", "written"]
 
 # Below this part of the mean a spread is rounding of the machine, not of the system.
 NOISE = 1e-9
@@ -64,6 +66,64 @@ def spread_of(runs: Records, column: Column) -> Spread:
     """
     values = values_of(runs, column)
     return Spread(*interval_95(values), sum(map(math.isfinite, values)), len(values))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Who is best in a metric.
+
+    Attributes:
+        best: Policies of the best mean; none where no end is better, or where nobody differs.
+        tied: Those that may be as good: their difference from the best one, seed by seed, has a
+            95 % interval with 0.
+    """
+
+    best: frozenset[str] = frozenset()
+    tied: frozenset[str] = frozenset()
+
+    def mark(self, policy: str, text: str) -> Cell:
+        """Return a policy's cell of a table.
+
+        Args:
+            policy: The policy.
+            text: What the cell shows.
+        """
+        if policy in self.best:
+            return Marked(text, "best")
+        return Marked(text, "tied") if policy in self.tied else text
+
+
+def best_of(records: Records, column: Column) -> Ranking:
+    """Return who is best in a metric.
+
+    Args:
+        records: Records of runs.
+        column: The metric.
+    """
+    sign = {"high": 1.0, "low": -1.0}.get(column.better or "", 0.0)
+    found: dict[str, dict[int, float]] = {}
+    for record in records:
+        value = float(record["metrics"].get(column.metric, math.nan))
+        if math.isfinite(value):
+            found.setdefault(str(record["policy"]), {})[int(record["seed"])] = value
+    # A mean over the easier seeds would flatter who was not measured in all of them.
+    most = max(map(len, found.values()), default=0)
+    runs = {policy: own for policy, own in found.items() if len(own) == most}
+    means = {policy: sign * interval_95([*own.values()])[0] for policy, own in runs.items()}
+    if not sign or len(set(means.values())) < 2:
+        return Ranking()
+    top = max(means.values())
+    best = frozenset(policy for policy, mean in means.items() if mean == top)
+    first = runs[min(best)]
+    tied = frozenset(policy for policy in runs if _may_be_equal(runs[policy], first))
+    return Ranking(best, tied - best)
+
+
+def _may_be_equal(one: Mapping[int, float], best: Mapping[int, float]) -> bool:
+    if one.keys() != best.keys():
+        return False
+    mean, half = interval_95([one[seed] - best[seed] for seed in best])
+    return abs(mean) <= (0.0 if math.isnan(half) else half)
 
 
 def written(spread: Spread, column: Column) -> tuple[str, str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dcgym.errors import MissingDependency
+from dcgym.suites.reports.html import Defined
 from dcgym.suites.reports.layout import Column, policies_of
 from dcgym.suites.reports.numbers import Spread, written
 from dcgym.suites.results import Records
@@ -18,7 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Look", "cell", "embed", "error_lengths", "legend", "look", "make_axes", "scale_of"]
+__all__ = [
+    "Look",
+    "cell",
+    "clip",
+    "embed",
+    "error_lengths",
+    "legend",
+    "look",
+    "make_axes",
+    "scale_of",
+]
 
 # The palette of Okabe and Ito, which people with any colour vision can tell apart; its yellow is
 # darkened, and its black is a grey that a dark page shows too.
@@ -27,6 +41,18 @@ DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 MARKERS = ("o", "s", "^", "D")
 # Means that differ by more than this are shown on a logarithmic axis.
 LOG_FROM_RATIO = 30.0
+# Values that many median deviations from the median would flatten what lies between.
+FENCE = 8.0
+# What the page's style says once, and names that nothing refers to.
+_SPARE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?<=<g) id=\"[^\"]*\"",
+        r"font-family: [^;]*; ",
+        r' transform="rotate\(-0 [^"]*"',
+    )
+)
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}(?![\d%])")
 
 
 @dataclass(frozen=True)
@@ -106,6 +132,34 @@ def scale_of(values: Sequence[float], column: Column) -> str:
     return "log" if max(values) / min(values) > LOG_FROM_RATIO else "linear"
 
 
+def clip(axis: Any, values: Mapping[str, Sequence[float]], is_upright: bool) -> str:
+    """End an axis before those outliers that would flatten all else, and say whose they are.
+
+    Args:
+        axis: The axes.
+        values: What is drawn of each policy.
+        is_upright: Whether values go upwards; else to the right.
+
+    Returns:
+        A note for the title; empty where nothing is beyond the axis.
+    """
+    drawn = [value for own in values.values() for value in own if math.isfinite(value)]
+    scale = axis.get_yscale() if is_upright else axis.get_xscale()
+    if len(drawn) < 4 or scale == "log":
+        return ""
+    middle = float(np.median(drawn))
+    fence = FENCE * float(np.median(np.abs(np.array(drawn) - middle)))
+    low, high = middle - fence, middle + fence
+    kept = [value for value in drawn if low <= value <= high]
+    if low == high or max(drawn) - min(drawn) < 2 * (max(kept) - min(kept)):
+        return ""
+    margin = 0.1 * (max(kept) - min(kept)) or 1.0
+    low, high = min(kept) - margin, max(kept) + margin
+    (axis.set_ylim if is_upright else axis.set_xlim)(low, high)
+    beyond = [name for name, own in values.items() if any(v < low or v > high for v in own)]
+    return f" (cut: {', '.join(beyond)} beyond)"
+
+
 def error_lengths(spreads: Sequence[Spread], column: Column) -> list[list[float]]:
     """Return the lengths of error bars below and above the means; they end where the metric does.
 
@@ -133,24 +187,34 @@ def cell(spread: Spread, column: Column) -> str:
     return f"{mean} {note}" if note.startswith("±") else f"{mean} ({note})"
 
 
-def embed(figure: Figure, title: str) -> str:
+def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
     """Return a figure as HTML that scales with the page.
 
     Args:
         figure: The figure.
         title: Its title.
+        note: What follows the title.
     """
     import matplotlib as mpl
 
     text = io.StringIO()
     # Letters stay letters, and equal figures are equal texts.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": str(title)}):
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
     # The metadata names the library's address; a page that loads nothing need not mention any.
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    caption = html.escape(title)
-    label = f'role="img" aria-label="{caption}"'
-    return f"<figure {label}><figcaption>{caption}</figcaption>{svg}</figure>"
+    # A hundredth of a point is less than anybody sees, and half of the file.
+    svg = re.sub(r'="[^"]*"', lambda found: _LONG_NUMBER.sub(_rounded, found[0]), svg)
+    for pattern in _SPARE:
+        svg = pattern.sub("", svg)
+    svg = re.sub(r"\s+", " ", svg)
+    label = f'role="img" aria-label="{html.escape(str(getattr(title, "text", title)))}{note}"'
+    shown = title if isinstance(title, Defined) else html.escape(title)
+    return f"<figure {label}><figcaption>{shown}{note}</figcaption>{svg}</figure>"
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.1f}".removesuffix(".0")

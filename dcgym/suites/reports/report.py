@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from dcgym.backends.base import Record
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
-from dcgym.suites.reports.curves import curve_sections, is_sweep
+from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
+from dcgym.suites.reports.facts import facts_section
 from dcgym.suites.reports.flow_sizes import flow_section
-from dcgym.suites.reports.html import heading, table
+from dcgym.suites.reports.html import Cell, defined, definitions, heading, table
 from dcgym.suites.reports.layout import (
     Column,
     Layout,
@@ -25,9 +24,10 @@ from dcgym.suites.reports.layout import (
     runs_of,
     scenarios_of,
 )
-from dcgym.suites.reports.numbers import spread_of, values_of
+from dcgym.suites.reports.numbers import best_of, spread_of, values_of
 from dcgym.suites.reports.plots import (
     cell,
+    clip,
     embed,
     error_lengths,
     legend,
@@ -44,21 +44,33 @@ __all__ = ["write_report"]
 # A thin line is the measured one, a thick one its mean over this part of the run.
 SMOOTHED_PART = 30
 # Points of a line: more than the pixels that show it only make the file large.
-MAX_POINTS = 300
+MAX_POINTS = 200
+MAX_POINTS_OF_ALL = 2000
+# Thin lines of more policies hide each other, and the thick ones.
+MOST_THIN = 4
 STYLE = """
-:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ddd;--note:#666}
-@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181818;--line:#444;--note:#999}
-figure svg,.legend svg{filter:invert(1) hue-rotate(180deg)}}
+:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ddd;--note:#666;--best:#d9f2e3;
+--link:#0a58ca}
+@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181818;--line:#444;--note:#999;
+--best:#1d4a33;--link:#8ab4f8}figure svg,.legend svg{filter:invert(1) hue-rotate(180deg)}}
 body{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em;color:var(--ink);
 background:var(--paper)}
-.scroll{overflow-x:auto}table{border-collapse:collapse}
-table{font-size:.9em}
+h1{overflow-wrap:anywhere;font-size:clamp(1.1em,5vw,2em)}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}
 td,th{padding:.3em .5em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-td:first-child,th:first-child{text-align:left}.note{color:var(--note)}
-.figures{display:flex;flex-wrap:wrap;gap:.5em}.figures figure{flex:1 1 300px;max-width:420px}
-figure{margin:0}figure svg{width:100%;height:auto}figcaption{font-size:.9em;font-weight:bold}
-.wide figure{max-width:900px}.legend span{margin-right:1.2em;white-space:nowrap}
-pre{overflow-x:auto;font-size:.85em}h1{overflow-wrap:anywhere}
+td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}
+.facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.facts td:first-child{white-space:nowrap;vertical-align:top}.facts th{display:none}
+.best{font-weight:bold;background:var(--best)}.tied{text-decoration:underline dotted}
+.note{color:var(--note)}
+a{color:inherit;text-decoration:underline dotted var(--note)}
+a:hover,a:focus{color:var(--link)}dt{font-weight:bold;margin-top:.6em}:target{color:var(--link)}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.5em}
+figure{margin:0}figure text{font-family:sans-serif}figure svg{width:100%;height:auto}
+figcaption{font-size:.9em;font-weight:bold}
+.wide figure{max-width:760px}.legend span{margin-right:1.2em;white-space:nowrap}
+.legend{position:sticky;top:0;background:var(--paper);padding:.3em 0}
+pre{overflow-x:auto;font-size:.85em}
 """
 
 
@@ -77,7 +89,7 @@ def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
     sections.append(published_section(folder, records))
     path = folder / "report.html"
     partial = folder / ".report.html"
-    partial.write_text(_page(records, refused, sections))
+    partial.write_text(_page(folder, records, refused, sections))
     partial.replace(path)
     return path
 
@@ -92,12 +104,11 @@ def _sections(folder: Path, records: Records) -> list[str]:
             heading(scenario),
             _table(runs, layout),
             flow_section(runs),
-            "<h3>Comparison</h3><p class='note'>A small dot a seed, the large one their mean with "
+            "<h3>Comparison</h3><p class='note'>A stroke a seed, the dot their mean with "
             "its 95 % interval.</p>",
             f'<div class="figures">{dots}</div>',
             _training(runs),
-            f"<h3>One run of each policy, seed {runs[0]['seed']}</h3><p class='note'>Thin: as "
-            f"measured; thick: the moving mean over 1/{SMOOTHED_PART} of the run.</p>",
+            f"<h3>One run of each policy, seed {runs[0]['seed']}</h3>{_how_smooth(runs)}",
             legend(runs),
             f'<div class="wide">{"".join(_series(folder, runs, layout))}</div>',
         ]
@@ -117,7 +128,7 @@ def _dots(records: Records, column: Column) -> str:
         if not values:
             continue
         drawn += values
-        axes.plot(values, [row] * len(values), ".", color=style.colour, alpha=0.6, markersize=5)
+        axes.plot(values, [row] * len(values), "|", color=style.colour, alpha=0.6, markersize=5)
         errors = error_lengths([spread], column)
         axes.errorbar(
             [spread.mean],
@@ -126,13 +137,15 @@ def _dots(records: Records, column: Column) -> str:
             color=style.colour,
             fmt=style.marker,
             markersize=6,
-            capsize=2,
         )
     axes.set_yticks(range(len(policies)), policies)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(policies) - 0.5, -0.5)
     axes.set_xscale(scale_of(drawn, column))
-    note = " (log scale)" if axes.get_xscale() == "log" else ""
-    return embed(figure, f"{column.title}{note}")
+    note = clip(axes, {p: values_of(runs_of(records, p), column) for p in policies}, False)
+    note = " (log scale)" if axes.get_xscale() == "log" else note
+    return embed(figure, defined(column), note)
 
 
 def _training(records: Records) -> str:
@@ -156,21 +169,32 @@ def _training(records: Records) -> str:
 
 def _series(folder: Path, records: Records, layout: Layout) -> list[str]:
     firsts = {policy: runs_of(records, policy)[0] for policy in policies_of(records)}
-    steps = {policy: _steps(folder, first, layout) for policy, first in firsts.items()}
+    points = min(MAX_POINTS, MAX_POINTS_OF_ALL // len(firsts))
+    steps = {policy: _steps(folder, first, layout, points) for policy, first in firsts.items()}
     # Pools name their groups as they like: what no run has recorded is not drawn.
     series = [one for one in layout.series if all(one.metric in run for run in steps.values())]
     figures = []
     for column in series:
-        figure, axes = make_axes(8.0, 2.4)
+        figure, axes = make_axes(6.0, 2.6)
+        highest: dict[str, list[float]] = {}
         for policy, run in steps.items():
             style = look(records, policy)
             values = np.array(run[column.metric], np.float64) / column.divisor
-            axes.plot(run["time_s"], values, color=style.colour, linewidth=0.6, alpha=0.25)
+            if len(steps) <= MOST_THIN:
+                axes.plot(run["time_s"], values, color=style.colour, linewidth=0.6, alpha=0.3)
             smooth = _smoothed(values)
             axes.plot(run["time_s"], smooth, color=style.colour, linestyle=style.dash)
+            seen = smooth[np.isfinite(smooth)]
+            highest[policy] = [float(seen.min()), float(seen.max())] if seen.size else []
         axes.set_xlabel("time, s")
-        figures.append(embed(figure, column.title))
+        note = clip(axes, highest, True)
+        figures.append(embed(figure, defined(column), note))
     return figures
+
+
+def _how_smooth(records: Records) -> str:
+    thin = "Thin: as measured; thick: the" if len(policies_of(records)) <= MOST_THIN else "The"
+    return f"<p class='note'>{thin} moving mean over 1/{SMOOTHED_PART} of the run.</p>"
 
 
 def _smoothed(values: FloatArray) -> FloatArray:
@@ -184,7 +208,9 @@ def _smoothed(values: FloatArray) -> FloatArray:
     return smooth
 
 
-def _steps(folder: Path, record: Record, layout: Layout) -> dict[str, list[float]]:
+def _steps(
+    folder: Path, record: Record, layout: Layout, most_points: int
+) -> dict[str, list[float]]:
     import polars as pl
 
     run = run_folder(folder, record.get("scenario", ""), record["policy"], record["seed"])
@@ -195,14 +221,14 @@ def _steps(folder: Path, record: Record, layout: Layout) -> dict[str, list[float
             frame = frame.with_columns(pl.mean_horizontal(parts).alias(name))
     wanted = [column.metric for column in layout.series if column.metric in frame.columns]
     frame = frame.select("time_s", *wanted)
-    size = math.ceil(frame.height / MAX_POINTS)
+    size = math.ceil(frame.height / most_points)
     if size > 1:
         block = (pl.int_range(frame.height) // size).alias("block")
         frame = frame.group_by(block, maintain_order=True).mean().drop("block")
     return {name: frame[name].to_list() for name in frame.columns}
 
 
-def _page(records: Records, refused: Records, sections: Sequence[str]) -> str:
+def _page(folder: Path, records: Records, refused: Records, sections: Sequence[str]) -> str:
     first = records[0]
     warmup_s = first["config"]["warmup_s"]
     return "\n".join(
@@ -217,27 +243,10 @@ def _page(records: Records, refused: Records, sections: Sequence[str]) -> str:
             "traffic for the same seed.</p>",
             _warning(records, refused),
             *sections,
-            _facts(records),
+            definitions(_shown_columns(records)),
+            facts_section(folder, records),
             "</body></html>",
         )
-    )
-
-
-def _facts(records: Records) -> str:
-    """Say where and how the runs were made, and with which settings."""
-    first = records[0]
-    took_s = sum(float(record.get("duration_s", 0.0)) for record in records)
-    facts = {
-        "written": datetime.now().astimezone().isoformat(timespec="minutes"),
-        **first.get("machine", {}),
-        "time of all runs": f"{took_s:.0f} s",
-    }
-    rows = [[name, str(value)] for name, value in facts.items()]
-    config = json.dumps(first["config"], indent=1, default=str)
-    return (
-        f"<h2>How this was made</h2>{table(['', ''], rows)}"
-        f"<details><summary>Settings of the first run</summary><pre>{html.escape(config)}</pre>"
-        "</details>"
     )
 
 
@@ -252,11 +261,28 @@ def _warning(records: Records, refused: Records) -> str:
 
 
 def _table(records: Records, layout: Layout) -> str:
-    titles = ["policy", *(column.title for column in layout.columns), "fidelity", "training"]
-    return table(titles, [_cells(records, policy, layout) for policy in policies_of(records)])
+    titles: list[Cell] = ["policy", *map(defined, layout.columns), "fidelity", "training"]
+    best = {column.metric: best_of(records, column) for column in layout.columns}
+    rows: list[list[Cell]] = []
+    for policy in policies_of(records):
+        runs = runs_of(records, policy)
+        means: list[Cell] = []
+        for column in layout.columns:
+            text = cell(spread_of(runs, column), column)
+            means.append(best[column.metric].mark(policy, text))
+        rows.append([policy, *means, worst_status(runs), ", ".join(describe_training(runs))])
+    is_one = len({record["seed"] for record in records}) == 1
+    others = (
+        ""
+        if is_one
+        else ("; underlined: their difference from it, seed by seed, has a 95 % interval with 0")
+    )
+    note = f"Marked: the best mean of a column{others}. A title leads to its definition."
+    return f"{table(titles, rows)}<p class='note'>{note}</p>"
 
 
-def _cells(records: Records, policy: str, layout: Layout) -> list[str]:
-    runs = runs_of(records, policy)
-    means = [cell(spread_of(runs, column), column) for column in layout.columns]
-    return [policy, *means, worst_status(runs), ", ".join(describe_training(runs))]
+def _shown_columns(records: Records) -> list[Column]:
+    """Return what tables and figures show, each once."""
+    if is_sweep(records):
+        return curve_columns(records)
+    return [column for runs in scenarios_of(records).values() for column in layout_of(runs).columns]

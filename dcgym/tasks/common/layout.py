@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dcgym.tasks.common.meanings import MEANINGS
+
 __all__ = ["Column", "Layout"]
 
 
@@ -19,6 +21,9 @@ class Column:
         decimals: Decimals, fewer where an interval says that they mean nothing.
         low: Least value there can be, in the unit of the title; None for no limit.
         high: Largest value there can be.
+        better: The better end, "high" or "low"; "" where there is none, None for the usual one of
+            a metric of this name.
+        meaning: One sentence about it; None for the usual one of a metric of this name.
     """
 
     metric: str
@@ -27,6 +32,16 @@ class Column:
     decimals: int = 3
     low: float | None = 0.0
     high: float | None = None
+    better: str | None = None
+    meaning: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take what is known of the metric's name where nothing was said."""
+        better, meaning = MEANINGS.get(self.metric, ("", ""))
+        if self.better is None:
+            object.__setattr__(self, "better", better)
+        if self.meaning is None:
+            object.__setattr__(self, "meaning", meaning)
 
     @property
     def heading(self) -> str:

@@ -1,0 +1,46 @@
+"""What the metrics mean in one sentence each, and which end of them is the better one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["MEANINGS"]
+
+HIGH, LOW, NEITHER = "high", "low", ""
+_FCT = "of the completion times of flows, from their planned start to their last byte"
+
+MEANINGS: Mapping[str, tuple[str, str]] = {
+    "reward_mean": (HIGH, "Reward of a step, mean over the run."),
+    "goodput_bps": (HIGH, "What arrives at the receivers without headers, mean over the run."),
+    "queue_bytes_mean": (LOW, "Bytes in the longest queue of a step, mean over the run."),
+    "queue_bytes_p99": (LOW, "Bytes in the longest queue, which 99 % of the steps stay below."),
+    "rtt_us_p50": (LOW, "Round-trip time that TCP measures, median over the steps."),
+    "rtt_us_p99": (LOW, "Round-trip time that TCP measures, 99th percentile over the steps."),
+    "drops": (LOW, "Packets that full queues dropped, sum over the run."),
+    "marks": (NEITHER, "Packets that switches marked for congestion (ECN), sum over the run."),
+    "jain": (HIGH, "Jain's index: 1 where all receivers get, or all servers have to do, the same."),
+    "utilisation": (HIGH, "Used part of the capacity, mean over the run."),
+    "fct_us_mean": (LOW, f"Mean {_FCT}."),
+    "fct_us_p50": (LOW, f"Median {_FCT}."),
+    "fct_us_p90": (LOW, f"90th percentile {_FCT}."),
+    "fct_us_p95": (LOW, f"95th percentile {_FCT}."),
+    "fct_us_p99": (LOW, f"99th percentile {_FCT}; missing where fewer than 100 ended."),
+    "regret": (
+        LOW,
+        "Time that a flow takes longer, on average, than under the best rule that knows all.",
+    ),
+    "bound_srpt_us": (NEITHER, "Least mean completion time: one pool, shortest remaining first."),
+    "overprovision": (
+        LOW,
+        "Remaining work of the fullest server over the mean of all, averaged over time.",
+    ),
+    "rejected": (LOW, "Requests that full servers refused, sum over the run."),
+    "share_strong": (NEITHER, "Part of the flows that strong servers got."),
+    "pcc_violations": (LOW, "Flows whose packets went to more than one server."),
+    "uplink_load_max": (LOW, "Load of the busiest uplink, mean over the run."),
+    "uplink_imbalance": (LOW, "Load of the busiest uplink over the mean of all uplinks."),
+    "uplink_jain": (HIGH, "Jain's index of the uplinks' loads: 1 where all have the same."),
+    "slowdown_mean": (LOW, "Mean completion time over that on an empty network."),
+    "slowdown_p99": (LOW, "99th percentile of completion times over those on an empty network."),
+}
+"""The better end and the meaning of each metric, by its name."""
