@@ -16,6 +16,7 @@ from dcgym.backends.base import Record
 from dcgym.cli.doctor import Check
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths
+from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
 from dcgym.suites.reports.layout import (
     Column,
     describe_training,
@@ -167,12 +168,11 @@ def _print_scenario(title: str, records: Records) -> None:
 
 def _tall(title: str, records: Records, width: int) -> list[Table]:
     """Return metrics downwards and policies across, in as many tables as the width needs."""
-    columns = layout_of(records).columns
-    texts = ["runs", *(column.title for column in columns), "fidelity", "training"]
+    texts = ["runs", *metric_titles(records), "fidelity", "training"]
     found: dict[str, list[str]] = {}
-    for policy in policies_of(records):
+    for policy, written_cells in metric_cells(records).items():
         runs = runs_of(records, policy)
-        cells = [cell.replace("\n", " ") for cell in _cells(runs, columns)]
+        cells = [f"{mean} [dim]{note}[/]" if note else mean for mean, note in written_cells]
         training = "\n".join(describe_training(runs))
         found[policy] = [str(len(runs)), *cells, _fidelity(runs), training]
     lines = {policy: [policy, *"\n".join(cells).split("\n")] for policy, cells in found.items()}
@@ -180,17 +180,8 @@ def _tall(title: str, records: Records, width: int) -> list[Table]:
         policy: 2 + max(Text.from_markup(line).cell_len for line in own)
         for policy, own in lines.items()
     }
-    first = 2 + max(map(len, texts))
-    groups: list[list[str]] = []
-    room = 0
-    for policy, wanted in widths.items():
-        if wanted > room:
-            groups.append([])
-            room = width - first
-        groups[-1].append(policy)
-        room -= wanted
     tables = []
-    for group in groups:
+    for group in split_by_width(widths, 2 + max(map(len, texts)), width):
         table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 1), show_edge=False)
         table.add_column("policy", no_wrap=True)
         for policy in group:

@@ -15,9 +15,10 @@ from dcgym.errors import ConfigError
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.base import Action, Info, Observation, Overrides
 from dcgym.suites.checks import interval_s
+from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
-from dcgym.suites.reports.numbers import spread_of, written
+from dcgym.suites.reports.numbers import spread_of
 from dcgym.suites.reports.plots import cell
 from dcgym.suites.results import Records
 from dcgym.suites.rollout import MakePolicy, run_episode
@@ -25,6 +26,10 @@ from dcgym.suites.spec import RunSpec
 from dcgym.tasks.common.layout import Column
 
 __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
+
+
+# Width of a terminal that nobody has made wider.
+LINE = 80
 
 
 @runtime_checkable
@@ -85,18 +90,21 @@ class Evaluation:
         return runs
 
     def __str__(self) -> str:
-        columns = layout_of(self.records).columns
-        rows = [["policy", *(column.title for column in columns)]]
-        for policy in policies_of(self.records):
-            runs = runs_of(self.records, policy)
-            cells = (written(spread_of(runs, column), column) for column in columns)
-            rows.append([policy, *(" ".join(filter(None, one)) for one in cells)])
-        # Metrics downwards: a terminal has few columns and many rows.
-        widths = [max(map(len, row)) for row in rows]
-        return "\n".join(
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in zip(*rows, strict=True)
-        )
+        titles = ["policy", *metric_titles(self.records)]
+        found = {
+            policy: [policy, *(" ".join(filter(None, cell)) for cell in cells)]
+            for policy, cells in metric_cells(self.records).items()
+        }
+        widths = {policy: 2 + max(map(len, texts)) for policy, texts in found.items()}
+        first = max(map(len, titles))
+        blocks = []
+        for group in split_by_width(widths, first, LINE):
+            lines = []
+            for row, title in enumerate(titles):
+                cells = (f"  {found[one][row].ljust(widths[one] - 2)}" for one in group)
+                lines.append(f"{title.ljust(first)}{''.join(cells)}".rstrip())
+            blocks.append("\n".join(lines))
+        return "\n\n".join(blocks)
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""

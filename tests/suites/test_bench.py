@@ -137,7 +137,7 @@ def test_results_and_report_hold_every_run(tmp_path: Path) -> None:
     assert page.count("<figcaption>") >= 10 and "goodput, Mbit/s" in page
     assert "<script" not in page and 'src="http' not in page and 'href="http' not in page
     assert len(page) < 500_000
-    assert "How this was made" in page and "git_commit" in page and "prefers-color-scheme" in page
+    assert "How this was made" in page and "commit" in page and "prefers-color-scheme" in page
 
 
 def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) -> None:

@@ -44,11 +44,25 @@ def test_a_comparison_prints_metrics_downwards_within_a_terminal():
     lines = str(found).splitlines()
     assert lines[0].split() == ["policy", "right", "stale"]
     assert max(map(len, lines)) <= 80 and any(line.startswith("FCT mean, s") for line in lines)
-    assert "<table>" in found._repr_html_()
+    assert "<table" in found._repr_html_()
     with pytest.raises(ConfigError, match=r"^policy: value None .*right, stale"):
         found.mean("reward_mean")
     with pytest.raises(ConfigError, match=r"^metric: value 'fct'"):
         found.mean("fct", "right")
+
+
+def test_many_policies_stand_in_several_blocks_of_eighty_columns():
+    metrics = {"reward_mean": 0.123, "goodput_bps": 9_530_000.0, "rtt_us_p99": 201_300.0}
+    names = [f"policy-of-a-long-name-{number}" for number in range(7)]
+    records = [
+        {"env": "dcgym/CongestionControl-v1", "policy": name, "seed": 0, "metrics": metrics}
+        for name in names
+    ]
+    blocks = str(Evaluation(records)).split("\n\n")
+    assert len(blocks) == 4
+    assert [name for block in blocks for name in block.split("\n")[0].split()[1:]] == names
+    assert all(len(line) <= 80 for block in blocks for line in block.split("\n"))
+    assert all("9.53" in block for block in blocks)
 
 
 @pytest.mark.simulation

@@ -43,6 +43,7 @@ MARKERS = ("o", "s", "^", "D")
 LOG_FROM_RATIO = 30.0
 # Values that many median deviations from the median would flatten what lies between.
 FENCE = 8.0
+MOST_BEYOND = 3
 # What the page's style says once, and names that nothing refers to.
 _SPARE = tuple(
     re.compile(pattern)
@@ -153,10 +154,15 @@ def clip(axis: Any, values: Mapping[str, Sequence[float]], is_upright: bool) -> 
     kept = [value for value in drawn if low <= value <= high]
     if low == high or max(drawn) - min(drawn) < 2 * (max(kept) - min(kept)):
         return ""
+    beyond = [
+        name for name, own in values.items() if any(v < min(kept) or v > max(kept) for v in own)
+    ]
+    # What several of a few policies have is no outlier.
+    if len(beyond) * MOST_BEYOND > len(values):
+        return ""
     margin = 0.1 * (max(kept) - min(kept)) or 1.0
     low, high = min(kept) - margin, max(kept) + margin
     (axis.set_ylim if is_upright else axis.set_xlim)(low, high)
-    beyond = [name for name, own in values.items() if any(v < low or v > high for v in own)]
     return f" (cut: {', '.join(beyond)} beyond)"
 
 

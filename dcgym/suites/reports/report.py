@@ -144,6 +144,14 @@ def _dots(records: Records, column: Column) -> str:
     axes.set_ylim(len(policies) - 0.5, -0.5)
     axes.set_xscale(scale_of(drawn, column))
     note = clip(axes, {p: values_of(runs_of(records, p), column) for p in policies}, False)
+    low, high = axes.get_xlim()
+    for row, policy in enumerate(policies):
+        # Of what lies beyond the axis, the mean stands at its end.
+        mean = spread_of(runs_of(records, policy), column).mean
+        if mean > high:
+            axes.text(high, row, f"{mean:.3g} →", ha="right", va="bottom", fontsize=8)
+        elif mean < low:
+            axes.text(low, row, f"← {mean:.3g}", ha="left", va="bottom", fontsize=8)
     note = " (log scale)" if axes.get_xscale() == "log" else note
     return embed(figure, defined(column), note)
 
