@@ -45,6 +45,8 @@ def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> lis
         try:
             bench.run_all()
         finally:
+            # After Ctrl-C no run goes on while the report is written.
+            workers.stop()
             complete, refused = bench.complete(), bench.refused()
             if complete:
                 write_results(out, complete)

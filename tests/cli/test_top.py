@@ -102,7 +102,7 @@ def test_once_prints_every_port_and_host(make: Any) -> None:
     assert done.returncode == 0, done.stderr
     names = [port.name for port in backend.topology.switch_ports] + ["h1", "h2", "h3", "h4"]
     for name in names:
-        assert f" {name} " in done.stdout
+        assert f"\n{name} " in done.stdout
     # The busiest port comes first.
     assert done.stdout.index(CORE_PORT) < min(
         done.stdout.index(name) for name in names if name.startswith("s") and name != CORE_PORT
