@@ -109,7 +109,9 @@ def table_of(baselines: Baselines) -> str:
     length = f"{baselines.seconds:g} s a run"
     if baselines.warmup:
         length += f", the first {baselines.warmup:g} s left out"
-    said = f"At the defaults, {baselines.seeds} seeds, {length}; intervals are 95 %, over the seeds."
+    said = (
+        f"At the defaults, {baselines.seeds} seeds, {length}; intervals are 95 %, over the seeds."
+    )
     return "\n".join([*lines, "", " ".join(filter(None, [said, baselines.remark]))]) + "\n"
 
 
