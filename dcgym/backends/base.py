@@ -58,6 +58,7 @@ class Capabilities:
             would have made of them is known.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
+        copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
         largest_hosts: Most hosts or servers of one copy; None for no limit of its own.
     """
@@ -71,6 +72,7 @@ class Capabilities:
     shadows: bool = False
     flow_matrix: bool = False
     probes: bool = False
+    copyable: bool = False
     rules: tuple[str, ...] = ()
     largest_hosts: int | None = None
 

@@ -43,7 +43,7 @@ class FakeBackend:
 
     name = "fake"
     capabilities = Capabilities(
-        real_time=True, copies=64, events=True, flow_matrix=True, probes=True
+        real_time=True, copies=64, events=True, flow_matrix=True, probes=True, copyable=True
     )
 
     def __init__(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from dcgym.tasks.balancing.servers import MAX_SERVERS
 from dcgym.tasks.balancing.weights import check_weights
 from dcgym.tasks.common.events import count_due
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = ["CAPABILITIES", "BalancingTwin"]
 
 CAPABILITIES = Capabilities(
@@ -29,6 +33,7 @@ CAPABILITIES = Capabilities(
     events=True,
     oracles=True,
     shadows=True,
+    copyable=True,
     rules=tuple(RULES),
     largest_hosts=MAX_SERVERS,
 )
@@ -82,6 +87,13 @@ class BalancingTwin:
         native: ModuleType = require_simulation()
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a second set of environments that go on from here; they share the scenario."""
+        made = copy.copy(self)
+        made._reached_ns, made._twin = self._reached_ns.copy(), self._twin.copy()
+        memo[id(self)] = made
+        return made
 
     def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
         """Begin anew: time 0, empty servers, the scenario's pool, rule ``weighted``, equal weights.

@@ -120,6 +120,10 @@ class BalancingTask:
             np.tile(one.low, times), np.tile(one.high, times), dtype=np.float32
         )
 
+    def __deepcopy__(self, memo: dict[int, object]) -> BalancingTask:
+        """Return the task: it holds no state of an episode."""
+        return self
+
     @property
     def configured_weights(self) -> FloatArray:
         """The weight of each server as its operator sees it, once per balancer of an agent."""
@@ -259,6 +263,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
     | render_mode | None or "rgb_array": flows and the weights (extra `video`) |
     | max_steps | steps until truncation, or None |
+    | info | "full"; "flat": one level of floats, such as ``metrics/queue``; or "none" |
 
     ## Version History
     - v1: default reward and scenario; episodes begin with a pool at work; `fct_us_mean` is measured
@@ -277,6 +282,13 @@ def each_balancer(settings: PoolSettings) -> BalancingTask:
     `dcgym/LoadBalancing-v1`, whose arguments this takes without ``others`` and ``balancer``; flows
     that start within ``warm_up`` are left out of the records. All agents act at the same time;
     no message passes between them. Episodes never terminate.
+
+    ``info`` is "flat" unless told otherwise: libraries of several agents store infos as tensors.
+    Policies with slow loops, such as HLB, need ``info="full"``.
+
+    `state()` is for centralised critics: the observations of all agents, one after the other, then
+    ``q / (q + 8)`` of the flows q at each server, which no balancer sees. `state_space` is its
+    space, and `state_labels` names each position.
 
     Args:
         settings: The arguments of the environment.

@@ -219,6 +219,7 @@ void bind_twin(pybind11::module_ &module) {
     py::class_<Twin>(module, "BalancingTwin")
         .def(py::init<const py::dict &, size_t, size_t, size_t, int64_t>(), "config"_a, "n_envs"_a,
              "threads"_a, "record_limit"_a, "warm_up_ns"_a)
+        .def("copy", [](const Twin &twin) { return Twin(twin); })
         .def("reset", &Twin::reset, "seeds"_a, "mask"_a)
         .def("set_rule", &Twin::set_rule, "rule"_a, "balancer"_a, "mask"_a)
         .def("set_weights", &Twin::set_weights, "weights"_a, "balancer"_a, "mask"_a)
