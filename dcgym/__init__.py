@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dcgym._version import __version__
 
 if TYPE_CHECKING:
-    from dcgym.envs.factory import make_env, parallel_env
+    from dcgym.envs.factory import make_env, make_vec_env, parallel_env
     from dcgym.envs.registration import register_envs
     from dcgym.policies import make_policy
     from dcgym.suites.evaluate import compare, evaluate
@@ -28,6 +28,7 @@ __all__ = [
     "make_plan",
     "make_policy",
     "make_topology",
+    "make_vec_env",
     "parallel_env",
     "register_envs",
 ]
@@ -39,6 +40,7 @@ _LAZY = {
     "make_plan": "dcgym.traffic",
     "make_policy": "dcgym.policies",
     "make_topology": "dcgym.topologies",
+    "make_vec_env": "dcgym.envs.factory",
     "parallel_env": "dcgym.envs.factory",
     "register_envs": "dcgym.envs.registration",
 }

@@ -76,7 +76,7 @@ def make_vec_env(
         ConfigError: Unknown field or value that is not allowed.
     """
     environment, arguments = _read(config, overrides)
-    own = ("is_shared", "has_infos")
+    own = ("is_shared", "autoreset_mode")
     form = environment.agents if arguments.get("is_shared") else environment.single
     check_keys(arguments, [*(form or environment.single).arguments, *own], "config")
     limit = arguments.pop("max_steps", environment.max_episode_steps)

@@ -14,6 +14,7 @@ from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.infos import stacked
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
@@ -138,6 +139,11 @@ class NetworkSystem:
         return self.tasks[0].observation_labels
 
     @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`: those of the observation."""
+        return self.observation_labels
+
+    @property
     def options(self) -> tuple[str, ...]:
         """Names of the options that `begin` takes."""
         return self.tasks[0].options
@@ -218,6 +224,14 @@ class NetworkSystem:
             "events": self._events[env],
             **measured.info,
         }
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy, as arrays of shape (E, 1, ...)."""
+        return _with_agent(stacked([self.info(env, 0) for env in range(self.n_envs)]))
+
+    def state(self, env: int) -> FloatArray:
+        """Return the observation: the one agent sees everything that is measured."""
+        return self._now(env).observation.astype(np.float64)
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the flows of a copy that have ended since its reset."""
@@ -308,3 +322,11 @@ class NetworkSystem:
             raise ConfigError("probes", list(task.probes.pairs), "none, with this backend")
         if can.largest_hosts is not None:
             check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)
+
+
+def _with_agent(infos: Info) -> Info:
+    """Return infos of copies, (E, ...), as those of each copy's one agent, (E, 1, ...)."""
+    return {
+        name: _with_agent(value) if isinstance(value, dict) else value[:, None]
+        for name, value in infos.items()
+    }

@@ -12,6 +12,7 @@ from gymnasium.utils import seeding
 
 from dcgym.config import check_keys
 from dcgym.envs.face import Face, frames_per_second
+from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info
@@ -37,7 +38,11 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
 
     Args:
         env: Id of the environment.
-        **arguments: The fields of its settings.
+        **arguments: The fields of its settings; ``info`` is "flat" unless told otherwise.
+
+    Attributes:
+        state_space: Space of `state`.
+        state_labels: Name of each of its positions.
 
     Raises:
         ConfigError: Unknown id, one without several agents, or an argument that is not allowed.
@@ -57,7 +62,8 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
             several = [name for name, one in ENVIRONMENTS.items() if one.agents is not None]
             raise ConfigError("env", env, f"one with several agents: {', '.join(several)}")
         check_keys(arguments, form.arguments, "config")
-        self.settings: TaskSettings = form.settings(**arguments)
+        # Libraries of several agents store infos as tensors.
+        self.settings: TaskSettings = form.settings(**{"info": "flat", **arguments})
         self.session = Session(form.make(self.settings, 1))
         self.render_mode = self.settings.render_mode
         name = env.rpartition("/")[2]
@@ -73,6 +79,8 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
             agent: copy.deepcopy(self.system.action_space) for agent in self.possible_agents
         }
         self._title = name
+        self.state_labels = self.system.state_labels
+        self.state_space = gym.spaces.Box(-1.0, 1.0, (len(self.state_labels),), np.float32)
         self._generator: np.random.Generator | None = None
 
     @property
@@ -136,14 +144,25 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         is_cut = limit is not None and self.session.steps(0) >= limit
         is_done = self.session.finished()[0]
         observations, infos = self._observations(), self._infos()
-        rewards = {
-            agent: float(sum(infos[agent]["reward_terms"].values())) for agent in self.agents
-        }
+        values = self.session.rewards()[0]
+        rewards = {agent: float(values[i]) for i, agent in enumerate(self.agents)}
         terminations = dict.fromkeys(self.agents, bool(is_done))
         truncations = dict.fromkeys(self.agents, is_cut)
         if is_cut or is_done:
             self.agents = []
         return observations, rewards, terminations, truncations, infos
+
+    def state(self) -> npt.NDArray[np.float32]:
+        """Return what a critic of all agents may see, and no agent does.
+
+        All observations, agent by agent, then ``q / (q + 8)`` of the flows q at each server.
+
+        Raises:
+            BackendError: No episode has begun.
+        """
+        if not self.session.is_running:
+            raise BackendError("no episode is running: call reset() first")
+        return self.system.state(0).astype(np.float32)
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the copy, or None where the render mode asks for none."""
@@ -159,4 +178,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         return {agent: rows[i].copy() for i, agent in enumerate(self.agents)}
 
     def _infos(self) -> Infos:
-        return {agent: self.session.info(0, i) for i, agent in enumerate(self.agents)}
+        return {
+            agent: shaped(self.session.info(0, i), self.settings.info)
+            for i, agent in enumerate(self.agents)
+        }

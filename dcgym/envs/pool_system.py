@@ -41,6 +41,10 @@ NS_PER_S = 1e9
 LONGEST_NS = 600 * 10**9
 LONGEST_FLOWS = 500_000
 SLACK_NS = 30 * 10**9
+# Metrics that count since the episode began.
+TOTALS = ("rejected", "pcc_violations")
+# Flows at a server that its part of the state calls one half.
+STATE_SCALE = 8.0
 
 
 def pool_system(
@@ -140,6 +144,12 @@ class PoolSystem:
         return self._task.observation_labels
 
     @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`."""
+        seen = [f"{agent}.{name}" for agent in self.agents for name in self.observation_labels]
+        return seen + [f"server{number}.queue" for number in range(self._task.n_servers)]
+
+    @property
     def options(self) -> tuple[str, ...]:
         """Names of the options that `begin` takes."""
         return self._task.options
@@ -183,17 +193,26 @@ class PoolSystem:
             pool.advance(np.where(mask, self._lead_in_ns, pool.now_ns()))
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
-        """Set the weights; those of fresh copies are equal, whatever the action."""
+        """Set the weights; those of fresh copies are equal, whatever the action.
+
+        Args:
+            actions: An action for each copy and agent; None changes fresh copies alone.
+            fresh: Copies that have just begun, shape (E,).
+        """
         task = self._task
         read = self._idle if actions is None else self._read(actions)
         weights = task.weight_map.to_weights(read)
         units = task.weight_map.unit(read)
-        if fresh.any():
+        if actions is None:
+            # The others keep what they have.
+            weights[~fresh] = self._weights[~fresh][:, self._chosen]
+            units = np.where(fresh[:, None, None], units, self._last_actions)
+        elif fresh.any():
             weights[fresh] = 1.0
             units = np.where(fresh[:, None, None], task.weight_map.unit(self._idle), units)
         self._weights[:, self._chosen] = weights
         self._last_actions = units
-        return self.pool.set_weights(self._weights)
+        return self.pool.set_weights(self._weights, mask=None if actions is not None else fresh)
 
     def restart(self, mask: Mask) -> None:
         """Do nothing: what a pool measures is no difference of two states of its own."""
@@ -209,7 +228,7 @@ class PoolSystem:
         return self.pool.now_ns()
 
     def measure(self, mask: Mask) -> None:
-        """Read the state of all copies."""
+        """Read the state of all copies: those that have not gone on are as they were."""
         task, chosen = self._task, self._chosen
         self.seen, self.truth = self.pool.observe(), self.pool.truth()
         self.read_ns = self.seen["time_ns"]
@@ -221,7 +240,10 @@ class PoolSystem:
         )
         terms = self.reward.terms(inputs)
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
-        self._before, self._counts = self._counts, counts(self.seen, self.truth)
+        self._before = {
+            name: np.where(mask, self._counts[name], self._before[name]) for name in COUNTERS
+        }
+        self._counts = counts(self.seen, self.truth)
         self._known_metrics = {}
 
     def metrics(self) -> Mapping[str, FloatArray]:
@@ -235,14 +257,40 @@ class PoolSystem:
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
         own = self._balancers_of(agent)
-        servers = [server_info(self.seen, env, balancer) for balancer in own]
+        seen = {name: values[env : env + 1] for name, values in self.seen.items()}
+        servers = server_info(seen, own)
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
             "metrics": dict(self._metrics_of(env)),
-            "servers": {name: np.concatenate([s[name] for s in servers]) for name in servers[0]},
-            "weights": np.concatenate([self._weights[env, balancer] for balancer in own]),
+            "servers": {name: v.reshape(-1, *v.shape[3:]) for name, v in servers.items()},
+            "weights": self._weights[env, own].reshape(-1),
             "interval_us": self.interval_ns / 1e3,
         }
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
+        n_envs, n_agents = self.n_envs, self._task.n_agents
+        totals = [self.pool.summary(env) for env in range(n_envs)]
+        metrics = {
+            **self.metrics(),
+            **{name: np.array([float(one[name]) for one in totals]) for name in TOTALS},
+        }
+        servers = server_info(self.seen, self._chosen)
+        return {
+            "reward_terms": dict(self.terms),
+            "metrics": {name: _to_agents(values, n_agents) for name, values in metrics.items()},
+            # Balancers of one agent follow on each other.
+            "servers": {
+                name: v.reshape(n_envs, n_agents, -1, *v.shape[3:]) for name, v in servers.items()
+            },
+            "weights": self._weights[:, self._chosen].reshape(n_envs, n_agents, -1),
+            "interval_us": np.full((n_envs, n_agents), self.interval_ns / 1e3),
+        }
+
+    def state(self, env: int) -> FloatArray:
+        """Return what all agents see, and what no balancer does: the flows at each server."""
+        queues = self.truth["queue"][env] / STATE_SCALE
+        return np.concatenate([self.observations[env].reshape(-1), queues / (queues + 1)])
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return and forget the finished flows of a copy, at most `record_limit`."""
@@ -304,8 +352,7 @@ class PoolSystem:
             totals = self.pool.summary(env)
             self._known_metrics[env] = {
                 **{name: float(values[env]) for name, values in self.metrics().items()},
-                "rejected": float(totals["rejected"]),
-                "pcc_violations": float(totals["pcc_violations"]),
+                **{name: float(totals[name]) for name in TOTALS},
             }
         return self._known_metrics[env]
 
@@ -352,3 +399,8 @@ class PoolSystem:
             check_in("others", rule, can.rules)
         if can.largest_hosts is not None:
             check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)
+
+
+def _to_agents(values: FloatArray, n_agents: int) -> FloatArray:
+    """Repeat what is known of each copy, (E,), for its agents, (E, A)."""
+    return np.repeat(values[:, None], n_agents, axis=1)

@@ -1,7 +1,7 @@
 """Vector environments as Stable-Baselines3 wants them.
 
 ```python
-envs = SlotVecEnv(gymnasium.make_vec("dcgym/LoadBalancing-v1", num_envs=32, has_infos=False))
+envs = SlotVecEnv(gymnasium.make_vec("dcgym/LoadBalancing-v1", num_envs=32, info="none"))
 model = stable_baselines3.PPO("MlpPolicy", envs)
 ```
 One call steps all copies: fifty times the speed of the library's own ``make_vec_env``.
@@ -15,8 +15,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
+
+from dcgym.errors import ConfigError
 
 __all__ = ["SlotVecEnv"]
 
@@ -27,8 +30,8 @@ Report = dict[str, Any]
 class SlotVecEnv(VecEnv):
     """A native vector environment as the library's own.
 
-    Gymnasium's vector environments begin the next episode in the step after the end, those of
-    Stable-Baselines3 in the same one: slots that ended are reset here.
+    Those of Stable-Baselines3 begin the next episode in the step that ends one: slots that ended
+    are reset here, whether the environment would do so in the next step or not at all.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -36,7 +39,12 @@ class SlotVecEnv(VecEnv):
 
         Args:
             envs: The environment, which is closed with this one.
+
+        Raises:
+            ConfigError: It begins episodes in the step that ends one, too.
         """
+        if envs.metadata.get("autoreset_mode") is AutoresetMode.SAME_STEP:
+            raise ConfigError("autoreset_mode", "SameStep", "NextStep, or Disabled")
         self._envs = envs
         self._actions: npt.NDArray[np.float32] = np.empty(0, np.float32)
         self._returns = np.zeros(envs.num_envs)

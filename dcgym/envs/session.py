@@ -9,6 +9,7 @@ is the only place that knows that rule.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -68,6 +69,20 @@ class Session:
         # Time that pictures took since the last interval.
         self._drawn_ns = np.zeros(n_envs, np.int64)
         self._finished = np.zeros(n_envs, np.bool_)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Session:
+        """Return a second session that goes on from here, with a backend of its own.
+
+        Raises:
+            ConfigError: The backend cannot be copied.
+        """
+        if not self.system.capabilities.copyable:
+            backend = self.system.backend
+            name = "the backend" if backend is None else backend.name
+            raise ConfigError("backend", name, "one whose episodes can be copied: simulation")
+        made = memo[id(self)] = copy.copy(self)
+        made.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return made
 
     @property
     def n_envs(self) -> int:
@@ -155,14 +170,11 @@ class Session:
         """Let copies that have just begun have their first observation; the others stay.
 
         Raises:
-            ConfigError: Only some have begun, and a first observation takes an interval.
             BackendError: No episode is running, or the backend failed.
         """
-        if not self.system.is_measured_at_once and not self._fresh.all():
-            allowed = "all copies, where a first observation takes an interval"
-            raise ConfigError("reset_mask", self._fresh.tolist(), allowed)
-        if self._fresh.all():
-            self.advance()
+        if self._has_fresh and not self.system.is_measured_at_once:
+            fresh = self._fresh
+            self._guarded(lambda: self._run(None, fresh))
         self._fresh, self._has_fresh = ~self._all, False
 
     def _run(self, actions: Actions | None, runs: Mask) -> None:
@@ -175,9 +187,9 @@ class Session:
             self._deadline_ns = self._deadline_ns + self._interval_ns * runs
             self._overrun_ns = system.advance(self._deadline_ns)
         system.measure(runs)
-        self._elapsed_ns = self._elapsed_ns + self._interval_ns
+        self._elapsed_ns = self._elapsed_ns + self._interval_ns * runs
         self._steps += runs
-        self._finished = runs & system.finished()
+        self._finished = np.where(runs, system.finished(), self._finished)
         # Last: whatever was done until here has aged the observation.
         self._age_ns = system.now_ns() - system.read_ns
         if self._has_fresh:
@@ -237,6 +249,20 @@ class Session:
             "observation_age_us": float(self._age_ns[env]) / 1e3,
             "deadline_overrun_us": float(max(self._overrun_ns[env], 0)) / 1e3,
             "is_restarted": bool(self._is_late[env]),
+        }
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
+        times = {
+            "time_s": self._elapsed_ns / 1e9,
+            "action_latency_us": self._latency_ns / 1e3,
+            "observation_age_us": self._age_ns / 1e3,
+            "deadline_overrun_us": np.maximum(self._overrun_ns, 0) / 1e3,
+            "is_restarted": self._is_late,
+        }
+        n_agents = len(self.system.agents)
+        return self.system.infos() | {
+            name: np.repeat(value[:, None], n_agents, axis=1) for name, value in times.items()
         }
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from dcgym.config import check_keys
 from dcgym.envs.face import Face, fitting_spec, frames_per_second
+from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info
@@ -81,7 +82,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         super().reset(seed=seed)
         self.session.begin([self.np_random], options)
         self.session.advance()
-        return self.session.observations[0, 0], self.session.info(0, 0)
+        return self.session.observations[0, 0], shaped(self.session.info(0, 0), self.settings.info)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
         """Put an action in force, let one interval pass, and return what it led to.
@@ -99,7 +100,13 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         reward = float(sum(info["reward_terms"].values()))
         limit = self.settings.max_steps
         is_truncated = limit is not None and session.steps(0) >= limit
-        return session.observations[0, 0], reward, bool(session.finished()[0]), is_truncated, info
+        return (
+            session.observations[0, 0],
+            reward,
+            bool(session.finished()[0]),
+            is_truncated,
+            shaped(info, self.settings.info),
+        )
 
     def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
         """Return a picture of the copy, or None where the render mode asks for none."""

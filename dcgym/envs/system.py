@@ -89,6 +89,10 @@ class System(Protocol):
         """When the present state was read, on the backend's clock, shape (E,)."""
 
     @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`."""
+
+    @property
     def backend(self) -> Backend | None:
         """The backend; None where it has been closed or has failed."""
 
@@ -117,7 +121,8 @@ class System(Protocol):
         """Take the actions and put them in force; fresh copies keep what an episode begins with.
 
         Args:
-            actions: An action for each copy and agent; None only where all copies are fresh.
+            actions: An action for each copy and agent; None leaves copies that are not fresh as
+                they are.
             fresh: Copies that have just begun, shape (E,).
 
         Returns:
@@ -147,6 +152,12 @@ class System(Protocol):
 
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
+
+    def state(self, env: int) -> FloatArray:
+        """Return what a critic of all agents of a copy may see, from -1 to 1, shape (S,)."""
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the flows of a copy that have ended, as its backend records them."""

@@ -16,10 +16,11 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.face import Face, fitting_spec
+from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
-from dcgym.envs.system import Actions, FloatArray, Mask, System
-from dcgym.errors import ConfigError
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, System
+from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.settings import TaskSettings
 
 __all__ = ["TaskVectorEnv"]
@@ -29,8 +30,8 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     """Many copies of an environment, with the same arguments; `gym.make_vec` makes it.
 
     Slot i gives exactly what a single environment gives with seed ``seed + i``, as far as the
-    backend is deterministic. A slot whose episode ended begins a new one in the next step, whose
-    action is ignored (`AutoresetMode.NEXT_STEP`).
+    backend is deterministic; observations, rewards and infos are those of Gymnasium's
+    `SyncVectorEnv` over single environments.
 
     Args:
         num_envs: Number of slots.
@@ -38,7 +39,12 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         is_shared: The slots are agents instead of copies: slots 0 to A - 1 are those of the first
             copy, and so on. One network then learns from all agents, and is carried out by each
             on its own; the number of slots is a multiple of A, and copy i has seed ``seed + i``.
-        has_infos: False leaves the infos empty, for learners that would only store them.
+        autoreset_mode: When a slot whose episode ended begins the next one, as an `AutoresetMode`
+            or its text. "NextStep": in the next step, whose action is ignored. "SameStep": at once;
+            the infos hold ``final_obs`` and ``final_info``. "Disabled": in `reset` alone, whose
+            option ``reset_mask`` names the slots.
+        info: Form of the infos: "full", nested; "flat", one level of numbers; or "none", the
+            fastest, for learners that would only store them.
         max_episode_steps: Steps until truncation; None or -1 for the settings' own limit.
         **arguments: The fields of the environment's settings.
 
@@ -56,12 +62,13 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         *,
         env: str,
         is_shared: bool = False,
-        has_infos: bool = True,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
         **arguments: Any,
     ) -> None:
         form = _form(ENVIRONMENTS.find(env), check_in("is_shared", is_shared, (True, False)))
-        self._has_infos = check_in("has_infos", has_infos, (True, False))
+        self._mode = _autoreset_mode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
         check_int("num_envs", num_envs, 1)
         check_keys(arguments, form.arguments, "config")
         settings = form.settings(**arguments)
@@ -101,31 +108,25 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         Args:
             seed: The seed of the first copy, the others following on it; or one for each copy.
             options: Options of the task. ``reset_mask``, as Gymnasium has it, says which slots
-                begin; the others stay as they are.
+                begin; the others stay as they are, and have no infos. Agents of one copy begin
+                together.
 
         Raises:
-            ConfigError: Unknown option, or another number of seeds.
+            ConfigError: Unknown option, or another number of seeds or slots.
             BackendError: The backend did not come up.
         """
         given = dict(options or {})
-        mask = np.asarray(given.pop("reset_mask", np.ones(self.num_envs, np.bool_)))
-        if mask.shape != (self.num_envs,):
-            raise ConfigError(
-                "reset_mask", mask, f"a truth value for each of {self.num_envs} slots"
-            )
-        # The slots of one copy begin together.
-        begins: Mask = np.asarray(mask.reshape(-1, self._per_copy).any(axis=1))
-        self._seed(seed)
-        pairs = zip(self._generators, begins, strict=True)
-        self.session.begin([one if is_new else None for one, is_new in pairs], given)
-        self.session.settle()
-        self._steps[begins], self._is_over[begins] = 0, False
-        return self._observations(), self._infos()
+        allowed = ("reset_mask", *self.system.options)
+        check_keys(given, allowed, "options")
+        begins = self._begins(given.pop("reset_mask", None))
+        self._seed(seed, begins)
+        self._begin(begins, given)
+        return self._observations(), self._infos(begins)
 
     def step(
         self, actions: Any
     ) -> tuple[npt.NDArray[np.float32], FloatArray, Mask, Mask, dict[str, Any]]:
-        """Step every slot; those whose episode ended before begin anew instead.
+        """Step every slot; `autoreset_mode` says when those begin anew whose episode ended.
 
         Args:
             actions: A batch of actions.
@@ -136,6 +137,9 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         """
         begins = self._is_over
         if begins.any():
+            if self._mode is AutoresetMode.DISABLED:
+                slots = np.flatnonzero(np.repeat(begins, self._per_copy)).tolist()
+                raise BackendError(f"slots {slots} have ended: reset them with reset_mask first")
             pairs = zip(self._generators, begins, strict=True)
             self.session.begin([one if is_new else None for one, is_new in pairs])
         self.session.advance(self._by_copy(actions))
@@ -146,17 +150,52 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         if self._max_steps is not None:
             truncated = self._steps == np.full_like(self._steps, self._max_steps)
         self._is_over = np.logical_or(terminated, truncated)
+        finals = {}
+        if self._mode is AutoresetMode.SAME_STEP and self._is_over.any():
+            finals = self._renew(self._is_over)
         return (
             self._observations(),
             rewards,
             np.repeat(terminated, self._per_copy),
             np.repeat(truncated, self._per_copy),
-            self._infos(),
+            self._infos() | finals,
         )
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the backend."""
         self.session.close()
+
+    def _begins(self, mask: object) -> Mask:
+        """Return which copies an option ``reset_mask`` names, (E,); all if None."""
+        n_envs = self.system.n_envs
+        if mask is None:
+            return np.ones(n_envs, np.bool_)
+        slots = np.asarray(mask)
+        if slots.shape != (self.num_envs,) or slots.dtype != np.bool_ or not slots.any():
+            allowed = f"true or false for each of {self.num_envs} slots, once true"
+            raise ConfigError("reset_mask", slots.tolist(), allowed)
+        if not self.session.is_running and not slots.all():
+            raise ConfigError("reset_mask", slots.tolist(), "all slots, as none has begun yet")
+        return np.asarray(slots.reshape(n_envs, -1).any(axis=1))
+
+    def _begin(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:
+        """Begin an episode in some copies, up to its first observation."""
+        pairs = zip(self._generators, begins, strict=True)
+        self.session.begin([one if is_new else None for one, is_new in pairs], options)
+        self.session.settle()
+        self._steps[begins], self._is_over[begins] = 0, False
+
+    def _renew(self, over: Mask) -> dict[str, Any]:
+        """Begin the next episode of some copies; return what the infos keep of the last one."""
+        ended = np.repeat(over, self._per_copy)
+        last, observations = np.full(self.num_envs, None, object), self._observations()
+        for slot in np.flatnonzero(ended):
+            last[slot] = observations[slot]
+        finals: dict[str, Any] = {"final_obs": last, "_final_obs": ended}
+        if self.settings.info != "none":
+            finals |= {"final_info": self._infos(over), "_final_info": ended.copy()}
+        self._begin(over.copy())
+        return finals
 
     def _by_copy(self, actions: Any) -> Actions:
         if isinstance(self.single_action_space, gym.spaces.Dict):
@@ -167,10 +206,9 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         # Copies whose agents are one slot have one agent.
         return batch.reshape(self.system.n_envs, self._per_copy, *batch.shape[1:])
 
-    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
+    def _seed(self, seed: int | Sequence[int | None] | None, begins: Mask) -> None:
+        """Give the copies that begin generators of these seeds; None keeps what they have."""
         n_copies = self.system.n_envs
-        if seed is None and self._generators:
-            return
         seeds: Sequence[int | None]
         if seed is None or isinstance(seed, int | np.integer):
             seeds = [None if seed is None else int(seed) + i for i in range(n_copies)]
@@ -178,27 +216,41 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
             seeds = seed
         if len(seeds) != n_copies:
             raise ConfigError("seed", seed, f"one number, or one for each of the {n_copies} copies")
-        self._generators = [seeding.np_random(one)[0] for one in seeds]
+        if not self._generators:
+            self._generators = [seeding.np_random(None)[0] for _ in seeds]
+        for copy, (one, is_new) in enumerate(zip(seeds, begins, strict=True)):
+            if is_new and one is not None:
+                self._generators[copy] = seeding.np_random(one)[0]
 
     def _observations(self) -> npt.NDArray[np.float32]:
         return self.session.observations.reshape(self.num_envs, -1)
 
-    def _infos(self) -> dict[str, Any]:
-        if not self._has_infos:
+    def _infos(self, copies: Mask | None = None) -> dict[str, Any]:
+        """Return the infos of some copies, (E,), or of all, for each slot."""
+        form = self.settings.info
+        if form == "none":
             return {}
         present = np.ones(self.num_envs, np.bool_)
-        groups: dict[str, Mapping[str, FloatArray]] = {
-            "reward_terms": {name: v.reshape(-1) for name, v in self.system.terms.items()},
-            "metrics": {
-                name: np.repeat(v, self._per_copy) for name, v in self.system.metrics().items()
-            },
-        }
-        infos: dict[str, Any] = {}
-        for name, values in groups.items():
-            # Gymnasium's convention: an underscored key says which slots have the value.
-            infos[name] = {**values, **{f"_{key}": present for key in values}}
-            infos[f"_{name}"] = present
-        return infos
+        if copies is not None:
+            present = np.repeat(copies, self._per_copy)
+        infos = _by_slot(self.session.infos())
+        return masked(flat_columns(infos) if form == "flat" else infos, present)
+
+
+def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        allowed = [one.value for one in AutoresetMode]
+        raise ConfigError("autoreset_mode", mode, allowed) from None
+
+
+def _by_slot(infos: Info) -> Info:
+    """Return infos of copies and agents, (E, A, ...), as those of slots, (E * A, ...)."""
+    return {
+        name: _by_slot(value) if isinstance(value, dict) else value.reshape(-1, *value.shape[2:])
+        for name, value in infos.items()
+    }
 
 
 def _form(environment: Environment, is_shared: bool) -> AgentForm:

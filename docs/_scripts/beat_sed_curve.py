@@ -50,7 +50,7 @@ def train(seed):
     from dcgym.envs.sb3 import SlotVecEnv
 
     torch.set_num_threads(1)
-    envs = SlotVecEnv(gym.make_vec(ENV_ID, num_envs=32, has_infos=False))
+    envs = SlotVecEnv(gym.make_vec(ENV_ID, num_envs=32, info="none"))
     settings = {"n_steps": 64, "batch_size": 1024, "n_epochs": 4, "learning_rate": 1e-3}
     networks = {"log_std_init": -1.0}
     model = PPO(

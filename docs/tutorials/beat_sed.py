@@ -12,7 +12,7 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 400_000
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 
 # One call steps 32 pools; rewards are the seconds that a flow finishes sooner than under SED.
-envs = SlotVecEnv(gym.make_vec("dcgym/LoadBalancing-v1", num_envs=32, has_infos=False))
+envs = SlotVecEnv(gym.make_vec("dcgym/LoadBalancing-v1", num_envs=32, info="none"))
 model = PPO(
     "MlpPolicy",
     envs,

@@ -105,7 +105,7 @@ def build_slots(config: EnvConfig, form: TrainingForm) -> gym.vector.VectorEnv[A
     # All agents learn: which of them is the agent, and what the others do, has no meaning here.
     names = ["env", *(agents or environment.single).arguments]
     given = {name: value for name, value in config.items() if name in names}
-    envs = make_vec_env(given, form.n_slots, is_shared=agents is not None, has_infos=False)
+    envs = make_vec_env(given, form.n_slots, is_shared=agents is not None, info="none")
     is_flat = not isinstance(envs.single_action_space, gym.spaces.Dict)
     return envs if is_flat else FlatVectorActions(envs)
 

@@ -45,7 +45,7 @@ def test_network_treats_servers_alike_up_to_its_constants():
 
 @pytest.mark.simulation
 def test_vector_environment_comes_from_the_same_configuration():
-    envs = make_vec_env(CONFIG, 4, is_shared=True, has_infos=False, max_steps=10)
+    envs = make_vec_env(CONFIG, 4, is_shared=True, info="none", max_steps=10)
     envs.reset(seed=0)
     *_, infos = envs.step(envs.action_space.sample())
     assert infos == {} and envs.num_envs == 4
@@ -60,6 +60,8 @@ def test_slots_of_stable_baselines3_end_and_begin_in_one_step():
     pytest.importorskip("stable_baselines3")
     from dcgym.envs.sb3 import SlotVecEnv
 
+    with pytest.raises(ConfigError, match="autoreset_mode: value 'SameStep'"):
+        SlotVecEnv(make_vec_env(CONFIG, 2, autoreset_mode="SameStep"))
     slots = SlotVecEnv(make_vec_env(CONFIG, 4, is_shared=True, max_steps=5))
     slots.seed(3)
     first = slots.reset()

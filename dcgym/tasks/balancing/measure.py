@@ -157,27 +157,27 @@ def interval_metrics(
     }
 
 
-def server_info(seen: Arrays, env: int, balancer: int) -> dict[str, npt.NDArray[Any]]:
-    """Return what one balancer of one copy measured, in plain units, for slow loops.
+def server_info(seen: Arrays, balancers: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
+    """Return what these balancers measured, in plain units, for slow loops; in new arrays.
 
     Args:
         seen: What the balancers know.
-        env: Number of the copy.
-        balancer: Number of the balancer.
+        balancers: Numbers of the balancers, A of them.
 
     Returns:
-        ongoing: flows that it tracks, shape (N,).
-        duration_s, completion_s: reduced samples, shape (N, 5).
+        ongoing: flows that they track, shape (E, A, N).
+        duration_s, completion_s: reduced samples, shape (E, A, N, 5).
         probed_flows, probe_time_s: flows at the server at the last answered poll, and when that was
-        taken (negative before the first one), shape (N,).
-        eligible: servers that take new flows, shape (N,).
+        taken (negative before the first one), shape (E, A, N).
+        eligible: servers that take new flows, shape (E, A, N).
     """
-    at = (env, balancer)
+    # A list of indexes copies.
+    chosen = list(balancers)
     return {
-        "ongoing": seen["ongoing"][at].copy(),
-        "duration_s": seen["duration_us"][at] / _US_PER_S,
-        "completion_s": seen["completion_us"][at] / _US_PER_S,
-        "probed_flows": seen["probe_queue"][at].copy(),
-        "probe_time_s": seen["probe_time_ns"][at] / _NS_PER_S,
-        "eligible": seen["eligible"][env].copy(),
+        "ongoing": seen["ongoing"][:, chosen],
+        "duration_s": seen["duration_us"][:, chosen] / _US_PER_S,
+        "completion_s": seen["completion_us"][:, chosen] / _US_PER_S,
+        "probed_flows": seen["probe_queue"][:, chosen],
+        "probe_time_s": seen["probe_time_ns"][:, chosen] / _NS_PER_S,
+        "eligible": np.repeat(seen["eligible"][:, None], len(chosen), axis=1),
     }

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from dcgym.config import check_in, check_int
 
-__all__ = ["RENDER_MODES", "Duration", "TaskSettings"]
+__all__ = ["INFO_FORMS", "RENDER_MODES", "Duration", "TaskSettings"]
 
 RENDER_MODES = ("rgb_array",)
+INFO_FORMS = ("full", "flat", "none")
 
 Duration: TypeAlias = str | int | float
 """Text such as "50ms", or a number of seconds."""
@@ -25,15 +26,18 @@ class TaskSettings:
         render_mode: None or "rgb_array".
         max_steps: Steps until truncation, which also bounds what is drawn and started; None for
             no limit of the environment's own.
+        info: Form of the infos: "full", nested; "flat", one level of floats; or "none".
     """
 
     backend: object
     interval: Duration
     render_mode: str | None = None
     max_steps: int | None = None
+    info: str = "full"
 
     def __post_init__(self) -> None:
         """Check the fields that all tasks have."""
         check_in("render_mode", self.render_mode, (None, *RENDER_MODES))
+        check_in("info", self.info, INFO_FORMS)
         if self.max_steps is not None:
             check_int("max_steps", self.max_steps, 1)

@@ -134,6 +134,7 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
     | max_steps | steps until truncation, or None |
+    | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 
     `marking={"kind": "step", "min": "30KB"}` sets CE beyond a backlog of 30 KB, as DCTCP wants it.
     `marking={"kind": "red", "min": "3KB", "max": "100KB", "probability": 0.1, "burst": 23}` is RED;

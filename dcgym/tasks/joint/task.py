@@ -86,6 +86,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
     | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
     | max_steps | steps until truncation, or None |
+    | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 
     ## Version History
     - v1: the default reward is `delivery`; before, it was `goodput_queue` and `uplink_queue`

@@ -1,0 +1,114 @@
+"""The forms of an info: nested, flat, none; and those of many slots as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.envs.system import Info, Mask
+
+__all__ = ["flat_columns", "flattened", "masked", "of_slot", "shaped", "stacked"]
+
+
+def shaped(info: Info, form: str) -> Info:
+    """Return an info in a form.
+
+    Args:
+        info: Nested, as a session gives it.
+        form: One of `INFO_FORMS`.
+    """
+    if form == "none":
+        return {}
+    return flattened(info) if form == "flat" else info
+
+
+def flattened(info: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of an info by path, such as ``metrics/queue``; arrays are left out.
+
+    Args:
+        info: Nested mappings.
+    """
+    flat: dict[str, float] = {}
+    for name, value in info.items():
+        if isinstance(value, Mapping):
+            flat.update({f"{name}/{key}": one for key, one in flattened(value).items()})
+        elif isinstance(value, Real | np.bool_):
+            flat[name] = float(value)
+    return flat
+
+
+def stacked(infos: Sequence[Mapping[str, Any]]) -> Info:
+    """Return the infos of E copies as one, whose arrays have shape (E, ...).
+
+    Args:
+        infos: One of each copy, with the same keys.
+    """
+    made: Info = {}
+    for name, first in infos[0].items():
+        values = [info[name] for info in infos]
+        if isinstance(first, Mapping):
+            made[name] = stacked(values)
+        elif isinstance(first, Real | np.ndarray | np.bool_):
+            made[name] = np.array(values)
+        else:
+            made[name] = np.empty(len(values), object)
+            # One by one: NumPy would take lists of one length for rows.
+            for env, value in enumerate(values):
+                made[name][env] = value
+    return made
+
+
+def masked(infos: Mapping[str, Any], present: Mask) -> Info:
+    """Return infos as Gymnasium's vector environments do: a mask beside each value.
+
+    Args:
+        infos: Values of all slots, (n, ...); 0 or None replaces those of slots without one.
+        present: Which slots have values, (n,).
+    """
+    made: Info = {}
+    for name, value in infos.items():
+        if isinstance(value, Mapping):
+            made[name] = masked(value, present)
+        elif present.all():
+            made[name] = value
+        else:
+            made[name] = (
+                np.zeros_like(value) if value.dtype != object else np.full(len(value), None)
+            )
+            made[name][present] = value[present]
+        made[f"_{name}"] = present.copy()
+    return made
+
+
+def flat_columns(infos: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the numbers of stacked infos by path, (n,) each; arrays of a slot are left out.
+
+    Args:
+        infos: Values of all slots, (n, ...).
+    """
+    flat: dict[str, npt.NDArray[np.float64]] = {}
+    for name, value in infos.items():
+        if isinstance(value, Mapping):
+            flat.update({f"{name}/{key}": one for key, one in flat_columns(value).items()})
+        elif value.ndim == 1 and value.dtype != object:
+            flat[name] = value.astype(np.float64)
+    return flat
+
+
+def of_slot(infos: Mapping[str, Any], slot: int) -> Info:
+    """Return the info of one slot of a vector environment, as a single environment gives it.
+
+    Args:
+        infos: What the vector environment returned.
+        slot: Number of the slot.
+    """
+    return {
+        name: of_slot(value, slot) if isinstance(value, Mapping) else value[slot]
+        for name, value in infos.items()
+        # Only what has a value there, and no masks.
+        if f"_{name}" in infos and infos[f"_{name}"][slot]
+    }
