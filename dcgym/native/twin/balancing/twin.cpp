@@ -210,25 +210,3 @@ py::bytes Twin::region(size_t env, size_t balancer) {
 }
 
 } // namespace dcgym::twin::balancing
-
-void bind_twin(pybind11::module_ &module) {
-    namespace py = pybind11;
-    using namespace py::literals;
-    using namespace dcgym::twin::balancing;
-    PYBIND11_NUMPY_DTYPE(Arrival, arrival_ns, flow, demand_ns, application);
-    py::class_<Twin>(module, "BalancingTwin")
-        .def(py::init<const py::dict &, size_t, size_t, size_t, int64_t>(), "config"_a, "n_envs"_a,
-             "threads"_a, "record_limit"_a, "warm_up_ns"_a)
-        .def("copy", [](const Twin &twin) { return Twin(twin); })
-        .def("reset", &Twin::reset, "seeds"_a, "mask"_a)
-        .def("set_rule", &Twin::set_rule, "rule"_a, "balancer"_a, "mask"_a)
-        .def("set_weights", &Twin::set_weights, "weights"_a, "balancer"_a, "mask"_a)
-        .def("advance", &Twin::advance, "until_ns"_a)
-        .def("observe", &Twin::observe)
-        .def("truth", &Twin::truth)
-        .def("ongoing", &Twin::ongoing)
-        .def("records", &Twin::records, "env"_a)
-        .def("arrivals", &Twin::arrivals, "seed"_a, "until_ns"_a)
-        .def("summary", &Twin::summary, "env"_a)
-        .def("region", &Twin::region, "env"_a, "balancer"_a);
-}
