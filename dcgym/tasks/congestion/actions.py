@@ -18,6 +18,7 @@ __all__ = [
     "ACTIONS",
     "ActionMap",
     "DirectAction",
+    "LinearAction",
     "TanhAction",
     "make_action_map",
 ]
@@ -62,6 +63,25 @@ class DirectAction:
         return np.clip(shares.astype(np.float32), self.space.low, self.space.high)
 
 
+class LinearAction:
+    """The action is stretched from -1..1 onto floor to 1, as learners like their spaces."""
+
+    def __init__(self, n_hosts: int, floor: float) -> None:
+        """Build the space for a number of hosts."""
+        self._floor = floor
+        self.space = gym.spaces.Box(-1.0, 1.0, (n_hosts,), np.float32)
+
+    def to_shares(self, action: npt.ArrayLike) -> FloatArray:
+        """Return the rate share of each host, floor to 1."""
+        unit = (np.clip(read_action(action, self.space.shape), -1.0, 1.0) + 1) / 2
+        return unit * (1 - self._floor) + self._floor
+
+    def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the action that asks for these shares."""
+        unit = (np.asarray(shares, np.float64) - self._floor) / (1 - self._floor)
+        return np.clip(unit * 2 - 1, -1.0, 1.0).astype(np.float32)
+
+
 class TanhAction:
     """The action is squashed by tanh onto floor to 1 (thesis, eq. 4.1)."""
 
@@ -86,6 +106,7 @@ ACTIONS: Registry[Callable[[int, float], ActionMap]] = Registry("rate actions", 
 """Makers of action maps, from a number of hosts and the least share that a host is given."""
 
 ACTIONS.add("direct", DirectAction)
+ACTIONS.add("linear", LinearAction)
 ACTIONS.add("tanh", TanhAction)
 
 

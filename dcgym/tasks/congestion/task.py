@@ -70,8 +70,9 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
 
     ## Action Space
     `Box(n_hosts)`, in the order of `topology.hosts`. With `action="direct"` the value is the share
-    of the interface rate, `floor` to 1. With `action="tanh"` it is -4 to 4, squashed onto the same
-    range: `(tanh(a) + 1) / 2 * (1 - floor) + floor`.
+    of the interface rate, `floor` to 1. With `action="linear"` it is -1 to 1, stretched onto the
+    same range, as learners like it. With `action="tanh"` it is -4 to 4, squashed onto the range:
+    `(tanh(a) + 1) / 2 * (1 - floor) + floor`.
 
     ## Observation Space
     `Box`, float32. For each switch port, in the order of `topology.switch_ports`, the features in
@@ -124,7 +125,7 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
     | flow_matrix | observe the flow matrix too, as the feature of that name does |
     | reward | a term, a list of terms, or a mapping term to weight |
-    | action | "direct" or "tanh" |
+    | action | "direct", "linear" or "tanh" |
     | floor | least share a host is given |
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcgym.config import check_in
 from dcgym.tasks.congestion.rates import RateDecision
 from dcgym.tasks.network.arguments import read_topology
 from dcgym.tasks.network.task import NetworkTask
@@ -21,11 +22,18 @@ class JointSettings(PathSettings):
     Attributes:
         floor: Least share that a host is given.
         weighting: One of `dcgym.tasks.paths.actions.WEIGHTINGS`.
+        flat: Whether the action is one `Box`.
     """
 
     observe: str = "all"
     floor: float = 0.01
     weighting: str = "direct"
+    flat: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        check_in("flat", self.flat, (True, False))
 
 
 # Long because its docstring is the page of the environment.
@@ -38,8 +46,8 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
 
     ## Action Space
     `Dict` of `rates`, `Box(n_hosts)` as in `CongestionControl-v1`, and `weights`,
-    `Box(n_weights)` as in `PathBalancing-v1`. Learners that know no `Dict` see both in one `Box`,
-    rates first (`gymnasium.spaces.flatten_space`).
+    `Box(n_weights)` as in `PathBalancing-v1`. With `flat=True` both are one `Box`, rates first, for
+    learners that know no `Dict`, such as those of Stable-Baselines3.
 
     ## Observation Space
     `Box`, float32: features of the observed switch ports, the flow matrix if asked for, the rate
@@ -73,9 +81,10 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
     | observe | "uplinks" or "all": whose features |
     | reward | a term, a list of terms, or a mapping term to weight |
-    | action | of the rates: "direct" or "tanh" |
+    | action | of the rates: "direct", "linear" or "tanh" |
     | floor | least share a host is given |
-    | weighting | of the paths: "direct" or "softmax" |
+    | weighting | of the paths: "direct", "linear" or "softmax" |
+    | flat | whether the action is one `Box` instead of a `Dict` |
     | flow_table | flows the switches remember, the oldest going first; 0: packets follow weights |
     | flowlet_gap | idle time after which a flow may move, such as "500us"; 0: never |
     | congestion_control | name, or mapping of host to name |
@@ -107,4 +116,5 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
         family="joint",
         layout=PATHS_LAYOUT,
         observed_ports=observed_ports(settings, weights),
+        is_flat=settings.flat,
     )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
 from dcgym.monitors import Snapshot
+from dcgym.tasks.common.actions import read_action
 from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.statistics import jain_index
@@ -79,11 +80,12 @@ class NetworkTask:
         family: Family of the policies that act here.
         layout: What tables show of its runs.
         observed_ports: Indexes of the switch ports whose features are observed; all if None.
+        is_flat: Several decisions are one `Box`, in their order, instead of a `Dict`.
 
     Attributes:
         marks: Whether the switches mark.
         plan: The traffic of the episode that runs, or of the first one.
-        action_space: A `Box`, or a `Dict` where there are several decisions.
+        action_space: A `Box`, or a `Dict` where there are several decisions and `is_flat` is not.
         features: The observation.
         reward: Terms and weights.
 
@@ -106,9 +108,12 @@ class NetworkTask:
         family: str,
         layout: Layout,
         observed_ports: Sequence[int] | None = None,
+        is_flat: bool = False,
     ) -> None:
         self.settings, self.topology, self.family, self.layout = settings, topology, family, layout
-        self.decisions, self.marks = tuple(decisions), marks
+        self.decisions, self.marks, self.is_flat = tuple(decisions), marks, is_flat
+        sizes = [len(decision.values) for decision in self.decisions]
+        self._cuts = np.cumsum(sizes)[:-1].tolist()
         self.interval_ns = settings.interval_ns
         self.traffic = settings.traffic
         self.plan: Plan = make_plan(self.traffic, topology, 0)
@@ -242,11 +247,19 @@ class NetworkTask:
     def read(self, action: Any) -> None:
         """Take an action, the parts of which the decisions then hold.
 
+        Args:
+            action: A point of the action space; or of each part by name, where parts are several.
+
         Raises:
             ConfigError: It is not one of the action space's shape.
         """
         if len(self.decisions) == 1:
             self.decisions[0].read(action)
+            return
+        if self.is_flat and not isinstance(action, Mapping):
+            values = read_action(action, self.action_space.shape or ())
+            for decision, part in zip(self.decisions, np.split(values, self._cuts), strict=True):
+                decision.read(part)
             return
         names = [decision.name for decision in self.decisions]
         if set(check_keys(action, names, "action")) != set(names):
@@ -356,7 +369,10 @@ class NetworkTask:
         spaces: dict[str, gym.Space[Any]] = {
             decision.name: decision.action_map.space for decision in self.decisions
         }
-        return next(iter(spaces.values())) if len(spaces) == 1 else gym.spaces.Dict(spaces)
+        if len(spaces) == 1:
+            return next(iter(spaces.values()))
+        parts = gym.spaces.Dict(spaces)
+        return gym.spaces.flatten_space(parts) if self.is_flat else parts
 
     def _check_applications(self) -> None:
         if isinstance(self.plan, AppPlan) and self.settings.generator != "native":

@@ -43,15 +43,19 @@ class PathWeightMap:
     """One number a port of each group; within a group they are normalised to shares.
 
     With ``direct`` the numbers are weights, 0 to 1, and all zeros count as equal; so a share of
-    exactly 0 or 1 can be said. With ``softmax`` they are logits, -4 to 4: no port is ever empty.
+    exactly 0 or 1 can be said. With ``linear`` the same is stretched to -1..1. With ``softmax``
+    they are logits, -4 to 4: no port is ever empty.
     """
 
-    def __init__(self, sizes: Sequence[int], is_softmax: bool = False) -> None:
+    def __init__(
+        self, sizes: Sequence[int], is_softmax: bool = False, is_linear: bool = False
+    ) -> None:
         """Build the space for groups of these sizes."""
-        self._is_softmax = is_softmax
+        self._is_softmax, self._is_linear = is_softmax, is_linear
         self._sizes = np.asarray(sizes, np.int64)
         self._starts = np.cumsum(self._sizes) - self._sizes
-        low, high = (-LOGIT_LIMIT, LOGIT_LIMIT) if self._is_softmax else (0.0, 1.0)
+        high = LOGIT_LIMIT if is_softmax else 1.0
+        low = -high if is_softmax or is_linear else 0.0
         self.space = gym.spaces.Box(low, high, (int(self._sizes.sum()),), np.float32)
 
     @property
@@ -62,6 +66,8 @@ class PathWeightMap:
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the share of each port in its group's flows; each group's add up to 1."""
         values = np.clip(read_action(action, self.space.shape), self.space.low, self.space.high)
+        if self._is_linear:
+            values = (values + 1) / 2
         return self._normalise(np.exp(values) if self._is_softmax else values)
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
@@ -72,6 +78,8 @@ class PathWeightMap:
             # The largest at the upper limit leaves the most room below it.
             logs = np.log(np.maximum(relative, np.exp(-2 * LOGIT_LIMIT)))
             relative = np.maximum(logs + LOGIT_LIMIT, -LOGIT_LIMIT)
+        if self._is_linear:
+            relative = relative * 2 - 1
         return relative.astype(np.float32)
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
@@ -84,4 +92,5 @@ WEIGHTINGS: Registry[Callable[[Sequence[int]], PathMap]] = Registry("path action
 """Makers of action maps, from the number of ports of each group."""
 
 WEIGHTINGS.add("direct", PathWeightMap, "one weight a port, 0 to 1")
+WEIGHTINGS.add("linear", partial(PathWeightMap, is_linear=True), "the same, -1 to 1")
 WEIGHTINGS.add("softmax", partial(PathWeightMap, is_softmax=True), "one logit a port, -4 to 4")

@@ -103,7 +103,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     (hosts reached by the same ports) that has more than one port, in the order of the lowest host,
     one number for each port in the order of its number. `env.unwrapped.task.uplinks` lists them.
     With `action="direct"` the number is a weight, 0 to 1, divided by the sum of its group; where a
-    group's are all 0, its ports share evenly. With `action="softmax"` it is a logit, -4 to 4.
+    group's are all 0, its ports share evenly. With `action="linear"` the same is stretched onto
+    -1 to 1. With `action="softmax"` it is a logit, -4 to 4.
 
     ## Observation Space
     `Box`, float32. For each observed switch port, in the order of `topology.switch_ports`, the
@@ -156,7 +157,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | probes | pairs of hosts, such as `[["h1", "h3"]]`, for the feature `probe_rtt` |
     | observe | "uplinks" or "all": whose features |
     | reward | a term, a list of terms, or a mapping term to weight |
-    | action | "direct" or "softmax" |
+    | action | "direct", "linear" or "softmax" |
     | flow_table | flows the switches remember, the oldest going first; 0: packets follow weights |
     | flowlet_gap | idle time after which a flow may move, such as "500us"; 0: never |
     | congestion_control | name, or mapping of host to name |

@@ -1,0 +1,101 @@
+"""The checkers of Gymnasium and Stable-Baselines3 find nothing, not even something to warn of."""
+
+from __future__ import annotations
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import dcgym
+from dcgym.envs.registration import BUILT_IN
+from dcgym.errors import ConfigError
+from dcgym.testing import FakeBackend
+
+# Spaces of -1 to 1, in which learners begin in the middle.
+LINEAR = {
+    "dcgym/CongestionControl-v1": {"action": "linear"},
+    "dcgym/PathBalancing-v1": {"action": "linear"},
+    "dcgym/Joint-v1": {"action": "linear", "weighting": "linear", "flat": True},
+}
+SMALL = {
+    "backend": FakeBackend,
+    "topology": {"name": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2},
+    "traffic": "pairs",
+}
+CASES = [
+    pytest.param(env_id, {}, marks=pytest.mark.simulation)
+    if is_simulated
+    else pytest.param(env_id, {**SMALL, **LINEAR[env_id]})
+    for env_id, (_, is_simulated) in BUILT_IN.items()
+]
+
+
+@pytest.mark.parametrize(("env_id", "config"), CASES)
+def test_gymnasium_has_nothing_to_say(env_id, config):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make(env_id, render_mode="rgb_array", **config)
+        check_env(env.unwrapped)
+        env.close()
+
+
+@pytest.mark.parametrize(("env_id", "config"), CASES)
+def test_stable_baselines3_has_nothing_to_say(env_id, config):
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make(env_id, **config)
+        checker.check_env(env)
+        env.close()
+
+
+@pytest.mark.parametrize(("env_id", "config"), CASES)
+def test_an_untrained_learner_begins_in_the_middle(env_id, config):
+    space = gym.make(env_id, **config).action_space
+    assert isinstance(space, gym.spaces.Box)
+    assert space.low.tolist() == [-1.0] * space.shape[0] == (-space.high).tolist()
+
+
+def test_a_linear_rate_is_the_direct_one_stretched():
+    rates = dcgym.make_env(backend=FakeBackend, action="linear", floor=0.2).unwrapped.task.rate_map
+    shares = rates.to_shares(np.array([-1.0, 0.0, 1.0, 3.0]))
+    assert shares == pytest.approx([0.2, 0.6, 1.0, 1.0])
+    again = rates.to_shares(rates.from_shares(np.array([0.2, 0.3, 0.9, 1.0])))
+    assert again == pytest.approx([0.2, 0.3, 0.9, 1.0])
+
+
+def test_linear_weights_are_direct_ones_stretched():
+    def weights(action):
+        env = dcgym.make_env(env="PathBalancing-v1", action=action, **SMALL)
+        return env.unwrapped.task.weight_map
+
+    linear, direct = weights("linear"), weights("direct")
+    point = direct.space.sample()
+    np.testing.assert_allclose(linear.to_shares(point * 2 - 1), direct.to_shares(point), rtol=1e-6)
+    shares = direct.to_shares(np.eye(len(point))[0])
+    np.testing.assert_allclose(linear.to_shares(linear.from_shares(shares)), shares)
+
+
+def test_a_flat_joint_action_is_its_parts_one_after_the_other():
+    def make(**config):
+        env = dcgym.make_env(env="Joint-v1", **SMALL, **config)
+        env.reset(seed=0)
+        return env
+
+    flat, parts = make(flat=True), make()
+    parts.action_space.seed(3)
+    for _ in range(5):
+        action = parts.action_space.sample()
+        joined = gym.spaces.flatten(parts.action_space, action)
+        expected, found = parts.step(action), flat.step(joined)
+        np.testing.assert_array_equal(found[0], expected[0])
+        assert found[1] == expected[1]
+    # Classic policies name the parts.
+    np.testing.assert_array_equal(flat.unwrapped.step(action)[0], parts.step(action)[0])
+    with pytest.raises(ConfigError, match="action"):
+        flat.step(joined[:-1])
+    with pytest.raises(ConfigError, match=r"^flat: value 'yes' .* allowed: True, False"):
+        make(flat="yes")
