@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.envs.factory import make_vec_env
-from dcgym.errors import ConfigError
 from dcgym.policies import LEARNERS, load_policy
 from dcgym.policies.learned.environments import build_slots, training_form
 from dcgym.testing import FakeBackend
@@ -43,15 +41,6 @@ def test_balancers_of_a_pool_are_slots_with_rows():
     assert slots.single_observation_space.shape == (form.rows.size,)
     central = training_form({"env": "CentralLoadBalancing-v1"}, 3)
     assert (central.is_vector, central.n_slots, central.rows) == (True, 3, None)
-
-
-@pytest.mark.simulation
-def test_pools_begin_together_since_their_first_observation_takes_an_interval():
-    pools = make_vec_env({"env": "LoadBalancing-v1"}, 2)
-    pools.reset(seed=0)
-    for mask in ([True, False], [True]):
-        with pytest.raises(ConfigError, match="reset_mask"):
-            pools.reset(options={"reset_mask": np.array(mask)})
 
 
 def test_actions_of_several_parts_are_one_box_in_every_slot():

@@ -89,9 +89,10 @@ def test_measurements_and_info_are_in_plain_units(seen):
     measured = measure.measurements(seen, [1])
     assert measured.ongoing.tolist() == [[[3, 4, 5]], [[9, 10, 11]]]
     assert measured.interarrivals_s.tolist() == np.full((2, 1, 5), 2.0).tolist()
-    info = measure.server_info(seen, 1, 0)
-    assert info["ongoing"].tolist() == [6, 7, 8]
-    assert info["probe_time_s"].tolist() == [-1e-9] * 3
-    assert info["duration_s"].shape == (3, 5)
+    info = measure.server_info(seen, [0])
+    assert info["ongoing"][1, 0].tolist() == [6, 7, 8]
+    assert info["probe_time_s"][1, 0].tolist() == [-1e-9] * 3
+    assert info["duration_s"].shape == (2, 1, 3, 5)
+    assert info["eligible"].shape == (2, 1, 3)
     info["ongoing"][:] = 0
     assert seen["ongoing"][1, 0].tolist() == [6, 7, 8], "the info is a copy"
