@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from dcgym.envs.factory import make_env, parallel_env
 from dcgym.envs.parallel import TaskParallelEnv
+from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.errors import MissingDependency
 
 try:
@@ -78,27 +80,33 @@ class RllibParallelEnv(MultiAgentEnv):
         self._env.close()
 
 
-def rllib_env(config: Mapping[str, Any]) -> Any:
+def rllib_env(config: Mapping[str, Any], env: str | None = None) -> Any:
     """Make an environment for RLlib: one agent as Gymnasium's, several as `MultiAgentEnv`.
 
     Args:
         config: What `dcgym.make_env` takes, as one mapping, and ``agents``: "single" (the
             default) or "several".
+        env: Id of the environment; None where the mapping has it.
 
     Raises:
         ConfigError: Unknown environment, field or value that is not allowed.
     """
-    arguments = dict(config)
+    arguments = dict(config) if env is None else {"env": env, **config}
     if arguments.pop("agents", "single") == "several":
         return RllibParallelEnv(arguments)
     return make_env(arguments)
 
 
 def register_rllib(name: str = "dcgym") -> str:
-    """Make `rllib_env` known to RLlib, and return the name that stands for it.
+    """Make the ids and `rllib_env` known to RLlib, and return the name that stands for the latter.
+
+    RLlib's workers are processes of their own, which know no id of Gymnasium's that no module of
+    theirs has registered. What is made known here reaches them.
 
     Args:
         name: Name for RLlib.
     """
     register_env(name, rllib_env)
+    for env_id in ENVIRONMENTS.names():
+        register_env(env_id, partial(rllib_env, env=env_id))
     return name

@@ -1,0 +1,35 @@
+"""The scripts of the guide to learning libraries, run as they are printed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
+SECTIONS = re.findall(r"^##+ (.*?)\n(.*?)(?=^##|\Z)", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+SCRIPTS = [
+    (f"{title} {number}", script)
+    for title, text in SECTIONS
+    for number, script in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1)
+]
+
+
+def test_every_library_has_a_script() -> None:
+    wanted = {"Gymnasium", "Stable-Baselines3", "RLlib", "PettingZoo", "TorchRL", "BenchMARL"}
+    assert {name.rpartition(" ")[0] for name, _ in SCRIPTS} >= wanted
+
+
+@pytest.mark.simulation
+@pytest.mark.learning
+@pytest.mark.parametrize("script", [pytest.param(text, id=name) for name, text in SCRIPTS])
+def test_a_script_runs_as_printed(script: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
