@@ -41,8 +41,7 @@ NS_PER_S = 1e9
 LONGEST_NS = 600 * 10**9
 LONGEST_FLOWS = 500_000
 SLACK_NS = 30 * 10**9
-# Metrics that count since the episode began.
-TOTALS = ("rejected", "pcc_violations")
+TOTALS = ("rejected", "pcc_violations")  # of the episode so far
 # Flows at a server that its part of the state calls one half.
 STATE_SCALE = 8.0
 
@@ -278,7 +277,7 @@ class PoolSystem:
         servers = server_info(self.seen, self._chosen)
         return {
             "reward_terms": dict(self.terms),
-            "metrics": {name: _to_agents(values, n_agents) for name, values in metrics.items()},
+            "metrics": {k: np.repeat(v[:, None], n_agents, axis=1) for k, v in metrics.items()},
             # Balancers of one agent follow on each other.
             "servers": {
                 name: v.reshape(n_envs, n_agents, -1, *v.shape[3:]) for name, v in servers.items()
@@ -399,8 +398,3 @@ class PoolSystem:
             check_in("others", rule, can.rules)
         if can.largest_hosts is not None:
             check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)
-
-
-def _to_agents(values: FloatArray, n_agents: int) -> FloatArray:
-    """Repeat what is known of each copy, (E,), for its agents, (E, A)."""
-    return np.repeat(values[:, None], n_agents, axis=1)
