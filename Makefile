@@ -53,7 +53,7 @@ $(VENV)/.stamp-venv:
 # The common index has torch with 4 GB of CUDA only; uv knows where the others are.
 $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
 	@VIRTUAL_ENV=$(VENV) UV_HTTP_RETRIES=0 $(BIN)/uv pip install -q --torch-backend=$(TORCH) \
-		'torch>=2.2' 2>/dev/null || echo "setup: torch for $(TORCH) is out of reach, taking the index's"
+		'torch>=2.2' torchvision 2>/dev/null || echo "setup: torch for $(TORCH) is out of reach, taking the index's"
 	DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e \
 		'.[rllib,sb3,marl,video,dev,docs]'
 	@touch $@

@@ -1,0 +1,132 @@
+"""On real TCP, the default reward ranks as users do: by completion times and slowdowns of flows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dcgym.tasks.network.task import NetworkTask
+
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+
+SECONDS, SEED = 10.0, 1
+INTERVAL_S = 0.05
+BASE_RTT_S = 0.001
+# Measures of one run: what differs by less says nothing.
+CLEAR = 1.1
+
+Act = Callable[[], Any]
+
+
+def rate_actions(task: NetworkTask) -> dict[str, Act]:
+    n_hosts = len(task.topology.hosts)
+    generator = np.random.default_rng(0)
+    return {
+        "unlimited": lambda: np.ones(n_hosts),
+        "half": lambda: np.full(n_hosts, 0.5),
+        "fifth": lambda: np.full(n_hosts, 0.2),
+        "random": lambda: generator.uniform(0.01, 1, n_hosts),
+    }
+
+
+def path_actions(task: NetworkTask) -> dict[str, Act]:
+    sizes = task.uplinks.sizes
+    first = np.zeros(len(task.uplinks.members))
+    first[np.cumsum(sizes) - sizes] = 1.0
+    generator = np.random.default_rng(0)
+    return {
+        "even": lambda: np.ones(len(first)),
+        "uneven": lambda: 0.2 + 0.6 * first,
+        "one path": lambda: first,
+        "random": lambda: generator.random(len(first)),
+    }
+
+
+def joint_actions(task: NetworkTask) -> dict[str, Act]:
+    rates, paths = rate_actions(task), path_actions(task)
+    pairs = [("unlimited", "even"), ("half", "even"), ("fifth", "even"), ("unlimited", "one path")]
+    return {
+        f"{rate}, {path}": lambda rate=rate, path=path: {
+            "rates": rates[rate](),
+            "weights": paths[path](),
+        }
+        for rate, path in pairs
+    }
+
+
+def measure(envs: Any, actions: list[Act]) -> list[tuple[float, float, float]]:
+    """Return the return, the mean completion time and the mean slowdown in each copy."""
+    n_steps = round(SECONDS / INTERVAL_S)
+    envs.reset(seed=[SEED] * len(actions))
+    returns = np.zeros(len(actions))
+    for _ in range(n_steps):
+        each = [act() for act in actions]
+        is_dict = isinstance(each[0], dict)
+        batch = (
+            {key: np.stack([one[key] for one in each]).astype(np.float32) for key in each[0]}
+            if is_dict
+            else np.stack(each).astype(np.float32)
+        )
+        returns += envs.step(batch)[1]
+    times = [completion(envs.unwrapped.system, copy) for copy in range(len(actions))]
+    return [(float(total), *one) for total, one in zip(returns, times, strict=True)]
+
+
+def completion(system: Any, copy: int) -> tuple[float, float]:
+    """Return mean completion time and slowdown of the planned flows.
+
+    What has not ended at the end of the run counts with its age.
+    """
+    task, records = system.task(copy), system.flow_records(copy)
+    flows = task.plan.records
+    starts_s = flows["start_ns"] / 1e9
+    times_s: npt.NDArray[np.float64] = SECONDS - starts_s
+    ids = records["id"].astype(np.int64)
+    times_s[ids] = (records["end_ns"] - records["planned_start_ns"]) / 1e9
+    is_old = starts_s < SECONDS - 1
+    rate_bps = task.topology.host_ports[0].rate_bps
+    ideal_s = flows["size_bytes"] * 8 / rate_bps + BASE_RTT_S
+    return float(times_s[is_old].mean()), float((times_s / ideal_s)[is_old].mean())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize(
+    ("env_id", "topology", "make_actions"),
+    [
+        ("CongestionControl-v1", {"name": "dumbbell", "hosts": 8}, rate_actions),
+        ("PathBalancing-v1", {"name": "fat-tree", "k": 4}, path_actions),
+        ("Joint-v1", {"name": "fat-tree", "k": 4}, joint_actions),
+    ],
+)
+def test_return_agrees_wherever_completion_time_and_slowdown_do(
+    env_id: str,
+    topology: dict[str, Any],
+    make_actions: Callable[[NetworkTask], dict[str, Act]],
+    load: float,
+) -> None:
+    arguments = {
+        "topology": {**topology, "rate": "20Mbit"},
+        "traffic": f"web-search-{load}",
+        "max_episode_steps": -1,
+    }
+    envs: Any = gym.make_vec(f"dcgym/{env_id}", 4, "vector_entry_point", **arguments)
+    try:
+        actions = make_actions(envs.unwrapped.system.task())
+        found = dict(zip(actions, measure(envs, list(actions.values())), strict=True))
+    finally:
+        envs.close()
+    print(found)
+    clear = 0
+    for better, worse in itertools.permutations(found, 2):
+        (return_a, *good), (return_b, *bad) = found[better], found[worse]
+        if all(high > CLEAR * low for low, high in zip(good, bad, strict=True)):
+            clear += 1
+            assert return_a > return_b, f"{better} serves flows better than {worse}: {found}"
+    assert clear >= 3, found
