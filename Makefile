@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 30
 # For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
 TORCH ?= cpu
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
-	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
+	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx
 NO_DAEMONS := /usr/sbin/policy-rc.d
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
