@@ -18,10 +18,10 @@ NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h
 BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest bin/dcgym-generator obj/fabric.bpf.o)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench test soak sanitize fuzz lint format type docs benchmarks clean
+.PHONY: help setup apt native bench test soak sanitize fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: apt $(VENV)/.stamp-venv ## apt packages, virtual environment, native build
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.stamp-install $(VENV)/.stamp-native
@@ -105,6 +105,9 @@ docs: setup ## generate pages from the code and build the site, in site/
 	$(BIN)/python docs/_scripts/environment_pages.py
 	$(BIN)/python docs/_scripts/preset_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-check: docs ## the site, then every command and Python block that it and README print (root)
+	$(BIN)/python docs/_scripts/check_commands.py
 
 benchmarks: setup ## speed ratios, side by side in one run
 	$(BIN)/python -m experiments.speed
