@@ -30,8 +30,9 @@ def front_end(clients: int = 3, rate: str = "20Mbit", server_rate: str = "10Mbit
 
 
 def short_queue(inputs: RewardInputs) -> float:
-    """What arrived, less what the fullest queue holds beyond a twentieth of its limit."""
-    return inputs.delivered - max(0.0, float(inputs.queues.max()) - SHORT_QUEUE)
+    """How full the server's link is, less what the fullest queue holds beyond SHORT_QUEUE."""
+    received = float(inputs.goodput_shares.max())  # the server receives most
+    return received - max(0.0, float(inputs.queues.max()) - SHORT_QUEUE)
 
 
 class SharedAimd:
@@ -64,5 +65,5 @@ class SharedAimd:
 
 
 TOPOLOGIES.add("front-end", front_end)
-NETWORK_REWARDS.add("short_queue", short_queue, "what arrived, less a long queue")
+NETWORK_REWARDS.add("short_queue", short_queue, "a full link, less a long queue")
 POLICIES["congestion"].add("shared-aimd", SharedAimd, "one share for all, halved at long queues")
