@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Block", "blocks_of", "commands_of", "program_of"]
+__all__ = ["ROOT", "Block", "all_pages", "blocks_of", "commands_of", "program_of"]
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SHELL, PYTHON = "sh", "python"
 # What is no command: files, output, and code that only the build sees.
@@ -28,6 +30,15 @@ class Block:
     language: str
     line: int
     text: str
+
+
+def all_pages() -> list[Path]:
+    """Return README and the pages of the site."""
+    docs = ROOT / "docs"
+    return [
+        ROOT / "README.md",
+        *sorted(page for page in docs.rglob("*.md") if docs / "_scripts" not in page.parents),
+    ]
 
 
 def blocks_of(page: Path) -> list[Block]:

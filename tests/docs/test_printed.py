@@ -73,8 +73,9 @@ def test_a_block_that_nobody_decided_about_is_refused(page: Path) -> None:
 
 def test_every_entry_is_of_a_printed_command(page: Path) -> None:
     from check_commands import read_entries, steps_of
+    from printed import all_pages
 
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = all_pages()
     steps = [step for found in steps_of(pages, read_entries(pages)) for step in found]
     assert len(steps) > 60
     assert all(step.run or step.note for step in steps)
