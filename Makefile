@@ -11,16 +11,17 @@ FUZZ_SECONDS ?= 30
 # For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
 TORCH ?= cpu
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
-	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-venv iperf3 tcpdump \
+	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx
 NO_DAEMONS := /usr/sbin/policy-rc.d
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
+BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest bin/dcgym-generator obj/fabric.bpf.o)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench test soak sanitize fuzz lint format type docs benchmarks clean
+.PHONY: help setup apt native bench test soak sanitize fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: apt $(VENV)/.stamp-venv ## apt packages, virtual environment, native build
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.stamp-install $(VENV)/.stamp-native
@@ -58,9 +59,10 @@ $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
 		'.[rllib,sb3,marl,video,dev,docs]'
 	@touch $@
 
+# What could not be built is tried again: its packages may have come meanwhile.
 $(VENV)/.stamp-native: $(VENV)/.stamp-venv setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
-	@touch $@
+	@ls $(BUILT) >/dev/null 2>&1 && touch $@ || echo "setup: not all native parts are built; dcgym doctor says why"
 
 native: apt $(VENV)/.stamp-native ## build the native parts only
 
@@ -98,9 +100,14 @@ format: setup ## rewrite the sources in the house format
 type: setup ## strict type check
 	$(BIN)/mypy -p dcgym
 
-docs: setup ## generate the environment pages and build the site
+# Not -q: it also hides warnings from --strict.
+docs: setup ## generate pages from the code and build the site, in site/
 	$(BIN)/python docs/_scripts/environment_pages.py
-	$(BIN)/mkdocs build --strict -q
+	$(BIN)/python docs/_scripts/preset_page.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-check: docs ## the site, then every command and Python block that it and README print (root)
+	$(BIN)/python docs/_scripts/check_commands.py
 
 benchmarks: setup ## speed ratios, side by side in one run
 	$(BIN)/python -m experiments.speed

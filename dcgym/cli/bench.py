@@ -157,13 +157,17 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
     as_json: Json = False,
 ) -> None:
-    """Print the table of a benchmark again and write its report.html anew.
+    """Print the table of a benchmark again; write its results.parquet and report.html anew.
+
+    Every finished run in the folder counts: those of several machines may be copied together.
 
     Example: [bold]dcgym report bench-quick[/bold]
     """
     from dcgym.suites import load_records, write_report
+    from dcgym.suites.results import write_results
 
     records = load_records(folder)
+    write_results(folder, records)
     write_report(folder, records)
     if as_json:
         print_json(records)

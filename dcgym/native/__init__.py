@@ -26,10 +26,13 @@ __all__ = [
     "simulation_available",
 ]
 
-APT_PACKAGES = "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev libboost-dev g++"
+APT_PACKAGES = (
+    "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev libboost-dev g++ "
+    "python3-dev"
+)
 HINT = f"apt-get install {APT_PACKAGES}, then 'make setup' (or: python setup.py build_ext -i)"
 SIMULATION_HINT = (
-    "install a C++20 compiler (apt-get install g++), then 'make setup' "
+    "install a C++20 compiler (apt-get install g++ python3-dev), then 'make setup' "
     "(or: pip install pybind11; python setup.py build_ext -i)"
 )
 BPF_OBJECTS = ("fabric", "queues", "l4lb", "l4lb_server", "dctcp", "new_vegas")

@@ -8,28 +8,59 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 
-from dcgym.envs.registry import ENVIRONMENTS
+import yaml
+from environment_examples import EXAMPLES
+
+from dcgym.envs.registry import ENVIRONMENTS, AgentForm
 
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = DOCS / "envs"
 TABLES = DOCS / "_scripts" / "baselines"
+LINKS = """## See also
+[Formulas](formulas.md) of actions, features and rewards; [presets and scenarios](presets.md); [step
+and session](../design/step.md)."""
 
 
-def page_of(title: str, name: str, docstring: str) -> tuple[Path, str]:
+def page_of(title: str, name: str, form: AgentForm) -> tuple[Path, str]:
     """Return the path and the text of an environment's page.
 
     Args:
         title: Heading of the page.
         name: Name of the environment in the words of Python's classes.
-        docstring: Documentation of its task; what follows for callers of the function is left out.
+        form: The environment. What follows for callers in its documentation is left out.
     """
-    text = inspect.cleandoc(docstring).split("\n\nArgs:\n")[0]
+    text = inspect.cleandoc(form.page).split("\n\nArgs:\n")[0]
     file_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     summary, rest = text.split("\n\n", 1)
-    parts = [f"# {title}", summary, _picture(file_name), rest, _baselines(file_name)]
-    return PAGES / f"{file_name}.md", "\n\n".join(filter(None, parts)) + "\n"
+    described, *history = re.split(r"(?=^## Version History$)", rest, flags=re.MULTILINE)
+    parts = [f"# {title}", summary, _picture(file_name), described.rstrip()]
+    parts += [_defaults(form), _example(file_name), _baselines(file_name), LINKS, *history]
+    return PAGES / f"{file_name}.md", "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _defaults(form: AgentForm) -> str:
+    """Return the table of the arguments' defaults."""
+    rows = [f"| {field.name} | {_default(field)} |" for field in fields(form.settings)]
+    return "\n".join(("## Defaults", "| argument | default |", "|---|---|", *rows))
+
+
+def _default(field: Field[object]) -> str:
+    value = field.default
+    if value is MISSING:
+        if field.default_factory is MISSING:
+            return "required"
+        value = field.default_factory()
+    if isinstance(value, tuple):
+        value = list(value)
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
+    return f"`{text.removesuffix('...' + chr(10)).strip()}`"
+
+
+def _example(name: str) -> str:
+    return f"## Example\n```python\n{EXAMPLES[name].strip()}\n```"
 
 
 def _picture(name: str) -> str:
@@ -51,10 +82,10 @@ def pages() -> list[tuple[Path, str]]:
     single, parallel = [], []
     for env_id, environment in ENVIRONMENTS.items():
         name = env_id.removeprefix("dcgym/").split("-v")[0]
-        single.append(page_of(env_id, name, environment.single.page))
+        single.append(page_of(env_id, name, environment.single))
         if environment.agents is not None:
             title = f'parallel_env("{env_id.removeprefix("dcgym/")}")'
-            parallel.append(page_of(title, f"Parallel{name}", environment.agents.page))
+            parallel.append(page_of(title, f"Parallel{name}", environment.agents))
     return single + parallel
 
 

@@ -8,9 +8,12 @@ import sys
 import pytest
 
 from dcgym.cli import doctor
+from dcgym.cli.doctor.kernel import check_version
 from dcgym.cli.tables import print_doctor
+from tests.support.source_tree import ROOT
 
 EXPECTED = {"veth", "tbf", "clsact", "tc program", "mmapable map", "BTF", "struct_ops for TCP"}
+EXPECTED |= {"namespaces", "bpffs", "user namespace", "version for pools", "pressure"}
 EXPECTED |= {"red", "netem", "openvswitch module", "clang", "mininet (Python)", "free memory"}
 
 
@@ -37,6 +40,44 @@ def test_one_missing_requirement_forbids_emulation(checks: list[doctor.Check]) -
 def test_a_missing_option_does_not(checks: list[doctor.Check]) -> None:
     present = [dataclasses.replace(check, ok=check.name != "netem") for check in checks]
     assert doctor.can_emulate(present)
+
+
+@pytest.mark.parametrize(
+    ("release", "missing"),
+    [
+        ("6.1.0-31-amd64", ["version", "version for pools", "version for transports"]),
+        ("6.5.0-15-generic", ["version for pools", "version for transports"]),
+        ("6.8.0", ["version for transports"]),
+        ("6.10.0-rc1", []),
+        ("7.0.1", []),
+    ],
+)
+def test_each_part_has_the_kernel_it_needs(release: str, missing: list[str]) -> None:
+    assert [check.name for check in check_version(release) if not check.ok] == missing
+
+
+def test_a_user_namespace_cannot_emulate_and_is_named() -> None:
+    command = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this kernel gives no user namespaces")
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "dcgym", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert not checks["user namespace"]["ok"]
+    run = [*command, sys.executable, "-m", "dcgym", "run", "--seconds", "1"]
+    failed = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert "root of the machine" in failed.stderr
+
+
+def test_the_page_lists_what_the_kernel_must_have(checks: list[doctor.Check]) -> None:
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    kernel = [c for c in checks if c.group in ("privileges", "kernel", "bpf", "congestion control")]
+    assert [c.name for c in kernel if f"| {c.name} |" not in page] == []
 
 
 def test_exit_code_and_json_agree() -> None:

@@ -12,15 +12,25 @@ from pathlib import Path
 import pytest
 import yaml
 
+import dcgym
+from dcgym.tasks.balancing.actions import WEIGHT_ACTIONS
+from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
+from dcgym.tasks.congestion.actions import ACTIONS
+from dcgym.tasks.network.features import FEATURES
+from dcgym.tasks.network.rewards import NETWORK_REWARDS
+from dcgym.tasks.paths.actions import WEIGHTINGS
 from tests.support.source_tree import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+# What scripts read is no page.
+SITE = sorted(page for page in DOCS.rglob("*.md") if DOCS / "_scripts" not in page.parents)
+PAGES = [*SITE, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
 
 
-def test_the_environments_pages_are_those_of_their_tasks() -> None:
-    command = [sys.executable, "docs/_scripts/environment_pages.py", "--check"]
+@pytest.mark.parametrize("script", ["environment_pages", "preset_page"])
+def test_generated_pages_are_those_of_the_code(script: str) -> None:
+    command = [sys.executable, f"docs/_scripts/{script}.py", "--check"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
@@ -29,8 +39,8 @@ def test_the_environments_pages_are_those_of_their_tasks() -> None:
 
 
 def test_every_page_is_listed() -> None:
-    listed = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert sorted(pages_of(nav)) == sorted(str(page.relative_to(DOCS)) for page in SITE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -39,6 +49,32 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / name).resolve() if name else page
         assert target.exists(), f"{name}{anchor}"
         assert not anchor or anchor[1:] in anchors_of(target), f"{name}{anchor}"
+
+
+def test_every_reward_and_feature_has_its_formula() -> None:
+    page = (DOCS / "envs" / "formulas.md").read_text(encoding="utf-8")
+    names = [*NETWORK_REWARDS.names(), *BALANCING_REWARDS.names(), *FEATURES.names()]
+    names += [*ACTIONS.names(), *WEIGHTINGS.names(), *WEIGHT_ACTIONS.names()]
+    assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == dcgym.__version__
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["authors"] and citation["title"].startswith("dcgym")
+
+
+def pages_of(nav: object) -> Iterator[str]:
+    """List the pages of a navigation, whose sections are mappings of a title to a list."""
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for inner in nav.values():
+            yield from pages_of(inner)
+    elif isinstance(nav, list):
+        for inner in nav:
+            yield from pages_of(inner)
 
 
 def links_of(page: Path) -> Iterator[tuple[str, str]]:

@@ -8,16 +8,31 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from dcgym.backends.emulation.session.process import is_initial_user_namespace
 from dcgym.cli.doctor.check import Check, present
 
-__all__ = ["check_congestion_control", "check_kernel", "check_privileges"]
+__all__ = ["check_congestion_control", "check_kernel", "check_privileges", "check_version"]
 
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}
+# What needs which Linux: (name, version, whether it is required, cost, what came with it).
+VERSIONS = (
+    ("version", (6, 4), True, "no eBPF fabric", "links of struct_ops, kfuncs for tc"),
+    ("version for pools", (6, 6), False, "no LoadBalancing on real packets", "tcx links"),
+    (
+        "version for transports",
+        (6, 10),
+        False,
+        "no 'dctcp' or 'new-vegas' where the kernel has no module",
+        "cong_control of struct_ops",
+    ),
+)
 PROBE_TIMEOUT_S = 15
 
-# Each line prints "<name> <status>"; all of it runs in one namespace of its own.
+# Each line prints "<name> <status>"; all of it runs in namespaces of its own.
 KERNEL_PROBE = """
 try() { name=$1; shift; "$@" >/dev/null 2>&1; echo "$name $?"; }
+try namespaces unshare --mount --pid --ipc --uts --fork true
+try bpffs unshare --mount sh -c 'mount -t sysfs sysfs /sys && mount -t bpf bpf /sys/fs/bpf'
 try veth ip link add dcg0 type veth peer name dcg1
 try tbf tc qdisc add dev dcg0 root tbf rate 10mbit burst 5000 limit 400000
 tc qdisc del dev dcg0 root >/dev/null 2>&1
@@ -40,7 +55,15 @@ def check_privileges() -> list[Check]:
         ok = bool(held >> bit & 1)
         found = "held" if ok else "not held"
         checks.append(Check("privileges", name, ok, found, True, "no emulation", remedy))
-    return checks
+    return [*checks, _user_namespace()]
+
+
+def _user_namespace() -> Check:
+    """Tell whether we are in the machine's own user namespace: no other one may load BPF."""
+    ok = is_initial_user_namespace()
+    found = "the machine's own" if ok else "another one"
+    remedy = "root of the machine, or of a container that is not rootless"
+    return Check("privileges", "user namespace", ok, found, True, "no emulation", remedy)
 
 
 def _effective_capabilities() -> int:
@@ -52,6 +75,8 @@ def check_kernel() -> list[Check]:
     """Try the kernel's devices and qdiscs, in a namespace of their own."""
     probed, reason = _probe_namespace()
     rows = [
+        ("namespaces", True, "no emulation", "CONFIG_NET_NS, PID_NS, IPC_NS, UTS_NS"),
+        ("bpffs", True, "no emulation", "CONFIG_BPF_SYSCALL, and privileges"),
         ("veth", True, "no emulation", "a kernel with CONFIG_VETH"),
         ("tbf", True, "no rate limits and no byte queues", "a kernel with CONFIG_NET_SCH_TBF"),
         ("clsact", True, "no eBPF fabric", "a kernel with CONFIG_NET_SCH_INGRESS"),
@@ -60,7 +85,7 @@ def check_kernel() -> list[Check]:
         ("prio", False, "nothing today", "a kernel with CONFIG_NET_SCH_PRIO"),
         ("netem", False, "nothing: links delay nothing", "a kernel with CONFIG_NET_SCH_NETEM"),
     ]
-    checks = [_release()]
+    checks = check_version(platform.release())
     for name, required, cost, remedy in rows:
         ok = probed.get(name) == 0
         found = "works" if ok else reason or "not in this kernel"
@@ -71,15 +96,30 @@ def check_kernel() -> list[Check]:
     checks.append(
         Check("kernel", "openvswitch module", module, found, False, cost, "modprobe openvswitch")
     )
-    return checks
+    pressure = Path("/proc/pressure/cpu").exists()
+    cost, remedy = "fidelity does not see waits for processors", "a kernel with CONFIG_PSI"
+    return [*checks, present("kernel", "pressure", pressure, False, cost, remedy)]
 
 
-def _release() -> Check:
-    release = platform.release()
-    numbers = re.findall(r"\d+", release)
-    version = tuple(int(n) for n in numbers[:2])
-    remedy = "Linux 6.4 or newer (links of struct_ops, kfuncs for tc)"
-    return Check("kernel", "version", version >= (6, 4), release, True, "no eBPF fabric", remedy)
+def check_version(release: str) -> list[Check]:
+    """Compare a kernel's release with what each part needs.
+
+    Args:
+        release: As ``uname -r`` prints it.
+    """
+    found = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    return [
+        Check(
+            "kernel",
+            name,
+            found >= needed,
+            release,
+            required,
+            cost,
+            f"Linux {needed[0]}.{needed[1]} or newer ({what})",
+        )
+        for name, needed, required, cost, what in VERSIONS
+    ]
 
 
 def _probe_namespace() -> tuple[dict[str, int], str]:

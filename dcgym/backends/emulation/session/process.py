@@ -28,7 +28,7 @@ from dcgym.errors import (
 )
 from dcgym.native import require
 
-__all__ = ["EmulatorProcess", "has_ended", "pid_of"]
+__all__ = ["EmulatorProcess", "has_ended", "is_initial_user_namespace", "pid_of"]
 
 SERVER = "dcgym.backends.emulation.emulator.server"
 START_DEADLINE_S = 20.0
@@ -76,6 +76,9 @@ class EmulatorProcess:
     def __init__(self) -> None:
         if os.geteuid() != 0:
             raise FeatureNotSupported("emulation", "run as root (network namespaces and BPF)")
+        if not is_initial_user_namespace():
+            hint = "run as root of the machine; a user namespace (rootless) may not load BPF"
+            raise FeatureNotSupported("emulation", hint)
         require()
         self.run_id = secrets.token_hex(3)
         ours, theirs = socket.socketpair()
@@ -169,6 +172,18 @@ class EmulatorProcess:
         text = os.pread(self._log_fd, LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
         lines = text.decode(errors="replace").strip().splitlines()
         return f"; its last words: {lines[-1]}" if lines else ""
+
+
+def is_initial_user_namespace() -> bool:
+    """Tell whether this process is in the machine's own user namespace.
+
+    That one alone maps every user to itself (user_namespaces(7)).
+    """
+    try:
+        fields = Path("/proc/self/uid_map").read_text().split()
+    except OSError:
+        return True  # A kernel without user namespaces.
+    return fields == ["0", "0", str(2**32 - 1)]
 
 
 def _error_from(failure: Failure) -> DcgymError:

@@ -1,0 +1,94 @@
+"""An example for the page of each environment; ``make docs-check`` runs them."""
+
+from __future__ import annotations
+
+__all__ = ["EXAMPLES"]
+
+EXAMPLES = {
+    "congestion_control": """
+import gymnasium as gym
+import dcgym
+
+# Six hosts send over one link of 20 Mbit/s; the agent limits all of them to a third. As root.
+env = gym.make(
+    "dcgym/CongestionControl-v1",
+    topology={"name": "dumbbell", "hosts": 6, "rate": "20Mbit"},
+    interval="100ms",
+)
+observation, info = env.reset(seed=1)
+for _ in range(20):
+    shares = [1 / 3] * 6
+    observation, reward, terminated, truncated, info = env.step(shares)
+print(reward, info["metrics"]["goodput_bps"], info["metrics"]["queue_bytes"])
+env.close()
+""",
+    "path_balancing": """
+import gymnasium as gym
+import dcgym
+
+# The first of two spines gets ten times the flows of the second. As root.
+env = gym.make(
+    "dcgym/PathBalancing-v1",
+    topology={"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+    traffic="web-search-0.3",
+)
+observation, info = env.reset(seed=1)
+for _ in range(20):
+    weights = [1.0, 0.1] * 2  # of each leaf's two uplinks
+    observation, reward, terminated, truncated, info = env.step(weights)
+print(reward, info["path_weights"], info["uplink_loads"])
+env.close()
+""",
+    "joint": """
+import gymnasium as gym
+import dcgym
+
+# Rates of four hosts, and weights of two leaves' uplinks. As root.
+env = gym.make(
+    "dcgym/Joint-v1",
+    topology={"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+)
+observation, info = env.reset(seed=1)
+for _ in range(20):
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+print(reward, info["rate_shares"], info["path_weights"])
+env.close()
+""",
+    "load_balancing": """
+import gymnasium as gym
+import dcgym
+
+# The strong servers get twice the weight of the weak ones. No root.
+env = gym.make("dcgym/LoadBalancing-v1", scenario={"preset": "yao-sim-8", "load": 0.9})
+observation, info = env.reset(seed=1)
+for _ in range(100):
+    action = [-1 / 6] * 4 + [1 / 6] * 4  # 8 ** (1 / 6) is twice 8 ** (-1 / 6)
+    observation, reward, terminated, truncated, info = env.step(action)
+print(info["time_s"], reward, info["metrics"]["fct_us_mean"])
+env.close()
+""",
+    "central_load_balancing": """
+import gymnasium as gym
+import dcgym
+
+# One agent sets the weights of both balancers. No root.
+env = gym.make("dcgym/CentralLoadBalancing-v1")
+observation, info = env.reset(seed=1)
+for _ in range(100):
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+print(observation.shape, reward)
+env.close()
+""",
+    "parallel_load_balancing": """
+import dcgym
+
+# An agent for each of six balancers. No root.
+env = dcgym.parallel_env("LoadBalancing-v1", scenario="large-20")
+observations, infos = env.reset(seed=1)
+for _ in range(20):
+    actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+    observations, rewards, terminated, truncated, infos = env.step(actions)
+print(rewards)
+env.close()
+""",
+}

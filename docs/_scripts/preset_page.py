@@ -1,0 +1,152 @@
+"""Write docs/envs/presets.md and its drawings from the presets themselves: ``make docs``.
+
+With ``--check`` nothing is written, and the exit code says whether they are up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from drawings import network_drawing, pool_drawing
+
+from dcgym.tasks.balancing import SCENARIOS, Scenario, ServerGroup, make_scenario
+from dcgym.tasks.common.presets import PRESETS
+from dcgym.tasks.congestion import presets as _network_presets  # noqa: F401
+from dcgym.topologies import make_topology
+from dcgym.traffic.http import Application
+from dcgym.traffic.sizes import Distribution
+
+DOCS = Path(__file__).resolve().parents[1]
+PICTURES = Path("images/presets")
+INTRODUCTION = """# Presets and scenarios
+
+A preset is a name for a whole configuration. Scenarios describe pools of servers, for load
+balancing. Network presets describe networks, for congestion control. This page comes from the
+presets themselves, so its numbers are those that run.
+"""
+SCENARIOS_TEXT = """## Scenarios of load balancing
+
+`scenario="NAME"` chooses one, and `scenario={"preset": "NAME", "load": 0.9}` changes its options.
+A drawing has a box for each server and a square for each processor. Every server also has an I/O
+device that all its flows share; only applications with an I/O stage use it.
+
+Where nothing is said about weights, they are in proportion to the processors. In `yao-sim-8` and
+`markov-2`, `right_weights: false` swaps them. The default environment is made so:
+`{"preset": "yao-sim-8", "load": 0.85, "right_weights": False}`.
+"""
+NETWORKS_TEXT = """## Networks of congestion control
+
+`dcgym.make_env("NAME")` builds one, and `dcgym run --config NAME` runs it. They are the settings
+of [Iroko](../results/bibliography.md#systems).
+"""
+SOURCES = {
+    "yao-sim-8": "Yao et al., tables 9 and 10",
+    "hlb-128": "Yao 2023, section 6.5",
+    "charon-64": "Yao 2023, chapter 4 (Charon)",
+    "markov-2": "Yao 2023, section 6.2.1",
+    "large-20": "Yao et al., table 14",
+    "testbed-7": "Yao 2023, sections 6.4 and 7.5",
+    "testbed-20": "Yao 2023, sections 6.4 and 7.5",
+}
+
+
+def main() -> None:
+    """Write or check the page and its drawings."""
+    stale = []
+    for name, text in files().items():
+        path = DOCS / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(str(name))
+        if "--check" not in sys.argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        sys.exit(f"out of date, run 'make docs': {', '.join(stale)}")
+
+
+def files() -> dict[Path, str]:
+    """Return the text of each file by its path below docs/."""
+    parts, found = [INTRODUCTION, SCENARIOS_TEXT], {}
+    for name in SOURCES:
+        scenario = make_scenario(name)
+        found[PICTURES / f"{name}.svg"] = pool_drawing(scenario)
+        parts.append(_scenario_section(name, scenario))
+    parts.append(NETWORKS_TEXT)
+    for name in PRESETS.names():
+        config = PRESETS[name]
+        found[PICTURES / f"{name}.svg"] = network_drawing(make_topology(config["topology"]))
+        parts.append(_network_section(name, config))
+    return {Path("envs/presets.md"): "\n".join(parts), **found}
+
+
+def _scenario_section(name: str, scenario: Scenario) -> str:
+    rates = scenario.rates_per_s
+    pool, plane = scenario.pool, scenario.data_plane
+    rows = [
+        ("source", SOURCES[name]),
+        ("balancers", str(pool.balancers)),
+        *((f"servers `{group.name}`", _group(group)) for group in scenario.pool.groups),
+        ("waiting places of a server", str(pool.backlog)),
+        *((f"flows `{app.name}`", _application(app)) for app in scenario.workload.applications),
+        ("load", f"{scenario.workload.load:g} of the busiest resource"),
+        ("arrivals", f"Poisson, {sum(rates):.4g} flows a second at this load"),
+        ("latency between two nodes", f"{_span_us(plane.latency_ns)} us, uniform"),
+    ]
+    return _section(
+        name,
+        f"{len(pool.groups)} groups of servers behind {pool.balancers} balancers",
+        rows,
+        _options(name),
+    )
+
+
+def _network_section(name: str, config: Mapping[str, Any]) -> str:
+    text = yaml.safe_dump(dict(config), sort_keys=False, default_flow_style=None, width=100)
+    picture = f"![Network of {name}](../{PICTURES}/{name}.svg)"
+    return f"### `{name}`\n\n{PRESETS.describe(name)}.\n\n{picture}\n\n```yaml\n{text}```\n"
+
+
+def _section(name: str, title: str, rows: Sequence[tuple[str, str]], options: str) -> str:
+    table = "\n".join(f"| {key} | {value} |" for key, value in rows)
+    picture = f"![{title}](../{PICTURES}/{name}.svg)"
+    return f"### `{name}`\n\n{picture}\n\n| | |\n|---|---|\n{table}\n\n{options}\n"
+
+
+def _options(name: str) -> str:
+    parameters = inspect.signature(SCENARIOS[name]).parameters.values()
+    words = (f"`{one.name}` ({yaml.safe_dump(one.default).split()[0]})" for one in parameters)
+    return f"Options and their defaults: {', '.join(words)}."
+
+
+def _group(group: ServerGroup) -> str:
+    cpu = group.resources[0]
+    many = "s" if cpu.workers > 1 else ""
+    text = f"{group.count} of {cpu.workers} processor{many}"
+    text += "" if cpu.speed == 1 else f" of speed {cpu.speed:g}"
+    return text + ("" if group.weight is None else f", configured weight {group.weight:g}")
+
+
+def _application(application: Application) -> str:
+    stages = (f"{stage.resource} {_time(stage.time)}" for stage in application.stages)
+    share = "" if application.share == 1 else f"{application.share:.0%} of the flows: "
+    return share + ", then ".join(stages)
+
+
+def _time(time: Distribution) -> str:
+    mean = f"{time.mean_ns / 1e6:g} ms"
+    return mean if time.kind == "constant" else f"{mean} on average, {time.kind}"
+
+
+def _span_us(span: tuple[int, int]) -> str:
+    low, high = (f"{end / 1e3:g}" for end in span)
+    return low if low == high else f"{low} to {high}"
+
+
+if __name__ == "__main__":
+    main()
