@@ -166,7 +166,7 @@ def test_every_policy_acts_within_the_space(family, env_id):
 def test_environments_go_by_their_short_names():
     assert make("PathBalancing-v1").spec.id == PATHS
     with pytest.raises(ConfigError, match="did you mean 'dcgym/Joint-v1'"):
-        make("Joint-v1")
+        make("Joint-v9")
 
 
 def test_names_belong_to_their_environments():
