@@ -43,10 +43,10 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
             or its text. "NextStep": in the next step, whose action is ignored. "SameStep": at once;
             the infos hold ``final_obs`` and ``final_info``. "Disabled": in `reset` alone, whose
             option ``reset_mask`` names the slots.
-        info: Form of the infos: "full", nested; "flat", one level of numbers; or "none", the
-            fastest, for learners that would only store them.
         max_episode_steps: Steps until truncation; None or -1 for the settings' own limit.
-        **arguments: The fields of the environment's settings.
+        **arguments: The fields of the environment's settings. ``info`` is the form of the infos:
+            "full", nested; "flat", one level of numbers; or "none", the fastest, for learners that
+            would only store them.
 
     Raises:
         ConfigError: Unknown id, or an argument that is not allowed.
