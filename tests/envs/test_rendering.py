@@ -243,6 +243,9 @@ def test_the_gallery_shows_every_environment_in_small_files():
     shown = set(re.findall(r"\(images/gallery/(\S+?)\)", page))
     assert shown == {path.name for path in (docs / "images/gallery").iterdir()}
     assert all((docs / "images/gallery" / name).stat().st_size < 100_000 for name in shown)
+    about_all = {"formulas", "index", "presets"}
     for env_page in (docs / "envs").glob("*.md"):
+        if env_page.stem in about_all:
+            continue
         assert f"{env_page.stem}.png" in shown
         assert f"](../images/gallery/{env_page.stem}.png)" in env_page.read_text()
