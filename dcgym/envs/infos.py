@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -32,13 +32,9 @@ def flattened(info: Mapping[str, Any]) -> dict[str, float]:
     Args:
         info: Nested mappings.
     """
-    flat: dict[str, float] = {}
-    for name, value in info.items():
-        if isinstance(value, Mapping):
-            flat.update({f"{name}/{key}": one for key, one in flattened(value).items()})
-        elif isinstance(value, Real | np.bool_):
-            flat[name] = float(value)
-    return flat
+    return {
+        path: float(value) for path, value in _by_path(info) if isinstance(value, Real | np.bool_)
+    }
 
 
 def stacked(infos: Sequence[Mapping[str, Any]]) -> Info:
@@ -90,13 +86,11 @@ def flat_columns(infos: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]
     Args:
         infos: Values of all slots, (n, ...).
     """
-    flat: dict[str, npt.NDArray[np.float64]] = {}
-    for name, value in infos.items():
-        if isinstance(value, Mapping):
-            flat.update({f"{name}/{key}": one for key, one in flat_columns(value).items()})
-        elif value.ndim == 1 and value.dtype != object:
-            flat[name] = value.astype(np.float64)
-    return flat
+    return {
+        path: value.astype(np.float64)
+        for path, value in _by_path(infos)
+        if value.ndim == 1 and value.dtype != object
+    }
 
 
 def of_slot(infos: Mapping[str, Any], slot: int) -> Info:
@@ -112,3 +106,11 @@ def of_slot(infos: Mapping[str, Any], slot: int) -> Info:
         # Only what has a value there, and no masks.
         if f"_{name}" in infos and infos[f"_{name}"][slot]
     }
+
+
+def _by_path(info: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in info.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}/{key}", one) for key, one in _by_path(value))
+        else:
+            yield name, value

@@ -140,8 +140,7 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
             if self._mode is AutoresetMode.DISABLED:
                 slots = np.flatnonzero(np.repeat(begins, self._per_copy)).tolist()
                 raise BackendError(f"slots {slots} have ended: reset them with reset_mask first")
-            pairs = zip(self._generators, begins, strict=True)
-            self.session.begin([one if is_new else None for one, is_new in pairs])
+            self._start(begins)
         self.session.advance(self._by_copy(actions))
         self._steps = np.where(begins, 0, self._steps + 1)
         rewards = np.where(begins[:, None], 0.0, self.session.rewards()).reshape(-1)
@@ -180,10 +179,14 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
 
     def _begin(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:
         """Begin an episode in some copies, up to its first observation."""
-        pairs = zip(self._generators, begins, strict=True)
-        self.session.begin([one if is_new else None for one, is_new in pairs], options)
+        self._start(begins, options)
         self.session.settle()
         self._steps[begins], self._is_over[begins] = 0, False
+
+    def _start(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:
+        """Begin an episode in some copies; the next `advance` or `settle` observes it."""
+        pairs = zip(self._generators, begins, strict=True)
+        self.session.begin([one if is_new else None for one, is_new in pairs], options)
 
     def _renew(self, over: Mask) -> dict[str, Any]:
         """Begin the next episode of some copies; return what the infos keep of the last one."""

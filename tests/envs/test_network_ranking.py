@@ -101,23 +101,44 @@ def completion(system: Any, copy: int) -> tuple[float, float]:
 
 
 # At a load of 0.9 the paths' runs are too short: how many flows are left decides, not which path.
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("env_id", "topology", "make_actions", "load"),
+    ("env_id", "topology", "make_actions", "loads"),
     [
-        *(("CongestionControl-v1", DUMBBELL, rate_actions, load) for load in (0.3, 0.6, 0.9)),
-        *(("PathBalancing-v1", LEAF_SPINE, path_actions, load) for load in (0.3, 0.6)),
-        *(("Joint-v1", LEAF_SPINE, joint_actions, load) for load in (0.3, 0.6)),
+        ("CongestionControl-v1", DUMBBELL, rate_actions, (0.3, 0.6, 0.9)),
+        ("PathBalancing-v1", LEAF_SPINE, path_actions, (0.3, 0.6)),
+        ("Joint-v1", LEAF_SPINE, joint_actions, (0.3, 0.6)),
     ],
 )
 def test_return_agrees_wherever_completion_time_and_slowdown_do(
     env_id: str,
     topology: dict[str, Any],
     make_actions: Callable[[NetworkTask], dict[str, Act]],
-    load: float,
+    loads: tuple[float, ...],
 ) -> None:
+    n_clear, seen = 0, {}
+    for load in loads:
+        found = seen[load] = run(env_id, topology, make_actions, load)
+        for better, worse in itertools.permutations(found, 2):
+            (return_a, *good), (return_b, *bad) = found[better], found[worse]
+            gains = np.divide(bad, good)
+            if gains.min() > EACH and gains.prod() > TOGETHER:
+                n_clear += 1
+                said = f"at {load} {better} serves flows better than {worse}: {found}"
+                assert return_a > SAME_RETURN * return_b, said
+    # Which of the loads tells policies apart depends on what the machine keeps up with.
+    assert n_clear >= 1, seen
+
+
+def run(
+    env_id: str,
+    topology: dict[str, Any],
+    make_actions: Callable[[NetworkTask], dict[str, Act]],
+    load: float,
+) -> dict[str, tuple[float, float, float]]:
+    """Return what each policy reaches side by side, at the first rate the machine keeps up with."""
     for rate in RATES:
-        arguments = {
+        arguments: dict[str, Any] = {
             "topology": {**topology, "rate": rate},
             "traffic": f"web-search-{load}",
             "max_episode_steps": -1,
@@ -131,14 +152,5 @@ def test_return_agrees_wherever_completion_time_and_slowdown_do(
         finally:
             envs.close()
         if "invalid" not in statuses:
-            break
-    assert "invalid" not in statuses, "the machine keeps up with none of these rates"
-    clear = 0
-    for better, worse in itertools.permutations(found, 2):
-        (return_a, *good), (return_b, *bad) = found[better], found[worse]
-        gains = np.divide(bad, good)
-        if gains.min() > EACH and gains.prod() > TOGETHER:
-            clear += 1
-            said = f"{better} serves flows better than {worse}: {found}"
-            assert return_a > SAME_RETURN * return_b, said
-    assert clear >= 1, found
+            return found
+    pytest.fail("the machine keeps up with none of these rates")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -287,10 +286,10 @@ class NetworkTask:
         for decision in self.decisions:
             metrics.update(decision.metrics(interval))
             info.update(decision.info(interval))
-        inputs = self._reward_inputs(interval, hosts, metrics)
+        delivery: dict[str, float] = {}
         if DELIVERY in self.reward.weights:
-            inputs = self._with_delivery(inputs, metrics["goodput_bps"], hosts, before, after)
-        terms = self.reward.terms(inputs)
+            delivery = self._delivery(metrics["goodput_bps"], hosts["tx_bytes"], before, after)
+        terms = self.reward.terms(self._reward_inputs(interval, hosts["rx_bytes"], delivery))
         return Measured(interval, observation, terms, metrics, info)
 
     def _interval(
@@ -318,30 +317,24 @@ class NetworkTask:
         return then, now
 
     def _reward_inputs(
-        self, interval: Interval, hosts: Mapping[str, FloatArray], metrics: Mapping[str, float]
+        self, interval: Interval, rx_bytes: FloatArray, delivery: Mapping[str, float]
     ) -> RewardInputs:
         capacity_bytes = np.maximum(self._host_rates_bps / 8 * interval.duration_s, 1)
         backlog_bytes = interval.ports["backlog_bytes"].astype(np.float64)
-        inputs: dict[str, Any] = {"shares": self._all_shares}
+        inputs: dict[str, Any] = {"shares": self._all_shares, **delivery}
         for decision in self.decisions:
             inputs.update(decision.reward_inputs(interval))
         # Neither is negative, and np.clip costs several times as much.
         return RewardInputs(
             queues=np.minimum(backlog_bytes / self._queue_limits_bytes, 1.0),
-            goodput_shares=np.minimum(hosts["rx_bytes"] / capacity_bytes, 1.0),
+            goodput_shares=np.minimum(rx_bytes / capacity_bytes, 1.0),
             **inputs,
         )
 
-    def _with_delivery(
-        self,
-        inputs: RewardInputs,
-        goodput_bps: float,
-        hosts: Mapping[str, FloatArray],
-        before: Snapshot,
-        after: Snapshot,
-    ) -> RewardInputs:
-        """Add what arrived over what could have, and how evenly it was sent."""
-        tx_bytes = hosts["tx_bytes"]
+    def _delivery(
+        self, goodput_bps: float, tx_bytes: FloatArray, before: Snapshot, after: Snapshot
+    ) -> dict[str, float]:
+        """Return what arrived over what could have, and how evenly it was sent."""
         if isinstance(self.plan, AppPlan):
             # Which of them have something to send is the applications' secret.
             is_waiting = tx_bytes > 0
@@ -349,13 +342,12 @@ class NetworkTask:
             # Who begins or ends meanwhile could not have sent for the whole interval.
             is_waiting = (before.hosts["active_flows"] > 0) & (after.hosts["active_flows"] > 0)
         if not is_waiting.any():
-            return replace(inputs, delivered=1.0, sender_jain=1.0)
+            return {"delivered": 1.0, "sender_jain": 1.0}
         could_bps = min(float(self._host_rates_bps[is_waiting].sum()), self._deliverable_bps)
-        return replace(
-            inputs,
-            delivered=min(goodput_bps / could_bps, 1.0),
-            sender_jain=float(jain_index(tx_bytes[is_waiting])),
-        )
+        return {
+            "delivered": min(goodput_bps / could_bps, 1.0),
+            "sender_jain": float(jain_index(tx_bytes[is_waiting])),
+        }
 
     def _fill(self) -> None:
         """Work out what the plan's flows get together."""
