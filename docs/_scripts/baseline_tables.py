@@ -61,15 +61,17 @@ ALL = {
     ),
     "path_balancing": Baselines(
         "dcgym/PathBalancing-v1",
-        {"random": "random", "ecmp": "naive", "wcmp": "", "least-loaded": "best classic"},
+        {"random": "random", "ecmp": "naive", "wcmp": "best classic", "least-loaded": ""},
         remark="Nobody knows the best paths of flows to come: there is no oracle.",
     ),
     "joint": Baselines(
         "dcgym/Joint-v1",
         {
             "random+random": "random",
-            "cubic+ecmp": "naive",
-            "dctcp+least-loaded": "best classic",
+            "cubic+ecmp": "naive; no classic one does better",
+            "cubic+wcmp": "",
+            "dctcp+wcmp": "",
+            "dctcp+least-loaded": "",
             "fair-share+ecmp": "oracle of the rates: knows the plan",
         },
     ),
