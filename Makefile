@@ -73,7 +73,7 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 # What measures times and rates runs alone on the machine; the rest shares its processors.
 test: setup ## all tests; those that need root are skipped without it
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone" || status=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone and not docs" || status=$$?; \
 	$(BIN)/python -m pytest -m alone || status=$$?; \
 	exit $$status
 
@@ -107,6 +107,7 @@ docs: setup ## generate pages from the code and build the site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-check: docs ## the site, then every command and Python block that it and README print (root)
+	$(BIN)/python -m pytest -m docs
 	$(BIN)/python docs/_scripts/check_commands.py
 
 benchmarks: setup ## speed ratios, side by side in one run

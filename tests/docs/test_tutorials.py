@@ -108,6 +108,7 @@ def test_parts_of_a_sweep_are_joined_by_copying(tmp_path: Path) -> None:
     assert len(list((tmp_path / "all" / "runs").iterdir())) == 4
 
 
+@pytest.mark.docs
 @pytest.mark.emulation
 @pytest.mark.learning
 @pytest.mark.timeout(400)

@@ -199,13 +199,16 @@ def test_the_speed_is_that_of_ends_while_there_is_work(server: Server) -> None:
     assert flows == 2 and least * 0.999 < gap_s < most * 1.001
 
 
-def test_a_server_that_tells_its_service_time_is_believed(server: Server) -> None:
-    """Flows in service by their mean time in it: 3 by 2 ms (the row is the HTTP servers')."""
+@pytest.mark.parametrize(("busy", "served"), [(8, 3), (1, 2), (0, 1)])
+def test_a_server_that_tells_its_service_time_is_believed(
+    server: Server, busy: int, served: int
+) -> None:
+    """Flows in service, the new one too, by their mean time in it; the row is an HTTP server's."""
     row = SERVER_DTYPE.itemsize * SERVER
     written = np.zeros(1, SERVER_DTYPE)
-    written["busy"], written["workers_busy"], written["mean_service_ns"] = 8, 3, 2_000_000
+    written["busy"], written["workers"], written["mean_service_ns"] = busy, 3, 2_000_000
     server.rows[row : row + SERVER_DTYPE.itemsize] = written.tobytes()
     server.receive(Packet(tcp_options=syn_options(77)))
     sent = server.native.test_egress(answer(SYN | ACK, syn_options(now_ms(), 77)).frame())
     flows, speed = struct.unpack("!HI", sent[-6:])
-    assert flows == 9 and speed == 3 * 2**32 * 1024 // 16 // 2_000_000
+    assert flows == busy + 1 and speed == served * 2**32 * 1024 // 16 // 2_000_000

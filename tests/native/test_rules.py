@@ -122,6 +122,22 @@ def test_delays_are_compared_exactly_at_the_limits() -> None:
     assert set(choose("sed", [top - 1, top - 2], [top, top - 1])["choices"]) == {0, 1}
 
 
+@pytest.mark.parametrize(("rule", "shift"), [("sed", 0), ("sed-half", 1)])
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 1000])
+def test_the_tree_of_the_simulation_chooses_as_the_loop_does(rule: str, shift: int, n: int) -> None:
+    generator = np.random.default_rng(n)
+    weights = [int(w) for w in generator.choice([1, 2, 3, 4, 6, 2**24], n)]
+    changes = [(int(i), int(q)) for i, q in generator.integers((0, 0), (n, 4), (200, 2))]
+    choices, left = require_simulation().tree_choices(weights, shift, 7, changes)
+    ongoing, random, expected = [0] * n, 7, []
+    for position, queue in changes:
+        ongoing[position] = queue
+        found = choose(rule, ongoing, weights, random=random, hashes=[0])
+        expected += found["choices"]
+        random = found["random"]
+    assert choices == expected and left == random
+
+
 @pytest.mark.parametrize("rule", ["ecmp", "random"])
 def test_uniform_rules(rule: str) -> None:
     found = choose(rule, [9, 0, 4, 0, 1], [1, 9, 1, 1, 1])["choices"]

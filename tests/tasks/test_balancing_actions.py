@@ -33,6 +33,16 @@ def test_discrete_takes_the_nearest_level():
 
 
 @pytest.mark.parametrize("name", ["continuous", "discrete"])
+@pytest.mark.parametrize(
+    "weights", [[1, np.nan, 1], [1, np.inf, 1], [1, -1, 1], [0, 0, 0], "abc", [1, None, 1]]
+)
+def test_what_is_no_weight_has_no_action(name, weights):
+    with pytest.raises(ConfigError, match="weights") as caught:
+        make_weight_map(name, 3).from_weights(weights)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["continuous", "discrete"])
 def test_samples_lie_in_the_space_and_in_the_observed_range(name):
     weight_map = make_weight_map(name, 3)
     generator = np.random.default_rng(0)

@@ -33,7 +33,8 @@ SERVER_DTYPE = np.dtype(
         ("busy", "<u4"),
         ("waiting", "<u4"),
         ("io", "<u4"),
-        ("workers_busy", "<u4"),
+        ("workers_busy", "<u2"),
+        ("workers", "<u2"),
         ("sequence", "<u8"),
         ("accepted", "<u8"),
         ("completed", "<u8"),
@@ -43,9 +44,10 @@ SERVER_DTYPE = np.dtype(
     ]
 )
 """A server's state (`dcgym_http_server` of dcgym/native/include/http.h): flows at the server, of
-these waiting for the CPU and in I/O, processors in use; then, since the start, connections
-accepted, requests completed, connections rejected; when it was written (CLOCK_MONOTONIC, 0 while
-the server is down), and the exponentially weighted time from the begin of service to its end."""
+these waiting for the CPU and in I/O, processors in use and in all; then, since the start,
+connections accepted, requests completed, connections rejected; when it was written
+(CLOCK_MONOTONIC, 0 while the server is down), and the exponentially weighted time from the begin
+of service to its end."""
 
 _MOST_SPEED = 1e6
 

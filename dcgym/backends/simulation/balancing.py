@@ -39,6 +39,7 @@ CAPABILITIES = Capabilities(
 )
 """Of the twin: time waits, nothing disturbs it, and it knows what the servers know."""
 
+_LATEST_NS = int(np.iinfo(np.int64).max)
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
 
 
@@ -170,6 +171,8 @@ class BalancingTwin:
         values = np.asarray(until_ns)
         if values.dtype.kind not in "iu" or values.shape not in ((), (self.n_envs,)):
             raise ConfigError("until_ns", until_ns, f"one or {self.n_envs} whole numbers of ns")
+        if values.max() > _LATEST_NS:
+            raise ConfigError("until_ns", int(values.max()), f"at most {_LATEST_NS}")
         times = np.ascontiguousarray(np.broadcast_to(values, (self.n_envs,)), dtype=np.int64)
         try:
             self._twin.advance(times)

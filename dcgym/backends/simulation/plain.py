@@ -39,6 +39,7 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
         "backlog": pool.backlog,
         "flow_table_buckets": data_plane.flow_table_buckets,
         "flow_table_ways": data_plane.flow_table_ways,
+        "half_open_limit": data_plane.half_open_limit,
         "syn_timeout_ns": data_plane.syn_timeout_ns,
         "latency_ns": data_plane.latency_ns,
         "packet_interval_ns": data_plane.packet_interval_ns,

@@ -44,9 +44,9 @@ std::vector<std::string> http_layout() {
     return {
         struct_json("http_server", sizeof(Server),
                     {FIELD(Server, busy), FIELD(Server, waiting), FIELD(Server, io),
-                     FIELD(Server, workers_busy), FIELD(Server, sequence), FIELD(Server, accepted),
-                     FIELD(Server, completed), FIELD(Server, rejected), FIELD(Server, heartbeat_ns),
-                     FIELD(Server, mean_service_ns)}),
+                     FIELD(Server, workers_busy), FIELD(Server, workers), FIELD(Server, sequence),
+                     FIELD(Server, accepted), FIELD(Server, completed), FIELD(Server, rejected),
+                     FIELD(Server, heartbeat_ns), FIELD(Server, mean_service_ns)}),
         struct_json("http_header", sizeof(Header),
                     {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, n_requests),
                      FIELD(Header, n_stages), FIELD(Header, heartbeat_ns), FIELD(Header, start_ns),

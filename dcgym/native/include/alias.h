@@ -8,19 +8,6 @@
 
 #include "rules.h"
 
-/* Scales weights so that the largest is DCGYM_MAX_WEIGHT: ratios survive to 2^-24. */
-static inline void dcgym_fixed_weights(const double *weights, __u32 n, __u32 *fixed) {
-    double largest = 0;
-
-    for (__u32 i = 0; i < n; i++)
-        largest = weights[i] > largest ? weights[i] : largest;
-    for (__u32 i = 0; i < n; i++) {
-        const double scaled = weights[i] / largest * DCGYM_MAX_WEIGHT + 0.5;
-
-        fixed[i] = scaled < 1 ? 1 : (__u32)scaled;
-    }
-}
-
 #define DCGYM_ALIAS_SHIFT 29 /* the sum of 1024 weights, shifted by this, fits in 64 bits */
 
 /* n is from 1 to DCGYM_RULE_SERVERS. */

@@ -39,7 +39,8 @@ struct dcgym_http_server {
     uint32_t busy;         /* flows at the server: before their request, waiting, on CPU, in I/O */
     uint32_t waiting;      /* of these, for the CPU */
     uint32_t io;           /* of these, in I/O */
-    uint32_t workers_busy; /* processors in use by flows */
+    uint16_t workers_busy; /* processors in use by flows */
+    uint16_t workers;      /* processors there are */
     uint64_t sequence;     /* odd while being written */
     uint64_t accepted;     /* connections, cumulative like the next two */
     uint64_t completed;    /* requests answered with status 200 */

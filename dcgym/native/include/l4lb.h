@@ -49,9 +49,10 @@ struct dcgym_lb_control {
     __u64 udp_timeout_ns;
     __u64 closed_timeout_ns;
     __u64 snapshot_interval_ns;
-    __u64 mac;         /* of the balancer, in the low bytes as they lie in memory */
-    __u64 source_mac;  /* of what it sends; taken as its own too */
-    __u64 gateway_mac; /* next hop of what comes back to it by tunnel; 0: its stack knows */
+    __u64 half_open_limit; /* flows in the phase SYN that count as ongoing, at most, of each VIP */
+    __u64 mac;             /* of the balancer, in the low bytes as they lie in memory */
+    __u64 source_mac;      /* of what it sends; taken as its own too */
+    __u64 gateway_mac;     /* next hop of what comes back to it by tunnel; 0: its stack knows */
     struct dcgym_lb_endpoint tunnel_from;
 };
 
@@ -71,7 +72,7 @@ struct dcgym_lb_target {
 
 enum dcgym_lb_phase {
     DCGYM_LB_NULL,
-    DCGYM_LB_SYN,    /* opened; its client has shown nothing more */
+    DCGYM_LB_SYN,    /* opened; its client has shown nothing more: counted up to a limit */
     DCGYM_LB_CONN,   /* its client went on: counted as ongoing */
     DCGYM_LB_CLOSED, /* ended, and only routed: half of it may live on, and ACKs are to come */
 };
@@ -84,6 +85,7 @@ struct dcgym_lb_state {
     __u64 untracked;
     __u64 timeouts;
     __u32 turn;
+    __u32 half_open; /* of the flows that count as ongoing */
     __u32 ongoing[DCGYM_LB_SERVERS];
     __u64 packets[DCGYM_LB_SERVERS];
     __u64 flows[DCGYM_LB_SERVERS];
@@ -149,7 +151,8 @@ struct dcgym_lb_server_constants {
 struct dcgym_lb_load {
     __u32 busy; /* flows at the server, whatever it does with them */
     __u32 others[2];
-    __u32 workers_busy;
+    __u16 workers_busy;
+    __u16 workers;
     __u64 counters[5];
     __u64 mean_service_ns; /* 0: unknown */
 };

@@ -4,8 +4,9 @@
  * and into the twin. Integers only, every loop bounded by a constant, no division, no memory of its
  * own: the caller hands in views of arrays, which may lie in BPF maps.
  *
- * Ties are broken at random, each with the same chance. The generator (splitmix.h) is part of the
- * state, so that the same state gives the same choices everywhere.
+ * Ties are broken at random, each with the same chance; delays are compared exactly, so that they
+ * tie where weights in whole numbers say so (fixed_weights.h). The generator (splitmix.h) is part
+ * of the state, so that the same state gives the same choices everywhere.
  *
  * Sources: LSQ, SED and their two-choice forms as in Yao, "Autonomous Service Management in the
  * Cloud" (2023), chapter 6; SAPP and W-SAPP as in its chapter 4 (Charon); alias method: Walker

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
+from dcgym.tasks.balancing.weights import read_weights
 from dcgym.tasks.common.actions import read_action
 from dcgym.tasks.common.statistics import FloatArray
 
@@ -56,7 +57,10 @@ class WeightMap(Protocol):
         """Return the nearest actions.
 
         Args:
-            weights: Weights of 0 or more; those of 0 get the least one.
+            weights: Weights of 0 or more, not all 0; those of 0 get the least one.
+
+        Raises:
+            ConfigError: A weight is not finite or below 0, or all are 0.
         """
 
     def sample(self, generator: np.random.Generator) -> Actions:
@@ -72,6 +76,13 @@ class WeightMap(Protocol):
         Args:
             actions: Actions of the space.
         """
+
+
+def _some_weight(weights: npt.ArrayLike) -> FloatArray:
+    values = read_weights(weights, allows_zero=True)
+    if not values.max(axis=-1, initial=0.0).all():
+        raise ConfigError("weights", 0.0, "at least one above 0")
+    return values
 
 
 class ContinuousWeights:
@@ -101,7 +112,7 @@ class ContinuousWeights:
             weights: Weights of 0 or more.
         """
         with np.errstate(divide="ignore"):
-            powers = np.log(np.asarray(weights, np.float64)) / np.log(WEIGHT_LIMIT)
+            powers = np.log(_some_weight(weights)) / np.log(WEIGHT_LIMIT)
         powers = np.maximum(powers, powers.max(axis=-1, keepdims=True) - 2.0)
         centre = (powers.max(axis=-1, keepdims=True) + powers.min(axis=-1, keepdims=True)) / 2
         action: npt.NDArray[np.float32] = np.clip(powers - centre, -1.0, 1.0).astype(np.float32)
@@ -152,7 +163,7 @@ class DiscreteWeights:
         Args:
             weights: Weights of 0 or more.
         """
-        weights = np.asarray(weights, np.float64)
+        weights = _some_weight(weights)
         least = np.min(weights, axis=-1, keepdims=True, where=weights > 0, initial=weights.max())
         distances = np.abs((weights / least)[..., None] - LEVELS)
         indices: npt.NDArray[np.int64] = distances.argmin(axis=-1).astype(np.int64)

@@ -25,6 +25,10 @@ class DataPlane:
     Attributes:
         flow_table_buckets: Buckets of a balancer's flow table, a power of two.
         flow_table_ways: Flows that a bucket holds; one more is not tracked and follows ECMP.
+        half_open_limit: Flows of one packet so far that count as ongoing, at most, per balancer:
+            what a flood opens beyond it the rules do not see. 0: flows count from their second
+            packet on, as the sources have it and the presets keep it; where service takes no longer
+            than the handshake, rules that count then send whole bursts to one server.
         syn_timeout_ns: Life of a table entry whose handshake is never finished.
         latency_ns: Bounds of the uniform one-way latency between two nodes.
         packet_interval_ns: Mean gap between the packets that a client sends while it is served:
@@ -35,6 +39,7 @@ class DataPlane:
 
     flow_table_buckets: int = 65_536
     flow_table_ways: int = 4
+    half_open_limit: int = 1024
     syn_timeout_ns: int = 40 * 10**9
     latency_ns: tuple[int, int] = (100_000, 1_000_000)
     packet_interval_ns: int = 250_000_000
@@ -47,6 +52,7 @@ class DataPlane:
         if buckets & (buckets - 1):
             raise ConfigError("scenario.flow_table_buckets", buckets, "a power of two")
         check_int("scenario.flow_table_ways", self.flow_table_ways, 1, 255)
+        check_int("scenario.half_open_limit", self.half_open_limit, 0, 2**20)
         for field in ("syn_timeout_ns", "packet_interval_ns", "probe_interval_ns"):
             check_int(f"scenario.{field}", getattr(self, field), 0, LONGEST_NS)
         for field in ("latency_ns", "probe_delay_ns"):

@@ -17,6 +17,7 @@ from dcgym.tasks.balancing.fields import (
     plain_fields,
 )
 from dcgym.tasks.balancing.servers import MAX_SERVERS, ServerGroup
+from dcgym.tasks.balancing.weights import MAX_WEIGHT_RATIO
 
 __all__ = ["ServerPool", "Vip"]
 
@@ -88,6 +89,10 @@ class ServerPool:
             raise ConfigError("scenario.groups", self.n_servers, f"at most {MAX_SERVERS} servers")
         if not any(group.present for group in groups):
             raise ConfigError("group.present", False, "True for at least one group")
+        weights = [group.configured_weight for group in groups]
+        if max(weights) > MAX_WEIGHT_RATIO * min(weights):
+            allowed = f"at most {MAX_WEIGHT_RATIO} times the smallest, {min(weights)}"
+            raise ConfigError("group.weight", max(weights), allowed)
         for group in groups:
             names = tuple(resource.name for resource in group.resources)
             if names != self.resources:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,6 +35,7 @@ __all__ = [
 ScenarioSpec: TypeAlias = str | Path | Plain | Scenario
 """What `make_scenario` takes."""
 
+_PUBLISHED = DataPlane(half_open_limit=0)  # the sources' balancers count the state CONN only
 _STAGED = {
     "cpu": (1.0,),
     "cpu-intensive": (0.75, 0.25),
@@ -68,7 +70,7 @@ def yao_sim_8(
         server_group("strong", 4, workers=2, weight=strong),
     )
     workload = Workload((Application(application, stages),), load, allow_overload)
-    return Scenario("yao-sim-8", ServerPool(groups, balancers), workload)
+    return Scenario("yao-sim-8", ServerPool(groups, balancers), workload, _PUBLISHED)
 
 
 def hlb_128(
@@ -90,7 +92,7 @@ def hlb_128(
     check_int("ratio", ratio, 1, 64)
     groups = (server_group("weak", 64, workers=1), server_group("strong", 64, workers=ratio))
     workload = _cpu_bound(service or exponential("500ms"), load, allow_overload)
-    return Scenario("hlb-128", ServerPool(groups, balancers), workload)
+    return Scenario("hlb-128", ServerPool(groups, balancers), workload, _PUBLISHED)
 
 
 def charon_64(load: float = 0.845, balancers: int = 2, allow_overload: bool = False) -> Scenario:
@@ -105,7 +107,7 @@ def charon_64(load: float = 0.845, balancers: int = 2, allow_overload: bool = Fa
     """
     groups = (server_group("weak", 32, workers=1), server_group("strong", 32, workers=2))
     workload = _cpu_bound(exponential("500ms"), load, allow_overload)
-    return Scenario("charon-64", ServerPool(groups, balancers), workload)
+    return Scenario("charon-64", ServerPool(groups, balancers), workload, _PUBLISHED)
 
 
 def markov_2(
@@ -132,7 +134,7 @@ def markov_2(
     )
     pool = ServerPool(groups, balancers, backlog=queue - 1)
     workload = _cpu_bound(exponential("1s"), load, allow_overload)
-    return Scenario("markov-2", pool, workload, DataPlane(latency_ns=(0, 0)))
+    return Scenario("markov-2", pool, workload, replace(_PUBLISHED, latency_ns=(0, 0)))
 
 
 def large_20(load: float = 0.85, balancers: int = 6, allow_overload: bool = False) -> Scenario:
@@ -148,7 +150,7 @@ def large_20(load: float = 0.85, balancers: int = 6, allow_overload: bool = Fals
     groups = (server_group("weak", 10, workers=2), server_group("strong", 10, workers=4))
     pool = ServerPool(groups, balancers, backlog=128)
     workload = _cpu_bound(exponential("25ms"), load, allow_overload)
-    return Scenario("large-20", pool, workload, DataPlane(packet_interval_ns=25_000_000))
+    return Scenario("large-20", pool, workload, replace(_PUBLISHED, packet_interval_ns=25_000_000))
 
 
 SCENARIOS: Registry[Callable[..., Scenario]] = Registry("scenarios", "scenario")

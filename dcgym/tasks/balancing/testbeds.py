@@ -18,7 +18,7 @@ __all__ = ["testbed_7", "testbed_20"]
 
 _APPLICATIONS = ("for-loop", "wiki", "files")
 # Clients of web servers send nothing while they wait: a duration is sampled at its end.
-_DATA_PLANE = DataPlane(latency_ns=(20_000, 60_000), packet_interval_ns=0)
+_DATA_PLANE = DataPlane(latency_ns=(20_000, 60_000), packet_interval_ns=0, half_open_limit=0)
 _BACKLOG = 128
 
 

@@ -10,7 +10,14 @@ import pytest
 from scipy import sparse, stats
 from scipy.sparse import linalg
 
-from dcgym.tasks.balancing import Scenario, make_scenario, server_group
+from dcgym.tasks.balancing import (
+    DataPlane,
+    Scenario,
+    ServerPool,
+    Workload,
+    make_scenario,
+    server_group,
+)
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import Distribution, constant, exponential, lognormal, pareto, uniform
 from experiments.speed.simpy_model import SimPyModel
@@ -147,6 +154,33 @@ def test_two_servers_of_unequal_speed_are_their_markov_chain(
     check_mean(means_us(twin), sojourn_of_two_us(0.8, weights, speeds=(1.0, 2.0)))
 
 
+# Ties, such as (0 + 1) / 1 and (2 + 1) / 3, go to either server with the same chance: 1.5053 slow
+# service times, where all to the fast server would make 1.546, all to the slow one 1.473.
+@pytest.mark.parametrize("scale", [1.0, 1 / 3])
+@pytest.mark.parametrize("speeds", [(1.0, 3.0), (2.0, 5.0), (3.0, 5.0)])
+def test_exact_ties_are_even(speeds: tuple[float, float], scale: float) -> None:
+    groups = [
+        server_group(f"s{speed:.0f}", 1, cpu_speed=speed, weight=speed * scale) for speed in speeds
+    ]
+    expected = sojourn_of_two_us(0.8, speeds, speeds)
+    if speeds == (1.0, 3.0):
+        assert expected == pytest.approx(1.5053 * S_US, rel=5e-5)
+    found = means_us(run(pool(*groups, load=0.8), rule="sed", seconds=600))
+    check_mean(found, expected)
+    assert stats.sem(found) < 0.006 * expected, "the interval tells ties from their absence"
+
+
+@pytest.mark.parametrize("rule", ["sed", "sed-half", "wcmp", "lsq"])
+def test_a_server_that_is_never_there_changes_nothing(rule: str) -> None:
+    groups = (server_group("slow", 4), server_group("fast", 4, cpu_speed=3.0))
+    absent = server_group("absent", 1, cpu_speed=7.1, present=False)
+    # The load is of what is there.
+    found, expected = (
+        means_us(run(pool(*some), rule=rule, seconds=20)) for some in ((*groups, absent), groups)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_join_the_shortest_queue_of_many_tends_to_no_waiting() -> None:
     mean = means_us(run(pool(server_group("g", 100), load=0.7), rule="lsq", seconds=10)).mean()
     assert mean == pytest.approx(S_US, rel=0.02)
@@ -174,6 +208,39 @@ def test_oracle_knows_work_and_not_only_flows() -> None:
 def test_global_shortest_queue_sees_through_all_balancers(load: float) -> None:
     twin = run(pool(server_group("g", 2), load=load, balancers=4), rule="gsq", seconds=600)
     check_mean(means_us(twin), sojourn_of_two_us(load, (1, 1)))
+
+
+def test_who_counts_opened_flows_sends_no_herds() -> None:
+    """Service of 1 ms, ways of 0.1 to 1 ms: a burst arrives before the first flow goes on."""
+
+    def mean_us(rule: str, limit: int) -> float:
+        application = Application("a", (Stage("cpu", exponential("1ms")),))
+        scenario = Scenario(
+            "short",
+            ServerPool((server_group("g", 64),), balancers=1, backlog=100_000),
+            Workload((application,), 0.8),
+            DataPlane(packet_interval_ns=0, probe_interval_ns=0, half_open_limit=limit),
+        )
+        return float(means_us(run(scenario, rule, seconds=5, envs=4)).mean())
+
+    random, herd, counted = mean_us("random", 0), mean_us("lsq", 0), mean_us("lsq", 1024)
+    network_us = 6 * 550.0  # six ways, SYN to response
+    # A queue each of its own is what `random` makes: M/M/1 at 80 %.
+    assert random - network_us == pytest.approx(1000 / (1 - 0.8), rel=0.05)
+    assert counted + 2000 < random < herd - 1000
+
+
+@pytest.mark.parametrize("rule", ["sapp", "wsapp"])
+def test_charons_servers_say_how_fast_they_are_before_they_are_busy(rule: str) -> None:
+    """At a load of 0.1 two forecasts of idle servers keep flows apart; chance does not."""
+    scenario = pool(server_group("g", 16), load=0.1)
+    random, forecast = (
+        float(means_us(run(scenario, name, seconds=60)).mean()) for name in ("random", rule)
+    )
+    assert random == pytest.approx(S_US / 0.9, rel=0.01)
+    # Excess delays of 0.118 and 0.050 of a service time were measured; one that never forgets its
+    # last flow has 0.111.
+    assert forecast - S_US < 0.6 * (random - S_US)
 
 
 def test_local_shortest_queue_does_not() -> None:

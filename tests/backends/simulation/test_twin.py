@@ -241,7 +241,13 @@ def test_summary_percentiles_agree_with_the_records() -> None:
         (lambda twin: twin.set_weights(np.full((3, 2, 8), np.nan)), "finite numbers above 0"),
         (lambda twin: twin.set_weights(np.zeros((3, 2, 8))), "finite numbers above 0"),
         (lambda twin: twin.advance(0.5), "whole numbers of ns"),
+        (lambda twin: twin.set_weights("abc"), "finite numbers above 0"),
+        (
+            lambda twin: twin.set_weights(np.ones((3, 2, 8)) * 2.0 ** np.arange(0, 32, 4)),
+            "16777216",
+        ),
         (lambda twin: twin.advance([1, 2]), "until_ns"),
+        (lambda twin: twin.advance(np.uint64(2**63 + 5)), "until_ns"),
         (lambda twin: twin.reset(-1), "seeds: value -1"),
         (lambda twin: twin.reset([1, 2]), "3 whole numbers"),
         (lambda twin: twin.reset(1, mask=np.ones(2, bool)), "3 booleans"),

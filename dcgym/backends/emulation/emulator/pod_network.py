@@ -158,6 +158,7 @@ class PodNetwork:
             source_mac=_mac(self._vip_number + 1 + number),
         )
         balancer.set_timeouts(syn_ns=data_plane.syn_timeout_ns)
+        balancer.set_half_open_limit(data_plane.half_open_limit)
         for vip, port in enumerate(self.ports):
             balancer.add_vip(vip, self.address, port, "tcp")
         return balancer

@@ -93,10 +93,15 @@ static __always_inline struct decision enter(struct bucket *bucket, const struct
         .vip = arrival->vip,
         .phase = DCGYM_LB_SYN,
         .protocol = arrival->to.protocol,
+        .counted = count_half_open(state, chosen.server),
     };
+    const bool counted = flow.counted;
     struct flow evicted = {};
+    enum inserted found = insert(bucket, &flow, &evicted);
 
-    if (!insert(bucket, &flow, &evicted)) {
+    if (found != INSERTED && counted)
+        uncount_half_open(state, chosen.server);
+    if (found == NO_ROOM) {
         __sync_fetch_and_add(&state->untracked, 1);
         return arrival->stamped ? chosen
                                 : decide(arrival->vip, hashed_server(in_force, arrival->digest));

@@ -216,7 +216,7 @@ static __always_inline void send_back(struct __sk_buff *skb, const struct arriva
         .bytes = sizeof(report),
         .id = bpf_htons(DCGYM_LB_REPORT_ID),
         .flows = bpf_htons(flows < 0xffff ? flows : 0xffff),
-        .speed = bpf_htonl(speed_of(load, departed())),
+        .speed = bpf_htonl(speed_of(load, flows, departed())),
     };
     struct tunnel tunnel = {.to = origin->balancer, .version = origin->version};
 

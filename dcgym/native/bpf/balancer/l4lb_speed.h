@@ -34,16 +34,17 @@ static __always_inline void note_departure(struct departures *departures, __u64 
 }
 
 /*
- * In a report's unit; 0 while nothing is known. Flows in service by their mean time in it, as the
- * twin has it, where the server tells; else one flow per mean time between two ends.
+ * In a report's unit; 0 while nothing is known. Flows in service once the new one is there, by
+ * their mean time in it, as the twin has it, where the server tells; else one flow per mean time
+ * between two ends.
  */
-static __always_inline __u32 speed_of(const struct dcgym_lb_load *load,
+static __always_inline __u32 speed_of(const struct dcgym_lb_load *load, __u32 flows,
                                       const struct departures *departures) {
     const __u64 one = DCGYM_SCORE_ONE << DCGYM_TICK_SHIFT >> DCGYM_LB_SPEED_SHIFT;
     __u64 speed = 0;
 
     if (load && load->mean_service_ns)
-        speed = load->workers_busy * one / load->mean_service_ns;
+        speed = (flows < load->workers ? flows : load->workers) * one / load->mean_service_ns;
     else if (departures && departures->mean_gap_ns)
         speed = one / departures->mean_gap_ns;
     return speed < 0xffffffff ? speed : 0xffffffff;

@@ -15,7 +15,7 @@ struct flow {
     __u8 vip;
     __u8 phase; /* enum dcgym_lb_phase */
     __u8 protocol;
-    __u8 reserved;
+    __u8 counted; /* in the phase SYN: it is among the flows that the rules count */
 };
 
 struct bucket {
@@ -57,6 +57,20 @@ static __always_inline struct dcgym_lb_state *state_of(__u32 vip) {
     return bpf_map_lookup_elem(&states, &vip);
 }
 
+/* A flow that its client has only opened. A flood of them must not blind the rules. */
+static __always_inline bool count_half_open(struct dcgym_lb_state *state, __u32 server) {
+    if (state->half_open >= control.half_open_limit)
+        return false;
+    __sync_fetch_and_add(&state->half_open, 1);
+    __sync_fetch_and_add(&state->ongoing[server & (DCGYM_LB_SERVERS - 1)], 1);
+    return true;
+}
+
+static __always_inline void uncount_half_open(struct dcgym_lb_state *state, __u32 server) {
+    __sync_fetch_and_add(&state->half_open, -1);
+    __sync_fetch_and_add(&state->ongoing[server & (DCGYM_LB_SERVERS - 1)], -1);
+}
+
 static __always_inline void count_end(const struct flow *flow, __u64 now_ns, __u64 end_ns) {
     struct dcgym_lb_state *state = state_of(flow->vip);
     struct dcgym_lb_region *region = region_of(flow->vip);
@@ -76,8 +90,11 @@ static __always_inline void count_departure(const struct flow *flow, __u64 now_n
 
     if (flow->phase == DCGYM_LB_CONN)
         count_end(flow, now_ns, flow->seen_ns);
-    else if (flow->phase == DCGYM_LB_SYN && state)
-        __sync_fetch_and_add(&state->timeouts, 1);
+    if (flow->phase != DCGYM_LB_SYN || !state)
+        return;
+    __sync_fetch_and_add(&state->timeouts, 1);
+    if (flow->counted)
+        uncount_half_open(state, flow->server);
 }
 
 /* A packet of a flow in the table; `flow` is the entry as it was before. */
@@ -89,6 +106,8 @@ static __always_inline void count_packet(const struct flow *flow, const struct a
 
     if (!state || !region || arrival->syn)
         return;
+    if (flow->phase == DCGYM_LB_SYN && flow->counted)
+        uncount_half_open(state, server);
     if (flow->phase == DCGYM_LB_SYN && !arrival->ends) {
         __sync_fetch_and_add(&state->flows[server], 1);
         __sync_fetch_and_add(&state->ongoing[server], 1);
@@ -185,11 +204,15 @@ static __always_inline struct flow *victim(struct bucket *bucket, __u64 now_ns) 
     return found;
 }
 
+enum inserted { NO_ROOM, INSERTED, KNOWN };
+
 /*
- * Puts a flow into the table. False if there is no room. If another CPU was first with it, `flow`
- * becomes what that one wrote. `evicted` is left as the entry that gave way.
+ * Puts a flow into the table. If another CPU was first with it, `flow` becomes what that one wrote.
+ * `evicted` is left as the entry that gave way.
  */
-static __always_inline bool insert(struct bucket *bucket, struct flow *flow, struct flow *evicted) {
+static __always_inline enum inserted insert(struct bucket *bucket, struct flow *flow,
+                                            struct flow *evicted) {
+    enum inserted found = NO_ROOM;
     struct flow *entry;
 
     evicted->phase = DCGYM_LB_NULL;
@@ -197,15 +220,17 @@ static __always_inline bool insert(struct bucket *bucket, struct flow *flow, str
     entry = find(bucket, flow->digest);
     if (entry) {
         *flow = *entry;
+        found = KNOWN;
     } else {
         entry = victim(bucket, flow->start_ns);
         if (entry) {
             *evicted = *entry;
             *entry = *flow;
+            found = INSERTED;
         }
     }
     bpf_spin_unlock(&bucket->lock);
-    return entry;
+    return found;
 }
 
 /* Clears entries that timed out; called for every bucket in turn. */

@@ -246,7 +246,9 @@ void HttpServer::publish() {
                      __ATOMIC_RELAXED);
     row_.waiting = load.waiting;
     row_.io = load.on_io;
-    row_.workers_busy = std::min(load.on_cpu, spec_.station.cpu.workers);
+    const auto workers = static_cast<std::uint16_t>(spec_.station.cpu.workers);
+    row_.workers_busy = static_cast<std::uint16_t>(std::min<std::size_t>(load.on_cpu, workers));
+    row_.workers = workers;
     row_.accepted = accepted_;
     row_.completed = completed_;
     row_.rejected = rejected_;

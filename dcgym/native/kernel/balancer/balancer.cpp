@@ -198,6 +198,10 @@ void Balancer::set_timeouts(const BalancerTimeouts &timeouts) {
     control().closed_timeout_ns = timeouts.closed_ns;
 }
 
+void Balancer::set_half_open_limit(uint64_t limit) {
+    control().half_open_limit = limit;
+}
+
 std::map<std::string, uint64_t> balancer_counters(int counter_map_fd) {
     std::vector<uint64_t> per_cpu(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
     std::map<std::string, uint64_t> result;

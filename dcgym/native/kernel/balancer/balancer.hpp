@@ -62,6 +62,8 @@ class Balancer {
     void set_servers(uint32_t vip, const std::map<uint32_t, std::string> &macs,
                      const std::map<uint32_t, std::vector<std::string>> &addresses);
     void set_timeouts(const BalancerTimeouts &timeouts);
+    // Flows that their clients have only opened and that count as ongoing, at most, of each VIP.
+    void set_half_open_limit(uint64_t limit);
 
     // The writer of this process; outlives the balancer as long as somebody holds it.
     std::shared_ptr<BalancerPools> pools() const;

@@ -85,6 +85,8 @@ void bind_settings(py::class_<Balancer> &balancer) {
              py::arg("udp_ns") = default_timeouts.udp_ns,
              py::arg("closed_ns") = default_timeouts.closed_ns,
              "Set how long after its last packet a flow is forgotten.")
+        .def("set_half_open_limit", &Balancer::set_half_open_limit, py::arg("limit"),
+             "Let so many flows of each VIP count as ongoing from their first packet on.")
         .def("clear", &Balancer::clear,
              "Forget flows, counters and samples, while no packets come; the rest stays.");
 }

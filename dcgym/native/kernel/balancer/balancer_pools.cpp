@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alias.h"
+#include "fixed_weights.h"
 #include "rule_info.h"
 #include "common/bpf_object.hpp"
 #include "common/clock.hpp"

@@ -20,7 +20,7 @@ namespace {
 
 static_assert(sizeof(dcgym_lb_report) == 16);
 static_assert(sizeof(dcgym_lb_load) == sizeof(dcgym_http_server));
-static_assert(offsetof(dcgym_lb_load, workers_busy) == offsetof(dcgym_http_server, workers_busy));
+static_assert(offsetof(dcgym_lb_load, workers) == offsetof(dcgym_http_server, workers));
 static_assert(offsetof(dcgym_lb_load, mean_service_ns) ==
               offsetof(dcgym_http_server, mean_service_ns));
 

@@ -3,19 +3,29 @@
 
 #include <algorithm>
 
+#include "fixed_weights.h"
 #include "rule_info.h"
 
 namespace dcgym::twin::balancing {
 namespace {
 
-std::vector<uint32_t> fixed_point(const double *weights, size_t n) {
-    std::vector<uint32_t> fixed(n);
-    dcgym_fixed_weights(weights, static_cast<uint32_t>(n), fixed.data());
-    return fixed;
+// Weights by server, the largest being 1.
+std::vector<double> scaled(const double *weights, size_t n) {
+    std::vector<double> found(weights, weights + n);
+    const double largest = *std::max_element(found.begin(), found.end());
+    for (double &weight : found)
+        weight /= largest;
+    return found;
 }
 
 bool draws_by_weight(uint32_t rule) {
     return rule == DCGYM_RULE_WCMP || rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WSAPP;
+}
+
+// Whether a rule is dcgym_least_delay over the balancer's own flows.
+bool looks_for_least_delay(uint32_t rule) {
+    return rule == DCGYM_RULE_LSQ || rule == DCGYM_RULE_SED || rule == DCGYM_RULE_SED_HALF ||
+           rule == DCGYM_RULE_WEIGHTED;
 }
 
 bool uses_learned(uint32_t rule) {
@@ -30,8 +40,8 @@ Balancer::Balancer(const Config &config, uint64_t seed)
     std::vector<double> weights;
     for (const ServerConfig &server : config.servers)
         weights.push_back(server.weight);
-    configured_ = fixed_point(weights.data(), n);
-    learned_.assign(n, DCGYM_MAX_WEIGHT);
+    configured_ = scaled(weights.data(), n);
+    learned_.assign(n, 1.0);
     features.resize(n);
     answered_.resize(n);
     asked_.resize(n);
@@ -41,14 +51,15 @@ Balancer::Balancer(const Config &config, uint64_t seed)
 void Balancer::restart() {
     const size_t n = config_.servers.size();
     occupied_.assign(config_.flow_table_buckets, 0);
-    ongoing.assign(n, 0);
+    ongoing_.assign(n, 0);
+    rebuild_tree();
     score_.assign(n, {});
     for (ServerFeatures &server : features)
         server = {};
     interarrival.clear();
     syns = untracked = timeouts = 0;
     last_syn_ns_ = -1;
-    turn_ = 0;
+    turn_ = half_open_ = 0;
 }
 
 void Balancer::set_rule(uint32_t rule) {
@@ -57,7 +68,7 @@ void Balancer::set_rule(uint32_t rule) {
 }
 
 void Balancer::set_weights(const double *weights) {
-    learned_ = fixed_point(weights, config_.servers.size());
+    learned_ = scaled(weights, config_.servers.size());
     if (uses_learned(rule_))
         rebuild();
 }
@@ -69,22 +80,41 @@ void Balancer::set_pool(const std::vector<uint16_t> &servers) {
 
 void Balancer::rebuild() {
     version_++;
-    const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
+    const std::vector<double> &weights = uses_learned(rule_) ? learned_ : configured_;
+    const auto n = static_cast<uint32_t>(pool_.size());
     const size_t readable = (pool_.size() / DCGYM_RULE_STRIDE + 1) * DCGYM_RULE_STRIDE;
     pool_server_ = pool_;
     pool_server_.resize(readable);
     pool_weight_.resize(readable);
     pool_alias_.resize(readable);
-    for (size_t i = 0; i < pool_.size(); i++)
-        pool_weight_[i] = weights[pool_[i]];
-    if (draws_by_weight(rule_) && !pool_.empty())
-        dcgym_alias_build(pool_weight_.data(), static_cast<uint32_t>(pool_.size()),
-                          pool_alias_.data());
+    // Of the pool alone: a server that is not in it changes nothing.
+    pool_ratio_.resize(n);
+    for (uint32_t i = 0; i < n; i++)
+        pool_ratio_[i] = weights[pool_[i]];
+    dcgym_fixed_weights(pool_ratio_.data(), n, pool_weight_.data());
+    if (draws_by_weight(rule_) && n > 0)
+        dcgym_alias_build(pool_weight_.data(), n, pool_alias_.data());
+    position_.assign(config_.servers.size(), static_cast<uint16_t>(n));
+    for (uint16_t i = 0; i < n; i++)
+        position_[pool_[i]] = i;
+    rebuild_tree();
+}
+
+void Balancer::rebuild_tree() {
+    if (pool_.empty() || !looks_for_least_delay(rule_))
+        return tree_.clear();
+    const uint32_t *weight = rule_ == DCGYM_RULE_LSQ ? nullptr : pool_weight_.data();
+    tree_.build(pool_, weight, ongoing_, rule_ == DCGYM_RULE_SED_HALF);
+}
+
+void Balancer::count(uint16_t server, int more) {
+    ongoing_[server] += more;
+    if (!tree_.empty() && position_[server] < pool_.size())
+        tree_.update(position_[server], ongoing_[server]);
 }
 
 double Balancer::weight(uint16_t server) const {
-    const std::vector<uint32_t> &weights = uses_learned(rule_) ? learned_ : configured_;
-    return static_cast<double>(weights[server]) / DCGYM_MAX_WEIGHT;
+    return (uses_learned(rule_) ? learned_ : configured_)[server];
 }
 
 dcgym_pool_view Balancer::pool_view() const {
@@ -93,8 +123,10 @@ dcgym_pool_view Balancer::pool_view() const {
 }
 
 uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
+    if (!tree_.empty())
+        return pool_[tree_.choose(&random_)];
     const dcgym_pool_view view = pool_view();
-    dcgym_state_view state{&random_, &turn_, ongoing.data(), score_.data()};
+    dcgym_state_view state{&random_, &turn_, ongoing_.data(), score_.data()};
     return static_cast<uint16_t>(
         dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
 }
@@ -119,6 +151,14 @@ void Balancer::new_flow(Flow &flow, int64_t now_ns) {
     untracked += !flow.tracked;
 }
 
+void Balancer::placed(Flow &flow) {
+    if (!flow.tracked || half_open_ >= config_.half_open_limit)
+        return;
+    flow.counted = true;
+    half_open_++;
+    count(flow.server, 1);
+}
+
 void Balancer::report(const Flow &flow, int64_t now_ns) {
     dcgym_score_report(&score_[flow.server], flow.reported_flows, flow.reported_speed,
                        static_cast<uint64_t>(now_ns));
@@ -128,7 +168,11 @@ void Balancer::connected(Flow &flow, int64_t now_ns) {
     ServerFeatures &server = features[flow.server];
     flow.connected = true;
     server.flows++;
-    ongoing[flow.server]++;
+    if (flow.counted)
+        half_open_--;
+    else
+        count(flow.server, 1);
+    flow.counted = true;
     dcgym_reservoir_add(&server.handshake, static_cast<uint32_t>(sampling_.next() >> 32),
                         static_cast<uint64_t>(now_ns), static_cast<uint64_t>(now_ns - flow.syn_ns));
 }
@@ -153,8 +197,11 @@ void Balancer::release(Flow &flow) {
     if (!flow.tracked)
         return;
     occupied_[bucket(flow)]--;
-    ongoing[flow.server] -= flow.connected;
-    flow.tracked = flow.connected = false;
+    if (flow.counted) {
+        count(flow.server, -1);
+        half_open_ -= !flow.connected;
+    }
+    flow.tracked = flow.connected = flow.counted = false;
 }
 
 void Balancer::timed_out(Flow &flow) {
@@ -198,7 +245,7 @@ void Balancer::fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const {
     snapshot.timeouts = timeouts;
     for (size_t i = 0; i < features.size(); i++)
         snapshot.servers[i] = {features[i].packets, features[i].flows, features[i].completed,
-                               ongoing[i]};
+                               ongoing_[i]};
 }
 
 void Balancer::fill(dcgym_lb_pool &pool, uint64_t time_ns) const {

@@ -7,6 +7,7 @@
 
 #include "balancing.h"
 #include "alias.h"
+#include "delay_tree.hpp"
 #include "flow.hpp"
 #include "reducers.hpp"
 
@@ -53,6 +54,7 @@ class Balancer {
 
     // Flow table and features, in the order of a flow's life.
     void new_flow(Flow &flow, int64_t now_ns);
+    void placed(Flow &flow);
     void report(const Flow &flow, int64_t now_ns);
     void connected(Flow &flow, int64_t now_ns);
     void packet(const Flow &flow, int64_t now_ns);
@@ -67,8 +69,10 @@ class Balancer {
 
     void publish(dcgym_lb_region &region, int64_t now_ns) const;
 
+    // By server: flows in the state CONN, and of those before it as many as may count.
+    const std::vector<uint32_t> &ongoing() const { return ongoing_; }
+
     bool up = true;
-    std::vector<uint32_t> ongoing; // by server: flows in the state CONN
     std::vector<ServerFeatures> features;
     CachedReservoir interarrival;
     uint64_t syns = 0;
@@ -77,22 +81,29 @@ class Balancer {
 
   private:
     void rebuild();
+    void rebuild_tree();
+    void count(uint16_t server, int more);
     void fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const;
     void fill(dcgym_lb_pool &pool, uint64_t time_ns) const;
     uint32_t bucket(const Flow &flow) const;
 
     const Config &config_;
+    std::vector<uint32_t> ongoing_;
     __u64 random_;
     Splitmix sampling_;
     uint32_t turn_ = 0;
+    uint32_t half_open_ = 0; // flows that count and are not in the state CONN yet
     uint32_t rule_ = DCGYM_RULE_WEIGHTED;
     uint32_t version_ = 1;
     int64_t last_syn_ns_ = -1;
     std::vector<Probe> answered_, asked_;
-    std::vector<uint32_t> configured_, learned_; // weights by server, the largest at full scale
+    std::vector<double> configured_, learned_; // weights by server, the largest being 1
     std::vector<uint16_t> pool_;
     // Columns of the pool, readable up to a multiple of the rules' stride.
     std::vector<uint16_t> pool_server_;
+    std::vector<double> pool_ratio_;
+    std::vector<uint16_t> position_; // in the pool, by server; the pool's size: not in it
+    DelayTree tree_;                 // of the rules that look for the least delay, else empty
     std::vector<uint32_t> pool_weight_;
     std::vector<dcgym_alias> pool_alias_;
     std::vector<dcgym_score> score_;

@@ -61,6 +61,7 @@ struct Config {
     uint32_t backlog;
     uint32_t flow_table_buckets;
     uint32_t flow_table_ways;
+    uint32_t half_open_limit;
     int64_t syn_timeout_ns;
     Range latency_ns;
     int64_t packet_interval_ns;

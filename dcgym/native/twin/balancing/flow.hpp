@@ -59,6 +59,7 @@ struct Flow {
     uint8_t stage;
     bool tracked;   // has an entry of its balancer's flow table
     bool connected; // that entry is in the state CONN
+    bool counted;   // it is among the flows that the rules see
     bool covert;    // its packets name the server themselves
     bool reported;  // its end is already in the statistics
 };

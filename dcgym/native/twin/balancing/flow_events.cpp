@@ -47,6 +47,7 @@ void Simulation::syn_at_balancer(FlowId id) {
         note_end(flow, Outcome::lost, now_ns_);
         return forget(id);
     }
+    balancer.placed(flow);
     balancer.features[flow.server].packets++;
     Server &server = servers_[flow.server];
     flow.epoch = server.epoch;

@@ -32,7 +32,7 @@ void Observation::fill_balancer(size_t row, Balancer &balancer, int64_t now_ns) 
 
 void Observation::fill_server(size_t at, uint16_t number, Balancer &balancer, int64_t now_ns) {
     ServerFeatures &server = balancer.features[number];
-    ongoing_.data[at] = balancer.ongoing[number];
+    ongoing_.data[at] = balancer.ongoing()[number];
     flows_.data[at] = static_cast<int64_t>(server.flows);
     completed_.data[at] = static_cast<int64_t>(server.completed);
     packets_.data[at] = static_cast<int64_t>(server.packets);

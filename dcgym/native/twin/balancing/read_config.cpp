@@ -82,6 +82,7 @@ std::shared_ptr<const Config> read_config(const py::dict &config, size_t record_
     read->backlog = config["backlog"].cast<uint32_t>();
     read->flow_table_buckets = config["flow_table_buckets"].cast<uint32_t>();
     read->flow_table_ways = config["flow_table_ways"].cast<uint32_t>();
+    read->half_open_limit = config["half_open_limit"].cast<uint32_t>();
     read->syn_timeout_ns = config["syn_timeout_ns"].cast<int64_t>();
     read->latency_ns = range(config["latency_ns"]);
     read->packet_interval_ns = config["packet_interval_ns"].cast<int64_t>();

@@ -6,12 +6,15 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alias.h"
+#include "fixed_weights.h"
 #include "core/random.hpp"
+#include "delay_tree.hpp"
 #include "reducers.hpp"
 #include "rule_info.h"
 
@@ -69,6 +72,14 @@ py::list rules() {
     return found;
 }
 
+std::vector<uint32_t> fixed_weights(const std::vector<double> &weights) {
+    if (weights.size() > DCGYM_RULE_SERVERS)
+        throw py::value_error("weights: at most " + std::to_string(DCGYM_RULE_SERVERS));
+    std::vector<uint32_t> fixed(weights.size());
+    dcgym_fixed_weights(weights.data(), static_cast<uint32_t>(weights.size()), fixed.data());
+    return fixed;
+}
+
 // One choice per hash; the state carries over from one to the next.
 py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32_t> weights,
                 const std::vector<uint32_t> &ongoing, const Scores &scores, uint64_t random,
@@ -92,6 +103,23 @@ py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32
     using namespace py::literals;
     return py::dict("choices"_a = choices, "scores"_a = after, "random"_a = uint64_t{generator},
                     "turn"_a = turn);
+}
+
+// One choice after each change, (position, queue), of queues that were empty.
+std::pair<std::vector<uint32_t>, uint64_t>
+tree_choices(const std::vector<uint32_t> &weights, uint32_t shift, uint64_t random,
+             const std::vector<std::pair<uint32_t, uint32_t>> &changes) {
+    std::vector<uint16_t> servers(weights.size());
+    std::iota(servers.begin(), servers.end(), uint16_t{0});
+    DelayTree tree;
+    tree.build(servers, weights.data(), std::vector<uint32_t>(weights.size()), shift);
+    __u64 generator = random;
+    std::vector<uint32_t> choices;
+    for (const auto &[position, queue] : changes) {
+        tree.update(position, queue);
+        choices.push_back(tree.choose(&generator));
+    }
+    return {choices, generator};
 }
 
 std::vector<uint32_t> fallback(uint32_t rule, std::vector<uint16_t> servers,
@@ -142,8 +170,11 @@ void bind_rules(py::module_ &module) {
                "Every rule in the order of its number: name, uses_configured_weights, "
                "uses_learned_weights, knows_truth.");
     module.def("alias_table", &alias_columns, "weights"_a, "Columns (threshold, other).");
+    module.def("fixed_weights", &fixed_weights, "weights"_a, "Weights in whole numbers.");
     module.def("choose", &choose, "rule"_a, "servers"_a, "weights"_a, "ongoing"_a, "scores"_a,
                "random"_a, "turn"_a, "hashes"_a, "now_ns"_a, "Let a rule choose once per hash.");
+    module.def("tree_choices", &tree_choices, "weights"_a, "shift"_a, "random"_a, "changes"_a,
+               "Choices of the tree that stands for the loop, and its chance's state after them.");
     module.def("fallback", &fallback, "rule"_a, "servers"_a, "weights"_a, "hashes"_a,
                "Where flows go that nothing remembers.");
     module.def("reduce", &reduce_samples, "samples"_a, "now_ms"_a, "The five scalars.");

@@ -85,7 +85,8 @@ double Server::remaining_ns(int64_t now_ns, const Demand &more_ns) const {
 uint64_t Server::reported_speed() const {
     if (mean_service_ns <= 0)
         return 0;
-    const uint32_t flows_served = std::min(queue, processors().config.workers);
+    // The newcomer, whose handshake this answers, is one of them: else an idle server had speed 0.
+    const uint32_t flows_served = std::min(queue + handshaking, processors().config.workers);
     const double per_tick = flows_served * double(1 << DCGYM_TICK_SHIFT) / mean_service_ns;
     return static_cast<uint64_t>(std::min(per_tick * double(DCGYM_SCORE_ONE), 0x1p35));
 }

@@ -238,7 +238,7 @@ void Simulation::remove_server(uint32_t target) {
 void Simulation::fail_balancer(uint32_t target) {
     for (FlowId id = 0; id < flows_.size(); id++)
         if (flows_[id].phase != Phase::free && flows_[id].balancer == target)
-            flows_[id].tracked = flows_[id].connected = false;
+            flows_[id].tracked = flows_[id].connected = flows_[id].counted = false;
     balancers_[target].up = false;
     balancers_[target].restart();
 }

@@ -128,7 +128,7 @@ py::array Twin::ongoing() {
     for (Simulation &simulation : simulations_)
         for (const Balancer &balancer : simulation.balancers())
             for (size_t server = 0; server < servers_; server++)
-                *to++ = balancer.ongoing[server];
+                *to++ = balancer.ongoing()[server];
     return found.array;
 }
 
