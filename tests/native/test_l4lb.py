@@ -76,6 +76,9 @@ MALFORMED = {
     "IPv6 of version 4": Packet(to=VIP6).frame()[:14] + b"\x40" + Packet(to=VIP6).frame()[15:],
     "TCP of 4 words": Packet().frame()[:46] + b"\x40" + Packet().frame()[47:],
     "UDP shorter than its header": Packet(protocol=UDP).frame()[:38] + b"\0\7\0\0",
+    "IPv4 shorter than its segment": Packet().frame()[:16] + b"\0\x27" + Packet().frame()[18:],
+    "UDP longer than its packet": Packet(protocol=UDP).frame()[:38] + b"\0\x09\0\0",
+    "IPv6 of length 0": Packet(to=VIP6).frame()[:18] + b"\0\0" + Packet(to=VIP6).frame()[20:],
     **{f"flags {flags}": Packet(flags=flags).frame() for flags in (0, FIN, SYN | FIN, SYN | RST)},
     "a server's SYN-ACK": Packet(flags=SYN | ACK).frame(),
 }

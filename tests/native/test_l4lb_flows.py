@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -158,13 +159,52 @@ def test_timeouts_differ_by_state(rig: Rig) -> None:
     assert rig.counted() == {"missed": 1}, "a flow that timed out is not in the table"
 
 
-def test_a_closed_flow_is_forgotten_after_its_timeout(rig: Rig) -> None:
+@pytest.mark.parametrize(("end", "timeouts"), [(FIN | ACK, (HOUR_NS, 0)), (RST, (0, HOUR_NS))])
+def test_a_closed_flow_is_forgotten_after_its_timeout(
+    rig: Rig, end: int, timeouts: tuple[int, int]
+) -> None:
     established(rig, 1)
-    rig.send(Packet(port=1, flags=FIN | ACK))
-    rig.native.set_timeouts(HOUR_NS, HOUR_NS, HOUR_NS, 0)
+    rig.send(Packet(port=1, flags=end))
+    rig.native.set_timeouts(HOUR_NS, HOUR_NS, HOUR_NS, *timeouts)
     rig.send(Packet(port=1, flags=ACK))
     assert rig.counted() == {"missed": 1}
     assert rig.snapshot()["servers"]["completed"].sum() == 1
+
+
+@pytest.mark.parametrize("to", [VIP4, VIP6])
+@pytest.mark.parametrize("end", [FIN | ACK, RST, RST | ACK])
+def test_a_forged_end_cuts_no_flow(rig: Rig, end: int, to: str) -> None:
+    """Its client's next data keeps it as long as a living flow, ACKs as long as a half-closed."""
+    flows = [Packet(port=port, to=to) for port in (1, 2)]
+    for flow in flows:
+        for flags in (SYN, ACK, end):
+            rig.send(flow.then(flags))
+    data = replace(flows[0].then(ACK), body=b"more")
+    assert [rig.send(data), rig.send(flows[1].then(ACK))] == [3, 5]
+    closed_now = (HOUR_NS, HOUR_NS, HOUR_NS, 0)
+    rig.native.set_timeouts(*closed_now, HOUR_NS)
+    rig.snapshot()  # entries that timed out are swept before it
+    assert [rig.send(flow.then(ACK)) for flow in flows] == [3, 5] and rig.counted() == {}
+    rig.native.set_timeouts(*closed_now, 0)
+    rig.snapshot()
+    assert rig.send(flows[0].then(ACK)) == 3 and rig.counted() == {}
+    rig.send(flows[1].then(ACK))
+    assert rig.counted()["missed"] == 1
+    found = rig.snapshot()["servers"]
+    assert found["completed"].sum() == 2 and not found["ongoing"].any(), "each ended once"
+
+
+def test_what_is_half_closed_gives_way_after_what_is_reset(small: Rig) -> None:
+    servers = established(small, 1, 2, 3, 4)
+    small.send(Packet(port=1, flags=FIN | ACK))
+    small.send(Packet(port=2, flags=FIN | ACK))
+    small.send(Packet(port=3, flags=RST))
+    established(small, 5)
+    assert small.send(Packet(port=1, flags=ACK)) == servers[1], "its answer still comes"
+    established(small, 6)
+    assert small.counted() == {"evicted": 2}
+    assert small.send(Packet(port=1, flags=ACK)) == servers[1]
+    assert small.counted() == {"evicted": 2}, "port 2 was quiet for longer"
 
 
 def test_a_full_bucket_sends_new_flows_by_hash(small: Rig) -> None:

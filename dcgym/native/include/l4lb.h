@@ -48,6 +48,7 @@ struct dcgym_lb_control {
     __u64 tcp_timeout_ns;
     __u64 udp_timeout_ns;
     __u64 closed_timeout_ns;
+    __u64 half_closed_timeout_ns;
     __u64 snapshot_interval_ns;
     __u64 half_open_limit; /* flows in the phase SYN that count as ongoing, at most, of each VIP */
     __u64 mac;             /* of the balancer, in the low bytes as they lie in memory */
@@ -74,7 +75,10 @@ enum dcgym_lb_phase {
     DCGYM_LB_NULL,
     DCGYM_LB_SYN,    /* opened; its client has shown nothing more: counted up to a limit */
     DCGYM_LB_CONN,   /* its client went on: counted as ongoing */
-    DCGYM_LB_CLOSED, /* ended, and only routed: half of it may live on, and ACKs are to come */
+    /* What follows is only routed. Who forges an end must not cut the flow. */
+    DCGYM_LB_HALF_CLOSED, /* a FIN came: the answer may take long, and its ACKs are to come */
+    DCGYM_LB_GOES_ON,     /* data came after an end: repeated, or the end was forged */
+    DCGYM_LB_CLOSED,      /* a RST came */
 };
 
 /* What the data plane keeps of a VIP; the snapshots are made of it. */

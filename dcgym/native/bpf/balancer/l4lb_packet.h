@@ -30,6 +30,8 @@ struct arrival {
     bool syn;
     bool opens; /* may begin a flow */
     bool ends;
+    bool resets;
+    bool has_data;
     bool returns; /* a server's SYN-ACK */
     bool stamped; /* has the timestamps option */
 };
@@ -43,7 +45,7 @@ static __always_inline int refuse_ours(const struct arrival *arrival, __u32 reas
     return bpf_map_lookup_elem(&vips, &address) ? -(int)reason : FOR_STACK;
 }
 
-static __always_inline int parse_tcp(void *l4, void *end, struct arrival *arrival) {
+static __always_inline int parse_tcp(void *l4, void *end, __u32 bytes, struct arrival *arrival) {
     __u8 flags;
 
     if (l4 + sizeof(struct tcphdr) > end)
@@ -52,33 +54,36 @@ static __always_inline int parse_tcp(void *l4, void *end, struct arrival *arriva
     flags = *(__u8 *)(l4 + TCP_FLAGS_OFFSET);
     arrival->syn = arrival->opens = flags & TCP_SYN;
     arrival->ends = flags & (TCP_FIN | TCP_RST);
+    arrival->resets = flags & TCP_RST;
+    arrival->has_data = bytes > arrival->tcp_bytes;
     arrival->returns = arrival->syn && (flags & TCP_ACK);
     /* Clients open with a SYN alone, and every other packet of a connection has RST or ACK. */
-    if (arrival->tcp_bytes < sizeof(struct tcphdr) || (arrival->syn && arrival->ends) ||
-        !(flags & (TCP_SYN | TCP_RST | TCP_ACK)))
+    if (arrival->tcp_bytes < sizeof(struct tcphdr) || bytes < arrival->tcp_bytes ||
+        (arrival->syn && arrival->ends) || !(flags & (TCP_SYN | TCP_RST | TCP_ACK)))
         return refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
     return FOR_BALANCER;
 }
 
-static __always_inline int parse_udp(void *l4, void *end, struct arrival *arrival) {
+static __always_inline int parse_udp(void *l4, void *end, __u32 bytes, struct arrival *arrival) {
     struct udphdr *udp = l4;
 
     if ((void *)(udp + 1) > end)
         return refuse_ours(arrival, DCGYM_LB_DROP_TRUNCATED);
-    if (bpf_ntohs(udp->len) < sizeof(*udp))
+    if (bpf_ntohs(udp->len) < sizeof(*udp) || bpf_ntohs(udp->len) > bytes)
         return refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
     arrival->opens = true;
     return FOR_BALANCER;
 }
 
-static __always_inline int parse_ports(void *l4, void *end, struct arrival *arrival) {
+/* `bytes` are those behind the IP header, by that header. */
+static __always_inline int parse_ports(void *l4, void *end, __u32 bytes, struct arrival *arrival) {
     int result;
 
     barrier_var(l4); /* else it is computed twice, and the verifier takes that for two pointers */
     if (arrival->to.protocol == IPPROTO_TCP)
-        result = parse_tcp(l4, end, arrival);
+        result = parse_tcp(l4, end, bytes, arrival);
     else
-        result = parse_udp(l4, end, arrival);
+        result = parse_udp(l4, end, bytes, arrival);
     if (result != FOR_BALANCER)
         return result;
     arrival->l4 = l4;
@@ -103,7 +108,8 @@ static __always_inline int parse_ipv4(struct iphdr *ip, void *end, __u32 bytes,
     if (ip->frag_off & bpf_htons(IP_FRAGMENT_MASK))
         return refuse_ours(arrival, DCGYM_LB_DROP_FRAGMENT);
     arrival->to.protocol = ip->protocol;
-    return parse_ports((void *)ip + ip->ihl * 4, end, arrival);
+    return parse_ports((void *)ip + ip->ihl * 4, end, bpf_ntohs(ip->tot_len) - ip->ihl * 4,
+                       arrival);
 }
 
 /* Headers that may stand between IPv6 and TCP or UDP (RFC 8200, section 4). */
@@ -130,7 +136,7 @@ static __always_inline int parse_ipv6(struct ipv6hdr *ip, void *end, __u32 bytes
     if (ip->nexthdr != IPPROTO_TCP && ip->nexthdr != IPPROTO_UDP)
         return FOR_STACK;
     arrival->to.protocol = ip->nexthdr;
-    return parse_ports(ip + 1, end, arrival);
+    return parse_ports(ip + 1, end, bpf_ntohs(ip->payload_len), arrival);
 }
 
 /*

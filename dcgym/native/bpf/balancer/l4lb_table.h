@@ -36,6 +36,8 @@ static __always_inline __u64 timeout_ns(const struct flow *flow) {
         return control.syn_timeout_ns;
     if (flow->phase == DCGYM_LB_CLOSED)
         return control.closed_timeout_ns;
+    if (flow->phase == DCGYM_LB_HALF_CLOSED)
+        return control.half_closed_timeout_ns;
     return flow->protocol == IPPROTO_UDP ? control.udp_timeout_ns : control.tcp_timeout_ns;
 }
 
@@ -134,13 +136,21 @@ static __always_inline struct flow *find(struct bucket *bucket, __u64 digest) {
 
 static __always_inline __u8 next_phase(__u8 phase, const struct arrival *arrival) {
     if (arrival->ends)
-        return DCGYM_LB_CLOSED;
-    return phase == DCGYM_LB_SYN && !arrival->syn ? DCGYM_LB_CONN : phase;
+        return arrival->resets ? DCGYM_LB_CLOSED : DCGYM_LB_HALF_CLOSED;
+    if (arrival->syn)
+        return phase;
+    if (phase == DCGYM_LB_SYN)
+        return DCGYM_LB_CONN;
+    if (phase == DCGYM_LB_HALF_CLOSED || phase == DCGYM_LB_CLOSED)
+        return arrival->has_data ? DCGYM_LB_GOES_ON : DCGYM_LB_HALF_CLOSED;
+    return phase;
 }
 
 /* A closed flow's five-tuple that is opened again is another flow's. */
 static __always_inline bool is_over(const struct flow *flow, const struct arrival *arrival) {
-    return is_expired(flow, arrival->now_ns) || (flow->phase == DCGYM_LB_CLOSED && arrival->syn);
+    const bool closed = flow->phase == DCGYM_LB_CLOSED || flow->phase == DCGYM_LB_HALF_CLOSED;
+
+    return is_expired(flow, arrival->now_ns) || (closed && arrival->syn);
 }
 
 /*
@@ -178,13 +188,18 @@ static __always_inline void forget(struct bucket *bucket, __u64 digest, struct f
     bpf_spin_unlock(&bucket->lock);
 }
 
-/* How readily an entry gives way; 0: not at all. A live flow never does: it would break. */
+/*
+ * How readily an entry gives way; 0: not at all. A live flow never does: it would break. One that
+ * is half closed mostly is over; if not, its ACKs make it the most recently used.
+ */
 static __always_inline __u32 readiness(const struct flow *flow, __u64 now_ns) {
     if (flow->phase == DCGYM_LB_NULL)
-        return 3;
+        return 4;
     if (is_expired(flow, now_ns))
+        return 3;
+    if (flow->phase == DCGYM_LB_CLOSED)
         return 2;
-    return flow->phase == DCGYM_LB_CLOSED;
+    return flow->phase == DCGYM_LB_HALF_CLOSED;
 }
 
 /* Of the readiest the least recently used. */

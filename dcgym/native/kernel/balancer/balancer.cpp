@@ -196,6 +196,7 @@ void Balancer::set_timeouts(const BalancerTimeouts &timeouts) {
     control().tcp_timeout_ns = timeouts.tcp_ns;
     control().udp_timeout_ns = timeouts.udp_ns;
     control().closed_timeout_ns = timeouts.closed_ns;
+    control().half_closed_timeout_ns = timeouts.half_closed_ns;
 }
 
 void Balancer::set_half_open_limit(uint64_t limit) {

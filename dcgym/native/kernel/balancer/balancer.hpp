@@ -43,11 +43,13 @@ struct BalancerTimeouts {
     uint64_t syn_ns;
     uint64_t tcp_ns;
     uint64_t udp_ns;
-    uint64_t closed_ns;
+    uint64_t closed_ns; // by a RST
+    uint64_t half_closed_ns;
 };
 
+// The last two as IPVS and conntrack have them (CLOSE, FIN_WAIT).
 constexpr BalancerTimeouts default_timeouts = {5'000'000'000, 300'000'000'000, 30'000'000'000,
-                                               2'000'000'000};
+                                               10'000'000'000, 120'000'000'000};
 
 class Balancer {
   public:

@@ -33,8 +33,8 @@ uint32_t time_select(const Balancer &balancer, const py::bytes &packet, uint32_t
 }
 
 void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t udp_ns,
-                  uint64_t closed_ns) {
-    balancer.set_timeouts({syn_ns, tcp_ns, udp_ns, closed_ns});
+                  uint64_t closed_ns, uint64_t half_closed_ns) {
+    balancer.set_timeouts({syn_ns, tcp_ns, udp_ns, closed_ns, half_closed_ns});
 }
 
 void bind_constructor(py::class_<Balancer> &balancer) {
@@ -84,6 +84,7 @@ void bind_settings(py::class_<Balancer> &balancer) {
              py::arg("tcp_ns") = default_timeouts.tcp_ns,
              py::arg("udp_ns") = default_timeouts.udp_ns,
              py::arg("closed_ns") = default_timeouts.closed_ns,
+             py::arg("half_closed_ns") = default_timeouts.half_closed_ns,
              "Set how long after its last packet a flow is forgotten.")
         .def("set_half_open_limit", &Balancer::set_half_open_limit, py::arg("limit"),
              "Let so many flows of each VIP count as ongoing from their first packet on.")
