@@ -14,27 +14,30 @@
 #define DCGYM_FLOAT32_ERROR 0x1p-21
 #define DCGYM_FLOAT64_ERROR 0x1p-50
 #define DCGYM_RATIO_TERMS 40  /* convergents grow at least like Fibonacci's numbers */
-#define DCGYM_WEIGHT_GROUPS 4 /* what is in none of them is rounded by itself */
+#define DCGYM_WEIGHT_GROUPS 2 /* what is in none of them is rounded by itself */
 
 struct dcgym_ratio {
     __u32 above, below; /* below 0: none was found */
 };
 
-/* The simplest ratio of whole numbers that x, above 0 and at most 1, stands for: the first
- * convergent of its continued fraction within the error of a floating-point number. */
-static inline struct dcgym_ratio dcgym_ratio_of(double x) {
+/*
+ * The simplest ratio of whole numbers that x, above 0 and at most 1, stands for: the first
+ * convergent of its continued fraction within the error of a floating-point number, if its
+ * denominator is at most `limit`, up to 2^24.
+ */
+static inline struct dcgym_ratio dcgym_ratio_of(double x, __u32 limit) {
     struct dcgym_ratio found = {0, 0};
-    __u64 above[2] = {0, 1}, below[2] = {1, 0};
-    double rest = x;
+    /* Whole numbers below 2^53. */
+    double above[2] = {0, 1}, below[2] = {1, 0}, rest = x;
 
     for (__u32 i = 0; i < DCGYM_RATIO_TERMS && rest <= DCGYM_MAX_WEIGHT; i++) {
-        const __u64 whole = (__u64)rest, p = whole * above[1] + above[0],
-                    q = whole * below[1] + below[0];
-        const double error = (double)p / (double)q - x;
+        const double whole = (double)(__s32)rest;
+        const double p = whole * above[1] + above[0], q = whole * below[1] + below[0];
+        const double error = p - q * x;
         const double allowed =
-            q <= DCGYM_SMALL_RATIO ? DCGYM_FLOAT32_ERROR * x : DCGYM_FLOAT64_ERROR * x;
+            q * x * (q <= DCGYM_SMALL_RATIO ? DCGYM_FLOAT32_ERROR : DCGYM_FLOAT64_ERROR);
 
-        if (q > DCGYM_MAX_WEIGHT)
+        if (q > limit)
             break;
         if (-allowed <= error && error <= allowed) {
             found.above = (__u32)p;
@@ -45,7 +48,7 @@ static inline struct dcgym_ratio dcgym_ratio_of(double x) {
         above[1] = p;
         below[0] = below[1];
         below[1] = q;
-        rest = 1 / (rest - (double)whole);
+        rest = 1 / (rest - whole);
     }
     return found;
 }
@@ -74,7 +77,7 @@ static inline void dcgym_fix_group(const double *weights, __u32 n, __u32 largest
     __u64 multiple = 1, unit;
 
     for (__u32 i = 0; i < n; i++)
-        ratio[i] = fixed[i] ? none : dcgym_ratio_of(weights[i] / weights[largest]);
+        ratio[i] = fixed[i] ? none : dcgym_ratio_of(weights[i] / weights[largest], limit);
     /* Simple ratios first: their ties are those that happen. */
     for (int small = 1; small >= 0; small--) {
         for (__u32 i = 0; i < n; i++) {
@@ -101,9 +104,9 @@ static inline void dcgym_fix_group(const double *weights, __u32 n, __u32 largest
 /*
  * Scales weights above 0, whose ratios are at most DCGYM_MAX_WEIGHT, to whole numbers up to
  * DCGYM_MAX_WEIGHT. Ratios of whole numbers to the largest weight are kept exactly, as far as their
- * common multiple fits; then such ratios among those left over, and so on, each group's unit being
- * rounded (by at most 2^-13 of it, where one of its ratios is not 1). Weights in no group are
- * rounded to 2^-24 of the largest.
+ * common multiple fits; then such ratios to the largest of those left over, their unit being
+ * rounded (by at most 2^-13 of it, where one of the ratios is not 1). What is left then is rounded
+ * to 2^-24 of the largest.
  */
 static inline void dcgym_fixed_weights(const double *weights, __u32 n, __u32 *fixed) {
     __u32 first = 0;
