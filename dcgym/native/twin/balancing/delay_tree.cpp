@@ -34,8 +34,13 @@ void DelayTree::build(const std::vector<uint16_t> &servers, const uint32_t *weig
 void DelayTree::update(size_t position, uint32_t queue) {
     size_t i = leaves_ + position;
     nodes_[i].q1 = (uint64_t{queue} << shift_) + 1;
-    for (i /= 2; i > 0; i /= 2)
-        nodes_[i] = least(nodes_[2 * i], nodes_[2 * i + 1]);
+    for (i /= 2; i > 0; i /= 2) {
+        const Node found = least(nodes_[2 * i], nodes_[2 * i + 1]);
+        // Above it nothing changes either.
+        if (found == nodes_[i])
+            return;
+        nodes_[i] = found;
+    }
 }
 
 uint32_t DelayTree::choose(__u64 *random) const {

@@ -28,6 +28,8 @@ class DelayTree {
         uint64_t q1;
         uint32_t weight;
         uint32_t ties;
+
+        bool operator==(const Node &) const = default;
     };
 
     static Node least(const Node &left, const Node &right);
