@@ -108,10 +108,13 @@ enum dcgym_lb_counter {
     DCGYM_LB_DROP_BUSY,          /* the pool was replaced during every attempt to read it */
     DCGYM_LB_DROP_TOO_BIG,       /* does not fit the interface once it is in a tunnel */
     DCGYM_LB_DROP_NO_TUNNEL,     /* its server, or the balancer, has no address of that family */
+    DCGYM_LB_DROP_PROTOCOL,      /* to the address of a VIP, but not TCP, UDP, or ICMP for these */
     DCGYM_LB_MISSED,             /* packets of flows that nothing remembers, sent by hash */
     DCGYM_LB_EVICTED,            /* ended or timed-out entries that gave way to new flows */
     DCGYM_LB_PCC_VIOLATIONS,     /* flows' packets that changed to another server */
     DCGYM_LB_REPORTS,            /* loads of servers that came with their SYN-ACKs */
+    DCGYM_LB_ICMP_ERRORS,        /* sent on to the server whose packet they quote */
+    DCGYM_LB_ECHOES,             /* echo requests to a VIP, answered by the balancer */
     DCGYM_LB_COUNTERS,
 };
 

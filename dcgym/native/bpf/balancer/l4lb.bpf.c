@@ -23,6 +23,7 @@
 #include "l4lb_snapshot.h"
 #include "l4lb_route.h"
 #include "l4lb_report.h"
+#include "l4lb_icmp.h"
 #include "l4lb_skb.h"
 #include "l4lb_xdp.h"
 
@@ -61,7 +62,10 @@ static __always_inline void read_cookie(const struct frame *frame, struct arriva
         arrival->cookie = cookie_of(stamp.echo);
 }
 
-/* FOR_BALANCER with a decision, FOR_CLIENT with a reply, FOR_STACK, or minus a drop's counter. */
+/*
+ * FOR_BALANCER with a decision, FOR_CLIENT with a reply, FOR_SENDER, FOR_STACK, or minus a drop's
+ * counter.
+ */
 static __always_inline int balance(const struct frame *frame, struct arrival *arrival,
                                    struct decision *decision, struct reply *reply) {
     struct dcgym_lb_state *state;
@@ -71,6 +75,8 @@ static __always_inline int balance(const struct frame *frame, struct arrival *ar
     if (!is_addressed(frame))
         return FOR_STACK;
     found = parse(frame, arrival);
+    if (found == FOR_ICMP)
+        found = parse_icmp(frame, arrival);
     if (found != FOR_BALANCER)
         return found;
     if (arrival->returns)
@@ -83,9 +89,13 @@ static __always_inline int balance(const struct frame *frame, struct arrival *ar
     read_cookie(frame, arrival);
     arrival->digest = digest(arrival, constants.seed);
     arrival->now_ns = bpf_ktime_get_ns();
-    *decision = route(arrival);
+    *decision = arrival->quoted ? follow_quoted(arrival) : route(arrival);
     if (!decision->target)
         return -(int)decision->reason;
+    if (arrival->quoted) {
+        count(DCGYM_LB_ICMP_ERRORS);
+        return FOR_BALANCER;
+    }
     state = state_of(arrival->vip);
     if (state)
         __sync_fetch_and_add(&state->packets[decision->server & (DCGYM_LB_SERVERS - 1)], 1);
@@ -170,12 +180,17 @@ int l4lb_balance(struct __sk_buff *skb) {
     struct decision decision = {};
     struct arrival arrival = {};
     struct reply reply = {};
+    __u64 to;
     int found = balance(&frame, &arrival, &decision, &reply);
 
     if (found == FOR_BALANCER)
         return skb_deliver(skb, &arrival, &decision);
     if (found == FOR_CLIENT)
         return skb_reply(skb, &reply);
+    if (found == FOR_SENDER) {
+        to = answer_echo(&frame, &arrival);
+        return to ? skb_send(skb, to) : TC_ACT_SHOT;
+    }
     if (found == FOR_STACK)
         return TC_ACT_OK;
     count(-found);
@@ -220,6 +235,7 @@ int l4lb_xdp(struct xdp_md *xdp) {
     struct decision decision = {};
     struct arrival arrival = {};
     struct reply reply = {};
+    __u64 to;
     int found;
 
     if (is_probe(&frame))
@@ -232,6 +248,10 @@ int l4lb_xdp(struct xdp_md *xdp) {
     if (found == FOR_CLIENT) {
         xdp_fix_checksum(xdp, reply.check_at, reply.difference);
         return reply.next_hop ? xdp_send(xdp, reply.next_hop) : XDP_PASS;
+    }
+    if (found == FOR_SENDER) {
+        to = answer_echo(&frame, &arrival);
+        return to ? xdp_send(xdp, to) : XDP_DROP;
     }
     count(-found);
     return XDP_DROP;

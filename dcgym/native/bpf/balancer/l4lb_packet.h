@@ -16,6 +16,7 @@
 /* The parser's findings beside minus a counter: none of the balancer's business. */
 #define FOR_BALANCER 1
 #define FOR_STACK 2
+#define FOR_ICMP 5 /* ICMP of its IP version, not looked at yet */
 
 struct arrival {
     struct dcgym_lb_vip_key to;
@@ -32,6 +33,7 @@ struct arrival {
     bool ends;
     bool resets;
     bool has_data;
+    bool quoted;  /* not a packet of this flow, but an ICMP error about its server's */
     bool returns; /* a server's SYN-ACK */
     bool stamped; /* has the timestamps option */
 };
@@ -103,11 +105,15 @@ static __always_inline int parse_ipv4(struct iphdr *ip, void *end, __u32 bytes,
         return refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
     if (bpf_ntohs(ip->tot_len) > bytes)
         return refuse_ours(arrival, DCGYM_LB_DROP_TRUNCATED);
-    if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP)
-        return FOR_STACK;
     if (ip->frag_off & bpf_htons(IP_FRAGMENT_MASK))
         return refuse_ours(arrival, DCGYM_LB_DROP_FRAGMENT);
     arrival->to.protocol = ip->protocol;
+    if (ip->protocol == IPPROTO_ICMP) {
+        arrival->l4 = (void *)ip + ip->ihl * 4;
+        return FOR_ICMP;
+    }
+    if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP)
+        return refuse_ours(arrival, DCGYM_LB_DROP_PROTOCOL);
     return parse_ports((void *)ip + ip->ihl * 4, end, bpf_ntohs(ip->tot_len) - ip->ihl * 4,
                        arrival);
 }
@@ -133,15 +139,19 @@ static __always_inline int parse_ipv6(struct ipv6hdr *ip, void *end, __u32 bytes
         return refuse_ours(arrival, DCGYM_LB_DROP_FRAGMENT);
     if (is_extension(ip->nexthdr))
         return refuse_ours(arrival, DCGYM_LB_DROP_EXTENSION);
-    if (ip->nexthdr != IPPROTO_TCP && ip->nexthdr != IPPROTO_UDP)
-        return FOR_STACK;
     arrival->to.protocol = ip->nexthdr;
+    if (ip->nexthdr == IPPROTO_ICMPV6) {
+        arrival->l4 = ip + 1;
+        return FOR_ICMP;
+    }
+    if (ip->nexthdr != IPPROTO_TCP && ip->nexthdr != IPPROTO_UDP)
+        return refuse_ours(arrival, DCGYM_LB_DROP_PROTOCOL);
     return parse_ports(ip + 1, end, bpf_ntohs(ip->payload_len), arrival);
 }
 
 /*
- * FOR_BALANCER, FOR_STACK, or minus the counter of a dropped packet. Whose packet it is, is not
- * looked at, but for those that are refused.
+ * FOR_BALANCER, FOR_ICMP, FOR_STACK, or minus the counter of a dropped packet. Whose packet it is,
+ * is not looked at, but for those that are refused.
  */
 static __always_inline int parse(const struct frame *frame, struct arrival *arrival) {
     struct ethhdr *eth = frame->data;

@@ -206,6 +206,28 @@ static __always_inline struct decision follow_table(struct bucket *bucket,
     return none;
 }
 
+/* Where the server's packet came from that an ICMP error quotes. Nothing is remembered of it. */
+static __always_inline struct decision follow_quoted(const struct arrival *arrival) {
+    struct bucket *bucket = bucket_of(arrival);
+    struct dcgym_lb_pool *in_force;
+    struct decision decision = {};
+    struct flow flow = {};
+
+    if (bucket)
+        look_up(bucket, arrival->digest, &flow);
+    if (flow.phase != DCGYM_LB_NULL && !is_expired(&flow, arrival->now_ns)) {
+        decision = decide(arrival->vip, flow.server);
+        if (generation_of(decision.target) == flow.generation)
+            return decision;
+    }
+    decision = follow_record(arrival);
+    if (decision.target)
+        return decision;
+    in_force = adopt_pool(arrival->vip);
+    return in_force ? decide(arrival->vip, hashed_server(in_force, arrival->digest))
+                    : nowhere(DCGYM_LB_DROP_BUSY);
+}
+
 static __always_inline struct decision route(struct arrival *arrival) {
     struct bucket *bucket = bucket_of(arrival);
     struct decision decision = {};

@@ -59,18 +59,23 @@ static __always_inline struct dcgym_lb_state *state_of(__u32 vip) {
     return bpf_map_lookup_elem(&states, &vip);
 }
 
+static __always_inline void add_ongoing(struct dcgym_lb_state *state, __u32 server, int more) {
+    barrier_var(server); /* else the compiler knows its bounds, and the verifier does not */
+    __sync_fetch_and_add(&state->ongoing[server & (DCGYM_LB_SERVERS - 1)], more);
+}
+
 /* A flow that its client has only opened. A flood of them must not blind the rules. */
 static __always_inline bool count_half_open(struct dcgym_lb_state *state, __u32 server) {
     if (state->half_open >= control.half_open_limit)
         return false;
     __sync_fetch_and_add(&state->half_open, 1);
-    __sync_fetch_and_add(&state->ongoing[server & (DCGYM_LB_SERVERS - 1)], 1);
+    add_ongoing(state, server, 1);
     return true;
 }
 
 static __always_inline void uncount_half_open(struct dcgym_lb_state *state, __u32 server) {
     __sync_fetch_and_add(&state->half_open, -1);
-    __sync_fetch_and_add(&state->ongoing[server & (DCGYM_LB_SERVERS - 1)], -1);
+    add_ongoing(state, server, -1);
 }
 
 static __always_inline void count_end(const struct flow *flow, __u64 now_ns, __u64 end_ns) {
@@ -172,6 +177,17 @@ static __always_inline bool move_on(struct bucket *bucket, const struct arrival 
     }
     bpf_spin_unlock(&bucket->lock);
     return known;
+}
+
+/* A flow as the table has it; `flow` keeps its phase NULL if there is none. */
+static __always_inline void look_up(struct bucket *bucket, __u64 digest, struct flow *flow) {
+    const struct flow *entry;
+
+    bpf_spin_lock(&bucket->lock);
+    entry = find(bucket, digest);
+    if (entry)
+        *flow = *entry;
+    bpf_spin_unlock(&bucket->lock);
 }
 
 /* Takes a flow off the table; `flow` is left as the entry was. */

@@ -22,8 +22,9 @@ namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
-    "",          "truncated", "malformed", "fragment", "extension", "unknown_port",   "no_server",
-    "pool_busy", "too_big",   "no_tunnel", "missed",   "evicted",   "pcc_violations", "reports",
+    "",          "truncated",      "malformed", "fragment",    "extension",        "unknown_port",
+    "no_server", "pool_busy",      "too_big",   "no_tunnel",   "unknown_protocol", "missed",
+    "evicted",   "pcc_violations", "reports",   "icmp_errors", "echoes",
 };
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 
