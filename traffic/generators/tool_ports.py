@@ -17,7 +17,8 @@ def listening_ports(wanted: Sequence[int], hosts: Sequence[int]) -> list[int]:
     needs a listener for each flow, which iperf3 has at the source of a TCP flow.
 
     Args:
-        wanted: Port of each flow in the plan; the first flow of a host that names one keeps it.
+        wanted: Port of each flow in the plan, 0 for any; the first flow of a host that names one
+            keeps it.
         hosts: Host at which each flow is listened for.
     """
     taken = set(zip(hosts, wanted, strict=True))
@@ -25,7 +26,7 @@ def listening_ports(wanted: Sequence[int], hosts: Sequence[int]) -> list[int]:
     spare: dict[int, Iterator[int]] = {}
     ports = []
     for host, port in zip(hosts, wanted, strict=True):
-        if (host, port) in kept:
+        if not port or (host, port) in kept:
             free = spare.setdefault(host, iter(range(FIRST_PORT, LAST_PORT + 1)))
             port = next(port for port in free if (host, port) not in taken)
         kept.add((host, port))

@@ -129,6 +129,7 @@ class ToolRun:
         self._first_bytes = self._first_said_bytes = self._first_ns = 0
         self._texts, self._read_until = ("", ""), (0, 0)
         self._seen, self._is_seen_to_the_end = Seen(), False
+        self._has_failed, self._arrived_bytes = False, 0
 
     @property
     def active(self) -> bool:
@@ -149,7 +150,7 @@ class ToolRun:
         else:
             has_ended, deadline_ns = self._connector.ended(), origin_ns + self.place.planned_ns
             self._look(now_ns)
-            if self._connector.failed() or self._tool.failure(self.order, self._seen):
+            if self._connector.failed() or self._has_failed:
                 self._end(RESET, now_ns)
             elif has_ended:
                 self.end_ns = now_ns
@@ -171,7 +172,7 @@ class ToolRun:
         """Return about how many bytes were sent and received so far, as of the last `step`."""
         if not self.active:
             return 0, 0
-        received = self._tool.arrived_bytes(self.order, self._seen)
+        received = self._arrived_bytes
         sent = max(self._seen.written_bytes, received) if self.order.is_udp else received
         return sent, received
 
@@ -218,7 +219,8 @@ class ToolRun:
             return
         sender, receiver = self._sides((self._listener, self._connector))
         said_bytes = sender.said_bytes, receiver.said_bytes
-        if said_bytes != self._read_until:
+        is_new = said_bytes != self._read_until
+        if is_new:
             self._texts, self._read_until = (sender.said(), receiver.said()), said_bytes
         read_bytes = receiver.transferred("rchar") - self._first_bytes
         read_bytes = max(read_bytes - self._tool.start_bytes(self.order), 0)
@@ -229,12 +231,17 @@ class ToolRun:
             self._first_ns = now_ns
         seconds = (now_ns - (self._first_ns or now_ns)) / 1e9
         self._seen = Seen(*self._texts, read_bytes, written_bytes, seconds)
+        # A log of minutes is long, and this is asked every tick.
+        if is_new:
+            self._has_failed = bool(self._tool.failure(self.order, self._seen))
+        if is_new or read_bytes:
+            self._arrived_bytes = self._tool.arrived_bytes(self.order, self._seen)
 
     def _has_arrived(self) -> bool:
         size_bytes = self.order.size_bytes
         if self._tool.keeps_size or size_bytes is None or self.order.is_udp:
             return False
-        return self._tool.arrived_bytes(self.order, self._seen) >= size_bytes
+        return self._arrived_bytes >= size_bytes
 
     def _end(self, outcome: int, now_ns: int) -> None:
         """Interrupt what would go on by itself; what it does from now on is not of the flow."""
