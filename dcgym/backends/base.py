@@ -166,6 +166,9 @@ class Network(Backend, Protocol):
     def application_records(self) -> list[Record]:
         """Return what became of each application of the plan; empty for a plan of flows."""
 
+    def process_records(self) -> list[Record]:
+        """Return the external processes that send the plan's flows; empty where none do."""
+
     def event_records(self) -> list[Record]:
         """Return the events that have taken effect since the last reset."""
 
@@ -227,6 +230,9 @@ class NetworkBatch(Backend, Protocol):
 
     def application_records(self, env: int) -> list[Record]:
         """Return what became of each application of a copy's plan."""
+
+    def process_records(self, env: int) -> list[Record]:
+        """Return the external processes that send the flows of a copy's plan."""
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have taken effect in a copy since its reset."""

@@ -121,6 +121,10 @@ class NetworkEnsemble:
         """Return what became of each application of a copy's plan."""
         return self._networks[env].application_records()
 
+    def process_records(self, env: int) -> list[Record]:
+        """Return the external processes that send the flows of a copy's plan."""
+        return self._networks[env].process_records()
+
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have taken effect in a copy since its reset."""
         return self._networks[env].event_records()

@@ -15,6 +15,7 @@ from dcgym.cli.flows import print_apps, print_flows
 from dcgym.cli.options import (
     Config,
     Env,
+    GeneratorOption,
     Json,
     TopologyOption,
     Traffic,
@@ -109,6 +110,7 @@ def run(
     ] = None,
     topology: TopologyOption = None,
     traffic: Traffic = None,
+    generator: GeneratorOption = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
@@ -127,6 +129,7 @@ def run(
         env=env,
         arguments={name: read_spec(text) for name, text in given.items() if text is not None},
         config=config,
+        generator=generator,
         policy=policy,
         seed=seed,
         episode_s=seconds,

@@ -12,6 +12,7 @@ from dcgym.cli import tables
 from dcgym.cli.flows import print_flows
 from dcgym.cli.options import (
     Backend,
+    GeneratorOption,
     Jobs,
     Json,
     Load,
@@ -77,6 +78,7 @@ def bench_quick(
     seeds: Seeds = 3,
     policies: OwnPolicies = None,
     traffic: Traffic = None,
+    generator: GeneratorOption = None,
     seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
     train_seconds: TrainSeconds = 120.0,
     trainings: Trainings = 1,
@@ -92,7 +94,8 @@ def bench_quick(
     """
     from dcgym.suites.congestion import QUICK_ENV, quick
 
-    given = {} if traffic is None else {"traffic": read_spec(traffic)}
+    given: dict[str, object] = {} if traffic is None else {"traffic": read_spec(traffic)}
+    given |= {} if generator is None else {"generator": generator}
     suite = replace(quick({**QUICK_ENV, **given}), episode_s=seconds)
     chosen = varied(suite, seeds, policies, jobs, train_seconds, trainings)
     run_and_show(chosen, out, require_fidelity, as_json)

@@ -17,6 +17,7 @@ __all__ = [
     "Backend",
     "Config",
     "Env",
+    "GeneratorOption",
     "Jobs",
     "Json",
     "Load",
@@ -76,6 +77,13 @@ Traffic = Annotated[
     str | None,
     typer.Option(
         help="A plan's name, a file, or a mapping in braces.", autocompletion=names_of("plans")
+    ),
+]
+GeneratorOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What sends the flows: a name of 'dcgym list generators'.",
+        autocompletion=names_of("generators"),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

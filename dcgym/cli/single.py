@@ -26,6 +26,7 @@ def run_episode(
     env: str | None,
     arguments: Mapping[str, object],
     config: Path | None,
+    generator: str | None,
     policy: str | None,
     seed: int,
     episode_s: float,
@@ -38,6 +39,7 @@ def run_episode(
         env: Name of the environment; None for the configuration's, or the first one.
         arguments: Arguments of the environment where there is no configuration.
         config: File or preset.
+        generator: What sends the flows; None for the configuration's, or the native one.
         policy: Name of the policy; None for the plainest one of the environment.
         seed: Seed of plan and policy.
         episode_s: Length of the episode.
@@ -48,7 +50,7 @@ def run_episode(
         ConfigError: An argument is not allowed.
     """
     check_positive("seconds", episode_s)
-    configured = _timed(_configure(env, config, arguments))
+    configured = _timed(_configure(env, config, arguments, generator))
     steps = max(1, round(episode_s / interval_s(configured)))
     if out is not None:
         prepare_folder(out)
@@ -96,11 +98,15 @@ def train_policy(
 
 
 def _configure(
-    env: str | None, config: Path | None, arguments: Mapping[str, object]
+    env: str | None,
+    config: Path | None,
+    arguments: Mapping[str, object],
+    generator: str | None = None,
 ) -> dict[str, object]:
     """Return the configuration, or where there is none the arguments, of an environment."""
     configured = read_config(config) if config else dict(arguments)
-    return configured if env is None else {**configured, "env": env}
+    chosen = {"env": env, "generator": generator}
+    return configured | {name: value for name, value in chosen.items() if value is not None}
 
 
 def _timed(arguments: Mapping[str, object]) -> dict[str, object]:

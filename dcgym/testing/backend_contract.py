@@ -187,6 +187,7 @@ def _check_finish(network: Network) -> None:
     network.stop_traffic()
     assert network.flow_records().dtype == RECORD_DTYPE
     assert network.application_records() == []
+    assert network.process_records() == []
 
 
 def _check_events(network: Network) -> None:

@@ -186,6 +186,10 @@ class FakeBackend:
         """Return no records: nothing here runs applications."""
         return []
 
+    def process_records(self) -> list[Record]:
+        """Return no records: nothing here runs processes."""
+        return []
+
     def event_records(self) -> list[Record]:
         """Return a record of each event whose time has passed, though it had no effect."""
         past = self._events[: count_due(self._events, self._now_ns - self._begin_ns)]

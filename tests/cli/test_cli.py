@@ -74,6 +74,8 @@ def test_a_process_of_its_own_says_the_same() -> None:
         (("bench", "quick", "--seeds", "0"), "seeds"),
         (("bench", "quick", "--traffic", "web-serch-0.5"), "did you mean 'web-search"),
         (("run", "--traffic", "{apps: {h1: no-such-program}}"), "traffic.apps.h1"),
+        (("run", "--generator", "iperf"), "did you mean 'iperf3'"),
+        (("bench", "quick", "--generator", "gobn"), "did you mean 'goben'"),
         (("bench", "balancing-classic", "--load", "1.2"), "load"),
         (("bench", "balancing-classic", "--policies", "cubic"), "policies"),
         (("bench", "balancing-quick", "--policies", "hbl"), "did you mean 'hlb'"),

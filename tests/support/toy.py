@@ -102,6 +102,9 @@ class ToyNetwork:
     def application_records(self) -> list[Record]:
         return []
 
+    def process_records(self) -> list[Record]:
+        return []
+
     def event_records(self) -> list[Record]:
         return []
 

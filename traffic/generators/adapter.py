@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import heapq
-import itertools
+import json
 import os
 import select
+import shlex
 import socket
 import subprocess
 import sys
@@ -23,9 +24,11 @@ import numpy as np
 
 from dcgym.traffic.generators.app_engine import AppEngine
 from dcgym.traffic.generators.shared_block import SharedBlock
+from dcgym.traffic.generators.tool import Order, Tool
+from dcgym.traffic.generators.tool_ports import listening_ports
 from dcgym.traffic.generators.tool_routes import CongestionRoutes
 from dcgym.traffic.generators.tool_run import Place, ToolRun
-from dcgym.traffic.generators.tools import Order, Tool, find_tool
+from dcgym.traffic.generators.tools import find_tool
 from dcgym.traffic.generators.view import FINISHED, HOST_DTYPE
 from dcgym.traffic.plans.applications import APPS
 from dcgym.traffic.plans.records import FLOW_DTYPE, NONE, Records
@@ -37,7 +40,7 @@ LEAD_NS = 300_000_000  # a listener is started so long before its flow
 LATE_NS = 2_000_000
 RETRY_NS = 100_000_000
 MOST_FLOWS = 4_096
-FIRST_PORT, LAST_PORT = 5_201, 32_000
+REPORTED_FLOWS = 1_000  # one message holds them
 REQUEST_BYTES = 1 << 20
 _SO_SNDBUFFORCE = 32  # socket(7)
 
@@ -55,7 +58,7 @@ class _Engine(Protocol):
 
     def tick(self) -> None: ...
 
-    def report(self) -> str: ...
+    def report(self, first: int) -> str: ...
 
 
 class _ToolEngine:
@@ -68,7 +71,7 @@ class _ToolEngine:
         self._flows: Records = np.empty(0, FLOW_DTYPE)
         self._congestion: Sequence[str] = []
         self._origin_ns = 0
-        self._ports = itertools.cycle(range(FIRST_PORT, LAST_PORT))
+        self._ports: Sequence[int] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -93,19 +96,42 @@ class _ToolEngine:
                 f"a plan of {len(flows)} flows; {self._tool.program} takes {MOST_FLOWS}"
             )
         self._flows, self._congestion = flows, congestion
+        self._ports = [int(port) for port in flows["port"]]
+        listens_at: list[int] = []
         for flow in range(len(flows)):
             try:
-                self._tool.commands(self._order(flow))
+                listens_at.append(self._listener_of(flow))
             except ValueError as error:
                 raise ValueError(f"flow {flow}: {error}") from error
+        self._ports = listening_ports(flows["port"].tolist(), listens_at)
         if not self._tool.chooses_congestion_control:
             self._routes.choose(self._congestion)
         self._rewind()
         return len(flows)
 
-    def report(self) -> str:
-        """Answer as the applications' engine does: none have run."""
-        return "[]"
+    def report(self, first: int) -> str:
+        """Return the processes of each flow as JSON, those of so many flows from this one on."""
+        return json.dumps([self._processes(flow) for flow in self._reported(first)])
+
+    def _reported(self, first: int) -> range:
+        return range(len(self._flows))[first : first + REPORTED_FLOWS]
+
+    def _processes(self, flow: int) -> dict[str, object]:
+        """Return who runs which commands; the same in each repetition."""
+        commands, row = self._tool.commands(self._order(flow)), self._flows[flow]
+        ends = int(row["src"]), int(row["dst"])
+        listens_at, connects_at = ends if commands.receiver_connects else ends[::-1]
+        return {
+            "flow": flow,
+            "listens_at": listens_at,
+            "listener": shlex.join(commands.listener),
+            "connects_at": connects_at,
+            "connector": shlex.join(commands.connector),
+        }
+
+    def _listener_of(self, flow: int) -> int:
+        side = "src" if self._tool.commands(self._order(flow)).receiver_connects else "dst"
+        return int(self._flows[side][flow])
 
     def _rewind(self) -> None:
         self._clear()
@@ -181,7 +207,7 @@ class _ToolEngine:
         return Order(
             src_ip=self._addresses[int(row["src"])],
             dst_ip=self._addresses[int(row["dst"])],
-            port=int(row["port"]) or next(self._ports),
+            port=self._ports[flow],
             is_udp=bool(row["transport"]),
             size_bytes=limit("size_bytes"),
             duration_ns=limit("duration_ns"),
@@ -288,7 +314,7 @@ class _Protocol:
         if command == "stop":
             return f"ok {self._engine.stop()}"
         if command == "report":
-            return f"ok {self._engine.report()}"
+            return f"ok {self._engine.report(int(values[0]))}"
         raise ValueError(f"{command} is known to the native generator alone")
 
 

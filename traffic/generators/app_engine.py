@@ -119,9 +119,13 @@ class AppEngine:
         self._reap_orphans()
         self._publish()
 
-    def report(self) -> str:
-        """Return the records of the applications as JSON, in the order of the plan."""
-        return json.dumps([run.report(self._reported_ns) for run in self._runs])
+    def report(self, first: int) -> str:
+        """Return the records of the applications as JSON, in the order of the plan.
+
+        Args:
+            first: Number of the first one.
+        """
+        return json.dumps([run.report(self._reported_ns) for run in self._runs[first:]])
 
     def _rewind(self) -> None:
         for run in self._runs:

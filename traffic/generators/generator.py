@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dcgym.errors import BackendError, FeatureNotSupported
-from dcgym.traffic.generators.tools import require_generator
+from dcgym.traffic.generators.tools import NATIVE, require_generator
 from dcgym.traffic.generators.view import GeneratorView, RecordStream, block_bytes
 from dcgym.traffic.http.control import HttpControl
 from dcgym.traffic.plans.applications import APPS
@@ -62,7 +62,7 @@ class Generator(HttpControl):
         probe_period_ns: int = PROBE_PERIOD_NS,
         record_capacity: int = RECORD_CAPACITY,
         deadline_s: float = DEADLINE_S,
-        kind: str = "native",
+        kind: str = NATIVE,
     ) -> None:
         """Start the process.
 
@@ -102,7 +102,7 @@ class Generator(HttpControl):
     def _spawn(self, control_fd: int) -> subprocess.Popen[bytes]:
         fds = (control_fd, self.shm_fd)
         argv = [str(generator_path())]
-        if self._kind != "native":
+        if self._kind != NATIVE:
             # Dies with its parent as the native one sees to itself.
             argv = ["setpriv", "--pdeathsig", "KILL", "--"]
             if self._kind == APPS:
@@ -184,8 +184,30 @@ class Generator(HttpControl):
 
     def app_records(self) -> list[dict[str, object]]:
         """Return what became of the applications of the plan, in its order."""
-        records: list[dict[str, object]] = json.loads(self._request("report").removeprefix("ok "))
-        return records
+        return self._reports()
+
+    def process_records(self) -> list[dict[str, object]]:
+        """Return the processes that a traffic tool runs for each flow; none of the native one.
+
+        Each record has ``flow``, ``listens_at`` and ``connects_at``, names of hosts, and the
+        command lines ``listener`` and ``connector``. Repetitions of a flow use the same.
+        """
+        if self._kind in (NATIVE, APPS):
+            return []
+        hosts = ("listens_at", "connects_at")
+        return [
+            row | {name: self._names[int(str(row[name]))] for name in hosts}
+            for row in self._reports()
+        ]
+
+    def _reports(self) -> list[dict[str, object]]:
+        """Return all rows of the adapter's report, of which one message holds a part."""
+        rows: list[dict[str, object]] = []
+        while True:
+            part = json.loads(self._request(f"report {len(rows)}").removeprefix("ok "))
+            if not part:
+                return rows
+            rows += part
 
     def close(self) -> None:
         """End the process and release its memory; may be called again."""

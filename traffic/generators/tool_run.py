@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from dcgym.traffic.generators.tools import Order, Result, Tool
+from dcgym.traffic.generators.tool import Order, Result, Seen, Tool
 from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 
 __all__ = ["ToolRun", "in_namespace"]
@@ -18,6 +19,7 @@ LISTEN_DEADLINE_NS = 3_000_000_000
 ANSWER_DEADLINE_NS = 500_000_000
 FOREVER_NS = 1 << 62
 _LISTENING = {"tcp": "0A", "udp": "07"}  # enum of net/tcp_states.h: TCP_LISTEN, TCP_CLOSE
+_T = TypeVar("_T")
 
 
 def in_namespace(namespace: str, argv: list[str]) -> list[str]:
@@ -42,16 +44,22 @@ class _Process:
             stderr=self._output_fd,
             cwd="/",
         )
+        self._exit: os.waitid_result | None = None
 
     def ended(self) -> bool:
-        return self._process.poll() is not None
+        """Tell whether it has ended, and leave its counters to be read until `close`."""
+        if self._exit is None:
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            self._exit = os.waitid(os.P_PID, self._process.pid, flags)
+        return self._exit is not None
 
     def failed(self) -> bool:
-        return bool(self._process.returncode)
+        return self._exit is not None and bool(self._exit.si_status)
 
     def signal(self, number: int) -> None:
+        # Not by the Popen, which would reap it.
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            os.kill(self._process.pid, number)
 
     def transferred(self, name: str) -> int:
         """Return a counter of proc(5), ``rchar`` or ``wchar``, which sockets count in too."""
@@ -69,14 +77,18 @@ class _Process:
                     return True
         return False
 
-    def close(self) -> str:
-        """End the process and return what it said."""
+    @property
+    def said_bytes(self) -> int:
+        return os.fstat(self._output_fd).st_size
+
+    def said(self) -> str:
+        return os.pread(self._output_fd, self.said_bytes, 0).decode(errors="replace")
+
+    def close(self) -> None:
+        """End the process and forget what it said."""
         self.signal(signal.SIGKILL)
         self._process.wait()
-        size = os.fstat(self._output_fd).st_size
-        text = os.pread(self._output_fd, size, 0).decode(errors="replace")
         os.close(self._output_fd)
-        return text
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,11 @@ class ToolRun:
         self._longest_ns = FOREVER_NS if order.duration_ns is None else order.duration_ns
         if tool.keeps_duration:
             self._longest_ns += ANSWER_DEADLINE_NS
+        # What the listener has read and said before the flow; the flow's first sign of life.
+        self._first_bytes = self._first_said_bytes = self._first_ns = 0
+        self._texts, self._read_until = ("", ""), (0, 0)
+        self._seen, self._is_seen_to_the_end = Seen(), False
+        self._has_failed, self._arrived_bytes = False, 0
 
     @property
     def active(self) -> bool:
@@ -130,13 +147,16 @@ class ToolRun:
             self._await_end(now_ns)
         elif self._connector is None:
             self._begin(now_ns, origin_ns + self.place.planned_ns)
-        elif self._connector.ended():
-            self.end_ns = now_ns
-            outcome = RESET if self._connector.failed() else FINISHED
-            self._ask(outcome, now_ns, not self._tool.listener_ends)
-        elif now_ns >= origin_ns + self.place.planned_ns + self._longest_ns:
-            self.end_ns = now_ns
-            self._ask(FINISHED, now_ns)
+        else:
+            has_ended, deadline_ns = self._connector.ended(), origin_ns + self.place.planned_ns
+            self._look(now_ns)
+            if self._connector.failed() or self._has_failed:
+                self._end(RESET, now_ns)
+            elif has_ended:
+                self.end_ns = now_ns
+                self._ask(FINISHED, now_ns)
+            elif self._has_arrived() or now_ns >= deadline_ns + self._longest_ns:
+                self._end(FINISHED, now_ns)
 
     def cut(self, now_ns: int) -> None:
         """Ask both processes to end and to report.
@@ -145,33 +165,42 @@ class ToolRun:
             now_ns: The present (CLOCK_MONOTONIC).
         """
         if not self._asked_to_end:
-            self.end_ns = now_ns
-            self._ask(CUT, now_ns)
+            self._look(now_ns)
+            self._end(CUT, now_ns)
 
     def live_bytes(self) -> tuple[int, int]:
-        """Return about how many bytes were sent and received so far."""
-        if not self.active or self._connector is None:
+        """Return about how many bytes were sent and received so far, as of the last `step`."""
+        if not self.active:
             return 0, 0
-        sender, receiver = self._sides(self._connector)
-        received = max(receiver.transferred("rchar") - self._tool.start_bytes, 0)
-        sent = sender.transferred("wchar") if self.order.is_udp else received
+        received = self._arrived_bytes
+        sent = max(self._seen.written_bytes, received) if self.order.is_udp else received
         return sent, received
 
     def close(self) -> None:
         """Kill what still runs and read what was reported."""
-        live = self.live_bytes()
-        connected = self._connector is not None
-        listener = self._listener.close()
-        connector = self._connector.close() if self._connector is not None else ""
-        texts = (listener, connector) if self._receiver_connects else (connector, listener)
-        result = self._tool.result(self.order, *texts) if connected else None
-        if result is None:
-            result = Result(live[1], live[0], max(self.end_ns - self.start_ns, 0) / 1e9)
-        self.result = result
+        connector = self._connector
+        if connector is not None:
+            self.result = self._read_result(connector)
+            connector.close()
+        self._listener.close()
         self.outcome = self._asked_to_end or REFUSED
-        if self.outcome == RESET and not result.received_bytes:
+        has_nothing = not (self.result.received_bytes or self.order.is_udp)
+        if self.outcome == RESET and not self.result.received_bytes:
             self.outcome = REFUSED
-        self.start_ns = max(self.end_ns - round(result.seconds * 1e9), self.start_ns)
+        elif self.outcome == FINISHED and has_nothing:
+            self.outcome = REFUSED  # it still tried to connect when its time was over
+        self.start_ns = max(self.end_ns - round(self.result.seconds * 1e9), self.start_ns)
+
+    def _read_result(self, connector: _Process) -> Result:
+        if not self._is_seen_to_the_end:
+            self._look(self.end_ns)
+        sender, receiver = self._sides((self._listener.said(), connector.said()))
+        seen = replace(self._seen, sender=sender, receiver=receiver)
+        result = self._tool.result(self.order, seen)
+        if result is not None:
+            return result
+        received_bytes = self._tool.arrived_bytes(self.order, seen)
+        return Result(received_bytes, max(seen.written_bytes, received_bytes), seen.seconds)
 
     def _begin(self, now_ns: int, planned_ns: int) -> None:
         if self._listener.ended() or now_ns > max(self._deadline_ns, planned_ns):
@@ -179,21 +208,64 @@ class ToolRun:
             self.close()
         elif now_ns >= planned_ns and self._listener.listens(self._address, self.order.port):
             self.start_ns = now_ns
+            if not self._receiver_connects:
+                self._first_bytes = self._listener.transferred("rchar")
+                self._first_said_bytes = self._listener.said_bytes
             self._connector = _Process(self._connects_at, self._commands.connector)
 
-    def _ask(self, outcome: int, now_ns: int, interrupt: bool = True) -> None:
-        self._asked_to_end = outcome
-        self._deadline_ns = now_ns + ANSWER_DEADLINE_NS
-        for process in (self._listener, self._connector) if interrupt else ():
+    def _look(self, now_ns: int) -> None:
+        """Note what can be seen of the run."""
+        if self._connector is None:
+            return
+        sender, receiver = self._sides((self._listener, self._connector))
+        said_bytes = sender.said_bytes, receiver.said_bytes
+        is_new = said_bytes != self._read_until
+        if is_new:
+            self._texts, self._read_until = (sender.said(), receiver.said()), said_bytes
+        read_bytes = receiver.transferred("rchar") - self._first_bytes
+        read_bytes = max(read_bytes - self._tool.start_bytes(self.order), 0)
+        written_bytes = read_bytes
+        if self.order.is_udp:
+            written_bytes = max(sender.transferred("wchar") - said_bytes[0], 0)
+        if not self._first_ns and (read_bytes or said_bytes[1] > self._first_said_bytes):
+            self._first_ns = now_ns
+        seconds = (now_ns - (self._first_ns or now_ns)) / 1e9
+        self._seen = Seen(*self._texts, read_bytes, written_bytes, seconds)
+        # A log of minutes is long, and this is asked every tick.
+        if is_new:
+            self._has_failed = bool(self._tool.failure(self.order, self._seen))
+        if is_new or read_bytes:
+            self._arrived_bytes = self._tool.arrived_bytes(self.order, self._seen)
+
+    def _has_arrived(self) -> bool:
+        size_bytes = self.order.size_bytes
+        if self._tool.keeps_size or size_bytes is None or self.order.is_udp:
+            return False
+        return self._arrived_bytes >= size_bytes
+
+    def _end(self, outcome: int, now_ns: int) -> None:
+        """Interrupt what would go on by itself; what it does from now on is not of the flow."""
+        self.end_ns, self._is_seen_to_the_end = now_ns, True
+        self._ask(outcome, now_ns)
+        # One that waits for further connections is killed once its peer has ended.
+        for process in (self._listener if self._tool.listener_ends else None, self._connector):
             if process is not None:
                 process.signal(signal.SIGINT)
 
+    def _ask(self, outcome: int, now_ns: int) -> None:
+        self._asked_to_end = outcome
+        self._deadline_ns = now_ns + ANSWER_DEADLINE_NS
+
     def _await_end(self, now_ns: int) -> None:
-        is_over = self._listener.ended() and (self._connector is None or self._connector.ended())
+        is_over = self._connector is None or self._connector.ended()
+        if self._tool.listener_ends:
+            is_over &= self._listener.ended()
+        elif is_over and not self._is_seen_to_the_end:
+            self._look(self.end_ns)
+            is_over = self._listener.ended() or self._tool.has_reported(self.order, self._seen)
         if is_over or now_ns > self._deadline_ns:
             self.close()
 
-    def _sides(self, connector: _Process) -> tuple[_Process, _Process]:
-        """Return the sender and the receiver."""
-        sides = self._listener, connector
-        return sides if self._receiver_connects else sides[::-1]
+    def _sides(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
+        """Return what belongs to listener and connector as that of sender and receiver."""
+        return pair if self._receiver_connects else pair[::-1]

@@ -114,10 +114,12 @@ class NetworkRecorder(Recorder):
         fidelity = network.fidelity(0)
         network.stop_traffic(0)
         flows, apps = network.flow_records(0), network.application_records(0)
+        processes = network.process_records(0)
         details = {
             "congestion_control": dict(network.congestion_control(0)),
             "events": self.system.event_records(0),
             **({"apps": apps} if apps else {}),
+            **({"processes": processes} if processes else {}),
         }
         warmup_s = self.spec.warmup_s
         found = describe_flows(task, flows, self._began_ns, ended_ns, warmup_s)

@@ -19,6 +19,7 @@ from dcgym.backends.emulation.audit.preflight import Trace, evaluate
 from dcgym.monitors import PORT, Snapshot
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import dumbbell
+from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 
 ROOT = Path(__file__).resolve().parents[3]
 IDLE = MachineLoad(0.0, 1000.0, 900.0, 0.0, 10_000, 0, 0, 0.0, 0.0)
@@ -144,6 +145,18 @@ def test_a_port_that_falls_behind_its_rate_with_packets_waiting_is_seen(
     verdict = watch_port(share)
     assert verdict.figures["rate_deficit"] == pytest.approx(1 - share, abs=1e-4)
     assert verdict.status == status
+
+
+@pytest.mark.parametrize(
+    ("lost", "status"), [(0, "ok"), (1, "degraded"), (2, "degraded"), (3, "invalid")]
+)
+def test_a_flow_that_a_tool_loses_is_seen(lost: int, status: str) -> None:
+    watch = audit()
+    outcomes = [REFUSED, RESET, REFUSED][:lost] + [FINISHED, CUT] * 100
+    watch.tool_flows(np.array(outcomes[:200]))
+    verdict = watch.verdict(later(1.0), NO_FLOWS)
+    assert verdict.status == status
+    assert any("lost" in reason for reason in verdict.reasons) == bool(lost)
 
 
 def test_a_port_whose_queue_was_empty_now_and_then_may_send_less() -> None:

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.cli.app import app as cli
 from dcgym.errors import BackendError, FeatureNotSupported
 from dcgym.topologies import make_topology
-from dcgym.traffic import Flow, Plan
+from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
-from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED
+from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 from tests.support.networks import begin
 from tests.support.pairs import Pair, run_plan, wait_for
+from tests.support.tools import kill_one, processes
 
 RATE_BPS = 20_000_000
 MSS, MTU = 1448, 1514
-
-# What the README of goben 1.1.0 says that the program does, as far as the adapter relies on it.
-GOBEN_STAND_IN = """
-import socket, sys, time
-args = sys.argv[1:]
-if "--listeners" in args:
-    ip, port = args[args.index("--listeners") + 1].split(":")
-    server = socket.create_server((ip, int(port)))
-    connection = server.accept()[0]
-    while connection.recv(65536):
-        pass
-    time.sleep(60)  # until it is ended
-ip, port = args[args.index("--hosts") + 1].split(":")
-duration = args[args.index("--totalDuration") + 1]
-end = time.monotonic() + float(duration.removesuffix("ms")) / 1000
-with socket.create_connection((ip, int(port))) as connection:
-    # Chosen for it, as it has no option for that.
-    assert connection.getsockopt(6, socket.TCP_CONGESTION, 16).rstrip(bytes(1)) == b"{cc}"
-    while time.monotonic() < end:
-        connection.sendall(bytes(1000))
-        time.sleep(0.001)
-print(f"handleConnectionClient: {duration} timer", file=sys.stderr)
-print("aggregate writing: 8.000000 Mbps 1000 send/s", file=sys.stderr)
-"""
 
 pytestmark = [
     pytest.mark.alone,
@@ -59,11 +41,6 @@ pytestmark = [
 def generator(pair: Pair) -> Iterator[Generator]:
     with Generator(pair.hosts(), kind="iperf3") as made:
         yield made
-
-
-def processes(generator: Generator) -> list[str]:
-    task = Path(f"/proc/{generator.pid}/task/{generator.pid}/children")
-    return task.read_text(encoding="ascii").split()
 
 
 def test_tcp_of_a_size_takes_the_time_that_its_link_does(
@@ -139,38 +116,58 @@ def test_the_tool_dies_with_a_killed_generator(generator: Generator, view: Gener
     wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
-def test_a_taken_port_is_refused(pair: Pair, generator: Generator, view: GeneratorView) -> None:
-    # A TCP flow's sender listens: two of one port there, with different receivers or not, clash.
-    flows = [Flow("h1", "h2", size_bytes=10_000_000, rate_bps=RATE_BPS, port=7000)]
-    flows.append(Flow("h1", "h2", size_bytes=1000, port=7000, start_ns=500_000_000))
-    run_plan(generator, *flows)
-    wait_for(lambda: view.record_count == 1)
-    assert view.records()["outcome"].tolist() == [REFUSED]
-    generator.stop()
-
-
-@pytest.mark.parametrize("cc", ["reno", "cubic"])
-def test_goben_is_run_as_documented(
-    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cc: str
+def test_flows_of_one_source_have_listeners_of_their_own(
+    pair: Pair, generator: Generator, view: GeneratorView
 ) -> None:
-    stand_in = GOBEN_STAND_IN.replace("{cc}", cc)
-    program = tmp_path / "goben"
-    program.write_text(f"#!{sys.executable}\n{stand_in}", encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with Generator(pair.hosts(), kind="goben") as generator:
-        view = GeneratorView(generator.shm_fd)
-        run_plan(generator, Flow("h1", "h2", duration_ns=300_000_000), cc=cc)
-        wait_for(lambda: view.finished)
-        (record,) = view.records()
-        # The stand-in says 8 Mbit/s.
-        assert (record["outcome"], record["bytes"]) == (FINISHED, 300_000)
-        assert record["end_ns"] - record["start_ns"] == 300_000_000
-        assert view.hosts()["rx_bytes"][1] >= 300_000
-        assert processes(generator) == []
-        view.close()
-        with pytest.raises(BackendError, match="flow 0: goben needs a rate"):
-            run_plan(generator, Flow("h1", "h2", size_bytes=1000))
+    # A TCP flow's sender listens, and a plan numbers ports by destination.
+    pair.limit("20mbit")
+    flows = [
+        Flow("h1", "h2", size_bytes=300_000, port=7000),
+        Flow("h1", "h2", size_bytes=200_000, port=7000, start_ns=1),
+        Flow("h2", "h1", size_bytes=100_000, port=7000),
+    ]
+    run_plan(generator, *flows)
+    wait_for(lambda: view.finished)
+    records = np.sort(view.records(), order="id")
+    assert records["outcome"].tolist() == [FINISHED] * 3
+    assert (records["bytes"] >= [300_000, 200_000, 100_000]).all()
+
+
+def test_a_taken_port_is_refused(pair: Pair, generator: Generator, view: GeneratorView) -> None:
+    script = "import socket; s = socket.create_server(('10.0.0.1', 7000)); print(1); input()"
+    argv = ["nsenter", "-t", str(pair.holders[0].pid), "-n", sys.executable, "-uc", script]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdin is not None
+        other.stdout.readline()
+        run_plan(generator, Flow("h1", "h2", size_bytes=1000, port=7000))
+        wait_for(lambda: view.record_count == 1)
+        other.stdin.close()
+    (record,) = view.records()
+    assert (record["outcome"], record["bytes"]) == (REFUSED, 0)
+
+
+def test_a_broken_flow_is_not_finished(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.limit("20mbit")
+    run_plan(generator, Flow("h1", "h2", size_bytes=50_000_000))
+    wait_for(lambda: view.hosts()["rx_bytes"][1] > 200_000)
+    # The sender dies; the receiver reports an error, and ends with code 0 all the same.
+    kill_one(generator, "-s")
+    wait_for(lambda: view.record_count == 1)
+    (record,) = view.records()
+    assert record["outcome"] == RESET
+    assert 200_000 < record["bytes"] < 10_000_000
+
+
+def test_a_host_that_cannot_be_reached_is_refused(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.run(1, "ip route add unreachable 10.0.0.1/32")
+    run_plan(generator, Flow("h1", "h2", size_bytes=1000))
+    wait_for(lambda: view.record_count == 1)
+    (record,) = view.records()
+    assert (record["outcome"], record["bytes"]) == (REFUSED, 0)
 
 
 def test_probes_belong_to_the_native_generator(pair: Pair) -> None:
@@ -189,9 +186,78 @@ def test_an_episode_of_a_dumbbell(make: Callable[..., EmulationNetwork]) -> None
     backend = make("dumbbell", generator="iperf3")
     names = [host.name for host in backend.topology.hosts]
     plan = Plan("tool", 0, (Flow(names[0], names[-1], size_bytes=200_000),))
+    assert backend.process_records() == []
     for _ in range(2):
         begin(backend, plan, {names[0]: "reno"})
         wait_for(backend.finished)
         (record,) = backend.flow_records()
         assert record["outcome"] == FINISHED
         assert 200_000 <= record["bytes"] < 200_016
+    (row,) = backend.process_records()
+    assert (row["flow"], row["listens_at"], row["connects_at"]) == (0, names[0], names[-1])
+    assert str(row["listener"]).startswith("iperf3 -s -1 -B ")
+    assert "-n 200000" in str(row["connector"])
+
+
+def test_the_record_of_a_run_names_its_processes() -> None:
+    options = ["--generator", "iperf3", "--traffic", "pairs", "--seconds", "0.5", "--json"]
+    done = CliRunner().invoke(cli, ["run", "--policy", "cubic", *options])
+    assert done.exit_code == 0, done.output
+    (record,) = json.loads(done.stdout)
+    assert record["config"]["generator"] == "iperf3"
+    assert [row["flow"] for row in record["processes"]] == list(range(record["plan"]["flows"]))
+    for row in record["processes"]:
+        # TCP in reverse mode: the receiver connects.
+        assert row["listener"].startswith("iperf3 -s -1 -B ")
+        assert row["connector"].startswith("iperf3 -c ") and " -R " in row["connector"]
+        assert row["connector"].endswith(" -C cubic")
+
+
+# Two flows a host, all to one port, as Iroko's random_2_flows has them.
+IROKO = """\
+src,dst,port,seed,start_time,stop_time,flow_size,flow_size_pattern,reps,flow_gap,random_gap
+h1,h3,12345,1,0.0,60.0,2147483647,exact,-1,0.001,exact
+h1,h4,12345,2,0.0,60.0,2147483647,exact,-1,0.001,exact
+h2,h4,12345,3,0.0,60.0,2147483647,exact,-1,0.001,exact
+h2,h1,12345,4,0.0,60.0,2147483647,exact,-1,0.001,exact
+h3,h1,12345,5,0.0,60.0,2147483647,exact,-1,0.001,exact
+h3,h2,12345,6,0.0,60.0,2147483647,exact,-1,0.001,exact
+h4,h2,12345,7,0.0,60.0,2147483647,exact,-1,0.001,exact
+h4,h3,12345,8,0.0,60.0,2147483647,exact,-1,0.001,exact
+"""
+WARM_UP_NS, MEASURED_NS = 1_500_000_000, 2_500_000_000
+
+
+@pytest.mark.parametrize("traffic", ["all-to-all", "iroko"])
+def test_goodput_is_that_of_the_native_generator(
+    make: Callable[..., EmulationNetwork], tmp_path: Path, traffic: str
+) -> None:
+    spec: str | Path = traffic
+    if traffic == "iroko":
+        spec = tmp_path / "matrix.csv"
+        spec.write_text(IROKO, encoding="utf-8")
+    goodputs_bps = []
+    for generator in ("native", "iperf3"):
+        # Each link has flows enough to be full, however they share it.
+        backend = make({"name": "single-switch", "hosts": 4, "rate": "10Mbit"}, generator=generator)
+        plan = make_plan(spec, backend.topology, 1)
+        # Marks in place of losses: a hole in a window of 2.5 s hides what waits behind it.
+        begin(backend, plan, "dctcp", marking=True)
+        goodputs_bps.append(measure_bps(backend))
+        assert "lost_flow_share" not in backend.fidelity().figures
+        backend.stop_traffic()
+        records = backend.flow_records()
+        assert records["outcome"].tolist() == [CUT] * len(plan)
+        assert (records["bytes"] > 0).all()
+        backend.close()
+    assert goodputs_bps[1] == pytest.approx(goodputs_bps[0], rel=0.02)
+
+
+def measure_bps(backend: EmulationNetwork) -> float:
+    """Return what all hosts together receive once the flows have found their shares."""
+    backend.advance(backend.now_ns() + WARM_UP_NS)
+    before = backend.snapshot()
+    backend.advance(before.time_ns + MEASURED_NS)
+    after = backend.snapshot()
+    received = after.hosts["rx_bytes"].sum() - before.hosts["rx_bytes"].sum()
+    return float(received * 8e9 / (after.time_ns - before.time_ns))

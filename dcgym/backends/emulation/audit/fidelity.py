@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcgym.backends.base import FIDELITIES, Fidelity
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
+from dcgym.traffic.generators.view import REFUSED, RESET
 
 __all__ = ["LIMITS", "FidelityAudit", "Limit", "judge"]
 
@@ -62,6 +63,9 @@ LIMITS: Mapping[str, Limit] = {
         1000, 10_000, "the traffic generator waited {x:.0f} us for a processor each time"
     ),
     "records_lost": Limit(0, 1000, "{x:.0f} flow records were overwritten before they were read"),
+    "lost_flow_share": Limit(
+        0, 0.01, "the traffic tool lost {x:.1%} of the flows: they found no connection, or it broke"
+    ),
     "cpu_idle_share": Limit(
         0.05, 0.005, "the machine's processors were idle {x:.1%} of the time", True
     ),
@@ -122,6 +126,7 @@ class FidelityAudit:
         self._silence_ns = self._looks = self._silent_looks = 0
         self._late_start_share = math.nan
         self._records_lost = 0
+        self._lost_flow_share = math.nan
 
     def interval(self, overrun_ns: int) -> None:
         """Note by how much the end of a control interval was missed."""
@@ -146,6 +151,14 @@ class FidelityAudit:
         """Note how many flow records of the episode nobody has read."""
         self._records_lost = lost
 
+    def tool_flows(self, outcomes: npt.NDArray[np.uint64]) -> None:
+        """Note how the flows of a traffic tool have ended: what it loses is not in the results.
+
+        Args:
+            outcomes: Outcome of each flow that has ended.
+        """
+        self._lost_flow_share = _share(np.isin(outcomes, (REFUSED, RESET)))
+
     def verdict(self, now: MachineLoad, flow_records: npt.NDArray[np.void]) -> Fidelity:
         """Judge the episode so far.
 
@@ -164,6 +177,7 @@ class FidelityAudit:
             "generator_lag_ms_p99": _p99(_lags_ms(flow_records)),
             "late_start_share": self._late_start_share,
             "records_lost": self._records_lost,
+            "lost_flow_share": self._lost_flow_share,
             **now.since(self._began),
             **self._preflight,
         }

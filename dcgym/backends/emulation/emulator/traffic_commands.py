@@ -12,6 +12,7 @@ from dcgym.backends.emulation.wire.messages import (
     Prepared,
     ReadApplications,
     ReadEvents,
+    ReadProcesses,
     Records,
     StartTraffic,
     StopTraffic,
@@ -39,6 +40,7 @@ class TrafficCommands:
         commands.add(StartTraffic, self._start)
         commands.add(StopTraffic, self._stop)
         commands.add(ReadApplications, self._read_applications)
+        commands.add(ReadProcesses, self._read_processes)
         commands.add(ReadEvents, self._read_events)
 
     def _prepare(self, request: Prepare) -> Message:
@@ -68,6 +70,9 @@ class TrafficCommands:
 
     def _read_applications(self, _: ReadApplications) -> Message:
         return Records(tuple(self._state.generator.app_records()))
+
+    def _read_processes(self, _: ReadProcesses) -> Message:
+        return Records(tuple(self._state.generator.process_records()))
 
     def _read_events(self, _: ReadEvents) -> Message:
         events = self._state.network.events

@@ -26,6 +26,7 @@ from dcgym.backends.emulation.wire.messages import (
     Prepared,
     ReadApplications,
     ReadEvents,
+    ReadProcesses,
     Records,
     StartTraffic,
 )
@@ -39,7 +40,7 @@ from dcgym.tasks.network.events import Event, EventLog, check_events
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.generator import plan_file
-from dcgym.traffic.generators.tools import require_generator
+from dcgym.traffic.generators.tools import NATIVE, require_generator
 from dcgym.traffic.plans.applications import APPS, AppPlan
 
 __all__ = ["EmulationNetwork"]
@@ -241,6 +242,17 @@ class EmulationNetwork:
         became = self._running.session.call(ReadApplications(), Records).records
         return [{**row, **record} for row, record in zip(self._plan.rows(), became, strict=True)]
 
+    def process_records(self) -> list[Record]:
+        """Return the processes that send the flows of the plan; none of the native generator.
+
+        Each record has ``flow``, ``listens_at`` and ``connects_at``, names of hosts, and the
+        command lines ``listener`` and ``connector``. Repetitions of a flow use the same.
+        """
+        if not self._has_tool:
+            return []
+        rows = self._running.session.call(ReadProcesses(), Records).records
+        return [dict(row) for row in rows]
+
     def event_records(self) -> list[Record]:
         """Return what has happened to the network, and how long its routes took to recover.
 
@@ -267,6 +279,8 @@ class EmulationNetwork:
         self._audit.starts(*network.session.generator.starts())
         records = network.telemetry.flow_records()
         self._audit.records_lost(network.telemetry.records_lost)
+        if self._has_tool:
+            self._audit.tool_flows(records["outcome"])
         return self._audit.verdict(self._machine_load(network), records)
 
     @property
@@ -283,6 +297,10 @@ class EmulationNetwork:
         network, self._network = self._network, None
         if network is not None:
             network.session.close()
+
+    @property
+    def _has_tool(self) -> bool:
+        return self._generator_kind not in (NATIVE, APPS)
 
     @property
     def _running(self) -> RunningNetwork:

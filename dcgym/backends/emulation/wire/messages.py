@@ -27,6 +27,7 @@ __all__ = [
     "ReadDeadPorts",
     "ReadDrops",
     "ReadEvents",
+    "ReadProcesses",
     "Records",
     "SendBurst",
     "SetBalancer",
@@ -178,6 +179,11 @@ class StopTraffic(Message):
 @dataclass(frozen=True)
 class ReadApplications(Message):
     """Ask what became of the plan's applications; answered by `Records`."""
+
+
+@dataclass(frozen=True)
+class ReadProcesses(Message):
+    """Ask which processes of a traffic tool send the plan's flows; answered by `Records`."""
 
 
 @dataclass(frozen=True)
