@@ -173,7 +173,9 @@ def _parse(value: object, field: str, units: Mapping[str, int], allowed: str) ->
     if isinstance(value, str):
         amount = _parse_text(value, units)
     else:
-        amount = _parse_number(value) * units[""] if math.isfinite(value) else None
+        # No float holds every whole number, and each of those is finite.
+        is_finite = isinstance(value, numbers.Integral) or math.isfinite(value)
+        amount = _parse_number(value) * units[""] if is_finite else None
     if amount is None or not 0 <= amount <= _LARGEST:
         raise ConfigError(field, value, allowed)
     return _round_half_up(amount)
