@@ -83,9 +83,11 @@ soak: setup ## a billion decisions by pools that are replaced meanwhile (minutes
 sanitize: setup ## tests of the C++ parts under ASan and UBSan, in build/sanitize
 	tests/native/sanitize.sh $(BIN)/python
 
-fuzz: ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz
+fuzz: setup ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz; then configurations
 	@$(MAKE) --no-print-directory apt APT='clang libclang-rt-dev libasio-dev libboost-dev g++'
 	tests/native/fuzz/run.sh $(FUZZ_SECONDS)
+	DCGYM_FUZZ_EXAMPLES=$$(($(FUZZ_SECONDS) * 200)) $(BIN)/python -m pytest -q --timeout=0 \
+		tests/core/test_fuzz.py
 
 lint: setup ## ruff and clang-format; changes nothing
 	$(BIN)/ruff check .

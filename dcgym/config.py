@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -14,14 +14,25 @@ if TYPE_CHECKING:
     import yaml
 
 __all__ = [
+    "LARGEST",
     "check_in",
     "check_int",
     "check_keys",
+    "check_nesting",
+    "check_number",
     "check_positive",
     "check_range",
     "is_whole",
     "load_mapping",
+    "parse_yaml",
 ]
+
+LARGEST = 2**63 - 1
+"""The largest whole number that 64 bits hold."""
+
+DEEPEST = 32
+MOST_BITS = 1024
+MOST_VALUES = 10_000_000
 
 _Value = TypeVar("_Value")
 
@@ -35,6 +46,18 @@ def check_positive(field: str, value: object) -> float:
     """
     if not _is_number(value) or value <= 0:
         raise ConfigError(field, value, "a positive number")
+    return value
+
+
+def check_number(field: str, value: object) -> float:
+    """Return the value if it is a finite number, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+    """
+    if not _is_number(value):
+        raise ConfigError(field, value, "a finite number")
     return value
 
 
@@ -59,13 +82,13 @@ def check_int(field: str, value: object, low: int, high: int | None = None) -> i
         field: Name of the field in the error message.
         value: What the user wrote.
         low: Least value allowed.
-        high: Largest value allowed; None for no upper end.
+        high: Largest value allowed; None for the largest one that 64 bits hold.
     """
-    if not is_whole(value) or value < low or (high is not None and value > high):
+    if not is_whole(value) or not low <= value <= (LARGEST if high is None else high):
         allowed = f"a whole number of {low} or more"
-        raise ConfigError(
-            field, value, allowed if high is None else f"a whole number from {low} to {high}"
-        )
+        if high is not None or (is_whole(value) and value > LARGEST):
+            allowed = f"a whole number from {low} to {LARGEST if high is None else high}"
+        raise ConfigError(field, value, allowed)
     return value
 
 
@@ -87,7 +110,7 @@ def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:
         choices: What is allowed.
     """
     # Not `value in choices`: an unhashable value against a dict's keys raises TypeError.
-    if not any(value is choice or value == choice for choice in choices):
+    if not any(_is_same(value, choice) for choice in choices):
         hint = suggest(value, choices) if isinstance(value, str) else None
         raise ConfigError(field, value, list(choices), hint)
     return value
@@ -127,22 +150,76 @@ def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") 
     for key in content:
         if not isinstance(key, str):
             raise ConfigError(f"{field} field", key, "a name (text)")
+    check_nesting(field, content)
     return dict(content)
 
 
-def _read_yaml(path: str | Path, field: str) -> object:
+def check_nesting(field: str, value: object) -> None:
+    """Refuse data that is nested without end, huge by references, or has numbers without end.
+
+    Args:
+        field: Name of the field in the error message.
+        value: Plain data; what is no mapping, list or tuple is taken as it is.
+
+    Raises:
+        ConfigError: It is nested too deeply, or holds too many values or too large ones.
+    """
+    # By levels, not by recursion. A value that is referred to often counts often: so it does for
+    # whoever walks through the data.
+    level: list[object] = [value]
+    count = 0
+    for _ in range(DEEPEST):
+        level = [item for one in level for item in _items(one)]
+        count += len(level)
+        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
+            raise ConfigError(field, value, f"whole numbers of at most {MOST_BITS} bits")
+        if not level:
+            return
+        if count > MOST_VALUES:
+            raise ConfigError(field, value, f"at most {MOST_VALUES} values")
+    raise ConfigError(field, value, f"values nested at most {DEEPEST} deep")
+
+
+def parse_yaml(text: str, field: str, source: object = None) -> object:
+    """Return what YAML text holds.
+
+    Args:
+        text: The text.
+        field: Name of the field in the error message.
+        source: What the error names as the value; the text if None.
+
+    Raises:
+        ConfigError: It is no YAML, or a tag in it does not fit its value.
+    """
     # Here, as most processes of an emulation read no file, and all of them import this module.
     import yaml
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ConfigError(field, str(path), f"a readable YAML file ({reason})") from error
-    try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(field, str(path), f"valid YAML ({_yaml_reason(error)})") from error
+        reason = _yaml_reason(error)
+    except RecursionError:
+        reason = "values are nested too deeply"
+    # What the library's own constructors raise: for `!!int nx`, `!!timestamp 1`, `2001-99-99`.
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        reason = f"a tag does not fit its value: {error}"
+    raise ConfigError(field, text if source is None else source, f"valid YAML ({reason})")
+
+
+def _items(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _read_yaml(path: str | Path, field: str) -> object:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        is_text = isinstance(error, UnicodeDecodeError)
+        reason = getattr(error, "strerror", None) or ("not UTF-8 text" if is_text else error)
+        raise ConfigError(field, str(path), f"a readable YAML file ({reason})") from error
+    return parse_yaml(text, field, str(path))
 
 
 def _yaml_reason(error: yaml.YAMLError) -> str:
@@ -151,7 +228,17 @@ def _yaml_reason(error: yaml.YAMLError) -> str:
     return f"{problem}, line {mark.line + 1}" if mark is not None else str(problem)
 
 
+def _is_same(value: object, choice: object) -> bool:
+    try:
+        return value is choice or bool(value == choice)
+    except (ValueError, RecursionError):  # An array, or what is nested without end.
+        return False
+
+
 def _is_number(value: object) -> TypeGuard[float]:
     # numbers.Real covers numpy's scalars; True is a number to Python, never to a user.
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)  # type: ignore[arg-type]
+    try:
+        return is_real and math.isfinite(value)  # type: ignore[arg-type]
+    except OverflowError:  # A whole number that no float holds.
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
     "BackendError",
@@ -126,8 +126,10 @@ def suggest(name: object, choices: Iterable[object]) -> str | None:
     >>> suggest("dumbell", ["dumbbell", "fat-tree"])
     'dumbbell'
     """
+    if not isinstance(name, str):
+        return None
     by_folded_name = {str(choice).lower(): str(choice) for choice in choices}
-    matches = difflib.get_close_matches(str(name).lower(), by_folded_name, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name.lower(), by_folded_name, n=1, cutoff=0.6)
     return by_folded_name[matches[0]] if matches else None
 
 
@@ -136,8 +138,37 @@ def _join(choices: Iterable[object]) -> str:
 
 
 def _shorten(value: object, limit: int = 80) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    # Piece by piece: what refers to itself, or is nested thousands deep, has no end.
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > limit:
+            return text[: limit - 3] + "..."
+    return text
+
+
+def _pieces(value: object) -> Iterator[str]:
+    """Yield what `repr` writes, as far as it can be asked for."""
+    if type(value) in (list, tuple) and isinstance(value, list | tuple):
+        yield "[" if isinstance(value, list) else "("
+        for position, item in enumerate(value):
+            yield ", " if position else ""
+            yield from _pieces(item)
+        comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+        yield "]" if isinstance(value, list) else f"{comma})"
+    elif type(value) is dict and isinstance(value, dict):
+        yield "{"
+        for position, (key, item) in enumerate(value.items()):
+            yield ", " if position else ""
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(item)
+        yield "}"
+    else:
+        try:
+            yield repr(value)
+        except Exception:  # Such as a whole number of thousands of digits.
+            yield f"<{type(value).__name__}>"
 
 
 def _one_line(text: str) -> str:

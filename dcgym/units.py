@@ -29,6 +29,7 @@ NS_PER_S = 1_000_000_000
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,2})?\s*(.*?)\s*")
 _LARGEST = 2**63 - 1
+LONGEST_TEXT = 1_000
 
 # Decimal prefixes, as in tc: 10Mbit is 10 000 000 bit/s.
 _RATE_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -173,7 +174,9 @@ def _parse(value: object, field: str, units: Mapping[str, int], allowed: str) ->
     if isinstance(value, str):
         amount = _parse_text(value, units)
     else:
-        amount = _parse_number(value) * units[""] if math.isfinite(value) else None
+        # No float holds every whole number, and each of those is finite.
+        is_finite = isinstance(value, numbers.Integral) or math.isfinite(value)
+        amount = _parse_number(value) * units[""] if is_finite else None
     if amount is None or not 0 <= amount <= _LARGEST:
         raise ConfigError(field, value, allowed)
     return _round_half_up(amount)
@@ -187,7 +190,8 @@ def _parse_number(value: numbers.Real) -> Fraction:
 
 
 def _parse_text(text: str, units: Mapping[str, int]) -> Fraction | None:
-    match = _NUMBER.fullmatch(text)
+    # Python reads no whole number of more than some thousand digits.
+    match = _NUMBER.fullmatch(text) if len(text) <= LONGEST_TEXT else None
     if match is None:
         return None
     factor = units.get(match[3].lower())

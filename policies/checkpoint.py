@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from dcgym.config import is_whole
 from dcgym.errors import ConfigError
 
-__all__ = ["CHECKPOINT_FILE", "CheckpointNote", "read_note", "write_note"]
+__all__ = ["CHECKPOINT_FILE", "CheckpointNote", "parse_object", "read_note", "write_note"]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
 
@@ -23,7 +24,7 @@ class CheckpointNote:
         library: The library that the algorithm is of.
         seed: Seed of the training.
         training: How far it came: steps, seconds, mean reward.
-        details: What the library needs beside its own files to load it.
+        details: What is needed beside its other files to load it.
     """
 
     algorithm: str
@@ -31,6 +32,21 @@ class CheckpointNote:
     seed: int = 0
     training: Mapping[str, object] = field(default_factory=dict)
     details: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the types, which a file may have wrong.
+
+        Raises:
+            ConfigError: One is wrong.
+        """
+        for name in ("algorithm", "library"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(name, getattr(self, name), "a name")
+        if not is_whole(self.seed):
+            raise ConfigError("seed", self.seed, "a whole number")
+        for name in ("training", "details"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise ConfigError(name, getattr(self, name), "a mapping")
 
 
 def write_note(folder: Path, note: CheckpointNote) -> None:
@@ -53,8 +69,33 @@ def read_note(folder: str | Path) -> CheckpointNote:
     Raises:
         ConfigError: There is none, or it is not one of ours.
     """
+    allowed = f"a folder with {CHECKPOINT_FILE}"
+    if not isinstance(folder, str | Path):
+        raise ConfigError("checkpoint", folder, allowed)
     try:
-        note = json.loads((Path(folder) / CHECKPOINT_FILE).read_text(encoding="utf-8"))
-        return CheckpointNote(**note)
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigError("checkpoint", str(folder), f"a folder with {CHECKPOINT_FILE}") from error
+        content = (Path(folder) / CHECKPOINT_FILE).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: the path has a null character.
+        raise ConfigError("checkpoint", str(folder), allowed) from error
+    try:
+        return CheckpointNote(**parse_object(content))  # type: ignore[arg-type]  # it checks them
+    except (ValueError, TypeError) as error:
+        reason = error if isinstance(error, ValueError) else "it has other fields"
+        raise ConfigError("checkpoint", str(folder), f"{allowed} of ours ({reason})") from error
+
+
+def parse_object(content: bytes) -> dict[str, object]:
+    """Return the object that a JSON file holds.
+
+    Args:
+        content: What was read from the file.
+
+    Raises:
+        ValueError: It holds something else.
+    """
+    try:
+        found = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("its values are nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found

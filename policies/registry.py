@@ -60,6 +60,8 @@ def make_policy(
     Raises:
         ConfigError: Unknown name or parameter, or a learned policy without its checkpoint.
     """
+    if not isinstance(name, str):
+        raise ConfigError("policy", name, "a name")
     if name in LEARNERS.names():
         allowed = (
             "a classic policy here; a trained one needs its folder (--checkpoint, load_policy), "

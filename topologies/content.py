@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
 from dcgym.topologies.marking import STEP_FIELDS, parse_mark
+from dcgym.topologies.validation import check_node_name
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Parts(NamedTuple):
     """
 
     name: object
-    roles: list[tuple[object, object]]
+    roles: list[tuple[str, object]]
     links: list[dict[str, object]]
     layers: dict[object, object]
 
@@ -80,7 +81,10 @@ def read_content(content: Mapping[str, object]) -> Parts:
         for number, entry in enumerate(_entries(content, "nodes"), 1)
     ]
     roles = [
-        (_required(node, "name", f"node {number}"), _required(node, "role", f"node {number}"))
+        (
+            check_node_name(_required(node, "name", f"node {number}")),
+            _required(node, "role", f"node {number}"),
+        )
         for number, node in enumerate(nodes, 1)
     ]
     layers = {node["name"]: node["layer"] for node in nodes if "layer" in node}

@@ -18,6 +18,7 @@ __all__ = [
     "check_link",
     "check_mark",
     "check_node",
+    "check_node_name",
     "check_topology",
     "is_node_name",
 ]
@@ -46,6 +47,21 @@ def is_node_name(name: object) -> bool:
     return isinstance(name, str) and len(name) <= _MAX_NODE_NAME and bool(_NAME.fullmatch(name))
 
 
+def check_node_name(name: object) -> str:
+    """Return the name if a node may have it.
+
+    Args:
+        name: The name.
+
+    Raises:
+        ConfigError: It may not.
+    """
+    if not isinstance(name, str) or not is_node_name(name):
+        allowed = f"a letter, then letters, digits or _.- , at most {_MAX_NODE_NAME} characters"
+        raise ConfigError("node name", name, allowed)
+    return name
+
+
 def check_node(node: Node, roles: tuple[str, ...]) -> None:
     """Check the fields of a node.
 
@@ -53,10 +69,7 @@ def check_node(node: Node, roles: tuple[str, ...]) -> None:
         node: The node.
         roles: Roles that it may have.
     """
-    name = node.name
-    if not is_node_name(name):
-        allowed = f"a letter, then letters, digits or _.- , at most {_MAX_NODE_NAME} characters"
-        raise ConfigError("node name", name, allowed)
+    name = check_node_name(node.name)
     check_in(f"role of node {name}", node.role, roles)
     check_int(f"index of node {name}", node.index, 0, MAX_HOSTS - 1)
     if node.layer is not None:

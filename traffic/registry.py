@@ -16,7 +16,7 @@ from dcgym.traffic.http import APPLICATIONS
 from dcgym.traffic.http.requests import HOURLY
 from dcgym.traffic.plans import bulk
 from dcgym.traffic.plans.applications import read_apps
-from dcgym.traffic.plans.files import FILE_SUFFIXES, read_plan
+from dcgym.traffic.plans.files import is_plan_path, read_plan
 from dcgym.traffic.plans.library import (
     KINDS,
     PLANS,
@@ -54,7 +54,7 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
             a mapping with ``apps``, commands that hosts run instead (see `read_apps`);
             a mapping with ``flows``, as `Plan.to_dict` writes it;
             a mapping with ``file`` and any of ``transport``, ``rate``, or just the path of a
-            .csv, .json or .parquet file;
+            .csv, .json or .parquet file, or of one without a suffix if there is a / in it;
             a plan.
         topology: The network whose hosts send.
         seed: Seed of everything random in the plan.
@@ -68,7 +68,7 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
     if isinstance(spec, Plan):
         return spec.check(topology)
     check_int("seed", seed, 0)
-    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith(FILE_SUFFIXES)):
+    if isinstance(spec, Path) or (isinstance(spec, str) and is_plan_path(spec)):
         spec = {"file": spec}
     if isinstance(spec, str):
         spec = {"name": spec}
@@ -187,10 +187,29 @@ def _resolve_addresses(plan: Plan, topology: Topology) -> dict[str, str]:
     foreign = sorted(filter(_is_address, set(plan.hosts) - ours.keys()), key=IPv4Address)
     if not foreign:
         return ours
-    if len(foreign) != len(names):
-        allowed = f"host names, or the addresses of all {len(names)} hosts of {topology.name}"
-        raise ConfigError("flow.src", foreign[0], allowed)
-    return dict(zip(foreign, names, strict=True))
+    if len(foreign) == len(names):
+        return dict(zip(foreign, names, strict=True))
+    # A matrix of some hosts only tells by its numbering which of them they are.
+    numbered = _iroko_names(topology)
+    if unknown := [address for address in foreign if address not in numbered]:
+        allowed = (
+            f"host names, the addresses of all {len(names)} hosts of {topology.name}, "
+            "or Iroko's own: 10.G.0.I is host I of the G-th switch with hosts"
+        )
+        raise ConfigError("flow.src", unknown[0], allowed)
+    return {**ours, **numbered}
+
+
+def _iroko_names(topology: Topology) -> dict[str, str]:
+    """Return the host of each address that Iroko would number a network's hosts with."""
+    places: dict[str, list[str]] = {}
+    for port in topology.host_ports:
+        places.setdefault(port.peer, []).append(port.node)
+    return {
+        f"10.{group}.0.{number}": name
+        for group, names in enumerate(places.values(), 1)
+        for number, name in enumerate(names, 1)
+    }
 
 
 def _is_address(text: str) -> bool:

@@ -26,9 +26,11 @@ def main(arguments: list[str] | None = None) -> None:
     from dcgym.cli.bench import add_suites
     from dcgym.cli.completion import VARIABLE
     from dcgym.cli.options import as_written
+    from dcgym.cli.output import write_in_any_locale
     from dcgym.cli.usage import UsageError, is_help, of_usage
     from dcgym.errors import ConfigError, DcgymError
 
+    write_in_any_locale()
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["bench"] or VARIABLE in os.environ:
         add_suites()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from dcgym.cli.completion import environments, names_of, names_with_commas
+from dcgym.config import check_nesting, parse_yaml
 from dcgym.errors import ConfigError
 
 __all__ = [
@@ -133,10 +133,8 @@ def read_settings(settings: Sequence[str]) -> dict[str, object]:
     read = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        try:
-            read[name] = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError("--set", setting, "name=value with a value in YAML") from None
+        read[name] = parse_yaml(text, "--set", setting)
+        check_nesting("--set", [read[name]])
         if not name or not equals:
             raise ConfigError("--set", setting, "name=value, such as k=8")
     return read

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from dcgym.cli.bench import run_and_show
 from dcgym.cli.completion import names_with_commas
 from dcgym.cli.options import Config, Env, Json, TopologyOption, Traffic, as_written, split
 from dcgym.cli.traffic import read_spec
-from dcgym.config import check_keys, load_mapping
+from dcgym.config import check_keys, check_nesting, load_mapping, parse_yaml
 from dcgym.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -135,7 +134,10 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
 
     content = {} if file is None else load_mapping(file, "sweep")
     check_keys(content, KEYS, "sweep")
-    content |= {key: value for key, value in given.items() if value is not None}
+    for key, value in given.items():
+        if value is not None:
+            check_nesting(key, [value])
+            content[key] = value
     try:
         suite = _suite_of(content)
     except ConfigError as error:
@@ -183,12 +185,10 @@ def read_axes(settings: Sequence[str]) -> dict[str, list[object]]:
     for setting in settings:
         name, equals, text = setting.partition("=")
         allowed = "name=value,value with values in YAML, each name once"
-        try:
-            values = yaml.safe_load(f"[{text}]")
-        except yaml.YAMLError:
-            raise ConfigError("--set", setting, allowed) from None
-        if not (name and equals and values) or name in axes:
+        values = parse_yaml(f"[{text}]", "--set", setting)
+        if not (name and equals and isinstance(values, list) and values) or name in axes:
             raise ConfigError("--set", setting, allowed)
+        check_nesting("--set", values)
         axes[name] = [_number(value) for value in values]
     return axes
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from dcgym.cli.completion import names_of
 from dcgym.cli.flows import print_apps
-from dcgym.config import load_mapping
+from dcgym.config import load_mapping, parse_yaml
 from dcgym.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -101,18 +100,14 @@ def read_spec(text: str) -> str | Mapping[str, Any]:
         ConfigError: The braces hold no YAML mapping.
     """
     if text.endswith((".yaml", ".yml")):
-        content = load_mapping(text, "spec")
-        return text if "nodes" in content else content
+        found = load_mapping(text, "spec")
+        return text if "nodes" in found else found
     if not text.lstrip().startswith("{"):
         return text
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "cannot be read"
-        raise ConfigError("spec", text, f"a YAML mapping in braces ({problem})") from None
+    content = parse_yaml(text, "spec")
     if not isinstance(content, Mapping):
         raise ConfigError("spec", text, "a YAML mapping in braces")
-    return dict(content)
+    return load_mapping(content, "spec")
 
 
 def _print_summary(summary: Mapping[str, Any], topology: Topology) -> None:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys, check_nesting
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.presets import read_config
+from dcgym.tasks.common.settings import RENDER_MODES
 
 if TYPE_CHECKING:
     from dcgym.envs.parallel import TaskParallelEnv
@@ -54,6 +55,7 @@ def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any,
     """
     environment, arguments = _read(config, overrides)
     check_keys(arguments, environment.single.arguments, "config")
+    _check_render_mode(arguments)
     limit = arguments.setdefault("max_steps", environment.max_episode_steps)
     # Both: Gymnasium's wrapper states the limit in the specification, but tells the environment
     # nothing of it.
@@ -79,6 +81,7 @@ def make_vec_env(
     own = ("is_shared", "autoreset_mode")
     form = environment.agents if arguments.get("is_shared") else environment.single
     check_keys(arguments, [*(form or environment.single).arguments, *own], "config")
+    _check_render_mode(arguments)
     limit = arguments.pop("max_steps", environment.max_episode_steps)
     arguments["max_episode_steps"] = -1 if limit is None else check_int("max_steps", limit, 1)
     return gym.make_vec(environment.id, num_envs, "vector_entry_point", **arguments)
@@ -199,6 +202,11 @@ def default_of(env_id: str, argument: str) -> Any:
     raise ConfigError("argument", argument, argument_names(env_id))
 
 
+def _check_render_mode(arguments: Mapping[str, object]) -> None:
+    # Gymnasium looks at it before the environment does, and takes it for a text.
+    check_in("render_mode", arguments.get("render_mode"), (None, *RENDER_MODES))
+
+
 def _full_id(name: object) -> object:
     return f"dcgym/{name}" if isinstance(name, str) and "/" not in name else name
 
@@ -208,6 +216,8 @@ def _read(
 ) -> tuple[Environment, dict[str, Any]]:
     """Return the environment that a configuration names, and its arguments."""
     arguments = {} if config is None else read_config(config)
+    for name, value in overrides.items():
+        check_nesting(name, [value])
     arguments.update(overrides)
     environment = find_environment(arguments.pop("env", DEFAULT_ENV))
     return environment, arguments

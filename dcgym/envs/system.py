@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
 
 __all__ = [
+    "MOST_COPIES",
     "Actions",
     "Caption",
     "FloatArray",
@@ -22,6 +23,9 @@ __all__ = [
     "System",
     "TimeArray",
 ]
+
+MOST_COPIES = 65_536
+"""Copies of an environment that one system may have."""
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 TimeArray: TypeAlias = npt.NDArray[np.int64]

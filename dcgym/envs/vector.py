@@ -19,7 +19,7 @@ from dcgym.envs.face import Face, fitting_spec
 from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, System
+from dcgym.envs.system import MOST_COPIES, Actions, FloatArray, Info, Mask, System
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.settings import TaskSettings
 
@@ -274,6 +274,7 @@ def _bind(form: AgentForm, settings: TaskSettings, num_envs: int) -> tuple[Syste
     if num_envs == per_copy:
         return one, per_copy
     one.close()
+    check_int("num_envs", num_envs, per_copy, per_copy * MOST_COPIES)
     return form.make(settings, num_envs // per_copy), per_copy
 
 

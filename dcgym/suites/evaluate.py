@@ -23,6 +23,7 @@ from dcgym.suites.reports.plots import cell
 from dcgym.suites.results import Records
 from dcgym.suites.rollout import MakePolicy, run_episode
 from dcgym.suites.spec import RunSpec
+from dcgym.suites.suite import MOST_RUNS
 from dcgym.tasks.common.layout import Column
 
 __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
@@ -158,7 +159,7 @@ def evaluate(
         steps=max(1, round(seconds / interval_s(config))),
         warmup_s=warmup,
     )
-    chosen = range(check_int("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
+    chosen = range(check_int("seeds", seeds, 1, MOST_RUNS)) if isinstance(seeds, int) else seeds
     return Evaluation([run_episode(replace(spec, seed=seed), make=make) for seed in chosen])
 
 

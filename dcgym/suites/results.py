@@ -100,7 +100,7 @@ def write_json(path: Path, value: object) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(value, indent=2, default=str))
+    partial.write_text(json.dumps(value, indent=2, default=str), encoding="utf-8")
     partial.replace(path)
 
 
@@ -111,7 +111,7 @@ def read_json(path: Path) -> Any:
         path: The file.
     """
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 
@@ -231,7 +231,7 @@ def _git_commit() -> str | None:
 @cache
 def _processor() -> str:
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)

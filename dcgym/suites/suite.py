@@ -13,7 +13,12 @@ from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.suites.spec import Arguments, Scalar
 
-__all__ = ["SUITES", "Case", "Published", "Suite", "Training"]
+__all__ = ["MOST_RUNS", "SUITES", "Case", "Published", "Suite", "Training", "check_runs"]
+
+MOST_RUNS = 100_000
+"""Runs that a suite may have."""
+
+MOST_JOBS = 1_024
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,20 @@ class Published:
     case: str = ""
 
 
+def check_runs(count: int) -> None:
+    """Refuse more runs than a suite may have: their list alone would fill the memory.
+
+    Args:
+        count: Number of runs.
+
+    Raises:
+        ConfigError: There are more than `MOST_RUNS`.
+    """
+    if count > MOST_RUNS:
+        allowed = f"at most {MOST_RUNS} runs (cases x policies x seeds)"
+        raise ConfigError("runs", count, allowed)
+
+
 @dataclass(frozen=True)
 class Suite:
     """A comparison of policies: every policy meets every case with every seed.
@@ -110,9 +129,10 @@ class Suite:
 
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
-        check_int("seeds", self.seeds, 1)
-        check_int("jobs", self.jobs, 0)
-        check_int("train_envs", self.training.envs, 1)
+        check_int("seeds", self.seeds, 1, MOST_RUNS)
+        check_runs(len(self.cases) * len(self.policies) * self.seeds)
+        check_int("jobs", self.jobs, 0, MOST_JOBS)
+        check_int("train_envs", self.training.envs, 1, MOST_RUNS)
         check_int("trainings", self.training.trainings, 1, self.seeds)
         check_positive("episode_s", self.episode_s)
         check_positive("train_s", self.training.seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from dcgym.config import check_keys, check_positive
 from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
-from dcgym.suites.suite import Case, Suite
+from dcgym.suites.suite import Case, Suite, check_runs
 
 __all__ = ["lasting", "make_cells", "set_argument", "sweep_suite"]
 
@@ -69,6 +70,7 @@ def make_cells(env: Arguments, axes: Mapping[str, Sequence[object]]) -> tuple[Ca
     Raises:
         ConfigError: No such argument, no values, or the same value twice.
     """
+    check_runs(math.prod(len(values) for values in axes.values()))
     labels = {path: _labels(path, values) for path, values in axes.items()}
     shorts = _short_names(list(axes))
     cells = []

@@ -8,6 +8,7 @@ entry point names it (`dcgym.registry`).
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import signal
@@ -38,6 +39,9 @@ def end_with_parent(parent: int) -> None:
 
 def main() -> None:
     """Read a request, do it, and end."""
+    # What it reports is read as UTF-8, whatever the locale.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     read = json.load(sys.stdin)
     end_with_parent(read["parent"])
     try:

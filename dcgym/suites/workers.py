@@ -39,7 +39,7 @@ class Workers:
             BackendError: It failed; the message is the last line of its log.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w") as errors:
+        with log.open("w", encoding="utf-8", errors="replace") as errors:
             process = self._start(errors)
             try:
                 self._feed(process, request(spec, os.getpid()), progress)
@@ -71,7 +71,8 @@ class Workers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 start_new_session=True,
             )
             self._running.add(process)
@@ -104,5 +105,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _last_line(log: Path, status: int) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    lines = [
+        line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+    ]
     return next((line for line in reversed(lines) if line), f"ended with status {status}")

@@ -22,6 +22,11 @@ class LearnedTask(Protocol):
         """The space of one agent's action."""
         ...
 
+    @property
+    def observation_space(self) -> gym.Space[Any]:
+        """The space of one agent's observation."""
+        ...
+
 
 def flat_action_space(space: gym.Space[Any]) -> gym.spaces.Box:
     """Return the space of one agent's actions as one Box.

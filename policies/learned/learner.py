@@ -1,4 +1,4 @@
-"""A learner of a library that is imported only when it trains or loads."""
+"""A learner of a library that is imported only when it trains."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from dcgym.config import check_int
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import CheckpointNote, read_note
+from dcgym.policies.learned.actor_files import load_actor, require_safetensors
 from dcgym.policies.learned.training import TrainingClock, TrainingJob, TrainingOpener, train
 from dcgym.policies.learners import EnvConfig, ProgressCallback
 
@@ -17,21 +18,21 @@ __all__ = ["LibraryLearner"]
 
 @dataclass(frozen=True)
 class LibraryLearner:
-    """An algorithm of a library, as two functions that import the library.
+    """An algorithm of a library, as a function that imports the library.
 
     Attributes:
         algorithm: Name of the algorithm.
         library: Name of the library.
         open_training: Starts a training.
-        load_policy: Loads a policy from a checkpoint folder and its note.
         default_envs: Environments side by side where nobody says how many.
+        load_policy: Loads a policy from a checkpoint folder and its note, without the library.
     """
 
     algorithm: str
     library: str
     open_training: TrainingOpener
-    load_policy: Callable[[Path, CheckpointNote], Policy]
     default_envs: int = 4
+    load_policy: Callable[[Path, CheckpointNote], Policy] = load_actor
 
     def train(
         self,
@@ -65,6 +66,8 @@ class LibraryLearner:
         """
         n_envs = self.default_envs if n_envs is None else check_int("n_envs", n_envs, 1)
         clock = TrainingClock(steps, budget_s, progress)
+        # Before hours of training, not after them.
+        require_safetensors()
         folder = Path(out_dir).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         note = CheckpointNote(self.algorithm, self.library, seed)
@@ -79,6 +82,6 @@ class LibraryLearner:
 
         Raises:
             ConfigError: It is no checkpoint of ours.
-            MissingDependency: The library is not installed.
+            MissingDependency: What reads the weights is not installed.
         """
         return self.load_policy(folder, read_note(folder))

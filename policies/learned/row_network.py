@@ -26,7 +26,7 @@ class RowNetwork(nn.Module):
             hidden: Width of the two hidden layers.
         """
         super().__init__()
-        self._layout = layout
+        self.layout = layout
         columns = layout.row_columns + layout.action_columns
         self.rows = nn.Sequential(
             nn.Linear(2 * columns + layout.common_columns, hidden),
@@ -48,7 +48,7 @@ class RowNetwork(nn.Module):
         Args:
             observations: Observations with the layout.
         """
-        layout = self._layout
+        layout = self.layout
         measured = observations[:, layout.measured].reshape(-1, layout.n_rows, layout.row_columns)
         actions = observations[:, layout.actions].reshape(-1, layout.n_rows, layout.action_columns)
         rows = torch.cat([measured, actions], dim=-1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,3 +98,61 @@ def test_which_emulator_is_meant_is_asked_in_one_line(make: Any) -> None:
     dead = shell(first.lab.process.run_id)
     assert f"run {first.lab.process.run_id} is dead" in dead.stderr and dead.returncode == 1
     assert shell("--command", "nodes").returncode == 0
+
+
+def test_the_shell_ends_as_its_command_does(make: Any) -> None:
+    make("dumbbell")
+    # Each as a user writes it, with what it says.
+    for command, code, words in (
+        ("h1 exit 3", 3, ""),
+        ("h1 no-such-program", 127, "not found"),
+        ("sh exit 4", 4, ""),
+        ("nodes", 0, "h1 h2"),
+        ("link h1 h9 down", 1, "h9"),
+        ("dpctl dump-flows", 1, "no OpenFlow tables"),
+    ):
+        done = shell("--command", command)
+        said = done.stdout + done.stderr
+        assert (done.returncode, words in said, "Traceback" in said) == (code, True, False), said
+
+
+def test_a_failed_command_does_not_end_the_prompt(make: Any) -> None:
+    make("dumbbell")
+    failing = ["dpctl dump-flows", "switch s9 stop", "h1 exit", "h1", "nonsense", "px 1/0"]
+    failing += ["py nothing", "iperf h9 h8", "link a b c", "x h9", "source /no/such/file", "h1 ^["]
+    done = shell(typed="\n".join([*failing, "h1 echo still $((40+2))", "exit", ""]))
+    assert done.returncode == 0, done.stderr
+    assert "still 42" in done.stdout and "Traceback" not in done.stdout + done.stderr
+    for words in ("eBPF switches have no OpenFlow", "usage: switch NAME", "two hosts of h1"):
+        assert words in done.stdout
+
+
+def test_a_switch_stops_and_starts(make: Any) -> None:
+    backend = make("dumbbell")
+    assert shell("--command", "h1 ping -n -c1 -W5 h2").returncode == 0
+    assert shell("--command", "switch s1 stop").returncode == 0
+    assert shell("--command", "h1 ping -n -c1 -W1 h2").returncode == 1
+    assert shell("--command", "switch s1 start").returncode == 0
+    typed = "h1 until ping -n -c1 -W1 h2 >/dev/null; do :; done; echo back\nexit\n"
+    assert "back" in shell(backend.lab.process.run_id, typed=typed).stdout
+
+
+def test_iperf_answers(make: Any) -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    make("dumbbell")
+    typed = "iperf h1 h3\niperfudp 2M h1 h3\nexit\n"
+    done = shell(typed=typed)
+    received = [float(rate) for rate in re.findall(r"received ([0-9.]+) Mbits/sec", done.stdout)]
+    # A bottleneck of 10 Mbit/s carries 9.4 of payload, and no more; 2 Mbit/s of UDP fit.
+    assert len(received) == 2, done.stdout + done.stderr
+    assert 1.0 < received[0] <= 10.0 and 1.0 < received[1] <= 2.1
+
+
+def test_dpctl_shows_the_tables_of_open_vswitch(make: Any) -> None:
+    if shutil.which("ovs-vswitchd") is None:
+        pytest.skip("Open vSwitch is not installed")
+    make("dumbbell", switch="ovs")
+    done = shell("--command", "dpctl dump-flows")
+    assert done.returncode == 0, done.stderr
+    assert "*** s1" in done.stdout and "actions=" in done.stdout

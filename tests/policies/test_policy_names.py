@@ -111,7 +111,7 @@ def test_a_checkpoint_of_an_unknown_learner_is_one_clear_line(tmp_path):
 def test_acting_builds_no_environment_and_loads_no_library():
     code = (
         "import sys, dcgym.policies\n"
-        "import dcgym.policies.learned.rllib.load, dcgym.policies.learned.sb3.load\n"
+        "import dcgym.policies.learned.actor_files\n"
         "heavy = ('ray', 'torch', 'stable_baselines3', 'dcgym.envs.factory', 'dcgym.backends')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

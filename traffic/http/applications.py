@@ -79,7 +79,10 @@ class Stage:
         """
         check_keys(data, ("resource", "time"), "stage")
         time = read_distribution(data.get("time", {}), "stage.time")
-        return cls(str(data.get("resource", "cpu")), time)
+        resource = data.get("resource", "cpu")
+        if not isinstance(resource, str):
+            raise ConfigError("stage.resource", resource, "the name of a resource")
+        return cls(resource, time)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
 from dcgym.traffic.plans.tables import Table, read_table, read_text
 
-__all__ = ["FILE_SUFFIXES", "load_plan", "read_plan", "save_plan"]
+__all__ = ["FILE_SUFFIXES", "is_plan_path", "load_plan", "read_plan", "save_plan"]
 
 FILE_SUFFIXES = (".csv", ".json", ".parquet")
 
@@ -24,6 +24,15 @@ Where = Callable[[int], str]
 
 _ABSENT = {"port": 0, "repetitions": 1, "start_ns": 0, "gap_ns": 0, "group": 0}
 _PLAN_COLUMNS = ("plan", "seed")
+
+
+def is_plan_path(text: str) -> bool:
+    """Return whether a text names a file rather than a registered plan, whose names have no "/".
+
+    Args:
+        text: What a configuration holds.
+    """
+    return text.endswith(FILE_SUFFIXES) or "/" in text
 
 
 def save_plan(plan: Plan, path: Path) -> None:

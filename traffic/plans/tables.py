@@ -164,7 +164,7 @@ def _read_csv(text: str, path: Path) -> Table:
     lines = [
         (number, line)
         for number, line in enumerate(text.split("\n"), start=1)
-        if line.strip() and not line.startswith("#")
+        if line.strip() and not line.lstrip().startswith("#")
     ]
     cells = [_split(line, f"{path.name}, line {number}") for number, line in lines]
     header = cells[0] if cells else []

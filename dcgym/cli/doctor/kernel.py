@@ -132,6 +132,7 @@ def _probe_namespace() -> tuple[dict[str, int], str]:
             ["unshare", "--net", "sh", "-c", KERNEL_PROBE],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=PROBE_TIMEOUT_S,
             check=False,
         )

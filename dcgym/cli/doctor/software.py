@@ -72,7 +72,12 @@ def _version(command: list[str] | None, path: str) -> str:
         return "found"
     try:
         done = subprocess.run(
-            [path, *command[1:]], capture_output=True, text=True, timeout=5, check=False
+            [path, *command[1:]],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=5,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"

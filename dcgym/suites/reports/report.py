@@ -89,7 +89,7 @@ def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
     sections.append(published_section(folder, records))
     path = folder / "report.html"
     partial = folder / ".report.html"
-    partial.write_text(_page(folder, records, refused, sections))
+    partial.write_text(_page(folder, records, refused, sections), encoding="utf-8")
     partial.replace(path)
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -142,8 +143,12 @@ def build(make: Callable[..., _Item], content: Plain) -> _Item:
         content: The fields.
 
     Raises:
-        ConfigError: A field is not allowed.
+        ConfigError: A field is missing, or not allowed.
     """
+    for name, parameter in inspect.signature(make).parameters.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_named and parameter.default is parameter.empty and name not in content:
+            raise ConfigError(name, dict(content), f"a mapping with {name}")
     return make(**content)
 
 

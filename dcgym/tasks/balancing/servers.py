@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
@@ -158,6 +159,8 @@ class ServerGroup:
         Raises:
             ConfigError: A field is unknown or not allowed.
         """
+        if not isinstance(data, Mapping):
+            raise ConfigError("group", data, "a mapping of field names to values")
         named = {"name": None, "count": None} | dict(data)
         if "resources" not in data:
             check_keys(data, _SHORT_FIELDS, "group")

@@ -19,6 +19,7 @@ from dcgym.tasks.balancing.rewards import (
     LOG_ONGOING,
     LoadInputs,
 )
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward
@@ -57,6 +58,26 @@ BALANCING_LAYOUT = Layout(
 )
 
 
+MOST_FLOWS = 5_000_000
+"""Flows that an interval may have on average: more fill the memory, and take seconds a step."""
+
+MOST_FIRST_FLOWS = 100_000_000
+"""Flows that the time before an episode may have on average."""
+
+
+def _check_flows(scenario: Scenario, settings: PoolSettings) -> None:
+    rate_per_s = sum(scenario.rates_per_s)
+    first_ns = settings.lead_in_ns(is_real_time=False)
+    for field, time_ns, most in (
+        ("interval", settings.interval_ns, MOST_FLOWS),
+        ("lead_in", first_ns, MOST_FIRST_FLOWS),
+    ):
+        flows = rate_per_s * time_ns * 1e-9
+        if not flows <= most:
+            allowed = f"a scenario with at most {most} of them; give it a lower rate or less time"
+            raise ConfigError(field, f"{flows:.3g} flows", allowed)
+
+
 class BalancingTask:
     """Weights of the servers, decided by balancers; the same for every copy of a pool.
 
@@ -93,6 +114,7 @@ class BalancingTask:
     ) -> None:
         self.settings = settings
         self.scenario = make_scenario(settings.scenario)
+        _check_flows(self.scenario, settings)
         n_balancers, self.n_servers = self.scenario.balancers, self.scenario.n_servers
         self.controlled = tuple(range(n_balancers) if controlled is None else controlled)
         for balancer in self.controlled:

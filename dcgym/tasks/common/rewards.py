@@ -6,11 +6,10 @@ term returns one number, or an array with one number for each copy and agent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
-from dcgym.config import check_in
+from dcgym.config import check_in, check_number
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.tasks.common.statistics import FloatArray
@@ -69,14 +68,12 @@ def read_weights(spec: RewardSpec, known: Collection[str]) -> dict[str, float]:
     if isinstance(spec, str):
         spec = {spec: 1.0}
     elif isinstance(spec, Sequence):
-        spec = dict.fromkeys(spec, 1.0)
+        # Before they are keys, which not every value can be.
+        spec = dict.fromkeys([check_in("reward", name, known) for name in spec], 1.0)
     if not isinstance(spec, Mapping) or not spec:
         raise ConfigError("reward", spec, "a term, a list of terms, or a mapping term to weight")
     weights: dict[str, float] = {}
     for name, weight in spec.items():
         check_in("reward", name, known)
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not is_number or not math.isfinite(weight):
-            raise ConfigError(f"reward.{name}", weight, "a finite number")
-        weights[name] = float(weight)
+        weights[name] = float(check_number(f"reward.{name}", weight))
     return weights

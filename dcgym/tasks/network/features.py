@@ -40,6 +40,7 @@ __all__ = [
     "PROBE_RTT",
     "Feature",
     "FeatureSet",
+    "check_feature_names",
     "feature_names",
 ]
 
@@ -127,7 +128,7 @@ class FeatureSet:
                 each host.
             n_probes: Number of probed pairs.
         """
-        self.names = _check_names(names)
+        self.names = check_feature_names(names)
         self.has_flow_matrix = FLOW_MATRIX in self.names
         self._n_probes = n_probes if PROBE_RTT in self.names else 0
         self._columns = tuple(name for name in self.names if name not in (FLOW_MATRIX, PROBE_RTT))
@@ -197,7 +198,15 @@ class FeatureSet:
         return name.startswith(DELTA_PREFIX)
 
 
-def _check_names(names: Sequence[str]) -> tuple[str, ...]:
+def check_feature_names(names: object) -> tuple[str, ...]:
+    """Return the names if each is a feature's, and none comes twice.
+
+    Args:
+        names: What the user wrote.
+
+    Raises:
+        ConfigError: They are something else.
+    """
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError("features", names, "a list of feature names")
     known = feature_names()

@@ -20,7 +20,7 @@ from dcgym.tasks.network.arguments import read_congestion_control
 from dcgym.tasks.network.decision import Decision, DecisionMap
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import check_events, make_events
-from dcgym.tasks.network.features import FeatureSet
+from dcgym.tasks.network.features import FeatureSet, check_feature_names
 from dcgym.tasks.network.interval import Interval, Words, words_of
 from dcgym.tasks.network.max_min import deliverable_bps
 from dcgym.tasks.network.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
@@ -119,7 +119,8 @@ class NetworkTask:
         self.events = make_events(settings.events, topology)
         check_events(self.events, settings.switch)
         self._congestion_control = read_congestion_control(settings.congestion_control, topology)
-        self.probes = Probes(settings.probes, settings.features, topology)
+        features = check_feature_names(settings.features)
+        self.probes = Probes(settings.probes, features, topology)
         self.reward: Reward[RewardInputs, float] = Reward(settings.reward, NETWORK_REWARDS)
         self.action_space = self._make_action_space()
         ports, hosts = topology.switch_ports, topology.host_ports

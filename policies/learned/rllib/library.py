@@ -1,4 +1,4 @@
-"""Ray, imported and started as training and acting need it."""
+"""Ray, imported and started as training needs it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from dcgym.errors import MissingDependency
 from dcgym.policies.learned.threads import limit_torch_threads
 
-__all__ = ["CPUS_PER_RUNNER", "MODULE_FOLDER", "require_rllib", "running_ray"]
+__all__ = ["CPUS_PER_RUNNER", "require_rllib", "running_ray"]
 
 # An emulated environment mostly waits for real time to pass.
 CPUS_PER_RUNNER = 0.1
 OBJECT_STORE_BYTES = 200_000_000
-MODULE_FOLDER = "module"
 
 
 def require_rllib() -> None:

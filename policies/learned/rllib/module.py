@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
@@ -17,13 +18,24 @@ from torch import nn
 from dcgym.policies.learned.row_network import RowNetwork
 from dcgym.tasks.common.rows import RowLayout
 
-__all__ = ["NarrowModule", "RowModule", "module_spec"]
+__all__ = ["ActingModule", "NarrowModule", "RowModule", "module_spec"]
 
 # Actions are scaled to -1..1. RLlib begins with a standard deviation of 1, which clips most
 # actions to an end; this one, exp(-1) = 0.37, tells neighbouring shares apart.
 LOG_STD_START = -1.0
 # A balancer's action is a logarithm to the base of 8: exp(-2) varies a weight by about a third.
 ROW_LOG_STD_START = -2.0
+
+
+@runtime_checkable
+class ActingModule(Protocol):
+    """A module that knows which of its parts a checkpoint needs to act."""
+
+    action_space: Any
+
+    def acting_parts(self) -> Sequence[nn.Module]:
+        """Return the networks that lead from an observation to the mean action, in order."""
+        ...
 
 
 class NarrowModule(DefaultPPOTorchRLModule):
@@ -34,6 +46,10 @@ class NarrowModule(DefaultPPOTorchRLModule):
         super().setup()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.pi.log_std.fill_(LOG_STD_START)
+
+    def acting_parts(self) -> Sequence[nn.Module]:
+        """Return the networks that lead from an observation to the mean action, in order."""
+        return [self.encoder.actor_encoder.net, self.pi.net]
 
 
 class RowModule(TorchRLModule, ValueFunctionAPI):
@@ -46,6 +62,10 @@ class RowModule(TorchRLModule, ValueFunctionAPI):
         self.actor, self.critic = RowNetwork(layout), RowNetwork(layout)
         self.log_std = nn.Parameter(torch.full((layout.n_rows,), ROW_LOG_STD_START))
         self.action_dist_cls = TorchDiagGaussian
+
+    def acting_parts(self) -> Sequence[nn.Module]:
+        """Return the network that leads from an observation to the mean action."""
+        return [self.actor]
 
     def _forward(self, batch: dict[str, torch.Tensor], **kwargs: Any) -> dict[str, torch.Tensor]:
         means = self.actor(batch[Columns.OBS])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from dcgym.errors import BackendError
+from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.environments import (
     TrainingForm,
     build_running_env,
@@ -18,7 +19,6 @@ from dcgym.policies.learned.environments import (
 )
 from dcgym.policies.learned.rllib.library import (
     CPUS_PER_RUNNER,
-    MODULE_FOLDER,
     require_rllib,
     running_ray,
 )
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Configure", "RllibTrainee", "open_algorithm"]
 
-ALGORITHM_FOLDER = "algorithm"
 SINGLE_NAME = "dcgym_single"
 VECTOR_NAME = "dcgym_vector"
 SAMPLE_TIMEOUT_S = 120
@@ -64,20 +63,20 @@ class RllibTrainee:
             clock.report(int(runners["num_env_steps_sampled_lifetime"]), mean)
 
     def save(self, folder: Path) -> Mapping[str, object]:
-        """Save the network for acting, and the algorithm for more training.
+        """Save what acts.
 
         Args:
             folder: The checkpoint folder.
 
         Returns:
-            The ends of the action space, which the network's outputs are scaled to.
+            What the note of the checkpoint says of its files.
         """
-        module = self._algorithm.get_module()
-        assert module is not None and isinstance(module.action_space, gym.spaces.Box)
-        module.save_to_path(str(folder / MODULE_FOLDER))
-        self._algorithm.save_to_path(str(folder / ALGORITHM_FOLDER))
-        space = module.action_space
-        return {"low": space.low.tolist(), "high": space.high.tolist()}
+        from dcgym.policies.learned.export import export_actor
+        from dcgym.policies.learned.rllib.module import ActingModule
+
+        module: Any = self._algorithm.get_module()
+        assert isinstance(module, ActingModule) and isinstance(module.action_space, gym.spaces.Box)
+        return write_actor(folder, export_actor(module.acting_parts(), module.action_space))
 
 
 @contextmanager

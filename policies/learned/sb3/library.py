@@ -1,13 +1,11 @@
-"""Stable-Baselines3, imported as training and acting need it."""
+"""Stable-Baselines3, imported as training needs it."""
 
 from __future__ import annotations
 
 from dcgym.errors import MissingDependency
 from dcgym.policies.learned.threads import limit_torch_threads
 
-__all__ = ["MODEL_FILE", "require_sb3"]
-
-MODEL_FILE = "model.zip"
+__all__ = ["require_sb3"]
 
 
 def require_sb3() -> None:

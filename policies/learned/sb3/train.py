@@ -13,10 +13,12 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv
+from stable_baselines3.td3.policies import Actor
 
 from dcgym.envs.sb3 import SlotVecEnv
+from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.environments import TrainingForm, build_running_env, build_slots
-from dcgym.policies.learned.sb3.library import MODEL_FILE
+from dcgym.policies.learned.export import export_actor
 from dcgym.policies.learned.training import TrainingClock
 from dcgym.policies.learners import EnvConfig
 
@@ -45,16 +47,17 @@ class Sb3Trainee:
         self._model.learn(clock.total_steps, callback=_Report(clock))
 
     def save(self, folder: Path) -> Mapping[str, object]:
-        """Save the model.
+        """Save what acts.
 
         Args:
             folder: The checkpoint folder.
 
         Returns:
-            Nothing: the library's file holds all that it needs.
+            What the note of the checkpoint says of its files.
         """
-        self._model.save(folder / MODEL_FILE)
-        return {}
+        actor = self._model.policy.actor
+        assert isinstance(actor, Actor) and isinstance(self._model.action_space, gym.spaces.Box)
+        return write_actor(folder, export_actor([actor.mu], self._model.action_space))
 
 
 def make_envs(config: EnvConfig, form: TrainingForm) -> VecEnv:

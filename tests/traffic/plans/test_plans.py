@@ -138,6 +138,27 @@ def test_ports_are_distinct_per_receiver_and_skip_the_explicit_ones() -> None:
     assert Plan("test", 0, flows).ports() == expected
 
 
+def test_iroko_matrices_of_some_hosts_are_read_as_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        "10.1.0.1,10.3.0.1,12345,1,0.0,60.0,2147483647,exact,-1,0.0,exact",
+        "  # 10.9.0.1,10.9.0.1,12345,UDP,1,0.0,60.0,2147483647,exact,-1,0.0,exact",
+        "10.8.0.2,10.2.0.2,12345,2,0.0,60.0,2147483647,exact,-1,0.0,exact",
+    ]
+    (tmp_path / "stride_data").write_text(IROKO_HEADER + "\n".join(rows) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    network = fat_tree(k=4)
+    # Two hosts at each of the eight edge switches.
+    expected = [("h1", "h5"), ("h16", "h4")]
+    for spec in ("./stride_data", str(tmp_path / "stride_data"), {"file": "stride_data"}):
+        assert [(flow.src, flow.dst) for flow in make_plan(spec, network).flows] == expected
+    with pytest.raises(ConfigError, match=r"'10.2.0.2' .* 10.G.0.I is host I"):
+        make_plan("./stride_data", fat_tree(k=2))
+    with pytest.raises(ConfigError, match="traffic file: value 'no/such'"):
+        make_plan("no/such", network)
+
+
 def test_iroko_columns_are_honoured(topology: Topology, tmp_path: Path) -> None:
     path = tmp_path / "matrix.csv"
     path.write_text(

@@ -7,11 +7,11 @@ import os
 import resource
 import sys
 
-from mininet.cli import CLI
 from mininet.log import lg, setLogLevel
 from mininet.net import Mininet
 from mininet.node import Switch
 
+from dcgym.backends.emulation.emulator.mininet_commands import NetworkCli
 from dcgym.backends.emulation.emulator.nodes import (
     DESCRIPTION_PATH,
     Description,
@@ -30,7 +30,7 @@ class ShownSwitch(LazyShell, Switch):  # type: ignore[misc]
     """A switch to run commands at."""
 
 
-class OneCommand(CLI):  # type: ignore[misc]
+class OneCommand(NetworkCli):
     """Mininet's command line without its loop."""
 
     def run(self) -> None:
@@ -44,7 +44,7 @@ def run_cli(command: str | None) -> int:
         command: Such as ``h1 ping -c1 h2``; None for the prompt.
 
     Returns:
-        The exit code of what ran at a node; else 0.
+        The exit code of the command; that of the prompt is 0.
 
     Raises:
         BackendError: The network is not built, or there is no such command.
@@ -55,7 +55,7 @@ def run_cli(command: str | None) -> int:
     try:
         if command is not None:
             return _run_once(net, command)
-        CLI(net)
+        NetworkCli(net)
         return 0
     finally:
         for node in net.values():
@@ -97,7 +97,11 @@ def _run_once(net: Mininet, command: str) -> int:
     cli = OneCommand(net, stdin=os.fdopen(read_end))
     if first not in net or command.rstrip().endswith("&"):
         cli.onecmd(command)
-        return 0
-    # Mininet does not tell how a command ended, but the node's shell can remember it.
-    cli.onecmd(f"{command}; {EXIT_CODE}=$?")
+        return cli.code
+    # Mininet does not tell how a command ended, but the node's shell can remember it. A shell of
+    # its own lets the command exit.
+    words = command.strip().partition(" ")[2]
+    if not words.strip():
+        raise BackendError(f"{first}: a command is missing, such as {first} ip addr")
+    cli.onecmd(f"{first} ( {words} ) ; {EXIT_CODE}=$?")
     return int(net[first].cmd(f"echo ${EXIT_CODE}").split()[-1])

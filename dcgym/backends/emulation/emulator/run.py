@@ -21,7 +21,9 @@ def run(*argv: str, input: str | None = None, timeout_s: float = 20.0) -> str:
         CommandError: It failed, took too long, or is not installed.
     """
     try:
-        done = subprocess.run(argv, input=input, capture_output=True, text=True, timeout=timeout_s)
+        done = subprocess.run(
+            argv, input=input, capture_output=True, text=True, errors="replace", timeout=timeout_s
+        )
     except FileNotFoundError:
         raise CommandError(argv, 127, f"{argv[0]} is not installed") from None
     except subprocess.TimeoutExpired:

@@ -1,0 +1,80 @@
+"""Output where it is hard: locales without UTF-8, full disks, readers that have gone."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dcgym.cli.output import write_in_any_locale
+from tests.support.source_tree import ROOT
+
+PLAIN = {
+    "LC_ALL": "C",
+    "PYTHONUTF8": "0",
+    "PYTHONCOERCECLOCALE": "0",
+    "PYTHONIOENCODING": "ascii",
+}
+
+
+def dcgym(*arguments, stdout=subprocess.PIPE, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "dcgym", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        check=False,
+    )
+
+
+def test_signs_become_plain_ones_and_everything_is_written(monkeypatch):
+    for encoding, expected in (
+        ("ascii", b"-1.5 +- 2 us -> Zurich ? ?"),
+        ("latin-1", b"-1.5 \xb1 2 \xb5s -> Z\xfcrich ? ?"),
+        ("utf-8", "\u22121.5 ± 2 µs → Zürich 鷺 ?".encode()),
+    ):
+        written = io.BytesIO()
+        stream = io.TextIOWrapper(written, encoding)
+        monkeypatch.setattr(sys, "stdout", stream)
+        write_in_any_locale()
+        # The last sign stands for a byte of a path that is no UTF-8.
+        print("\u22121.5 ± 2 µs → Zürich 鷺 \udcff", end="", flush=True)
+        assert written.getvalue() == expected
+        monkeypatch.undo()
+
+
+@pytest.mark.simulation
+def test_a_sweep_and_its_report_end_well_in_a_plain_locale(tmp_path):
+    arguments = ["--env", "LoadBalancing-v1", "--policies", "sed", "--set", "interval=0.5"]
+    arguments += ["--seeds", "1", "--seconds", "2", "--out", str(tmp_path)]
+    done = dcgym("sweep", *arguments, **PLAIN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii() and done.stdout.count(b"sed") >= 1
+    assert "\u2212" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("arguments", [["list", "policies"], ["list", "--json"]])
+def test_a_full_disk_is_one_line(arguments):
+    with open("/dev/full", "wb") as full:
+        done = dcgym(*arguments, stdout=full)
+    assert done.returncode == 1
+    assert done.stderr == b"dcgym: [Errno 28] No space left on device\n"
+
+
+def test_a_reader_that_has_gone_is_told_nothing():
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as closed:
+        done = dcgym("list", "policies", stdout=closed)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.simulation
+def test_a_missing_folder_for_temporary_files_does_not_matter(tmp_path):
+    arguments = ["run", "--env", "LoadBalancing-v1", "--policy", "sed", "--seconds", "1", "--json"]
+    done = dcgym(*arguments, TMPDIR=str(tmp_path / "nowhere"))
+    assert done.returncode == 0, done.stderr
+    assert b'"policy": "sed"' in done.stdout

@@ -1,0 +1,192 @@
+"""Input of every wrong kind ends in one clear line, whatever reads it.
+
+`make fuzz` runs the properties for long: ``DCGYM_FUZZ_EXAMPLES`` is the number of examples of each,
+which are then drawn anew every time.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dcgym
+from dcgym import units
+from dcgym.cli import main
+from dcgym.cli.options import read_settings
+from dcgym.cli.sweep import read_axes, read_sweep
+from dcgym.cli.traffic import read_spec
+from dcgym.config import check_in, check_int, check_positive, check_range, load_mapping, parse_yaml
+from dcgym.envs.factory import make_vec_env
+from dcgym.errors import ConfigError
+from dcgym.policies import load_policy
+from dcgym.suites.evaluate import evaluate
+from dcgym.topologies import make_topology
+from dcgym.traffic import make_plan
+from tests.support.config_fuzz import BASES, WRONG, build, check, configurations, deep, put
+
+pytestmark = pytest.mark.simulation
+
+EXAMPLES = int(os.environ.get("DCGYM_FUZZ_EXAMPLES", 0))
+
+
+def fuzz(examples):
+    return settings(
+        max_examples=EXAMPLES or examples,
+        derandomize=not EXAMPLES,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+SNIPPETS = (
+    *(
+        "!!timestamp 1",
+        "2001-99-99",
+        "!!int nx",
+        "!!float x",
+        "!!binary x",
+        "!!bool 5",
+        "!!set [1]",
+    ),
+    *("!!python/object/apply:os.system [false]", "!x 1", "*a", "&a [*a]", "<<: 1", "? [1]", "%x"),
+    *("{", "[" * 600, "- " * 600, "{a: " * 600, "0x", "1_0", "0b2", "1:99:99", ".inf", "~", "\t"),
+    *(
+        "9" * 5000,
+        "\x00",
+        "\x7f",
+        "'",
+        "|",
+        "!!omap [1]",
+        "!!pairs [1]",
+        "=",
+        "2001-01-01T25:61:61Z",
+    ),
+    *("{a: 1, a: 2}", "!!null x", "!!str", "--- 1\n--- 2", "? {[1]: 2}\n: 3", "{{}: 1}"),
+)
+TEXTS = st.sampled_from(SNIPPETS) | st.text(max_size=20)
+
+
+@pytest.mark.parametrize("name", sorted(BASES))
+def test_the_configurations_without_mistakes_are_taken(name):
+    assert check(lambda: dcgym.make_env(BASES[name]))
+
+
+@fuzz(1500)
+@given(configurations())
+def test_environments_refuse_mistakes_in_one_line(config):
+    build(config)
+
+
+@pytest.mark.parametrize("position", range(len(WRONG)))
+def test_values_in_the_place_of_a_whole_configuration_are_refused_in_one_line(position):
+    value = WRONG[position]
+    calls = (
+        lambda: dcgym.make_env(value),
+        lambda: dcgym.make_env(env=value),
+        lambda: dcgym.parallel_env(value),
+        lambda: make_vec_env(value, 2),
+        lambda: make_vec_env({"env": "LoadBalancing-v1"}, value),
+        lambda: make_topology(value),
+        lambda: make_topology("dumbbell", hosts=value),
+        lambda: make_plan(value, make_topology("dumbbell")),
+        lambda: load_policy(value),
+        lambda: dcgym.make_policy(value),
+        lambda: read_sweep(None, {"seeds": value}),
+        lambda: read_sweep(None, {"set": {"interval": value}}),
+        lambda: read_sweep(None, {"env": value, "policies": value, "seconds": value}),
+        lambda: read_sweep(None, {"checkpoint": value, "topology": value, "config": value}),
+        lambda: evaluate("LoadBalancing-v1", value, seeds=1, seconds=0.5),
+        lambda: units.parse_rate(value),
+        lambda: units.parse_size(value),
+        lambda: units.parse_duration(value),
+        lambda: check_int("x", value, 0),
+        lambda: check_positive("x", value),
+        lambda: check_range("x", value, 0, 1),
+        lambda: check_in("x", value, ("a", 1, None)),
+    )
+    for call in calls:
+        check(call)
+
+
+@fuzz(200)
+@given(TEXTS, st.sampled_from(["", "a: ", "{a: ", "topology:\n  ", "- "]))
+def test_yaml_is_refused_in_one_line(text, before):
+    check(lambda: parse_yaml(before + text, "x"))
+    check(lambda: read_settings([f"x={text}"]))
+    check(lambda: read_axes([f"interval={text}"]))
+    check(lambda: read_spec("{" + text))
+
+
+@fuzz(60)
+@given(st.sampled_from(sorted(BASES)), st.data())
+def test_files_with_a_damaged_line_are_refused_in_one_line(tmp_path_factory, name, data):
+    config = yaml.safe_dump(yaml.safe_load(yaml.safe_dump(_plain(BASES[name]))))
+    place = data.draw(st.integers(0, len(config)))
+    path = tmp_path_factory.mktemp("fuzz") / "env.yaml"
+    path.write_text(config[:place] + data.draw(TEXTS) + config[place:], "utf-8", "surrogatepass")
+    check(lambda: dcgym.make_env(path))
+    check(lambda: read_sweep(path, {}))
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def test_small_references_to_huge_data_are_refused():
+    lines = ["a0: &a0 [1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 20)]
+    content = parse_yaml("\n".join(lines), "x")
+    with pytest.raises(ConfigError, match="at most 10000000 values"):
+        load_mapping(content)
+
+
+@pytest.mark.parametrize("value", [deep(40), deep(3000), deep(3000, "dict")])
+def test_deep_nesting_is_refused_by_name(value):
+    with pytest.raises(ConfigError, match="nested at most 32 deep"):
+        dcgym.make_env(topology=value)
+
+
+def test_more_flows_than_fit_in_an_interval_are_refused():
+    stages = ("scenario", "workload", "applications", 0, "stages")
+    config = put(BASES["full pool"], stages, [{"time": {"kind": "constant", "mean_ns": 1000}}])
+    # 12 workers at a load of 0.845 finish 10 million flows of 1 us a second.
+    with pytest.raises(ConfigError, match=r"lead_in: value '3.04e\+08 flows'"):
+        dcgym.make_env(config)
+    with pytest.raises(ConfigError, match=r"interval: value '1.01e\+07 flows' .* at most 5000000"):
+        dcgym.make_env(config, interval="1s", lead_in=0)
+    dcgym.make_env(config, interval="100ms", lead_in=0).close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sweep", "--seeds", str(2**31)],
+        ["sweep", "--set", "interval=" + "[" * 1000],
+        ["sweep", "--set", "interval=2001-99-99"],
+        ["sweep", "--jobs", "100000000"],
+        ["draw", "dumbbell", "--set", "hosts=!!int nx"],
+        ["draw", "fat-tree", "--set", "k=" + "9" * 4000],
+        ["traffic", "{" * 1000],
+        ["run", "--env", "LoadBalancing-v1", "--config", "a\udc80b.yaml"],
+    ],
+)
+def test_the_command_line_says_it_in_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert caught.value.code == 2 and error.startswith("dcgym: ") and error.count("\n") == 1
+
+
+def test_sweeps_count_their_runs_before_they_list_them():
+    axes = {f"topology.{name}": list(range(1, 101)) for name in ("rate", "queue", "delay")}
+    with pytest.raises(ConfigError, match=r"runs: value 1000000 .* at most 100000 runs"):
+        read_sweep(None, {"set": axes})
+    with pytest.raises(ConfigError, match="at most 100000 runs"):
+        read_sweep(None, {"seeds": 99_999, "policies": "cubic,reno"})
