@@ -73,8 +73,8 @@ struct dcgym_lb_target {
 
 enum dcgym_lb_phase {
     DCGYM_LB_NULL,
-    DCGYM_LB_SYN,    /* opened; its client has shown nothing more: counted up to a limit */
-    DCGYM_LB_CONN,   /* its client went on: counted as ongoing */
+    DCGYM_LB_SYN,  /* opened; its client has shown nothing more: counted up to a limit */
+    DCGYM_LB_CONN, /* its client went on: counted as ongoing */
     /* What follows is only routed. Who forges an end must not cut the flow. */
     DCGYM_LB_HALF_CLOSED, /* a FIN came: the answer may take long, and its ACKs are to come */
     DCGYM_LB_GOES_ON,     /* data came after an end: repeated, or the end was forged */
