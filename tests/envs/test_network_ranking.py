@@ -22,7 +22,7 @@ BASE_RTT_S = 0.001
 DUMBBELL = {"name": "dumbbell", "hosts": 8}
 LEAF_SPINE = {"name": "leaf-spine", "leaves": 2, "spines": 4, "hosts_per_leaf": 4}
 # What a machine does not keep up with says nothing of TCP; slower networks ask less of it.
-RATES = ("20Mbit", "10Mbit")
+RATES = ("20Mbit", "10Mbit", "5Mbit")
 # A run has some dozens of flows: smaller factors are their luck with hashes.
 EACH, TOGETHER, SAME_RETURN = 1.05, 1.5, 0.95
 
