@@ -12,13 +12,14 @@ FUZZ_SECONDS ?= 30
 TORCH ?= cpu
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
-	ethtool iproute2 iputils-ping curl wrk nginx
+	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl
 NO_DAEMONS := /usr/sbin/policy-rc.d
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
-BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest bin/dcgym-generator obj/fabric.bpf.o)
+BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest bin/dcgym-generator obj/fabric.bpf.o)
+SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench test soak sanitize fuzz lint format type docs docs-check benchmarks clean
+.PHONY: help setup apt native bench test soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,18 +71,27 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 	$(BIN)/dcgym doctor
 	$(BIN)/dcgym bench quick --out $(OUT)
 
-# What measures times and rates runs alone on the machine; the rest shares its processors.
+# Most tests wait for the kernel or for time to pass: four at a time fill two processors. What measures
+# times and rates comes afterwards, apart from trainings and simulations.
 test: setup ## all tests; those that need root are skipped without it
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone and not docs" || status=$$?; \
-	$(BIN)/python -m pytest -m alone || status=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not alone and not docs and not soak" || status=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m alone || status=$$?; \
 	exit $$status
 
-soak: setup ## a billion decisions by pools that are replaced meanwhile (minutes)
-	DCGYM_SOAK_READS=1000000000 $(BIN)/python -m pytest tests/native/test_l4lb_soak.py
+soak: setup ## a billion decisions, real clients, broken packets and fifty kills (minutes)
+	@$(MAKE) --no-print-directory apt APT='apache2-utils curl hey nghttp2-client siege wrk'
+	DCGYM_SOAK_READS=1000000000 DCGYM_SOAK_MUTANTS=100000 $(BIN)/python -m pytest --timeout=0 \
+		tests/native/test_l4lb_soak.py tests/backends/emulation/test_pod_soak.py
+	DCGYM_SOAK_KILLS=50 $(BIN)/python -m pytest tests/backends/emulation/test_faults.py -k kills
 
-sanitize: setup ## tests of the C++ parts under ASan and UBSan, in build/sanitize
-	tests/native/sanitize.sh $(BIN)/python
+sanitize: $(SANITIZED) ## tests of the C++ parts under ASan and UBSan, in build/sanitize
+
+$(SANITIZED): sanitize-%: setup
+	tests/native/sanitize.sh $(BIN)/python $*
+
+levels: setup ## the packet twin at several levels of optimisation computes the same bits
+	tests/native/levels.sh $(BIN)/python
 
 fuzz: setup ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz; then configurations
 	@$(MAKE) --no-print-directory apt APT='clang libclang-rt-dev libasio-dev libboost-dev g++'

@@ -1,6 +1,6 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Four artefacts go into ``dcgym/native``: two C++ modules, the BPF objects and the traffic
+Five artefacts go into ``dcgym/native``: three C++ modules, the BPF objects and the traffic
 generator. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
@@ -29,17 +29,21 @@ SANITIZE = (
     if SANITIZERS
     else []
 )
+PACKETS = "twin/packets"
+# Fused operations would make results differ by machine.
+TWIN_FLAGS = ("-O3", "-ffp-contract=off", "-fvisibility=hidden")
 BPF_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
 
 
-def sources(pattern: str) -> list[str]:
+def sources(pattern: str, without: str = "") -> list[str]:
     """List source files relative to the root, as setuptools wants them."""
-    return [str(p.relative_to(ROOT)) for p in sorted((ROOT / NATIVE).glob(pattern))]
+    found = [p.relative_to(ROOT) for p in sorted((ROOT / NATIVE).glob(pattern))]
+    return [str(p) for p in found if not without or not p.is_relative_to(NATIVE / without)]
 
 
-def headers(folder: str) -> list[str]:
+def headers(folder: str, without: str = "") -> list[str]:
     """List the headers that sources of a folder include: its own and those that all share."""
-    return sources(f"{folder}/**/*.h*") + sources("include/*.h*")
+    return sources(f"{folder}/**/*.h*", without) + sources("include/*.h*")
 
 
 def extensions() -> list[Extension]:
@@ -51,28 +55,42 @@ def extensions() -> list[Extension]:
         return []
     return [
         extension("_native", "kernel", pybind11.get_include(), libraries=["bpf", "mnl"]),
-        # Needs a C++20 compiler alone. Fused operations would make results differ by machine.
+        # The twins need a C++20 compiler alone.
         extension(
             "_simulation",
             "twin",
             pybind11.get_include(),
+            without=PACKETS,
             define_macros=[("DCGYM_RULE_SERVERS", "1024")],
-            flags=["-O3", "-ffp-contract=off", "-fvisibility=hidden"],
+            flags=TWIN_FLAGS,
+        ),
+        extension(
+            "_packets",
+            PACKETS,
+            pybind11.get_include(),
+            include_dirs=[str(NATIVE / "twin")],
+            flags=TWIN_FLAGS,
         ),
     ]
 
 
 def extension(
-    name: str, folder: str, pybind: str, flags: Sequence[str] = ("-O2",), **options: Any
+    name: str,
+    folder: str,
+    pybind: str,
+    flags: Sequence[str] = ("-O2",),
+    without: str = "",
+    include_dirs: Sequence[str] = (),
+    **options: Any,
 ) -> Extension:
-    """Describe the C++ module made of all sources below one folder."""
+    """Describe the C++ module made of all sources below one folder, but for one inside it."""
     return Extension(
         f"dcgym.native.{name}",
-        sources(f"{folder}/**/*.cpp"),
-        include_dirs=[str(NATIVE / "include"), str(NATIVE / folder), pybind],
+        sources(f"{folder}/**/*.cpp", without),
+        include_dirs=[str(NATIVE / "include"), str(NATIVE / folder), *include_dirs, pybind],
         extra_compile_args=["-std=c++20", *flags, "-g0", "-Wall", "-Wextra", "-pthread", *SANITIZE],
         extra_link_args=["-pthread", *SANITIZE],
-        depends=headers(folder),
+        depends=headers(folder.partition("/")[0], without),
         language="c++",
         optional=True,
         **options,

@@ -8,6 +8,7 @@ from dcgym.monitors.network.layout import HEADER, HOST, PORT
 from dcgym.monitors.network.queues import MetQueues
 from dcgym.monitors.network.region import TelemetryRegion
 from dcgym.monitors.network.snapshot import HOST_STATE, PORT_STATE, Snapshot
+from dcgym.monitors.network.states import Fields, Snapshots, StateWords
 
 __all__ = [
     "HEADER",
@@ -15,8 +16,11 @@ __all__ = [
     "HOST_STATE",
     "PORT",
     "PORT_STATE",
+    "Fields",
     "FlowMatrix",
     "MetQueues",
     "Snapshot",
+    "Snapshots",
+    "StateWords",
     "TelemetryRegion",
 ]

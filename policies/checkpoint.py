@@ -10,7 +10,14 @@ from pathlib import Path
 from dcgym.config import is_whole
 from dcgym.errors import ConfigError
 
-__all__ = ["CHECKPOINT_FILE", "CheckpointNote", "parse_object", "read_note", "write_note"]
+__all__ = [
+    "CHECKPOINT_FILE",
+    "CheckpointNote",
+    "parse_object",
+    "read_note",
+    "write_note",
+    "write_whole",
+]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
 
@@ -57,7 +64,19 @@ def write_note(folder: Path, note: CheckpointNote) -> None:
         note: The note.
     """
     text = json.dumps(asdict(note), indent=2) + "\n"
-    (folder / CHECKPOINT_FILE).write_text(text, encoding="utf-8")
+    write_whole(folder / CHECKPOINT_FILE, text.encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is the old or the new one at any time.
+
+    Args:
+        path: The file.
+        content: Its content.
+    """
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 def read_note(folder: str | Path) -> CheckpointNote:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 from dcgym.errors import ConfigError, suggest
-from dcgym.policies.balancing import AwcmpPolicy, HlbPolicy, RandomWeightsPolicy, RulePolicy
+from dcgym.policies.balancing import (
+    AwcmpPolicy,
+    HlbPolicy,
+    RandomWeightsPolicy,
+    RulePolicy,
+    UtilisationPolicy,
+)
 from dcgym.policies.base import Overrides, Policy, Task, task_of
 from dcgym.policies.congestion.classic import (
     FairSharePolicy,
@@ -143,6 +149,10 @@ _add_rule("ecmp")
 _add_rule("random-server", "random")
 for _name in ("round-robin", "wcmp", "lsq", "lsq2", "gsq", "gsq2", "sed", "sed2", "sed-half"):
     _add_rule(_name)
+for _name in ("round-robin-weighted", "least-request", "br", "jiq-own", "jiq"):
+    _add_rule(_name)
+for _name in ("prequal", "peak-ewma", "c3-rank"):
+    _add_rule(_name)
 _add_rule("charon", "wsapp")
 for _name in ("sapp", "oracle", "oracle2", "earliest-finish"):
     _add_rule(_name)
@@ -150,4 +160,5 @@ _BALANCING.add("awcmp", AwcmpPolicy)
 _add_hlb("hlb", "Counts weighed by slowness, estimated from flow durations.")
 _add_hlb("hlb2", "hlb with two candidates a flow.", rule="weighted2")
 _add_hlb("hlb-fix", "hlb with fixed measurement noise.", is_adaptive=False)
+_BALANCING.add("wrr-utilisation", UtilisationPolicy)
 _BALANCING.add("random", RandomWeightsPolicy)

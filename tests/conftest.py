@@ -8,7 +8,7 @@ import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
-from dcgym.native import missing_parts, simulation_available
+from dcgym.native import missing_parts, packets_available, simulation_available
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.http import HttpServer, ServerRows
@@ -20,10 +20,13 @@ MakeNetwork = Callable[..., EmulationNetwork]
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, with the reason; the markers say what that is."""
-    if item.get_closest_marker("alone") and hasattr(item.config, "workerinput"):
-        pytest.fail("this test runs alone: leave out -n", pytrace=False)
+    is_beside_others = (
+        hasattr(item.config, "workerinput") and item.config.option.markexpr != "alone"
+    )
+    if item.get_closest_marker("alone") and is_beside_others:
+        pytest.fail("this test runs beside its kind only: -m alone, or leave out -n", pytrace=False)
     needs = {name for name in MARKERS if item.get_closest_marker(name) is not None}
-    if needs == {"simulation"} and not simulation_available():
+    if needs == {"simulation"} and not (simulation_available() and packets_available()):
         pytest.skip("the compiled simulation is not built; run 'make setup'")
     if not needs - {"simulation"}:
         return

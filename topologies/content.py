@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
 from dcgym.topologies.marking import STEP_FIELDS, parse_mark
-from dcgym.topologies.validation import check_node_name
+from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_node_name
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ _QUANTITIES: tuple[tuple[str, str, Callable[[object, str], Fields]], ...] = (
     ("queue", "queue_bytes", lambda value, where: {"queue_bytes": parse_size(value, where)}),
     ("mark", "mark_bytes", lambda value, where: {**parse_mark(value, where)}),
     ("delay", "delay_ns", lambda value, where: {"delay_ns": parse_duration(value, where)}),
+    ("mtu", "mtu_bytes", lambda value, where: {"mtu_bytes": parse_size(value, where)}),
 )
+_OPTIONAL: Fields = {"mark_bytes": None, "delay_ns": 0, "mtu_bytes": DEFAULT_MTU_BYTES}
 QUANTITY_KEYS = (
     *(key for short, full, _ in _QUANTITIES for key in (short, full)),
     *STEP_FIELDS,
@@ -67,8 +69,8 @@ def read_content(content: Mapping[str, object]) -> Parts:
 
     Args:
         content: Keys "name", "nodes" (each with name and role), "links" (each with a, b, and
-            rate, queue, mark, delay as text with units, or rate_bps, queue_bytes, mark_bytes,
-            delay_ns), and "defaults" for the links.
+            rate, queue, mark, delay, mtu as text with units, or rate_bps, queue_bytes, mark_bytes,
+            delay_ns, mtu_bytes), and "defaults" for the links.
 
     Raises:
         ConfigError: A field is unknown, missing or wrong.
@@ -111,7 +113,7 @@ def _mapping(entry: object, allowed: Sequence[str], where: str) -> Fields:
 def _link(entry: object, defaults: Fields, where: str) -> dict[str, object]:
     own = _mapping(entry, ("a", "b", *QUANTITY_KEYS), where)
     a, b = _required(own, "a", where), _required(own, "b", where)
-    values = {"mark_bytes": None, "delay_ns": 0, **defaults, **_quantities(own, where)}
+    values = {**_OPTIONAL, **defaults, **_quantities(own, where)}
     for short, full, _ in _QUANTITIES:
         if full not in values:
             raise ConfigError(f"{where} ({a}-{b})", f"no {short}", f"{short} or {full}, required")

@@ -12,7 +12,7 @@ from dcgym.errors import ConfigError, suggest
 from dcgym.topologies.content import read_content
 from dcgym.topologies.marking import STEP_FIELDS
 from dcgym.topologies.routing import RouteTable
-from dcgym.topologies.validation import check_link, check_node, check_topology
+from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_link, check_node, check_topology
 
 if TYPE_CHECKING:
     import networkx
@@ -24,6 +24,9 @@ ENDPOINT_ROLES = ("host", "server", "client")
 
 FORWARDER_ROLES = ("switch", "balancer")
 """Roles of nodes that pass traffic on."""
+
+_USUAL = {**STEP_FIELDS, "mtu_bytes": DEFAULT_MTU_BYTES}
+_WHOLE = ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns", "mark_max_bytes", "mtu_bytes")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class Link:
             is a step at `mark_bytes`.
         mark_probability: Of a mark beyond the step, or just below `mark_max_bytes`.
         mark_weight: Weight of a new backlog in RED's moving average; 1 averages nothing.
+        mtu_bytes: Largest IP packet that the link carries.
     """
 
     a: str
@@ -83,18 +87,19 @@ class Link:
     mark_max_bytes: int | None = None
     mark_probability: float = 1.0
     mark_weight: float = 1.0
+    mtu_bytes: int = DEFAULT_MTU_BYTES
 
     def __post_init__(self) -> None:
         """Check the fields, and turn numpy's integers into plain ones that files can hold."""
         check_link(self)
-        for field in ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns", "mark_max_bytes"):
+        for field in _WHOLE:
             value = getattr(self, field)
             object.__setattr__(self, field, None if value is None else int(value))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the link as plain data; the fields of RED only where they say something."""
+        """Return the link as plain data; MTU and the fields of RED only if they say something."""
         values = asdict(self)
-        return {key: value for key, value in values.items() if STEP_FIELDS.get(key, ...) != value}
+        return {key: value for key, value in values.items() if _USUAL.get(key, ...) != value}
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,11 @@ class Port:
     def queue_bytes(self) -> int:
         """Limit of the port's queue."""
         return self.link.queue_bytes
+
+    @property
+    def mtu_bytes(self) -> int:
+        """Largest IP packet that the port sends."""
+        return self.link.mtu_bytes
 
     @property
     def mark_bytes(self) -> int | None:

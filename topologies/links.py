@@ -9,32 +9,33 @@ from typing import TypeAlias
 from dcgym.config import check_keys, check_range
 from dcgym.topologies.graph import Link
 from dcgym.topologies.marking import MarkFields, MarkSpec, parse_mark
-from dcgym.topologies.validation import MIN_QUEUE_BYTES
+from dcgym.topologies.validation import MIN_QUEUE_BYTES, check_mtu
 from dcgym.units import parse_duration, parse_rate, parse_size
 
 __all__ = ["LinkShape", "Tiers", "parse_tiers"]
 
 Tiers: TypeAlias = Mapping[str, Mapping[str, object]] | None
-"""Properties of the links of single tiers, by the tier's name: rate, queue, mark, delay."""
+"""Properties of the links of single tiers, by the tier's name: rate, queue, mark, delay, mtu."""
 
-_PROPERTIES = ("rate", "queue", "mark", "delay")
+_PROPERTIES = ("rate", "queue", "mark", "delay", "mtu")
 
 
 @dataclass(frozen=True)
 class LinkShape:
-    """Rate, queue, delay and marking (the fields of `Link`) of a class of links."""
+    """Rate, queue, delay, marking and MTU (the fields of `Link`) of a class of links."""
 
     rate_bps: int
     queue_bytes: int
     delay_ns: int
     mark: MarkFields
+    mtu_bytes: int
 
     @classmethod
     def parse(cls, values: Mapping[str, object], where: str = "") -> LinkShape:
         """Read what the user wrote, naming the user's own fields in errors.
 
         Args:
-            values: ``rate``, ``queue``, ``mark`` (see `parse_mark`) and ``delay``.
+            values: ``rate``, ``queue``, ``mark`` (see `parse_mark`), ``delay`` and ``mtu``.
             where: What precedes the names of the fields in errors.
 
         Raises:
@@ -44,7 +45,10 @@ class LinkShape:
         check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
         marking = parse_mark(values["mark"], f"{where}mark", queue_bytes)
         rate_bps = parse_rate(values["rate"], f"{where}rate")
-        return cls(rate_bps, queue_bytes, parse_duration(values["delay"], f"{where}delay"), marking)
+        delay_ns = parse_duration(values["delay"], f"{where}delay")
+        mtu_bytes = parse_size(values["mtu"], f"{where}mtu")
+        check_mtu(f"{where}mtu", mtu_bytes)
+        return cls(rate_bps, queue_bytes, delay_ns, marking, mtu_bytes)
 
     def link(self, a: str, b: str) -> Link:
         """Return a link of this shape between two nodes.
@@ -53,8 +57,8 @@ class LinkShape:
             a: Name of one end.
             b: Name of the other end.
         """
-        rate_bps, queue_bytes, delay_ns = self.rate_bps, self.queue_bytes, self.delay_ns
-        return Link(a, b, rate_bps, queue_bytes, delay_ns=delay_ns, **self.mark)
+        fields = {"delay_ns": self.delay_ns, "mtu_bytes": self.mtu_bytes}
+        return Link(a, b, self.rate_bps, self.queue_bytes, **fields, **self.mark)
 
 
 def parse_tiers(
@@ -64,6 +68,7 @@ def parse_tiers(
     mark: MarkSpec,
     delay: str | int | float,
     tiers: Tiers,
+    mtu: str | int,
 ) -> dict[str, LinkShape]:
     """Read what the links of each tier look like.
 
@@ -74,6 +79,7 @@ def parse_tiers(
         mark: Marking threshold, or a mapping, or None (see `parse_mark`).
         delay: One-way delay.
         tiers: What differs, such as ``{"core": {"rate": "1Gbit", "queue": "4MB"}}``.
+        mtu: Largest IP packet, of every tier that names none of its own.
 
     Returns:
         The shape of the links of each tier.
@@ -81,7 +87,7 @@ def parse_tiers(
     Raises:
         ConfigError: Unknown tier or property, or a value that is not allowed.
     """
-    shared = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
+    shared = {"rate": rate, "queue": queue, "mark": mark, "delay": delay, "mtu": mtu}
     LinkShape.parse(shared)
     check_keys(tiers or {}, names, "tiers")
     shapes = {}

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from dcgym.topologies.graph import Link, Node, Topology
 
 __all__ = [
+    "DEFAULT_MTU_BYTES",
     "MAX_HOSTS",
     "MIN_QUEUE_BYTES",
     "check_link",
     "check_mark",
+    "check_mtu",
     "check_node",
     "check_node_name",
     "check_topology",
@@ -26,9 +28,13 @@ __all__ = [
 MIN_QUEUE_BYTES = 1514
 """One full Ethernet frame: a token bucket with a smaller limit passes no full packet at all."""
 
-MAX_HOSTS = 2**24 - 2
-"""Addresses inside 10.0.0.0/8."""
+DEFAULT_MTU_BYTES = 1500
+"""Ethernet's, and the largest that a link may have."""
 
+MAX_HOSTS = 0xFDFFFF
+"""Addresses from 10.0.0.1 on; those from 10.254.0.1 on are the switches' and the gateway's."""
+
+_MIN_MTU_BYTES = 68  # RFC 791
 _MAX_LAYER = 100
 _MAX_RATE_BPS = 10**13
 _MAX_QUEUE_BYTES = 2**32 - 1  # tc's limit of a queue is an unsigned 32-bit number
@@ -91,6 +97,7 @@ def check_link(link: Link) -> None:
     check_int(f"rate_bps {where}", link.rate_bps, 1, _MAX_RATE_BPS)
     check_int(f"queue_bytes {where}", link.queue_bytes, MIN_QUEUE_BYTES, _MAX_QUEUE_BYTES)
     check_int(f"delay_ns {where}", link.delay_ns, 0)
+    check_mtu(f"mtu_bytes {where}", link.mtu_bytes)
     if link.mark_bytes is not None:
         check_mark(f"mark_bytes {where}", link.mark_bytes, link.queue_bytes)
     check_range(f"mark_probability {where}", link.mark_probability, 0.0, 1.0)
@@ -111,6 +118,16 @@ def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:
     if not is_whole(mark_bytes) or not 1 <= mark_bytes < queue_bytes:
         allowed = f"a whole number from 1 to below the queue of {queue_bytes} bytes, or none"
         raise ConfigError(field, mark_bytes, allowed)
+
+
+def check_mtu(field: str, mtu_bytes: int) -> None:
+    """Check the size of the largest packet of a link.
+
+    Args:
+        field: Name of the field in the error.
+        mtu_bytes: Size of the IP packet.
+    """
+    check_int(field, mtu_bytes, _MIN_MTU_BYTES, DEFAULT_MTU_BYTES)
 
 
 def check_topology(topology: Topology) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.monitors import Snapshot
+from dcgym.monitors import Snapshot, Snapshots
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
@@ -56,10 +56,14 @@ class Capabilities:
         oracles: The truth (remaining work, queues) is known exactly, for policies that need it.
         shadows: A second copy meets the same flows, whatever is done to it: what another policy
             would have made of them is known.
+        closed_loops: Users may wait for their flows before they send the next.
+        stage_limits: Resources of servers beyond the first may have a limit of flows.
+        drains: Flows that an episode leaves unfinished can be run to their end.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
+        transports: Congestion controls that hosts can run; None where nothing limits them.
         largest_hosts: Most hosts or servers of one copy; None for no limit of its own.
     """
 
@@ -70,10 +74,14 @@ class Capabilities:
     applications: bool = False
     oracles: bool = False
     shadows: bool = False
+    closed_loops: bool = False
+    stage_limits: bool = False
+    drains: bool = False
     flow_matrix: bool = False
     probes: bool = False
     copyable: bool = False
     rules: tuple[str, ...] = ()
+    transports: tuple[str, ...] | None = None
     largest_hosts: int | None = None
 
 
@@ -176,6 +184,7 @@ class Network(Backend, Protocol):
         """Say how far the episode can be believed."""
 
 
+@runtime_checkable
 class NetworkBatch(Backend, Protocol):
     """Several copies of one network, stepped together; E copies, H hosts, W weights.
 
@@ -216,11 +225,18 @@ class NetworkBatch(Backend, Protocol):
     def now_ns(self) -> TimeArray:
         """Return the time of each copy, (E,)."""
 
+    def snapshots(self, mask: Mask | None = None) -> Snapshots:
+        """Read the states of some copies at the end of their `advance`, or later.
+
+        Args:
+            mask: Which, (E,); None for all. The rows of the others say nothing.
+        """
+
     def snapshot(self, env: int) -> Snapshot:
         """Read the state of a copy at the end of its `advance`, or later."""
 
-    def finished(self, env: int) -> bool:
-        """Tell whether every flow of a copy's plan has ended."""
+    def finished(self) -> Mask:
+        """Tell in which copies every flow of the plan has ended, (E,)."""
 
     def stop_traffic(self, env: int) -> None:
         """Cut every flow of a copy that still runs."""
@@ -269,11 +285,22 @@ class Pool(Backend, Protocol):
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
 
+    def drain(self, mask: Mask | None = None) -> None:
+        """Serve the flows of copies in the mask, (E,), to their end; only a reset brings others.
+
+        Raises:
+            ConfigError: The backend cannot (`Capabilities.drains`).
+        """
+
     def now_ns(self) -> TimeArray:
         """Return the time of each copy, (E,)."""
 
-    def observe(self) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what the balancers know (`BalancingTwin.observe` lists the arrays)."""
+    def observe(self, balancers: Sequence[int] | None = None) -> Mapping[str, npt.NDArray[Any]]:
+        """Return what the balancers know (`BalancingTwin.observe` lists the arrays).
+
+        Args:
+            balancers: Those whose samples are asked for: the others' may be 0. None for all.
+        """
 
     def ongoing(self) -> npt.NDArray[np.int64]:
         """Return the flows that each balancer tracks on each server, (E, B, N), as `observe`."""

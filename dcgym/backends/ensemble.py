@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Network, Record
-from dcgym.monitors import Snapshot
+from dcgym.backends.base import Capabilities, Fidelity, Mask, Network, Record
+from dcgym.monitors import Snapshot, Snapshots, StateWords
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
 
@@ -33,6 +33,8 @@ class NetworkEnsemble:
         self._networks = tuple(networks)
         # State of each copy at its own deadline, until somebody asks for it.
         self._ended: list[Snapshot | None] = [None] * len(self._networks)
+        topology = self._networks[0].topology
+        self._layout = StateWords(len(topology.switch_ports), len(topology.hosts))
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -100,14 +102,26 @@ class NetworkEnsemble:
         """Return the time of each copy, (E,)."""
         return self._of_each(lambda _, network: network.now_ns())
 
+    def snapshots(self, mask: Mask | None = None) -> Snapshots:
+        """Return the states of some copies, as `snapshot` does.
+
+        Args:
+            mask: Which, (E,); None for all.
+        """
+        envs = range(self.n_envs)
+        chosen = [mask is None or bool(mask[env]) for env in envs]
+        return Snapshots.of(
+            self._layout, [self.snapshot(env) if chosen[env] else None for env in envs]
+        )
+
     def snapshot(self, env: int) -> Snapshot:
         """Return a copy's state at the end of its `advance`, once, and then the present one."""
         ended, self._ended[env] = self._ended[env], None
         return self._networks[env].snapshot() if ended is None else ended
 
-    def finished(self, env: int) -> bool:
-        """Tell whether every flow of a copy's plan has ended."""
-        return self._networks[env].finished()
+    def finished(self) -> Mask:
+        """Tell in which copies every flow of the plan has ended, (E,)."""
+        return np.array([network.finished() for network in self._networks], np.bool_)
 
     def stop_traffic(self, env: int) -> None:
         """Cut every flow of a copy that still runs."""

@@ -136,7 +136,21 @@ def make_pool(
     maker = POOLS.find(name)
     checked = _checked(maker, options)
     check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    _check_scenario(maker, scenario)
     return maker.make(scenario, n_envs, checked)
+
+
+def _check_scenario(maker: PoolMaker, scenario: Scenario) -> None:
+    """Refuse traffic and servers that a backend cannot have."""
+    can, workload = maker.capabilities, scenario.workload
+    if workload.is_closed_loop and not can.closed_loops:
+        allowed = f"open arrivals with the backend {maker.name}"
+        raise ConfigError("scenario.arrivals", workload.arrivals.name, allowed)
+    for group in scenario.pool.groups:
+        for one in group.resources:
+            if one.limit is not None and not can.stage_limits:
+                allowed = f"None with the backend {maker.name}"
+                raise ConfigError(f"group.{one.name}_limit", one.limit, allowed)
 
 
 def _checked(maker: NetworkMaker | PoolMaker, options: Options | None) -> Options:

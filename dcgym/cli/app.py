@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from dcgym._version import __version__
-from dcgym.cli import tables
 from dcgym.cli.bench import bench_app, report
 from dcgym.cli.completion import kinds_of_names, names_of, runs
-from dcgym.cli.flows import print_apps, print_flows
 from dcgym.cli.options import (
+    Backend,
     Config,
     Env,
     GeneratorOption,
@@ -63,6 +62,7 @@ def doctor(as_json: Json = False) -> None:
     Exit code 0 when emulation can run. Example: [bold]dcgym doctor --json[/bold]
     """
     from dcgym.cli import doctor as examination
+    from dcgym.cli import tables
 
     checks = examination.examine()
     ready = examination.can_emulate(checks)
@@ -89,7 +89,7 @@ def list_names(
 
     Example: [bold]dcgym list policies[/bold]
     """
-    from dcgym.cli import names
+    from dcgym.cli import names, tables
 
     found = names.collect(kind)
     if as_json:
@@ -111,6 +111,7 @@ def run(
     topology: TopologyOption = None,
     traffic: Traffic = None,
     generator: GeneratorOption = None,
+    backend: Backend = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
@@ -122,14 +123,14 @@ def run(
 
     Example: [bold]dcgym run --env PathBalancing-v1 --policy wcmp --seconds 10[/bold]
     """
-    from dcgym.cli import single
+    from dcgym.cli import flows, single, tables
 
     given = {"topology": topology, "traffic": traffic}
     record = single.run_episode(
         env=env,
         arguments={name: read_spec(text) for name, text in given.items() if text is not None},
         config=config,
-        generator=generator,
+        chosen={"generator": generator, "backend": backend},
         policy=policy,
         seed=seed,
         episode_s=seconds,
@@ -141,8 +142,8 @@ def run(
     else:
         tables.print_run(record, out)
         tables.print_results([record])
-        print_flows([record])
-        print_apps(record.get("apps", []))
+        flows.print_flows([record])
+        flows.print_apps(record.get("apps", []))
 
 
 @app.command()
@@ -155,16 +156,23 @@ def train(
     seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
     seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
     config: Config = None,
+    backend: Backend = None,
     as_json: Json = False,
 ) -> None:
     """Train a policy and write its checkpoint; Ctrl-C keeps what has been learned.
 
     Example: [bold]dcgym train ppo --seconds 300 --out runs/ppo[/bold]
     """
-    from dcgym.cli import single
+    from dcgym.cli import single, tables
 
     summary = single.train_policy(
-        policy, env=env, config=config, out=out, train_s=seconds, seed=seed
+        policy,
+        env=env,
+        config=config,
+        chosen={"backend": backend},
+        out=out,
+        train_s=seconds,
+        seed=seed,
     )
     if as_json:
         print_json(summary)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dcgym.cli import tables
-from dcgym.cli.flows import print_flows
 from dcgym.cli.options import (
     Backend,
     GeneratorOption,
@@ -22,6 +20,7 @@ from dcgym.cli.options import (
     Results,
     Seeds,
     Traffic,
+    TrainBackend,
     Trainings,
     TrainSeconds,
     print_json,
@@ -60,6 +59,7 @@ def _add_suite(suite: Suite) -> None:
         backend: Backend = None,
         policies: OwnPolicies = None,
         seconds: OwnLength = None,
+        train_backend: TrainBackend = None,
         train_seconds: TrainSeconds = suite.training.seconds,
         trainings: Trainings = suite.training.trainings,
         jobs: Jobs = suite.jobs,
@@ -68,7 +68,7 @@ def _add_suite(suite: Suite) -> None:
     ) -> None:
         moved = suite if backend is None else suite.on_backend(backend)
         timed = moved if seconds is None else replace(moved, episode_s=seconds)
-        chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings)
+        chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings, train_backend)
         run_and_show(chosen, out, require_fidelity, as_json)
 
 
@@ -79,7 +79,9 @@ def bench_quick(
     policies: OwnPolicies = None,
     traffic: Traffic = None,
     generator: GeneratorOption = None,
-    seconds: Annotated[float, typer.Option(help="Emulated seconds of one run.")] = 12.0,
+    backend: Backend = None,
+    seconds: Annotated[float, typer.Option(help="Length of one run.")] = 12.0,
+    train_backend: TrainBackend = None,
     train_seconds: TrainSeconds = 120.0,
     trainings: Trainings = 1,
     jobs: Jobs = 2,
@@ -95,10 +97,15 @@ def bench_quick(
     from dcgym.suites.congestion import QUICK_ENV, quick
 
     given: dict[str, object] = {} if traffic is None else {"traffic": read_spec(traffic)}
-    given |= {} if generator is None else {"generator": generator}
+    chosen = {"generator": generator, "backend": backend}
+    given |= {name: value for name, value in chosen.items() if value is not None}
     suite = replace(quick({**QUICK_ENV, **given}), episode_s=seconds)
-    chosen = varied(suite, seeds, policies, jobs, train_seconds, trainings)
-    run_and_show(chosen, out, require_fidelity, as_json)
+    run_and_show(
+        varied(suite, seeds, policies, jobs, train_seconds, trainings, train_backend),
+        out,
+        require_fidelity,
+        as_json,
+    )
 
 
 @bench_app.command("balancing-classic")
@@ -121,6 +128,26 @@ def bench_balancing_classic(
 
     suite = balancing_classic(load, seconds)
     run_and_show(varied(suite, seeds, policies, jobs), out, "invalid", as_json)
+
+
+@bench_app.command("modern-balancing")
+def bench_modern_balancing(
+    out: Results = Path("bench-modern-balancing"),
+    seeds: Seeds = 3,
+    policies: OwnPolicies = None,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 100.0,
+    jobs: Jobs = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare production's rules: a ramp to 1.74 of the allocation, speeds, a sinkhole.
+
+    Finished runs in the folder are kept and skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench modern-balancing --policies prequal,wrr-utilisation,sed[/bold]
+    """
+    from dcgym.suites import modern_balancing
+
+    run_and_show(varied(modern_balancing(seconds), seeds, policies, jobs), out, "invalid", as_json)
 
 
 @bench_app.command("balancing-quick")
@@ -168,15 +195,17 @@ def report(
     """
     from dcgym.suites import load_records, write_report
     from dcgym.suites.results import write_results
+    from dcgym.suites.twin_error.runs import compare_folder
 
+    found = compare_folder(folder)
+    if found is not None:
+        from dcgym.cli.twin_error import show_comparison
+
+        return show_comparison(found, folder, None, as_json)
     records = load_records(folder)
     write_results(folder, records)
     write_report(folder, records)
-    if as_json:
-        print_json(records)
-        return
-    _print_tables(records)
-    tables.print_paths(folder)
+    _show(records, folder, as_json)
 
 
 def varied(
@@ -186,6 +215,7 @@ def varied(
     jobs: int | None = None,
     train_seconds: float | None = None,
     trainings: int = 1,
+    train_backend: str | None = None,
 ) -> Suite:
     """Return a suite with what the common options change.
 
@@ -196,6 +226,7 @@ def varied(
         jobs: Runs at the same time; the suite's own if None.
         train_seconds: Time of each training; the suite's own if None.
         trainings: Trainings of each learner.
+        train_backend: Backend that learners train on; the suite's own if None.
 
     Raises:
         ConfigError: A value is not allowed.
@@ -203,8 +234,9 @@ def varied(
     training = replace(suite.training, trainings=trainings)
     if train_seconds is not None:
         training = replace(training, seconds=train_seconds)
+    trained = suite if train_backend is None else suite.trained_on(train_backend)
     return replace(
-        suite,
+        trained,
         seeds=seeds,
         policies=suite.policies if policies is None else split(policies),
         jobs=suite.jobs if jobs is None else jobs,
@@ -239,11 +271,15 @@ def _show(records: Records, out: Path, as_json: bool) -> None:
     if as_json:
         print_json(records)
         return
+    from dcgym.cli import tables
+
     _print_tables(records)
     tables.print_paths(out)
 
 
 def _print_tables(records: Records) -> None:
+    from dcgym.cli import tables
+    from dcgym.cli.flows import print_flows
     from dcgym.suites.reports.curves import is_sweep
 
     if is_sweep(records):

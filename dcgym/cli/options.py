@@ -28,6 +28,7 @@ __all__ = [
     "Seeds",
     "TopologyOption",
     "Traffic",
+    "TrainBackend",
     "TrainSeconds",
     "Trainings",
     "as_written",
@@ -45,7 +46,7 @@ TopologyOption = Annotated[
 ]
 Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
 Backend = Annotated[
-    str | None, typer.Option(help="Name of the backend; the suite's own if not given.")
+    str | None, typer.Option(help="Name of the backend; the configured one if not given.")
 ]
 Load = Annotated[float, typer.Option(help="Utilisation of the servers, without a capacity step.")]
 OwnLength = Annotated[
@@ -68,6 +69,10 @@ Config = Annotated[
     typer.Option(
         help="YAML file or preset of the environment.", autocompletion=names_of("presets")
     ),
+]
+TrainBackend = Annotated[
+    str | None,
+    typer.Option(help="Backend that learners train on; that of the runs if not given."),
 ]
 TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
 Trainings = Annotated[

@@ -26,7 +26,7 @@ def run_episode(
     env: str | None,
     arguments: Mapping[str, object],
     config: Path | None,
-    generator: str | None,
+    chosen: Mapping[str, str | None],
     policy: str | None,
     seed: int,
     episode_s: float,
@@ -39,7 +39,7 @@ def run_episode(
         env: Name of the environment; None for the configuration's, or the first one.
         arguments: Arguments of the environment where there is no configuration.
         config: File or preset.
-        generator: What sends the flows; None for the configuration's, or the native one.
+        chosen: Arguments that win over the configuration's, by name; None leaves one to it.
         policy: Name of the policy; None for the plainest one of the environment.
         seed: Seed of plan and policy.
         episode_s: Length of the episode.
@@ -50,7 +50,7 @@ def run_episode(
         ConfigError: An argument is not allowed.
     """
     check_positive("seconds", episode_s)
-    configured = _timed(_configure(env, config, arguments, generator))
+    configured = _timed(_configure(env, config, arguments, chosen))
     steps = max(1, round(episode_s / interval_s(configured)))
     if out is not None:
         prepare_folder(out)
@@ -70,7 +70,13 @@ def run_episode(
 
 
 def train_policy(
-    policy: str, env: str | None, config: Path | None, out: Path, train_s: float, seed: int
+    policy: str,
+    env: str | None,
+    config: Path | None,
+    chosen: Mapping[str, str | None],
+    out: Path,
+    train_s: float,
+    seed: int,
 ) -> Record:
     """Train one policy with a progress bar and return its summary.
 
@@ -78,6 +84,7 @@ def train_policy(
         policy: Name of the learner.
         env: Name of the environment; None for the configuration's, or the first one.
         config: File or preset.
+        chosen: Arguments that win over the configuration's, by name; None leaves one to it.
         out: Folder of the checkpoint.
         train_s: Wall-clock seconds.
         seed: Seed of the learner.
@@ -88,7 +95,7 @@ def train_policy(
     check_positive("seconds", train_s)
     prepare_folder(out)
     spec = TrainingSpec(
-        env=_configure(env, config, {} if env else QUICK_ENV),
+        env=_configure(env, config, {} if env else QUICK_ENV, chosen),
         policy=policy,
         seed=seed,
         train_s=train_s,
@@ -101,12 +108,12 @@ def _configure(
     env: str | None,
     config: Path | None,
     arguments: Mapping[str, object],
-    generator: str | None = None,
+    chosen: Mapping[str, str | None],
 ) -> dict[str, object]:
     """Return the configuration, or where there is none the arguments, of an environment."""
     configured = read_config(config) if config else dict(arguments)
-    chosen = {"env": env, "generator": generator}
-    return configured | {name: value for name, value in chosen.items() if value is not None}
+    given = {"env": env, **chosen}
+    return configured | {name: value for name, value in given.items() if value is not None}
 
 
 def _timed(arguments: Mapping[str, object]) -> dict[str, object]:

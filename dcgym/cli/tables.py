@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -13,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from dcgym.backends.base import Record
-from dcgym.cli.doctor import Check
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths
 from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
@@ -28,6 +28,9 @@ from dcgym.suites.reports.layout import (
 )
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.results import Records, run_name
+
+if TYPE_CHECKING:
+    from dcgym.cli.doctor import Check
 
 __all__ = [
     "print_doctor",

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from dcgym.cli.completion import names_of
-from dcgym.cli.flows import print_apps
 from dcgym.config import load_mapping, parse_yaml
 from dcgym.errors import ConfigError
 
@@ -67,6 +66,7 @@ def show(
 
     Example: [bold]dcgym traffic show web-search-0.6 --plot plan.svg[/bold]
     """
+    from dcgym.cli.flows import print_apps
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
     from dcgym.traffic.analysis.drawing import draw_plan

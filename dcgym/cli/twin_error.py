@@ -1,4 +1,4 @@
-"""``dcgym twin-error``: the twin beside real servers, on the same flows."""
+"""``dcgym twin-error``: a twin beside the emulation, on the same traffic."""
 
 from __future__ import annotations
 
@@ -9,31 +9,46 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from dcgym.cli import tables
 from dcgym.cli.bench import varied
-from dcgym.cli.options import Json, OwnPolicies, RequireFidelity, Results, Seeds, print_json
+from dcgym.cli.completion import names_with_commas
+from dcgym.cli.options import (
+    Json,
+    OwnLength,
+    OwnPolicies,
+    RequireFidelity,
+    Results,
+    Seeds,
+    print_json,
+    split,
+)
 from dcgym.cli.traffic import read_spec
+from dcgym.errors import BackendError
 
 if TYPE_CHECKING:
-    from dcgym.suites.twin_error import TwinError
+    from dcgym.suites import Suite
+    from dcgym.suites.twin_error.comparison import TwinError
+    from dcgym.suites.twin_error.found import Comparison
+    from dcgym.suites.twin_error.quantities import Quantity
+    from dcgym.suites.twin_error.runs import Compare
 
-__all__ = ["twin_error_app"]
+__all__ = ["show_comparison", "twin_error_app"]
 
 twin_error_app = typer.Typer(
     help="Compare a twin with the emulation on the same traffic.", no_args_is_help=True
 )
 
-TITLES = {
-    "fct_us_mean": ("completion time, mean", 1e3, "ms"),
-    "fct_us_p50": ("p50", 1e3, "ms"),
-    "fct_us_p90": ("p90", 1e3, "ms"),
-    "fct_us_p95": ("p95", 1e3, "ms"),
-    "fct_us_p99": ("p99", 1e3, "ms"),
-    "utilisation": ("utilisation", 1.0, ""),
-    "share_strong": ("flows on the strong servers", 1.0, ""),
-}
+# What stands before and behind an error, by its verdict; "?" in its place where it is unknown.
+MARKS = {"ok": ("", ""), "own spread": ("~", ""), "beyond": ("[bold red]", "![/]")}
+MISSING = "?"
+LEGEND = "error in %; ~ within the emulation's own spread, ! beyond it, = none, ? not measured"
+
+Markdown = Annotated[
+    Path | None, typer.Option(help="Write the tables there too, as Markdown for a page.")
+]
 
 
 @twin_error_app.callback()
@@ -51,6 +66,7 @@ def balancing(
     ] = "testbed-7",
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 60.0,
     require_fidelity: RequireFidelity = "invalid",
+    markdown: Markdown = None,
     as_json: Json = False,
 ) -> None:
     """Run policies in the balancing twin and on real servers, and print the differences.
@@ -60,31 +76,138 @@ def balancing(
 
     Example: [bold]dcgym twin-error balancing --seeds 3 --policies sed,lsq --seconds 30[/bold]
     """
-    from dcgym.suites import run_suite, twin_error_suite
-    from dcgym.suites.twin_error import twin_errors
+    from dcgym.suites import twin_error_suite
+    from dcgym.suites.twin_error.runs import compare_balancing
 
     suite = varied(twin_error_suite(read_spec(scenario), seconds), seeds, policies)
-    records = run_suite(suite, out, require_fidelity)
-    errors = twin_errors(records)
+    _run_and_show(suite, compare_balancing, out, require_fidelity, markdown, as_json)
+
+
+@twin_error_app.command("congestion")
+def congestion(
+    out: Results = Path("twin-error-congestion"),
+    seeds: Seeds = 3,
+    cases: Annotated[
+        str | None,
+        typer.Option(
+            help="Names, separated by commas; all cases if not given.",
+            autocompletion=names_with_commas("twin-cases"),
+        ),
+    ] = None,
+    policies: OwnPolicies = None,
+    seconds: OwnLength = None,
+    repeats: Annotated[int, typer.Option(help="Emulated runs of each seed.")] = 1,
+    require_fidelity: RequireFidelity = "ok",
+    markdown: Markdown = None,
+    as_json: Json = False,
+) -> None:
+    """Run policies in the packet twin and on real TCP, and print the differences.
+
+    Emulated runs of worse fidelity than required do not count. Finished runs in the folder are kept
+    and skipped, so that the same command resumes, and runs anew what did not count.
+
+    Example: [bold]dcgym twin-error congestion --cases dumbbell-10 --policies cubic,dctcp[/bold]
+    """
+    from dcgym.suites.twin_error import TWIN_CASES, congestion_suite
+    from dcgym.suites.twin_error.runs import compare_congestion
+
+    chosen = tuple(TWIN_CASES.names()) if cases is None else split(cases)
+    suite = varied(congestion_suite(chosen, seconds, repeats), seeds, policies)
+    _run_and_show(suite, compare_congestion, out, require_fidelity, markdown, as_json)
+
+
+def _run_and_show(
+    suite: Suite,
+    compare: Compare,
+    out: Path,
+    require_fidelity: str,
+    markdown: Path | None,
+    as_json: bool,
+) -> None:
+    """Run what is not finished yet, and show what was found, after a failure too."""
+    from dcgym.suites.twin_error.markdown import check_file
+    from dcgym.suites.twin_error.runs import finished_comparison, run_comparison
+
+    if markdown is not None:
+        check_file(markdown)
+    try:
+        found = run_comparison(suite, out, require_fidelity, compare)
+    except BackendError:
+        known = finished_comparison(suite, out, require_fidelity, compare)
+        if known is not None:
+            show_comparison(known, out, markdown, as_json)
+        raise
+    show_comparison(found, out, markdown, as_json)
+
+
+def show_comparison(found: Comparison, out: Path, markdown: Path | None, as_json: bool) -> None:
+    """Print what a comparison found, and write it as Markdown.
+
+    Args:
+        found: The comparison.
+        out: Folder of its results.
+        markdown: File of the Markdown, if any.
+        as_json: Print the rows for programs instead of tables.
+    """
+    from dcgym.cli import tables
+    from dcgym.suites.twin_error.markdown import write_markdown
+
+    if markdown is not None:
+        write_markdown(markdown, found)
     if as_json:
-        print_json([asdict(error) for error in errors])
+        print_json([asdict(row) for row in found.errors])
         return
-    tables.print_with_reasons(_table_of(errors), records)
+    _print(found)
     tables.print_paths(out)
 
 
-def _table_of(errors: Sequence[TwinError]) -> Table:
-    table = Table(title="twin / real servers - 1", box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("policy", "metric", "unit"):
+def _print(found: Comparison) -> None:
+    """Print errors by case, then in full what is beyond the tolerance, and what does not count."""
+    console = Console()
+    for case in found.cases:
+        title = ": ".join(filter(None, (case, found.titles.get(case, ""))))
+        console.print(f"[bold]{escape(title)}[/]" if title else "", highlight=False)
+        console.print(_errors(found, case))
+    console.print(f"{found.summary()} ({LEGEND})", highlight=False)
+    beyond = list(found.with_verdict("beyond"))
+    if beyond:
+        console.print(_beyond(beyond))
+    for note in found.notes():
+        console.print(f"[yellow]{escape(note)}[/]", highlight=False, soft_wrap=True)
+
+
+def _errors(found: Comparison, case: str) -> Table:
+    """Return the errors of a case: policies downwards, quantities across, within 80 columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    table.add_column("policy", no_wrap=True)
+    shown = found.shown(case)
+    for one in shown:
+        table.add_column(one.short, justify="right", no_wrap=True)
+    for policy, own in found.of_case(case).items():
+        cells = [_cell(own[one.metric], one) if one.metric in own else "" for one in shown]
+        table.add_row(policy, *cells)
+    return table
+
+
+def _cell(row: TwinError, quantity: Quantity) -> str:
+    from dcgym.suites.twin_error.found import percent
+
+    if row.verdict not in MARKS:
+        return MISSING
+    before, after = MARKS[row.verdict]
+    return f"{before}{percent(row, quantity)}{after}"
+
+
+def _beyond(rows: Sequence[tuple[TwinError, Quantity]]) -> Table:
+    from dcgym.suites.twin_error.found import percent, sample_text
+
+    table = Table(title="beyond the tolerance", box=box.SIMPLE_HEAD, padding=0)
+    for heading in ("case", "policy", "metric"):
         table.add_column(heading)
-    for heading in ("twin", "real", "error", "95 % interval"):
+    for heading in ("emulation", "twin", "error, %"):
         table.add_column(heading, justify="right")
-    previous = ""
-    for error in errors:
-        title, divisor, unit = TITLES[error.metric]
-        values = [f"{value / divisor:.4g}" for value in (error.simulation, error.emulation)]
-        interval = f"± {100 * error.half_width:.1f} %"
-        first = error.policy if error.policy != previous else ""
-        previous = error.policy
-        table.add_row(first, title, unit, *values, f"{100 * error.error:+.1f} %", interval)
+    for row, quantity in rows:
+        name = ", ".join(filter(None, (quantity.title, quantity.unit)))
+        both = [sample_text(side, quantity) for side in (row.emulation, row.simulation)]
+        table.add_row(row.case, row.policy, name, *both, percent(row, quantity))
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcgym.envs.system import Info, Mask
 
-__all__ = ["flat_columns", "flattened", "masked", "of_slot", "shaped", "stacked"]
+__all__ = ["flat_columns", "flattened", "masked", "of_slot", "shaped"]
 
 
 def shaped(info: Info, form: str) -> Info:
@@ -35,27 +35,6 @@ def flattened(info: Mapping[str, Any]) -> dict[str, float]:
     return {
         path: float(value) for path, value in _by_path(info) if isinstance(value, Real | np.bool_)
     }
-
-
-def stacked(infos: Sequence[Mapping[str, Any]]) -> Info:
-    """Return the infos of E copies as one, whose arrays have shape (E, ...).
-
-    Args:
-        infos: One of each copy, with the same keys.
-    """
-    made: Info = {}
-    for name, first in infos[0].items():
-        values = [info[name] for info in infos]
-        if isinstance(first, Mapping):
-            made[name] = stacked(values)
-        elif isinstance(first, Real | np.ndarray | np.bool_):
-            made[name] = np.array(values)
-        else:
-            made[name] = np.empty(len(values), object)
-            # One by one: NumPy would take lists of one length for rows.
-            for env, value in enumerate(values):
-                made[name][env] = value
-    return made
 
 
 def masked(infos: Mapping[str, Any], present: Mask) -> Info:

@@ -149,6 +149,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         terminations = dict.fromkeys(self.agents, bool(is_done))
         truncations = dict.fromkeys(self.agents, is_cut)
         if is_cut or is_done:
+            self.session.finish(np.ones(1, np.bool_))
             self.agents = []
         return observations, rewards, terminations, truncations, infos
 

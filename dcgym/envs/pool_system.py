@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Fidelity, Pool, Record
 from dcgym.backends.registry import POOLS, make_pool
-from dcgym.config import check_in, check_int
+from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.pool_checks import check_pool
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.balancing.measure import (
@@ -107,9 +108,11 @@ class PoolSystem:
         # Unknown names and options must fail here, not in the first episode.
         self._pool: Pool | None = self._make()
         self._capabilities = self._pool.capabilities
-        self._check()
+        check_pool(task, self._capabilities)
         self._lead_in_ns = task.settings.lead_in_ns(self._capabilities.real_time)
-        self.reward = task.make_reward(self._capabilities.shadows)
+        # Users whose answers come sooner send more: their flows are not those of the shadow.
+        is_open = not task.scenario.workload.is_closed_loop
+        self.reward = task.make_reward(self._capabilities.shadows and is_open)
         # The same flows under SED, for the term that compares.
         self._shadow = self._make_shadow()
         self.terms: dict[str, FloatArray] = {
@@ -168,6 +171,8 @@ class PoolSystem:
         if self._pool is None:
             self._pool = self._make()
             self._shadow = self._make_shadow()
+        if self._task.settings.paths == "shared" and mask.any():
+            drawn[mask] = drawn[mask][0]
         self.seeds = np.where(mask, drawn, self.seeds)
         for pool in filter(None, (self._pool, self._shadow)):
             self._lead_in(pool, drawn, mask)
@@ -229,7 +234,7 @@ class PoolSystem:
     def measure(self, mask: Mask) -> None:
         """Read the state of all copies: those that have not gone on are as they were."""
         task, chosen = self._task, self._chosen
-        self.seen, self.truth = self.pool.observe(), self.pool.truth()
+        self.seen, self.truth = self.pool.observe(chosen), self.pool.truth()
         self.read_ns = self.seen["time_ns"]
         observed = task.observation.observe(measurements(self.seen, chosen), self._last_actions)
         self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
@@ -239,15 +244,22 @@ class PoolSystem:
         )
         terms = self.reward.terms(inputs)
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
-        self._before = {
-            name: np.where(mask, self._counts[name], self._before[name]) for name in COUNTERS
-        }
+        before = self._counts
+        if not mask.all():
+            before = {n: np.where(mask, before[n], self._before[n]) for n in COUNTERS}
+        self._before = before
         self._counts = counts(self.seen, self.truth)
         self._known_metrics = {}
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
-        return interval_metrics(self.seen, self.truth, self._workers, self._before)
+        known = interval_metrics(self.seen, self.truth, self._workers, self._before, self._counts)
+        return known | {name: self.truth[name].astype(np.float64) for name in TOTALS}
+
+    def finish(self, mask: Mask) -> None:
+        """Serve the flows of episodes that are over to their end, if the settings ask for it."""
+        if self._task.settings.drain:
+            self.pool.drain(mask)
 
     def finished(self) -> Mask:
         """Tell that nothing is ever finished: traffic does not end."""
@@ -256,8 +268,7 @@ class PoolSystem:
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
         own = self._balancers_of(agent)
-        seen = {name: values[env : env + 1] for name, values in self.seen.items()}
-        servers = server_info(seen, own)
+        servers = server_info(self.seen, own, env)
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
             "metrics": dict(self._metrics_of(env)),
@@ -269,11 +280,7 @@ class PoolSystem:
     def infos(self) -> Info:
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         n_envs, n_agents = self.n_envs, self._task.n_agents
-        totals = [self.pool.summary(env) for env in range(n_envs)]
-        metrics = {
-            **self.metrics(),
-            **{name: np.array([float(one[name]) for one in totals]) for name in TOTALS},
-        }
+        metrics = self.metrics()
         servers = server_info(self.seen, self._chosen)
         return {
             "reward_terms": dict(self.terms),
@@ -348,10 +355,8 @@ class PoolSystem:
     def _metrics_of(self, env: int) -> Mapping[str, float]:
         """Return the metrics of a copy, worked out once however many agents ask."""
         if env not in self._known_metrics:
-            totals = self.pool.summary(env)
             self._known_metrics[env] = {
-                **{name: float(values[env]) for name, values in self.metrics().items()},
-                **{name: float(totals[name]) for name in TOTALS},
+                name: float(values[env]) for name, values in self.metrics().items()
             }
         return self._known_metrics[env]
 
@@ -389,12 +394,3 @@ class PoolSystem:
             return (max_steps + 1) * self.interval_ns + SLACK_NS
         longest_ns = LONGEST_FLOWS / sum(self._task.scenario.rates_per_s) * NS_PER_S
         return min(LONGEST_NS, round(longest_ns))
-
-    def _check(self) -> None:
-        """Refuse what the backend cannot do."""
-        can, task = self._capabilities, self._task
-        check_in("rule", task.settings.rule, can.rules)
-        for rule in task.rules:
-            check_in("others", rule, can.rules)
-        if can.largest_hosts is not None:
-            check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)

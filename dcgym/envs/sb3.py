@@ -10,7 +10,7 @@ One call steps all copies: fifty times the speed of the library's own ``make_vec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -21,18 +21,77 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from dcgym.errors import ConfigError
 
-__all__ = ["SlotVecEnv"]
+__all__ = ["SealedVecEnv", "SlotVecEnv"]
 
 Observations = npt.NDArray[np.float32]
 Report = dict[str, Any]
 
 
-class SlotVecEnv(VecEnv):
+class SealedVecEnv(VecEnv):
+    """A vector of the library whose environments cannot be reached one by one.
+
+    Attributes:
+        refusal: What is said of such a call, with braces where it says what cannot be done.
+    """
+
+    refusal: ClassVar[str]
+
+    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
+        """Refuse: no environment is an object of its own here.
+
+        Args:
+            attr_name: Name of the attribute.
+            value: Its value.
+            indices: Environments.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(self.refusal.format(f"{attr_name} cannot be set"))
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: object,
+        indices: VecEnvIndices = None,
+        **method_kwargs: object,
+    ) -> list[Any]:
+        """Refuse: no environment is an object of its own here.
+
+        Args:
+            method_name: Name of the method.
+            *method_args: Its arguments.
+            indices: Environments.
+            **method_kwargs: Its arguments by name.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(self.refusal.format(f"{method_name} cannot be called"))
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        """Return False for each: the library's wrappers are not used.
+
+        Args:
+            wrapper_class: What is asked for.
+            indices: Environments; all if None.
+        """
+        return [False] * len(self._indices(indices))
+
+    def _indices(self, indices: VecEnvIndices) -> Sequence[int]:
+        return list(self._get_indices(indices))
+
+
+class SlotVecEnv(SealedVecEnv):
     """A native vector environment as the library's own.
 
     Those of Stable-Baselines3 begin the next episode in the step that ends one: slots that ended
     are reset here, whether the environment would do so in the next step or not at all.
     """
+
+    refusal = "slots share one environment: {}"
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
         """Wrap a vector environment.
@@ -103,50 +162,3 @@ class SlotVecEnv(VecEnv):
             indices: Slots; all if None.
         """
         return [getattr(self._envs, attr_name, None)] * len(self._indices(indices))
-
-    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
-        """Refuse: slots are no objects of their own.
-
-        Args:
-            attr_name: Name of the attribute.
-            value: Its value.
-            indices: Slots.
-
-        Raises:
-            AttributeError: Always.
-        """
-        raise AttributeError(f"slots share one environment: {attr_name} cannot be set")
-
-    def env_method(
-        self,
-        method_name: str,
-        *method_args: object,
-        indices: VecEnvIndices = None,
-        **method_kwargs: object,
-    ) -> list[Any]:
-        """Refuse: slots are no objects of their own.
-
-        Args:
-            method_name: Name of the method.
-            *method_args: Its arguments.
-            indices: Slots.
-            **method_kwargs: Its arguments by name.
-
-        Raises:
-            AttributeError: Always.
-        """
-        raise AttributeError(f"slots share one environment: {method_name} cannot be called")
-
-    def env_is_wrapped(
-        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
-    ) -> list[bool]:
-        """Return False for every slot: there are no wrappers.
-
-        Args:
-            wrapper_class: What is asked for.
-            indices: Slots; all if None.
-        """
-        return [False] * len(self._indices(indices))
-
-    def _indices(self, indices: VecEnvIndices) -> Sequence[int]:
-        return list(self._get_indices(indices))

@@ -56,6 +56,8 @@ class Session:
         # How late an action may come; 0 where none can.
         self._limit_ns = LATE_FRACTION * self._interval_ns if is_timed else 0.0
         self._all = np.ones(n_envs, np.bool_)
+        # Time and number of a step of each copy.
+        self._one_step = np.array([[self._interval_ns], [1]], np.int64).repeat(n_envs, axis=1)
         self._fresh = self._all.copy()
         # Whether any of them is: nearly every step can go without asking the copies.
         self._has_fresh = True
@@ -161,7 +163,7 @@ class Session:
         runs = self._all
         if self._has_fresh and self.system.is_measured_at_once:
             runs = ~self._fresh
-        if runs is self._all or runs.any():
+        if runs is self._all or np.count_nonzero(runs):
             self._guarded(lambda: self._run(actions, runs))
         if self._has_fresh:
             self._fresh, self._has_fresh = ~self._all, False
@@ -177,19 +179,33 @@ class Session:
             self._guarded(lambda: self._run(None, fresh))
         self._fresh, self._has_fresh = ~self._all, False
 
+    def finish(self, over: Mask) -> None:
+        """Do what the settings ask for at the end of episodes, once all of them is told.
+
+        Args:
+            over: Copies whose episodes are over, shape (E,).
+
+        Raises:
+            BackendError: The backend failed.
+        """
+        if over.any():
+            self._guarded(lambda: self.system.finish(over))
+
     def _run(self, actions: Actions | None, runs: Mask) -> None:
         system, seen_ns = self.system, self.system.read_ns
         acted_ns = system.act(actions, self._fresh)
         self._latency_ns = acted_ns - seen_ns
         if self._limit_ns:
             self._begin_interval(acted_ns, runs)
+        passed = self._one_step if runs is self._all else np.where(runs, self._one_step, 0)
         if self._interval_ns:
-            self._deadline_ns = self._deadline_ns + self._interval_ns * runs
+            self._deadline_ns = self._deadline_ns + passed[0]
             self._overrun_ns = system.advance(self._deadline_ns)
         system.measure(runs)
-        self._elapsed_ns = self._elapsed_ns + self._interval_ns * runs
-        self._steps += runs
-        self._finished = np.where(runs, system.finished(), self._finished)
+        self._elapsed_ns = self._elapsed_ns + passed[0]
+        self._steps = self._steps + passed[1]
+        finished = system.finished()
+        self._finished = finished if runs is self._all else np.where(runs, finished, self._finished)
         # Last: whatever was done until here has aged the observation.
         self._age_ns = system.now_ns() - system.read_ns
         if self._has_fresh:

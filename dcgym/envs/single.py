@@ -96,14 +96,17 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         """
         session = self.session
         session.advance([[action]])
-        info = session.info(0, 0)
-        reward = float(sum(info["reward_terms"].values()))
+        info = {} if self.settings.info == "none" else session.info(0, 0)
+        reward = float(session.rewards()[0, 0])
         limit = self.settings.max_steps
         is_truncated = limit is not None and session.steps(0) >= limit
+        is_terminated = bool(session.finished()[0])
+        if is_terminated or is_truncated:
+            session.finish(np.ones(1, np.bool_))
         return (
             session.observations[0, 0],
             reward,
-            bool(session.finished()[0]),
+            is_terminated,
             is_truncated,
             shaped(info, self.settings.info),
         )

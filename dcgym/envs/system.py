@@ -151,6 +151,9 @@ class System(Protocol):
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval, one number a copy, each of shape (E,)."""
 
+    def finish(self, mask: Mask) -> None:
+        """Do what the settings ask for at the end of episodes, of the copies in the mask, (E,)."""
+
     def finished(self) -> Mask:
         """Tell in which copies nothing is left to do, (E,)."""
 

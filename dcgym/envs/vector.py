@@ -152,12 +152,15 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         finals = {}
         if self._mode is AutoresetMode.SAME_STEP and self._is_over.any():
             finals = self._renew(self._is_over)
+        infos = self._infos() | finals
+        if self._mode is not AutoresetMode.SAME_STEP:
+            self.session.finish(self._is_over)
         return (
             self._observations(),
             rewards,
             np.repeat(terminated, self._per_copy),
             np.repeat(truncated, self._per_copy),
-            self._infos() | finals,
+            infos,
         )
 
     def close_extras(self, **kwargs: Any) -> None:

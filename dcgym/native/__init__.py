@@ -1,4 +1,4 @@
-"""The compiled parts: two C++ modules, BPF objects and the traffic generator.
+"""The compiled parts: three C++ modules, BPF objects and the traffic generator.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +23,9 @@ __all__ = [
     "bpf_object",
     "generator_path",
     "missing_parts",
+    "packets_available",
     "require",
+    "require_packets",
     "require_simulation",
     "simulation_available",
 ]
@@ -49,11 +53,8 @@ def require() -> ModuleType:
         FeatureNotSupported: The module was not built, was built from other sources, or cannot be
             loaded.
     """
-    _require_current("_native", "the native module")
-    try:
+    with _load("_native", "the native module", HINT):
         return importlib.import_module("dcgym.native._native")
-    except ImportError as error:
-        raise FeatureNotSupported(f"the native module ({error})", HINT) from error
 
 
 def require_simulation() -> ModuleType:
@@ -62,11 +63,27 @@ def require_simulation() -> ModuleType:
     Raises:
         FeatureNotSupported: The module was not built or cannot be loaded.
     """
-    _require_current("_simulation", "the compiled simulation")
-    try:
+    with _load("_simulation", "the compiled simulation", SIMULATION_HINT):
         return importlib.import_module("dcgym.native._simulation")
+
+
+def require_packets() -> ModuleType:
+    """Return the compiled packet twin, which needs what `require_simulation` needs.
+
+    Raises:
+        FeatureNotSupported: The module was not built or cannot be loaded.
+    """
+    with _load("_packets", "the compiled packet twin", SIMULATION_HINT):
+        return importlib.import_module("dcgym.native._packets")
+
+
+@contextmanager
+def _load(name: str, what: str, hint: str) -> Iterator[None]:
+    _require_current(name, what)
+    try:
+        yield
     except ImportError as error:
-        raise FeatureNotSupported(f"the compiled simulation ({error})", SIMULATION_HINT) from error
+        raise FeatureNotSupported(f"{what} ({error})", hint) from error
 
 
 def bpf_object(name: str) -> Path:
@@ -94,6 +111,7 @@ def missing_parts() -> list[str]:
     """Name each native part that is not built, for the doctor and for messages."""
     missing = [] if available() else ["_native"]
     missing += [] if simulation_available() else ["_simulation"]
+    missing += [] if packets_available() else ["_packets"]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
     if not (_root() / "bin" / "dcgym-generator").exists():
         missing.append("dcgym-generator")
@@ -102,17 +120,22 @@ def missing_parts() -> list[str]:
 
 def available() -> bool:
     """Tell whether the compiled module can be loaded."""
-    try:
-        require()
-    except FeatureNotSupported:
-        return False
-    return True
+    return _is_there(require)
 
 
 def simulation_available() -> bool:
     """Tell whether the compiled simulations can be loaded."""
+    return _is_there(require_simulation)
+
+
+def packets_available() -> bool:
+    """Tell whether the compiled packet twin can be loaded."""
+    return _is_there(require_packets)
+
+
+def _is_there(load: Callable[[], ModuleType]) -> bool:
     try:
-        require_simulation()
+        load()
     except FeatureNotSupported:
         return False
     return True

@@ -79,6 +79,7 @@ class Fabric:
         n_ifindex: int = ...,
         flow_matrix: bool = False,
         flow_entries: int = 0,
+        least_mtu: int = 0,
     ) -> None: ...
     def add_port(
         self,
@@ -91,6 +92,7 @@ class Fabric:
         queue_bytes: int = 0,
         mark_weight: int = ...,
         mark_packet_ns: int = 0,
+        mtu: int = 0,
     ) -> None: ...
     def set_group(
         self,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["digest_path", "interface_digest"]
 
-FOLDERS = {"_native": "kernel", "_simulation": "twin"}
+FOLDERS = {"_native": "kernel", "_simulation": "twin", "_packets": "twin/packets"}
 
 
 def interface_digest(root: Path, name: str) -> str | None:
@@ -18,9 +18,15 @@ def interface_digest(root: Path, name: str) -> str | None:
 
     Args:
         root: The folder ``dcgym/native``.
-        name: "_native" or "_simulation".
+        name: A name in `FOLDERS`.
     """
-    files = sorted((root / FOLDERS[name]).rglob("*module.cpp"))
+    # What lies in a folder of another module belongs to that.
+    others = [root / other for other in FOLDERS.values() if other.startswith(f"{FOLDERS[name]}/")]
+    files = [
+        path
+        for path in sorted((root / FOLDERS[name]).rglob("*module.cpp"))
+        if not any(path.is_relative_to(other) for other in others)
+    ]
     if not files:
         return None
     content = hashlib.sha256()

@@ -2,6 +2,7 @@
 
 from dcgym.suites.balancing import balancing_classic, balancing_quick
 from dcgym.suites.congestion import quick
+from dcgym.suites.modern import modern_balancing
 from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import load_records
 from dcgym.suites.rollout import run_episode
@@ -22,6 +23,7 @@ __all__ = [
     "balancing_quick",
     "finished_records",
     "load_records",
+    "modern_balancing",
     "quick",
     "run_episode",
     "run_suite",

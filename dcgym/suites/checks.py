@@ -9,6 +9,7 @@ from dcgym.config import check_keys
 from dcgym.envs.factory import default_of, env_id_of, find_environment, form_of, make_session
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
+from dcgym.policies.base import Overrides
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
 from dcgym.units import parse_duration
@@ -33,6 +34,8 @@ def check_suite(suite: Suite) -> None:
         interval_s(case.env)
         # Environments check their arguments when they are made, and start nothing.
         make_session(case.env).close()
+        if case.train_env is not None:
+            make_session(case.train_env).close()
         _check_capabilities(suite, case)
 
 
@@ -74,7 +77,7 @@ def capabilities_of(env: Arguments) -> Capabilities:
 
 
 def fit_policies(policies: tuple[str, ...], env: Arguments) -> tuple[str, ...]:
-    """Return the policies whose rule the backend of an environment has.
+    """Return the policies whose rule and congestion control the backend of an environment has.
 
     Args:
         policies: Names of policies.
@@ -83,9 +86,8 @@ def fit_policies(policies: tuple[str, ...], env: Arguments) -> tuple[str, ...]:
     Raises:
         ConfigError: A name is unknown.
     """
-    family, known = find_environment(env_id_of(env)).family, capabilities_of(env).rules
-    rules = {name: _rule_of(name, family) for name in policies}
-    return tuple(name for name, rule in rules.items() if rule is None or rule in known)
+    family, can = find_environment(env_id_of(env)).family, capabilities_of(env)
+    return tuple(name for name in policies if _fits(_asked_by(name, family), can))
 
 
 def needs_of(suite: Suite) -> str:
@@ -98,11 +100,15 @@ def needs_of(suite: Suite) -> str:
     return "root and real time" if is_real_time else "neither root nor real time"
 
 
-def _rule_of(policy: str, family: str) -> object:
-    """Return the rule that a policy asks the balancers for; None where it asks for none."""
-    if policy in LEARNERS:
-        return None
-    return make_policy(policy, family=family).env_overrides().get("rule")
+def _asked_by(policy: str, family: str) -> Overrides:
+    """Return what a policy asks of its environment."""
+    return {} if policy in LEARNERS else make_policy(policy, family=family).env_overrides()
+
+
+def _fits(asked: Overrides, can: Capabilities) -> bool:
+    rule, transport = asked.get("rule"), asked.get("congestion_control")
+    has_rule = rule is None or rule in can.rules
+    return has_rule and (transport is None or can.transports is None or transport in can.transports)
 
 
 def _check_policies(suite: Suite) -> None:

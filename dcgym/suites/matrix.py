@@ -152,11 +152,12 @@ class Matrix:
         is_trained = self._is_trained_here(run)
         training = self._trained(self.training(run)) if is_trained else None
         given = suite.checkpoints.get(run.policy)
+        episode_s = suite.episode_s if case.episode_s is None else case.episode_s
         spec = RunSpec(
             env=dict(case.env),
             policy=run.policy,
             seed=run.seed,
-            steps=max(1, round(suite.episode_s / interval_s(case.env))),
+            steps=max(1, round(episode_s / interval_s(case.env))),
             warmup_s=suite.warmup_s,
             scenario=case.name,
             sweep=dict(case.sweep),

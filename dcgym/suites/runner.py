@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeAlias
 
 from dcgym.backends.base import Record
 from dcgym.suites.checks import check_suite
@@ -15,11 +16,19 @@ from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.reports.report import write_report
-from dcgym.suites.results import SUITE_FILE, prepare_folder, write_json, write_results
+from dcgym.suites.results import (
+    SUITE_FILE,
+    Records,
+    prepare_folder,
+    write_json,
+    write_results,
+)
 from dcgym.suites.suite import Suite
 from dcgym.suites.workers import Workers
 
-__all__ = ["finished_records", "run_suite"]
+__all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
+
+WriteResults: TypeAlias = Callable[[Path, Records, Records], None]
 
 
 def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> list[Record]:
@@ -37,22 +46,51 @@ def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> lis
         BackendError: A run failed, or its fidelity is worse than required; the others' results are
             kept.
     """
+    complete, refused = run_matrix(suite, out, require_fidelity, _write_bench)
+    require([*complete, *refused], require_fidelity)
+    return complete
+
+
+def run_matrix(
+    suite: Suite, out: Path, require_fidelity: str, write: WriteResults
+) -> tuple[list[Record], list[Record]]:
+    """Run what is not finished yet, and return the records of all runs.
+
+    Args:
+        suite: What to run.
+        out: Folder of the results; finished runs in it that are well enough are kept and skipped.
+        require_fidelity: Worst fidelity that a finished run may have.
+        write: Writes results of the folder, of the runs that are well enough and of the others;
+            after a failure or Ctrl-C too.
+
+    Returns:
+        The runs that are well enough, and those that are not.
+
+    Raises:
+        ConfigError: Something in the suite cannot run, or the folder cannot be written.
+        BackendError: A run failed; the others' results are kept.
+    """
     check_suite(suite)
     with progress_bars() as progress, _workers() as workers:
         bench = Matrix(suite, out, workers, progress, require_fidelity)
         prepare_folder(out)
-        write_json(out / SUITE_FILE, {**asdict(suite), "command": _command()})
+        made = {"command": _command(), "require_fidelity": require_fidelity}
+        write_json(out / SUITE_FILE, {**asdict(suite), **made})
         try:
             bench.run_all()
         finally:
             # After Ctrl-C no run goes on while the report is written.
             workers.stop()
             complete, refused = bench.complete(), bench.refused()
-            if complete:
-                write_results(out, complete)
-                write_report(out, complete, refused)
-        require([*complete, *refused], require_fidelity)
-    return complete
+            if complete or refused:
+                write(out, complete, refused)
+    return complete, refused
+
+
+def _write_bench(out: Path, complete: Records, refused: Records) -> None:
+    if complete:
+        write_results(out, complete)
+        write_report(out, complete, refused)
 
 
 def finished_records(suite: Suite, out: Path, require_fidelity: str = "invalid") -> list[Record]:

@@ -33,6 +33,7 @@ class Case:
         train_env: Arguments of the environment that learners train in; `env` if None.
         train_name: Name of that environment in folders; that of the case if None. Equal trainings
             happen once.
+        episode_s: Length of its runs; the suite's if None.
     """
 
     env: Arguments
@@ -41,6 +42,7 @@ class Case:
     params: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     train_env: Arguments | None = None
     train_name: str | None = None
+    episode_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,10 @@ class Suite:
         if check_range("warmup_s", self.warmup_s, 0, math.inf) >= self.episode_s:
             allowed = f"a length above the warm-up of {self.warmup_s:g} s"
             raise ConfigError("episode_s", self.episode_s, allowed)
+        for case in self.cases:
+            if case.episode_s is not None and not self.warmup_s < case.episode_s < math.inf:
+                allowed = f"a length above the warm-up of {self.warmup_s:g} s"
+                raise ConfigError(f"episode_s of case {case.name}", case.episode_s, allowed)
         if self.is_alone and self.jobs > 1:
             raise ConfigError("jobs", self.jobs, "1: these runs need the machine for themselves")
 
@@ -176,6 +182,18 @@ class Suite:
             replace(
                 case, env={**case.env, "backend": backend}, train_env=case.train_env or case.env
             )
+            for case in self.cases
+        )
+        return replace(self, cases=cases)
+
+    def trained_on(self, backend: object) -> Suite:
+        """Return the suite with learners that train on another backend than they are scored on.
+
+        Args:
+            backend: What the environment's argument takes.
+        """
+        cases = tuple(
+            replace(case, train_env={**(case.train_env or case.env), "backend": backend})
             for case in self.cases
         )
         return replace(self, cases=cases)

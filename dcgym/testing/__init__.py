@@ -1,6 +1,6 @@
 """Public test tools: the contracts of environments and backends, and a test double of a network."""
 
-from dcgym.testing.backend_contract import check_network, check_pool
+from dcgym.testing.backend_contract import check_network, check_networks, check_pool
 from dcgym.testing.contract import check_contract, check_no_dead_feature
 from dcgym.testing.fake_backend import FakeBackend
 
@@ -8,6 +8,7 @@ __all__ = [
     "FakeBackend",
     "check_contract",
     "check_network",
+    "check_networks",
     "check_no_dead_feature",
     "check_pool",
 ]

@@ -77,6 +77,8 @@ class FakeBackend:
         self._caps_bps = self._host_rates_bps.copy()
         self._groups = [group for group in next_hop_groups(self.topology) if group.has_choice]
         self._splits: dict[tuple[str, str], FloatArray] = {}
+        self._columns = {(port.node, port.number): row for row, port in enumerate(ports)}
+        self._known_ways: dict[tuple[str, str], list[tuple[int, str]]] = {}
 
     def start(self) -> None:
         """Begin to run."""
@@ -233,21 +235,29 @@ class FakeBackend:
 
     def _path(self, source: str, sink: str) -> FloatArray:
         """Return the fraction of a flow that each switch port carries."""
-        columns = {(p.node, p.number): i for i, p in enumerate(self.topology.switch_ports)}
-        fractions = np.zeros(len(columns))
+        fractions = np.zeros(len(self._columns))
         frontier = {self.topology.ports(source)[0].peer: 1.0}
         while frontier:
             node, amount = frontier.popitem()
-            hops = self.topology.next_hops(node, sink)
-            by_number = {port.number: port for port in self.topology.ports(node)}
-            even = np.full(len(hops), 1 / len(hops))
-            split = self._splits.get((node, sink), even) * amount
-            for number, part in zip(hops, split, strict=True):
-                fractions[columns[node, number]] += part
-                peer = by_number[number].peer
+            ways = self._ways(node, sink)
+            split = self._splits.get((node, sink))
+            shares = [1 / len(ways)] * len(ways) if split is None else split.tolist()
+            for (column, peer), share in zip(ways, shares, strict=True):
+                part = share * amount
+                fractions[column] += part
                 if peer != sink:
                     frontier[peer] = frontier.get(peer, 0.0) + part
         return fractions
+
+    def _ways(self, switch: str, sink: str) -> list[tuple[int, str]]:
+        """Return the ports of a switch on the way to a host: column and what is at their end."""
+        known = self._known_ways.get((switch, sink))
+        if known is None:
+            peers = {port.number: port.peer for port in self.topology.ports(switch)}
+            hops = self.topology.next_hops(switch, sink)
+            known = [(self._columns[switch, number], peers[number]) for number in hops]
+            self._known_ways[switch, sink] = known
+        return known
 
     def _is_done(self) -> npt.NDArray[np.bool_]:
         elapsed_ns = self._now_ns - self._begin_ns

@@ -38,6 +38,9 @@ device that all its flows share; only applications with an I/O stage use it.
 Where nothing is said about weights, they are in proportion to the processors. In `yao-sim-8` and
 `markov-2`, `right_weights: false` swaps them. The default environment is made so:
 `{"preset": "yao-sim-8", "load": 0.85, "right_weights": False}`.
+
+Every preset also takes `arrivals`, `service`, `correlation` and `io_limit`
+([arrivals and service](../guides/balancing.md#arrivals-and-service)).
 """
 NETWORKS_TEXT = """## Networks of congestion control
 

@@ -5,7 +5,7 @@ datagrams by iperf3 and what they cost in processor time, over two switches in a
 fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
 of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
 reach of their max-min fair share. Emulator: build, reset in place, close. HTTP servers and clients.
-Balancer: new flows and packets by rule, run in place and really forwarded. Last the balancing twin.
+Balancer: new flows and packets by rule, run in place and really forwarded. Last the two twins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dcgym.topologies import fat_tree
-from experiments.speed import simulation
+from experiments.speed import packet_twin, simulation
 from experiments.speed.balancer import measure_feature_reads, measure_new_flows, measure_packets
 from experiments.speed.balancer_forwarding import measure_forwarding
 from experiments.speed.environments import (
@@ -43,7 +43,7 @@ from experiments.speed.traffic import (
 
 __all__ = ["main"]
 
-PARTS = ("emulation", "simulation")
+PARTS = ("emulation", "simulation", "packets")
 FILE_COLUMNS = 160
 # In the order of the tables.
 TITLES = {
@@ -147,6 +147,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not given.json:
             simulation.show(figures)
         found["simulation"] = figures
+    if "packets" in parts:
+        figures = packet_twin.measure()
+        if not given.json:
+            packet_twin.show(figures)
+        found["packets"] = figures
     if given.json:
         print(json.dumps(found, indent=2))
     return 0

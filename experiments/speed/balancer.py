@@ -124,7 +124,9 @@ def _kinds_ns(frames: dict[str, bytes], collect: bool, **options: Any) -> dict[s
 
 def make_balancer(n_servers: int, collect: bool, **options: Any) -> Any:
     """Return a balancer of 10.0.0.100:80 whose servers have weights from 1 to 2 at random."""
-    balancer = require().Balancer(str(bpf_object("l4lb")), MAC, collect=collect, **options)
+    balancer = require().Balancer(
+        str(bpf_object("l4lb")), MAC, collect=collect, times_select=True, **options
+    )
     balancer.add_vip(0, "10.0.0.100", 80)
     balancer.set_servers(0, {n: f"02:dc:00:00:01:{n:02x}" for n in range(n_servers)})
     weights = np.random.default_rng(1).uniform(1.0, 2.0, n_servers)
@@ -137,8 +139,8 @@ def benchmark_frame(port: int, flags: int, options: bytes = b"") -> bytes:
     """Return a client's frame of TCP to that address, of this port, flags and TCP options."""
     macs = bytes.fromhex(MAC.replace(":", "")) + bytes([2, 0, 0, 0, 0, 1])
     tcp_bytes = 20 + len(options)
-    ip = bytes.fromhex("08004500") + (20 + tcp_bytes).to_bytes(2)
-    ip += bytes.fromhex("00000000400600000a0000010a000064") + port.to_bytes(2)
+    ip = bytes.fromhex("08004500") + (20 + tcp_bytes).to_bytes(2, "big")
+    ip += bytes.fromhex("00000000400600000a0000010a000064") + port.to_bytes(2, "big")
     return macs + ip + bytes([0, 80, *bytes(8), tcp_bytes << 2, flags, *bytes(6)]) + options
 
 

@@ -3,5 +3,12 @@
 from dcgym.policies.balancing.awcmp import AwcmpPolicy
 from dcgym.policies.balancing.hlb import HlbPolicy
 from dcgym.policies.balancing.rules import RandomWeightsPolicy, RulePolicy
+from dcgym.policies.balancing.utilisation import UtilisationPolicy
 
-__all__ = ["AwcmpPolicy", "HlbPolicy", "RandomWeightsPolicy", "RulePolicy"]
+__all__ = [
+    "AwcmpPolicy",
+    "HlbPolicy",
+    "RandomWeightsPolicy",
+    "RulePolicy",
+    "UtilisationPolicy",
+]

@@ -29,6 +29,11 @@ class BalancingTask(Protocol):
         """The weight of each server as its operator sees it."""
         ...
 
+    @property
+    def workers(self) -> FloatArray:
+        """The processors of each server, as it tells them."""
+        ...
+
 
 class BalancingPolicy(BoundPolicy[BalancingTask]):
     """A data-plane rule, and weights for it.

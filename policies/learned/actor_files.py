@@ -15,7 +15,7 @@ import numpy as np
 
 from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError, MissingDependency
-from dcgym.policies.checkpoint import CheckpointNote, parse_object
+from dcgym.policies.checkpoint import CheckpointNote, parse_object, write_whole
 from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
 from dcgym.tasks.common.rows import RowLayout
@@ -24,7 +24,6 @@ __all__ = [
     "ACTOR_FILE",
     "WEIGHTS_FILE",
     "load_actor",
-    "read_actor",
     "require_safetensors",
     "write_actor",
 ]
@@ -56,7 +55,7 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
         actor: The network.
 
     Returns:
-        What the note of the checkpoint says of the files, for `read_actor`.
+        What the note of the checkpoint says of the files, for `load_actor`.
     """
     from safetensors.numpy import save
 
@@ -79,26 +78,12 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
         WEIGHTS_FILE: save(dense),
     }
     for name, content in contents.items():
-        (folder / name).write_bytes(content)
+        write_whole(folder / name, content)
     return {"sha256": {name: _digest(content) for name, content in contents.items()}}
 
 
 def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
     """Load the policy of a checkpoint folder; it needs NumPy alone to act.
-
-    Args:
-        folder: The folder.
-        note: Its note.
-
-    Raises:
-        ConfigError: A file is missing, is not the one that the note names, or has other content.
-        MissingDependency: safetensors is not installed.
-    """
-    return ActorPolicy(note.algorithm, read_actor(folder, note))
-
-
-def read_actor(folder: Path, note: CheckpointNote) -> Actor:
-    """Read a network from a checkpoint folder.
 
     Args:
         folder: The folder.
@@ -115,7 +100,7 @@ def read_actor(folder: Path, note: CheckpointNote) -> Actor:
         raise ConfigError("checkpoint", str(folder), allowed)
     facts, weights = (_read(folder, name, digests[name]) for name in (ACTOR_FILE, WEIGHTS_FILE))
     try:
-        return _actor(parse_object(facts), weights)
+        return ActorPolicy(note.algorithm, _actor(parse_object(facts), weights))
     except ValueError as error:
         allowed = f"a network of {ACTOR_FILE} and {WEIGHTS_FILE} ({error})"
         raise ConfigError("checkpoint", str(folder), allowed) from error

@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
 from dcgym.policies.learned.flat import flat_action_space, restore_action
+from dcgym.policies.learned.mending import MendedEnv
 from dcgym.policies.learners import EnvConfig
 from dcgym.tasks.common.rows import RowLayout
 
@@ -87,8 +88,11 @@ def build_running_env(config: EnvConfig) -> gym.Env[Any, Any]:
 
     Args:
         config: Arguments of `make_env`.
+
+    Raises:
+        BackendError: The backend did not come up.
     """
-    env = build_env(config)
+    env = MendedEnv(build_env(config))
     env.reset()
     return env
 

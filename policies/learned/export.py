@@ -11,12 +11,14 @@ from torch import nn
 
 from dcgym.errors import DcgymError
 from dcgym.policies.learned.actor import Actor, Array, Linear
+from dcgym.policies.learned.bounds import InvertedGradients
 from dcgym.policies.learned.row_network import RowNetwork
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = ["export_actor"]
 
-NAMES = {nn.ReLU: "relu", nn.Tanh: "tanh"}
+# What acts clips its outputs in any case.
+NAMES = {nn.ReLU: "relu", nn.Tanh: "tanh", InvertedGradients: "none"}
 
 
 def export_actor(parts: Sequence[nn.Module], space: gym.spaces.Box) -> Actor:

@@ -10,7 +10,13 @@ from dcgym.config import check_int
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import CheckpointNote, read_note
 from dcgym.policies.learned.actor_files import load_actor, require_safetensors
-from dcgym.policies.learned.training import TrainingClock, TrainingJob, TrainingOpener, train
+from dcgym.policies.learned.training import (
+    TrainingClock,
+    TrainingJob,
+    TrainingOpener,
+    TrainingRun,
+    train,
+)
 from dcgym.policies.learners import EnvConfig, ProgressCallback
 
 __all__ = ["LibraryLearner"]
@@ -26,6 +32,7 @@ class LibraryLearner:
         open_training: Starts a training.
         default_envs: Environments side by side where nobody says how many.
         load_policy: Loads a policy from a checkpoint folder and its note, without the library.
+        run: Trains and saves, as `training.train` does.
     """
 
     algorithm: str
@@ -33,6 +40,7 @@ class LibraryLearner:
     open_training: TrainingOpener
     default_envs: int = 4
     load_policy: Callable[[Path, CheckpointNote], Policy] = load_actor
+    run: TrainingRun = train
 
     def train(
         self,
@@ -63,6 +71,8 @@ class LibraryLearner:
         Raises:
             MissingDependency: The library is not installed.
             DcgymError: Not one step was sampled.
+            BackendError: What runs the environments or the library broke, beyond repair. A
+                checkpoint holds what was learned.
         """
         n_envs = self.default_envs if n_envs is None else check_int("n_envs", n_envs, 1)
         clock = TrainingClock(steps, budget_s, progress)
@@ -71,7 +81,7 @@ class LibraryLearner:
         folder = Path(out_dir).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         note = CheckpointNote(self.algorithm, self.library, seed)
-        train(self.open_training, TrainingJob(env_config, seed, n_envs), note, clock, folder)
+        self.run(self.open_training, TrainingJob(env_config, seed, n_envs), note, clock, folder)
         return folder
 
     def load(self, folder: Path) -> Policy:

@@ -11,11 +11,22 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from dcgym.config import check_int, check_positive
-from dcgym.errors import DcgymError
+from dcgym.errors import BackendError, DcgymError
 from dcgym.policies.checkpoint import CheckpointNote, write_note
 from dcgym.policies.learners import EnvConfig, Progress, ProgressCallback
 
-__all__ = ["Trainee", "TrainingClock", "TrainingJob", "TrainingOpener", "train"]
+__all__ = [
+    "Trainee",
+    "TrainingClock",
+    "TrainingJob",
+    "TrainingOpener",
+    "TrainingRun",
+    "train",
+    "what_is_kept",
+]
+
+
+KEEP_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,12 +71,20 @@ TrainingOpener: TypeAlias = Callable[[TrainingJob], AbstractContextManager[Train
 """Starts a library and environments, and ends them whatever happened."""
 
 
+TrainingRun: TypeAlias = Callable[
+    [TrainingOpener, TrainingJob, CheckpointNote, "TrainingClock", Path], None
+]
+"""What `train` is: trains a job within a clock's limits, and leaves a checkpoint in a folder."""
+
+
 class TrainingClock:
     """Counts steps and seconds against their limits, from the first sample on.
 
     Attributes:
         total_steps: Environment steps to train.
+        budget_s: Seconds after which training ends early, or None.
         last: What was reported last.
+        keep: Writes a checkpoint; called at the first report, and now and then.
     """
 
     def __init__(
@@ -80,10 +99,12 @@ class TrainingClock:
             progress: Called at every report.
         """
         self.total_steps = check_int("steps", steps, 1)
-        self._budget_s = None if budget_s is None else check_positive("budget_s", budget_s)
+        self.budget_s = None if budget_s is None else check_positive("budget_s", budget_s)
         self._progress = progress
         self._begin_s: float | None = None
         self.last = Progress(0, steps, 0.0, None)
+        self.keep: Callable[[], None] = lambda: None
+        self._kept_s = -math.inf
 
     def begin(self) -> None:
         """Start counting: every environment runs, and the first step is about to be taken."""
@@ -97,7 +118,7 @@ class TrainingClock:
     @property
     def is_over(self) -> bool:
         """Whether the steps are done or the budget is spent."""
-        is_spent = self._budget_s is not None and self.seconds >= self._budget_s
+        is_spent = self.budget_s is not None and self.seconds >= self.budget_s
         return is_spent or self.last.steps >= self.total_steps
 
     def report(self, steps: int, reward_mean: float | None) -> None:
@@ -110,9 +131,22 @@ class TrainingClock:
         # Libraries say NaN for "no episode ended"; JSON has no word for that but null.
         is_known = reward_mean is not None and math.isfinite(reward_mean)
         mean = float(reward_mean) if reward_mean is not None and is_known else self.last.reward_mean
-        self.last = Progress(steps, self.total_steps, self.seconds, mean)
+        now_s = self.seconds
+        self.last = Progress(steps, self.total_steps, now_s, mean)
+        if steps and now_s - self._kept_s >= KEEP_EVERY_S:
+            self._kept_s = now_s
+            self.keep()
+        self.follow(self.last)
+
+    def follow(self, progress: Progress) -> None:
+        """Note what another clock reported and tell the callback.
+
+        Args:
+            progress: The state of the training.
+        """
+        self.last = progress
         if self._progress is not None:
-            self._progress(self.last)
+            self._progress(progress)
 
     def check_trained(self) -> None:
         """Refuse an untrained network, which would be scored like a trained one.
@@ -122,6 +156,15 @@ class TrainingClock:
         """
         if self.last.steps == 0:
             raise DcgymError(f"training ended after {self.seconds:.0f} s without a single step")
+
+
+def what_is_kept(n_steps: object) -> str:
+    """Say what is left of a training that broke.
+
+    Args:
+        n_steps: Steps that its checkpoint has; 0 where there is none.
+    """
+    return f"the checkpoint has {n_steps} steps" if n_steps else "it has learned nothing yet"
 
 
 def train(
@@ -142,13 +185,24 @@ def train(
 
     Raises:
         DcgymError: Not one step was sampled.
+        BackendError: The environments or the library broke; a checkpoint is there if one step was
+            sampled.
     """
     with open_training(job) as trainee:
+
+        def keep() -> None:
+            details = trainee.save(folder)
+            write_note(folder, replace(note, training=asdict(clock.last), details=details))
+
+        # Nobody may have the time to do so when the process is killed.
+        clock.keep = keep
         try:
             trainee.learn(clock)
+        except BackendError as error:
+            kept = what_is_kept(clock.last.steps)
+            raise BackendError(f"training ended early: {error}; {kept}") from error
         finally:
             # Also on Ctrl-C: what was learned so far is kept.
             if clock.last.steps:
-                details = trainee.save(folder)
-                write_note(folder, replace(note, training=asdict(clock.last), details=details))
+                keep()
         clock.check_trained()

@@ -7,7 +7,7 @@ import pytest
 
 from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.testing import FakeBackend
+from dcgym.testing import FakeBackend, check_networks
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 
@@ -22,6 +22,12 @@ def pair() -> NetworkEnsemble:
     plan = make_plan("pairs-udp", topology)
     ensemble.reset([NetworkEpisode(plan), NetworkEpisode(plan)])
     return ensemble
+
+
+def test_it_keeps_the_contract_of_batches() -> None:
+    check_networks(
+        lambda topology, n_envs: NetworkEnsemble([FakeBackend(topology) for _ in range(n_envs)])
+    )
 
 
 def test_each_copy_ends_at_its_own_deadline(pair: NetworkEnsemble) -> None:

@@ -36,7 +36,7 @@ def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     "command",
     [
         *((name,) for name in COMMANDS),
-        *(("bench", suite) for suite in ("quick", "balancing-classic", "balancing-quick")),
+        *(("bench", suite) for suite in ("quick", "balancing-classic", "modern-balancing")),
     ],
 )
 def test_help_shows_an_example(command: tuple[str, ...]) -> None:

@@ -7,19 +7,22 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import dcgym
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import make_plan
+from tests.support.commands import run_here
 from tests.support.networks import begin
 
 pytestmark = pytest.mark.emulation
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -28,17 +31,10 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
 
 
-def shell(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    home = str(Path(dcgym.__file__).parent.parent)
-    return subprocess.run(
-        [sys.executable, "-m", "dcgym", "shell", *arguments],
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": home},
-        check=False,
-    )
+@pytest.fixture
+def shell(capfd: pytest.CaptureFixture[str]) -> Shell:
+    """Run the command in this process; what it starts inside is a process of its own."""
+    return partial(run_here, capfd, "shell")
 
 
 def inside(backend: EmulationNetwork) -> set[str]:
@@ -47,7 +43,7 @@ def inside(backend: EmulationNetwork) -> set[str]:
     return {name for name in names.split() if name not in ("cat", "sh")}
 
 
-def test_one_command_runs_in_a_host_while_traffic_flows(make: Any) -> None:
+def test_one_command_runs_in_a_host_while_traffic_flows(make: Any, shell: Shell) -> None:
     # The switch's name has no number, from which Mininet would make its datapath's.
     roles = [("h1", "host"), ("h2", "host"), ("core", "switch")]
     links = [Link(host, "core", 10_000_000, 400_000, 30_000) for host in ("h1", "h2")]
@@ -68,7 +64,7 @@ def test_one_command_runs_in_a_host_while_traffic_flows(make: Any) -> None:
         backend.advance(backend.snapshot().time_ns + 10_000_000)
 
 
-def test_the_prompt_takes_mininet_commands(make: Any) -> None:
+def test_the_prompt_takes_mininet_commands(make: Any, shell: Shell) -> None:
     backend = make("dumbbell")
     typed = "links\nh2 cat /sys/class/net/h2-eth0/address\npy net['h1'].IP()\npingall\nexit\n"
     done = shell(backend.lab.process.run_id, typed=typed)
@@ -79,7 +75,7 @@ def test_the_prompt_takes_mininet_commands(make: Any) -> None:
     assert "0% dropped (12/12 received)" in done.stdout
 
 
-def test_which_emulator_is_meant_is_asked_in_one_line(make: Any) -> None:
+def test_which_emulator_is_meant_is_asked_in_one_line(make: Any, shell: Shell) -> None:
     nobody = shell()
     assert (nobody.returncode, nobody.stderr) == (
         1,
@@ -100,7 +96,7 @@ def test_which_emulator_is_meant_is_asked_in_one_line(make: Any) -> None:
     assert shell("--command", "nodes").returncode == 0
 
 
-def test_the_shell_ends_as_its_command_does(make: Any) -> None:
+def test_the_shell_ends_as_its_command_does(make: Any, shell: Shell) -> None:
     make("dumbbell")
     # Each as a user writes it, with what it says.
     for command, code, words in (
@@ -116,7 +112,7 @@ def test_the_shell_ends_as_its_command_does(make: Any) -> None:
         assert (done.returncode, words in said, "Traceback" in said) == (code, True, False), said
 
 
-def test_a_failed_command_does_not_end_the_prompt(make: Any) -> None:
+def test_a_failed_command_does_not_end_the_prompt(make: Any, shell: Shell) -> None:
     make("dumbbell")
     failing = ["dpctl dump-flows", "switch s9 stop", "h1 exit", "h1", "nonsense", "px 1/0"]
     failing += ["py nothing", "iperf h9 h8", "link a b c", "x h9", "source /no/such/file", "h1 ^["]
@@ -127,7 +123,7 @@ def test_a_failed_command_does_not_end_the_prompt(make: Any) -> None:
         assert words in done.stdout
 
 
-def test_a_switch_stops_and_starts(make: Any) -> None:
+def test_a_switch_stops_and_starts(make: Any, shell: Shell) -> None:
     backend = make("dumbbell")
     assert shell("--command", "h1 ping -n -c1 -W5 h2").returncode == 0
     assert shell("--command", "switch s1 stop").returncode == 0
@@ -137,7 +133,7 @@ def test_a_switch_stops_and_starts(make: Any) -> None:
     assert "back" in shell(backend.lab.process.run_id, typed=typed).stdout
 
 
-def test_iperf_answers(make: Any) -> None:
+def test_iperf_answers(make: Any, shell: Shell) -> None:
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
     make("dumbbell")
@@ -149,7 +145,7 @@ def test_iperf_answers(make: Any) -> None:
     assert 1.0 < received[0] <= 10.0 and 1.0 < received[1] <= 2.1
 
 
-def test_dpctl_shows_the_tables_of_open_vswitch(make: Any) -> None:
+def test_dpctl_shows_the_tables_of_open_vswitch(make: Any, shell: Shell) -> None:
     if shutil.which("ovs-vswitchd") is None:
         pytest.skip("Open vSwitch is not installed")
     make("dumbbell", switch="ovs")

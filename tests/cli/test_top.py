@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from dcgym.backends.emulation.session.runs import list_runs
 from dcgym.backends.names import named_runs
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, Plan
+from tests.support.commands import run_here
+from tests.support.windows import best_of
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 CORE_PORT = "s1-eth3"
 UDP_SHARE = 1472 / 1514
+Top = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -33,12 +37,9 @@ def own_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     yield
 
 
-def top(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dcgym", "top", *arguments]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=30, env=environment, check=False
-    )
+@pytest.fixture
+def top(capfd: pytest.CaptureFixture[str]) -> Top:
+    return partial(run_here, capfd, "top")
 
 
 def overload(backend: Any) -> None:
@@ -55,7 +56,12 @@ def step(backend: Any, deadline_ns: int) -> None:
     backend.snapshot()
 
 
-def test_a_sample_shows_load_queue_rates_and_loop(make: Any) -> None:
+def core_of(sample: dict[str, Any]) -> dict[str, Any]:
+    return next(dict(port) for port in sample["ports"] if port["name"] == CORE_PORT)
+
+
+@pytest.mark.alone
+def test_a_sample_shows_load_queue_rates_and_loop(make: Any, top: Top) -> None:
     backend = make("dumbbell")
     overload(backend)
     deadline_ns = time.monotonic_ns()
@@ -63,20 +69,32 @@ def test_a_sample_shows_load_queue_rates_and_loop(make: Any) -> None:
         deadline_ns += 50_000_000
         step(backend, deadline_ns)
     # The run goes on without its environment; the collector keeps its telemetry fresh.
-    done = top("--json", "--period", "1")
-    assert done.returncode == 0, done.stderr
-    sample = json.loads(done.stdout)
+    drops_per_s, goodput_bps = 10e6 / 8 / 1514, 10e6 * UDP_SHARE
+
+    def take() -> dict[str, Any]:
+        done = top("--json", "--period", "1")
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    def error(sample: dict[str, Any]) -> float:
+        """Return how far the rates are from what is known, as a part of what is allowed."""
+        core, hosts = core_of(sample), {host["name"]: host for host in sample["hosts"]}
+        received_bps = hosts["h3"]["goodput_bps"] + hosts["h4"]["goodput_bps"]
+        return max(
+            abs(core["load"] - 1) / 0.05,
+            abs(core["drops_per_s"] / drops_per_s - 1) / 0.15,
+            abs(received_bps / goodput_bps - 1) / 0.05,
+        )
+
+    sample = best_of(take, error, 1.0)
+    assert error(sample) <= 1.0
     assert sample["run"] == backend.lab.process.run_id
-    core = next(port for port in sample["ports"] if port["name"] == CORE_PORT)
-    assert core["load"] == pytest.approx(1.0, abs=0.05)
+    core = core_of(sample)
     # 20 Mbit/s into 10 for over a second: the queue of 400 KB is full.
     assert core["backlog_bytes"] == pytest.approx(400_000, rel=0.01)
     assert core["peak_bytes"] <= core["queue_bytes"] == 400_000
-    assert core["drops_per_s"] == pytest.approx(10e6 / 8 / 1514, rel=0.15)
     hosts = {host["name"]: host for host in sample["hosts"]}
     assert hosts["h1"]["limit_bps"] == hosts["h1"]["link_bps"] == 10_000_000
-    received_bps = hosts["h3"]["goodput_bps"] + hosts["h4"]["goodput_bps"]
-    assert received_bps == pytest.approx(10e6 * UDP_SHARE, rel=0.05)
     loop = sample["loop"]
     assert loop["interval_ms"] == pytest.approx(50)
     # One look more than steps: that of the reset.
@@ -85,7 +103,7 @@ def test_a_sample_shows_load_queue_rates_and_loop(make: Any) -> None:
     assert loop["worst_overrun_ms"] >= loop["overrun_ms"] > 0
 
 
-def test_a_free_running_loop_has_no_interval(make: Any) -> None:
+def test_a_free_running_loop_has_no_interval(make: Any, top: Top) -> None:
     backend = make("dumbbell")
     overload(backend)
     for _ in range(5):
@@ -95,7 +113,7 @@ def test_a_free_running_loop_has_no_interval(make: Any) -> None:
     assert (loop["interval_ms"], loop["overrun_ms"], loop["steps"]) == (0, 0, 6)
 
 
-def test_once_prints_every_port_and_host(make: Any) -> None:
+def test_once_prints_every_port_and_host(make: Any, top: Top) -> None:
     backend = make("dumbbell")
     overload(backend)
     done = top("--once", "--period", "0.1")
@@ -109,7 +127,7 @@ def test_once_prints_every_port_and_host(make: Any) -> None:
     )
 
 
-def test_nothing_to_look_at_is_one_line() -> None:
+def test_nothing_to_look_at_is_one_line(top: Top) -> None:
     done = top("--once")
     assert (done.returncode, done.stderr) == (1, "dcgym: no emulation is running on this machine\n")
     done = top("nosuch", "--once")
@@ -117,7 +135,7 @@ def test_nothing_to_look_at_is_one_line() -> None:
     assert top("--once", "--period", "0").returncode == 2
 
 
-def test_several_runs_are_named(make: Any) -> None:
+def test_several_runs_are_named(make: Any, top: Top) -> None:
     with named_runs("both"):
         backends = [make("dumbbell") for _ in range(2)]
     ids = sorted(f"both ({backend.lab.process.run_id})" for backend in backends)
@@ -132,7 +150,7 @@ def test_several_runs_are_named(make: Any) -> None:
     assert json.loads(top(chosen, "--json", "--period", "0.1").stdout)["run"] == chosen
 
 
-def test_a_dead_run_is_one_line(make: Any) -> None:
+def test_a_dead_run_is_one_line(make: Any, top: Top) -> None:
     backend = make("dumbbell")
     run_id = backend.lab.process.run_id
     os.kill(backend.lab.process._process.pid, 9)

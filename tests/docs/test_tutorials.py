@@ -30,7 +30,12 @@ def run(*arguments: str, path: str = "", cwd: Path | None = None) -> str:
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), path)))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), path))),
+            # Threads that wait for each other take minutes where tests share the processors.
+            "OMP_NUM_THREADS": "1",
+        },
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -39,10 +39,10 @@ def changed(one, other):
 
 def painted(env, caption=CAPTION, shares=None):
     system = env.unwrapped.system
-    task, measured = system.task(), system._now(0)
-    decided = [one.values for one in task.decisions]
+    task, interval = system.task(), system._now.interval.of(0)
+    decided = [values[0] for values in system._values]
     values = decided if shares is None else [np.full(len(one), shares) for one in decided]
-    return NetworkPainter(task.topology, task.decisions).draw(measured.interval, values, caption)
+    return NetworkPainter(task.topology, task.decisions).draw(interval, values, caption)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_both_decisions_of_the_joint_task_are_drawn():
     assert count(picture, RATES[0]) > 1000 and count(picture, WEIGHTS[0]) > 1000
 
 
-@pytest.mark.parametrize("k", [6, 16])
+@pytest.mark.parametrize("k", [6, 10])
 def test_big_networks_are_rows_of_ports_and_columns_of_actions(k):
     env = make(env="dcgym/Joint-v1", topology={"name": "fat-tree", "k": k})
     env.reset(seed=0)

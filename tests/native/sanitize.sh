@@ -1,17 +1,35 @@
 #!/usr/bin/env bash
 # Builds the C++ parts with a compiler's sanitizers in a tree of their own, and runs their tests.
 #
-# usage: tests/native/sanitize.sh PYTHON [SANITIZERS [PYTEST ARGUMENTS...]]
+# usage: tests/native/sanitize.sh PYTHON PART [SANITIZERS [PYTEST ARGUMENTS...]]
+#
+# PART is twin (the simulations), kernel (the loaders and what they load), emulator (both together
+# in a running network) or generator (flows and HTTP servers).
 set -eu -o pipefail
 
 python=$(realpath -s "$1")
-sanitizers=${2:-address,undefined}
-shift $(($# < 2 ? $# : 2))
-tests=(
-    tests/backends/simulation tests/native tests/monitors tests/envs/test_load_balancing.py
-    tests/backends/emulation/test_emulator.py tests/traffic/generators/test_generator.py
-    tests/traffic/http/test_servers.py
-)
+part=$2
+sanitizers=${3:-address,undefined}
+shift $(($# < 3 ? $# : 3))
+shared=(-n 2 --dist worksteal -m "not alone")
+case $part in
+twin)
+    # Without the long runs of what the others run too.
+    tests=("${shared[@]}" --ignore tests/backends/simulation/test_balancing_shapes.py
+        tests/backends/simulation tests/envs/test_load_balancing.py)
+    ;;
+kernel) tests=("${shared[@]}" tests/native tests/monitors) ;;
+emulator) tests=(tests/backends/emulation/test_emulator.py tests/native -m alone) ;;
+generator)
+    # Other people's programs inherit what is preloaded below, and do not live with it.
+    tests=(-k "not curl and not wrk and not nginx"
+        tests/traffic/generators/test_generator.py tests/traffic/http/test_servers.py)
+    ;;
+*)
+    echo "sanitize.sh: part $part: must be twin, kernel, emulator or generator" >&2
+    exit 2
+    ;;
+esac
 tree=build/sanitize/${sanitizers//,/-}
 mkdir -p "$tree"
 # By what the sources are, not by their times: a checkout of another commit has times of its own.

@@ -159,7 +159,9 @@ def test_the_gateway_takes_ipv4_only(forward: Any) -> None:
         pytest.param(ethernet(b"\x65" + ipv4(ports())[1:], 0x0800), "malformed", id="version 6"),
         pytest.param(ethernet(b"\x44" + ipv4(ports())[1:], 0x0800), "malformed", id="IHL 4"),
         pytest.param(ethernet(b"\x40" + ipv6(ports())[1:], 0x86DD), "malformed", id="version 4"),
-        pytest.param(ethernet(bytes(46), 0x8100), "protocol", id="VLAN"),
+        pytest.param(ethernet(bytes(46), 0x8100), "vlan", id="VLAN"),
+        pytest.param(ethernet(bytes(46), 0x88A8, GATEWAY), "vlan", id="service VLAN"),
+        pytest.param(ethernet(bytes(46), 0x88CC), "protocol", id="LLDP"),
         pytest.param(ethernet(ipv4(ports()), 0x0800, b"\xff" * 6), "unknown_mac", id="broadcast"),
         pytest.param(
             ethernet(ipv4(ports()), 0x0800, bytes.fromhex("0800270000aa")), "unknown_mac", id="MAC"
@@ -186,6 +188,14 @@ def test_cut_headers_are_counted_as_truncated(run_scenario: Scenario) -> None:
     cut += [ethernet(ipv6(b"")[:length], 0x86DD) for length in range(1, 40)]
     drops = run_scenario("wire", {"frames": [frame.hex() for frame in cut]})
     assert {name: count for name, count in drops.items() if count} == {"truncated": len(cut)}
+
+
+def test_tagged_frames_are_dropped_and_counted(run_scenario: Scenario) -> None:
+    """Over a wire: the kernel takes the tag off the frame before the program sees it."""
+    inner = ethernet(ipv4(ports()), 0x0800)
+    tagged = [inner[:12] + struct.pack("!HH", kind, 7) + inner[12:] for kind in (0x8100, 0x88A8)]
+    drops = run_scenario("wire", {"frames": [frame.hex() for frame in tagged]})
+    assert {name: count for name, count in drops.items() if count} == {"vlan": 2}
 
 
 def test_an_interface_that_is_no_port_forwards_nothing(forward: Any) -> None:

@@ -33,7 +33,7 @@ from tests.support.l4lb_rig import (
 )
 
 pytestmark = pytest.mark.native
-CHOOSING = [rule for rule in RULES if not RULES[rule].needs_truth]
+CHOOSING = [rule for rule in RULES if RULES[rule].is_in_kernel]
 # Upper 0.1 % points of chi-square by degrees of freedom: a fixed seed makes the test repeatable.
 CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27}
 UNIFORM = (1, 1, 1, 1)
@@ -162,13 +162,16 @@ def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> No
     weights[0] = 2**24  # the largest is what weights are scaled to
     rig.pool(rule, servers, weights)
     ongoing, random, turn, scores = [0] * SERVERS, mix(rig.seed), 0, [(0, 0, 0)] * SERVERS
+    turns: list[tuple[int, int]] = []
+    clock = 0
     for port in range(1024, 1324):
         packet = Packet(port=port)
         expected = native.choose(
             *(RULES[rule].number, servers, weights, ongoing, scores),
-            *(random, turn, [packet.hash(rig.seed)], 0),
+            *(random, turn, [packet.hash(rig.seed)], 0, turns, clock),
         )
         random, turn, scores = expected["random"], expected["turn"], expected["scores"]
+        turns, clock = expected["turns"], expected["clock"]
         assert rig.send(packet) == expected["choices"][0]
         if rng.random() < 0.7:
             rig.send(packet.then(ACK))
@@ -288,7 +291,6 @@ BAD = {
     "rule ": lambda native: native.pools.set_rule(0, RULES["oracle"].number),
     "servers": lambda native: native.pools.replace(0, 0, [64], [1.0]),
     "servers ": lambda native: native.pools.replace(0, 0, [1, 1], [1.0, 1.0]),
-    "packet": lambda native: native.time_select(Packet(to_port=81).frame(), 1),
     "weights": lambda native: native.pools.set_weights(0, [1.0]),
     "weights ": lambda native: native.pools.set_weights(0, [1.0, 0.0, 1.0]),
     "weights  ": lambda native: native.pools.set_weights(0, [1.0, float("nan"), 1.0]),
@@ -319,9 +321,16 @@ def test_bad_options_are_named(field: str, options: dict[str, Any]) -> None:
 
 
 def test_measuring_enters_and_counts_the_flow(rig: Rig) -> None:
-    assert rig.native.time_select(Packet().frame(), 100) > 0
-    assert rig.send(Packet(flags=ACK)) == 3
-    assert rig.snapshot()["servers"]["packets"][3] == 101
+    with pytest.raises(ConfigError, match=r"^times_select"):
+        rig.native.time_select(Packet().frame(), 100)
+    timed = Rig(times_select=True)
+    timed.pool("ecmp", [3])
+    with pytest.raises(ConfigError, match=r"^packet"):
+        timed.native.time_select(Packet(to_port=81).frame(), 1)
+    assert timed.native.time_select(Packet().frame(), 100) > 0
+    assert timed.send(Packet(flags=ACK)) == 3
+    assert timed.snapshot()["servers"]["packets"][3] == 101
+    timed.close()
 
 
 def test_a_closed_balancer_says_so() -> None:

@@ -1,7 +1,7 @@
-"""Torn reads: pools replaced as fast as a process can, while others decide by them.
+"""Torn reads: pools replaced as fast as a process can, while others decide by them; mutants.
 
-Twenty-four million decisions here, some ten seconds; `make soak` asks for a billion
-(DCGYM_SOAK_READS).
+Twenty-four million decisions here, some ten seconds, and a few thousand mutants; `make soak` asks
+for a billion (DCGYM_SOAK_READS) and 400,000 (DCGYM_SOAK_MUTANTS in each of four cases).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +17,14 @@ import pytest
 
 from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
-from tests.support.l4lb_rig import HOUR_NS, Packet, Rig
+from tests.support.l4lb_rig import HOUR_NS, OK, VIP4, VIP6, XDP_PASS, Packet, Rig
+from tests.support.mutants import mutants
 
 pytestmark = pytest.mark.native
 READS = int(os.environ.get("DCGYM_SOAK_READS", 24_000_000))
+MUTANTS = int(os.environ.get("DCGYM_SOAK_MUTANTS", 3000))
 READERS, BATCH = 3, 10_000
+SENT_ON = {"missed", "evicted", "pcc_violations", "reports", "icmp_errors", "echoes", "vlan"}
 # The heaviest server is 31 of one and 32 of the other; of a mixture it is another.
 POOLS = [
     (RULES["weighted"].number, list(range(32)), [1.0] * 31 + [1000.0]),
@@ -60,7 +64,7 @@ def started(body: Callable[..., None], *arguments: Any) -> Any:
 
 
 def test_no_read_is_torn() -> None:
-    rig = Rig(flow_entries=1024)
+    rig = Rig(flow_entries=1024, times_select=True)
     rig.native.set_timeouts(0, HOUR_NS, HOUR_NS, HOUR_NS)  # each packet is a new flow
     rig.native.pools.replace(0, *POOLS[0])
     first = int(rig.region.pool()["sequence"])
@@ -78,4 +82,21 @@ def test_no_read_is_torn() -> None:
     assert packets[31] + packets[32] == packets.sum(), "a server that only a mixture chooses"
     assert packets[31] and packets[32]
     assert rig.counted().get("pool_busy", 0) == 0
+    rig.close()
+
+
+# As an skb the kernel runs nothing shorter than the IP header that the frame announces.
+@pytest.mark.parametrize(("hook", "shortest"), [("tc", 54), ("xdp-generic", 14)])
+@pytest.mark.parametrize("vip", [VIP4, VIP6])
+def test_every_drop_of_a_mutant_is_counted(vip: str, hook: str, shortest: int) -> None:
+    rig = Rig(hook=hook)
+    rig.pool("sed", [3, 5, 9])
+    verdicts: Counter[int] = Counter()
+    for number, frame in enumerate(mutants(Packet(to=vip), MUTANTS, shortest)):
+        verdict, _ = rig.native.test_balance(frame)
+        verdicts[verdict] += 1
+        dropped = sum(count for name, count in rig.counted().items() if name not in SENT_ON)
+        assert dropped == verdicts[rig.dropped], f"mutant {number}, {frame.hex()}"
+    assert set(verdicts) == {rig.sent, rig.dropped, OK if hook == "tc" else XDP_PASS}
+    assert min(verdicts.values()) > MUTANTS / 50, verdicts
     rig.close()

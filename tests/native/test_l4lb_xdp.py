@@ -33,7 +33,7 @@ from tests.support.l4lb_rig import (
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 SAME = {REDIRECT: XDP_TX, SHOT: XDP_DROP, OK: XDP_PASS}
-CHOOSING = [rule for rule in RULES if not RULES[rule].needs_truth]
+CHOOSING = [rule for rule in RULES if RULES[rule].is_in_kernel]
 
 
 @pytest.fixture(params=["table", "cookie"])

@@ -159,7 +159,7 @@ def test_round_robin_takes_turns_and_goes_on_after_a_change() -> None:
     assert shrunk["choices"] == [2, 0, 2]
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if not RULES[rule].needs_truth])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if RULES[rule].is_in_kernel])
 def test_only_members_of_the_pool_get_flows(rule: str) -> None:
     found = choose(rule, [9, 0, 9, 0, 9], [1, 2, 3], servers=[0, 2, 4], hashes=hashes(300))
     assert set(found["choices"]) <= {0, 2, 4}
@@ -240,8 +240,8 @@ def test_wsapp_draws_candidates_by_weight() -> None:
     assert stats.chisquare([counts[0], counts[1]], [DRAWS / 4, 3 * DRAWS / 4]).pvalue > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("rule", [name for name in RULES if RULES[name].needs_truth])
-def test_rules_that_need_the_truth_choose_nobody(rule: str) -> None:
+@pytest.mark.parametrize("rule", [name for name in RULES if not RULES[name].is_in_kernel])
+def test_rules_that_need_more_than_a_balancer_sees_choose_nobody(rule: str) -> None:
     found = choose(rule, [0, 0], [1, 1], hashes=[1])["choices"]
     assert found == [require_simulation().NO_SERVER]
 
@@ -257,3 +257,4 @@ def test_the_compiled_table_names_every_rule_and_whose_weights_it_uses() -> None
         assert compiled["uses_configured_weights"] == rule.uses_configured
         assert compiled["uses_learned_weights"] == rule.uses_learned
         assert compiled["knows_truth"] == rule.needs_truth
+        assert compiled["needs_messages"] == rule.needs_messages

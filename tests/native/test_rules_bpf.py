@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "rules.bpf.c"
 CHOICES = 1024
 SCORE = np.dtype([("value", "<u8"), ("speed", "<u8"), ("time_ns", "<u8")])
+TURN = np.dtype([("credit", "<i8"), ("deadline", "<u8")])
 CASE = np.dtype(
     [
         *((name, "<u4") for name in ("rule", "n", "turn", "cursor")),
@@ -38,12 +39,14 @@ CASE = np.dtype(
         ("ongoing", "<u4", SERVERS),
         ("alias", ALIAS, SERVERS),
         ("score", SCORE, SERVERS),
+        ("turns", TURN, SERVERS),
+        ("clock", "<u8"),
         ("hash", "<u8", CHOICES),
         ("choice", "<u4", CHOICES),
         ("reservoir", SAMPLE, SLOTS),
     ]
 )
-KERNEL_RULES = [rule for rule in RULES if not RULES[rule].needs_truth]
+KERNEL_RULES = [rule for rule in RULES if RULES[rule].is_in_kernel]
 
 
 class TestRun(ctypes.Structure):
@@ -155,6 +158,8 @@ def test_the_kernel_chooses_as_the_twin_does(program: Program, rule: str, n: int
     assert list(after["choice"]) == expected["choices"]
     assert int(after["random"]) == expected["random"] and int(after["turn"]) == expected["turn"]
     assert [tuple(int(x) for x in score) for score in after["score"]] == expected["scores"]
+    assert [tuple(int(x) for x in turn) for turn in after["turns"]] == expected["turns"]
+    assert int(after["clock"]) == expected["clock"]
     latest = {
         int(h) % SLOTS: choice for h, choice in zip(case["hash"], after["choice"], strict=True)
     }

@@ -1,15 +1,11 @@
 """Learners in simulated pools: the network over servers, the adapters, a short training of each."""
 
-import json
-
 import gymnasium as gym
 import numpy as np
 import pytest
 
-import dcgym
 from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
-from dcgym.policies import LEARNERS, load_policy
 from dcgym.tasks.balancing import observation
 
 CONFIG = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
@@ -82,21 +78,3 @@ def test_slots_of_stable_baselines3_end_and_begin_in_one_step():
         assert info["episode"]["r"] == pytest.approx(total[i], rel=1e-5)
     # The observation belongs to the next episode: nothing has completed, and the action is idle.
     assert not np.array_equal(rows, final) and not rows[:, -8:].any()
-
-
-@pytest.mark.simulation
-@pytest.mark.learning
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")], indirect=["library"]
-)
-def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, tmp_path):
-    folder = LEARNERS[name].train(CONFIG, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
-    note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
-    assert note["training"]["steps"] > 0
-    env = dcgym.parallel_env("LoadBalancing-v1", scenario=CONFIG["scenario"])
-    policies = [load_policy(folder, env) for _ in env.possible_agents]
-    observations, infos = env.reset(seed=0)
-    for agent, policy in zip(env.agents, policies, strict=True):
-        action = policy.act(observations[agent], infos[agent])
-        assert env.action_space(agent).contains(action)

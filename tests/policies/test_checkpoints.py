@@ -318,6 +318,10 @@ def test_the_command_line_says_it_in_one_line(tmp_path, capsys):
     assert error.splitlines()[-1].startswith("dcgym: checkpoint") and WEIGHTS_FILE in error
 
 
+ACTIONS = gym.spaces.Box(np.array([-1, 0, 1, 2], "f4"), np.array([1, 5, 2, 3], "f4"))
+SEEN = gym.spaces.Box(-9, 9, (15,), np.float32)
+
+
 @pytest.mark.learning
 @pytest.mark.parametrize("rows", [None, RowLayout(4, 2, 3, 1)])
 def test_a_network_of_ppo_is_exported_exactly(rows):
@@ -327,19 +331,17 @@ def test_a_network_of_ppo_is_exported_exactly(rows):
     from dcgym.policies.learned.export import export_actor
     from dcgym.policies.learned.rllib.module import module_spec
 
-    space = gym.spaces.Box(np.array([-1, 0, 1, 2], "f4"), np.array([1, 5, 2, 3], "f4"))
-    seen = gym.spaces.Box(-9, 9, (15,), np.float32)
     spec = module_spec(rows)
-    spec.observation_space, spec.action_space = seen, space
+    spec.observation_space, spec.action_space = SEEN, ACTIONS
     torch.manual_seed(0)
     module = spec.build()
-    one = export_actor(module.acting_parts(), space)
+    one = export_actor(module.acting_parts(), ACTIONS)
     for _ in range(20):
-        observation = seen.sample()
+        observation = SEEN.sample()
         with torch.no_grad():
             batch = {"obs": torch.as_tensor(observation)[None]}
             unit = module.forward_inference(batch)["action_dist_inputs"][0, :4].numpy()
-        expected = space.low + (np.clip(unit, -1, 1) + 1) / 2 * (space.high - space.low)
+        expected = ACTIONS.low + (np.clip(unit, -1, 1) + 1) / 2 * (ACTIONS.high - ACTIONS.low)
         np.testing.assert_allclose(one.act(observation), expected, atol=2e-6)
 
 
@@ -347,17 +349,28 @@ def test_a_network_of_ppo_is_exported_exactly(rows):
 @pytest.mark.parametrize("rows", [None, RowLayout(4, 2, 3, 1)])
 def test_a_network_of_ddpg_is_exported_exactly(rows):
     pytest.importorskip("stable_baselines3")
-    from stable_baselines3.td3.policies import TD3Policy
-
     from dcgym.policies.learned.export import export_actor
-    from dcgym.policies.learned.sb3.network import RowPolicy
+    from dcgym.policies.learned.sb3.network import BoundedPolicy
 
-    space = gym.spaces.Box(np.array([-1, 0, 1, 2], "f4"), np.array([1, 5, 2, 3], "f4"))
-    seen = gym.spaces.Box(-9, 9, (15,), np.float32)
-    arguments = (seen, space, lambda _: 1e-3)
-    model = TD3Policy(*arguments) if rows is None else RowPolicy(*arguments, rows=rows)
-    one = export_actor([model.actor.mu], space)
+    model = BoundedPolicy(SEEN, ACTIONS, lambda _: 1e-3, rows=rows)
+    one = export_actor([model.actor.mu], ACTIONS)
     for _ in range(20):
-        observation = seen.sample()
+        observation = SEEN.sample()
         expected, _ = model.predict(observation, deterministic=True)
         np.testing.assert_allclose(one.act(observation), expected, atol=2e-6)
+
+
+@pytest.mark.learning
+def test_the_gradient_leads_back_from_beyond_a_bound():
+    torch = pytest.importorskip("torch")
+    from dcgym.policies.learned.bounds import InvertedGradients
+
+    values = torch.tensor([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0], requires_grad=True)
+    bounded = InvertedGradients()(values)
+    assert bounded.tolist() == [-1.0, -1.0, 0.0, 0.5, 1.0, 1.0]
+    # A loss that asks for more: descending it raises a value by minus the gradient.
+    (-bounded.sum()).backward()
+    assert values.grad.tolist() == [-1.5, -1.0, -0.5, -0.25, 0.0, 1.0]
+    values.grad = None
+    InvertedGradients()(values).sum().backward()
+    assert values.grad.tolist() == [-0.5, 0.0, 0.5, 0.75, 1.0, 2.0]

@@ -1,9 +1,7 @@
 """Policies: names, known shares, checkpoints."""
 
-import json
 import sys
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -95,36 +93,6 @@ def test_missing_library_names_the_extra(name, module, monkeypatch, tmp_path):
     extra = {"ppo": "rllib", "ddpg": "sb3"}[name]
     with pytest.raises(MissingDependency, match=rf"dcgym\[{extra}\]"):
         learner.train({"backend": FakeBackend}, 10, 0, tmp_path)
-
-
-@pytest.mark.learning
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("name", "library", "env_id"),
-    [
-        ("ppo", "ray", "CongestionControl-v1"),
-        ("ppo", "ray", "Joint-v1"),
-        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
-        ("ddpg", "stable_baselines3", "PathBalancing-v1"),
-        ("ddpg", "stable_baselines3", "Joint-v1"),
-    ],
-    indirect=["library"],
-)
-def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
-    reports = []
-    learner = LEARNERS[name]
-    topology = "dumbbell" if env_id == "CongestionControl-v1" else "leaf-spine"
-    config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
-    folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
-    note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
-    assert note["training"]["steps"] == reports[-1].steps > 0
-    env = dcgym.make_env(config)
-    observation, info = env.reset(seed=0)
-    first, again = (load_policy(folder, env).act(observation, info) for _ in range(2))
-    assert env.action_space.contains(first)
-    flat = gym.spaces.flatten(env.action_space, first)
-    assert flat.tolist() == gym.spaces.flatten(env.action_space, again).tolist()
-    env.step(first)
 
 
 def test_training_time_counts_from_the_first_sample(monkeypatch):

@@ -1,25 +1,12 @@
 """Networks that are not in real time, trained through the vector form."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import dcgym
-from dcgym.policies import LEARNERS, load_policy
 from dcgym.policies.learned.environments import build_slots, training_form
 from dcgym.testing import FakeBackend
-
-
-class SimulatedNetwork(FakeBackend):
-    """The fake network, which is as fast as its caller anyway."""
-
-    capabilities = replace(FakeBackend.capabilities, real_time=False, copies=8)
-
-
-def config(env="CongestionControl-v1", backend=SimulatedNetwork, **more):
-    topology = "dumbbell" if env == "CongestionControl-v1" else "leaf-spine"
-    return {"env": env, "topology": topology, "backend": backend, "max_steps": 50, **more}
+from tests.support.simulated import simulated as config
 
 
 def test_the_backend_and_the_agents_decide_how_copies_are_stepped():
@@ -78,21 +65,3 @@ def test_slots_that_end_early_begin_anew_and_the_others_go_on():
             assert not np.array_equal(info["terminal_observation"], rows[slot])
     assert len({slot for slot, *_ in ended}) > 1
     assert len({length for _, length, _ in ended}) > 1
-
-
-@pytest.mark.learning
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("name", "library", "env_id"),
-    [
-        ("ppo", "ray", "Joint-v1"),
-        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
-        ("ddpg", "stable_baselines3", "Joint-v1"),
-    ],
-    indirect=["library"],
-)
-def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, tmp_path):
-    folder = LEARNERS[name].train(config(env_id), 600, 0, tmp_path / "run", n_envs=2, budget_s=60)
-    env = dcgym.make_env(config(env_id))
-    action = load_policy(folder, env).act(*env.reset(seed=0))
-    assert env.action_space.contains(action)

@@ -140,6 +140,16 @@ def test_results_and_report_hold_every_run(tmp_path: Path) -> None:
     assert "How this was made" in page and "commit" in page and "prefers-color-scheme" in page
 
 
+def test_learners_train_on_a_backend_and_are_scored_on_another(tmp_path: Path) -> None:
+    suite = replace(quick(), policies=("ppo",)).trained_on("simulation")
+    matrix = matrix_of(suite, tmp_path)
+    run = Run("", "ppo", 0)
+    assert matrix.training(run).env == {**quick().cases[0].env, "backend": "simulation"}
+    assert "backend" not in matrix.spec(run).env
+    with pytest.raises(ConfigError, match="backend: value 'nowhere' is not allowed"):
+        check_suite(cubic_alone().trained_on("nowhere"))
+
+
 def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) -> None:
     run = Run("", "cubic", 0)
     matrix = matrix_of(cubic_alone(), tmp_path)

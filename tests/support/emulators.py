@@ -119,6 +119,17 @@ def held_namespaces(pid: int) -> set[str]:
     return {link for link in found if link.startswith("net:")}
 
 
+def is_of(name: str, pid: int) -> bool:
+    """Whether a file of shared memory is a process's: by its name (OpenMP), mapped or open."""
+    if str(pid) in re.split(r"\D+", name) or f"/dev/shm/{name}".encode() in read_proc(pid, "maps"):
+        return True
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(descriptor) == f"/dev/shm/{name}":
+                return True
+    return False
+
+
 def machine_bpf() -> set[tuple[str, int]]:
     """Every BPF object of the machine with a name that ours use (links have none)."""
     found = set()
@@ -170,6 +181,12 @@ class Machine:
         found = set().union(*(held_namespaces(pid) for pid in self.our_processes()))
         return found - {os.readlink("/proc/self/ns/net")}
 
+    def new_shared_memory(self, ours: set[int]) -> set[str]:
+        """Shared memory that is new and not of a living process of others, such as their Ray's."""
+        new = set(os.listdir("/dev/shm")) - self.shared_memory
+        foreign = [pid for pid in all_pids() if pid not in ours] if new else []
+        return {name for name in new if not any(is_of(name, pid) for pid in foreign)}
+
     def leftovers(self) -> dict[str, Any]:
         """What the test has put on the machine; empty when all is as it was."""
         ours = self.our_processes()
@@ -180,7 +197,7 @@ class Machine:
             "processes": ours,
             "namespaces": self.namespaces(),
             "bpf": machine_bpf() - self.bpf - set().union(*foreign),
-            "shared memory": set(os.listdir("/dev/shm")) - self.shared_memory,
+            "shared memory": self.new_shared_memory(ours),
             "runs": set(run_ids),
         }
         return {what: left for what, left in found.items() if left}

@@ -10,6 +10,7 @@ from scipy import stats
 
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
+from dcgym.traffic.arrivals.read import Arrivals
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import Distribution, exponential
 
@@ -19,15 +20,16 @@ CONFIDENCE = 0.9999  # of each interval: some hundred are looked at in every run
 
 
 def pool(
-    *groups: ServerGroup, load: float = 0.8, service: Distribution = SERVICE, **changes: Any
+    *groups: ServerGroup, load: float | None = 0.8, service: Distribution = SERVICE, **changes: Any
 ) -> Scenario:
     """Servers without network in between, so that only queueing takes time."""
     overload = bool(changes.pop("allow_overload", False))
     application = Application("a", (Stage("cpu", service),))
+    arrivals = Arrivals.of(changes.pop("arrivals", "poisson"))
     plain = Scenario(
         "pool",
         ServerPool(groups, balancers=1, backlog=100_000),
-        Workload((application,), load, overload),
+        Workload((application,), load, overload, arrivals),
         DataPlane(latency_ns=(0, 0), packet_interval_ns=0, probe_interval_ns=0),
     )
     return plain.changed(**changes)

@@ -26,6 +26,9 @@ def seen():
         "interarrival_us": np.full((2, 2, 5), 2e6),
         "eligible": np.array([[True, True, True], [True, True, False]]),
         "probe_queue": np.arange(12).reshape(2, 2, 3),
+        "probe_busy": np.arange(12).reshape(2, 2, 3) % 2,
+        "probe_answered": np.arange(12).reshape(2, 2, 3) * 10,
+        "probe_errors": np.arange(12).reshape(2, 2, 3) * 3,
         "probe_time_ns": np.full((2, 2, 3), -1),
     }
 

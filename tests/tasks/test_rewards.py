@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ INPUTS = RewardInputs(
 FULL = RewardInputs(np.ones(4), np.array([0.0, 1.0]), np.ones(4), delivered=1.0)
 # Everybody is choked, and nothing waits or arrives.
 SILENT = RewardInputs(np.full(4, 0.01), np.zeros(2), np.zeros(4))
+
+CASES = (INPUTS, FULL, SILENT)
 
 # Term: its values at INPUTS, FULL and SILENT, worked by hand.
 BY_HAND = {
@@ -77,8 +80,13 @@ two = st.tuples(*[fractions] * 2).map(np.array)
 any_inputs = st.builds(RewardInputs, four, two, four, fractions, fractions, two, two, fractions)
 
 
-def value(name: str, inputs: RewardInputs) -> float:
+def value(name: str, inputs: RewardInputs) -> Any:
     return NETWORK_REWARDS[name](inputs)
+
+
+def parts(inputs: RewardInputs) -> list[Any]:
+    """Return the fields, all of them arrays."""
+    return [np.asarray(getattr(inputs, field.name)) for field in fields(inputs)]
 
 
 def test_every_term_has_values_and_a_range_here() -> None:
@@ -89,8 +97,10 @@ def test_every_term_has_values_and_a_range_here() -> None:
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_term_has_its_hand_worked_value(name: str) -> None:
-    found = [value(name, inputs) for inputs in (INPUTS, FULL, SILENT)]
+    found = [float(value(name, inputs)) for inputs in CASES]
     assert found == pytest.approx(BY_HAND[name])
+    batch = RewardInputs(*(np.stack(part) for part in zip(*map(parts, CASES), strict=True)))
+    assert value(name, batch).tolist() == found, "a batch has other values"
 
 
 @pytest.mark.parametrize(

@@ -217,8 +217,11 @@ def test_bad_input_is_one_clear_line(build: Callable[[], object], message: str) 
 def test_scenarios_of_the_guide_are_read() -> None:
     page = Path(__file__).parents[2] / "docs/guides/balancing.md"
     text = page.read_text(encoding="utf-8")
-    whole, groups = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    whole, groups, preset = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     one = make_scenario(yaml.safe_load(whole))
     assert one.offered_load == 0.8 and one.name == "two-kinds"
     assert [group.name for group in one.pool.groups] == ["weak", "strong"]
     assert ServerGroup.from_dict(yaml.safe_load(groups)[0]).workers == 4
+    varied = make_scenario(yaml.safe_load(preset))
+    assert varied.workload.arrivals.name == "bursty" and varied.offered_load == 0.8
+    assert [stage.correlation is None for stage in varied.applications[0].stages] == [False]

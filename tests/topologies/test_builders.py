@@ -23,6 +23,7 @@ from dcgym.topologies import (
     pod,
     single_switch,
 )
+from dcgym.topologies.io.drawing import figure
 from dcgym.topologies.io.layout import layout
 
 MBIT = 10**6
@@ -51,6 +52,24 @@ def all_routes_are_shortest(network: Topology) -> bool:
 def test_every_equal_cost_path_is_used(name: str) -> None:
     # Endpoints with one link never lie between two nodes, so plain distances are the reference.
     assert all_routes_are_shortest(make_topology(name))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_links_have_the_mtu_that_is_asked_for(name: str) -> None:
+    assert {link.mtu_bytes for link in make_topology(name).links} == {1500}
+    assert {link.mtu_bytes for link in make_topology(name, mtu=1280).links} == {1280}
+
+
+def test_a_tier_has_its_own_mtu() -> None:
+    network = leaf_spine(mtu="1400", tiers={"spine": {"mtu": 1280}})
+    for link in network.links:
+        assert link.mtu_bytes == (1400 if network.node(link.a).is_endpoint else 1280)
+    assert "mtu_bytes" not in leaf_spine().links[0].to_dict()
+
+
+def test_a_picture_tells_of_a_small_mtu() -> None:
+    assert figure(leaf_spine(mtu=1280)).axes[0].get_title().endswith("MTU from 1280 bytes")
+    assert "MTU" not in figure(leaf_spine()).axes[0].get_title()
 
 
 class TestFatTree:

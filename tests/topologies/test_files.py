@@ -26,7 +26,7 @@ nodes:
   - {name: s1, role: switch}
 links:
   - {a: h1, b: s1}
-  - {a: h2, b: s1, rate: 10Mbit, mark: null, delay: 20us}
+  - {a: h2, b: s1, rate: 10Mbit, mark: null, delay: 20us, mtu: 1280}
 """
 
 
@@ -37,7 +37,7 @@ def an_odd_one() -> Topology:
         Link("lb1", "v1", 10**9, 4_000_000, None, 20_000),
         Link("lb1", "s1", 10**8, 400_000, 30_000),
         Link("s1", "lb1", 10**7, 400_000, 30_000),
-        Link("h1", "s1", 10**7, 100_000, 99_999),
+        Link("h1", "s1", 10**7, 100_000, 99_999, mtu_bytes=1280),
     ]
     return Topology.build("odd one", roles, links)
 
@@ -69,7 +69,7 @@ def test_a_hand_written_file_with_units_and_defaults(tmp_path: Path) -> None:
     assert network.name == "two-hosts"
     assert network.links == (
         Link("h1", "s1", 100_000_000, 400_000, 30_000, 0),
-        Link("h2", "s1", 10_000_000, 400_000, None, 20_000),
+        Link("h2", "s1", 10_000_000, 400_000, None, 20_000, mtu_bytes=1280),
     )
 
 
@@ -110,6 +110,9 @@ def test_the_order_of_links_must_be_a_number() -> None:
         ("rate: 10Mbit", "rate: 1, rate_bps: 1", "rate or rate_bps, not both"),
         ("rate: 10Mbit", "bandwidth: 1", "link 2 field: value 'bandwidth'"),
         ("rate: 100Mbit, ", "", r"link 1 \(h1-s1\): value 'no rate'"),
+        ("mtu: 1280", "mtu: 9000", "mtu_bytes of link h2-s1: value 9000.*68 to 1500"),
+        ("mtu: 1280", "mtu: 67", "mtu_bytes of link h2-s1: value 67"),
+        ("mtu: 1280", "mtu: 1280, mtu_bytes: 1280", "mtu or mtu_bytes, not both"),
         ("{a: h1, b: s1}", "{a: h1}", "link 1: .*'b'"),
         ("{a: h1, b: s1}", "h1-s1", "link 1: value 'h1-s1'"),
         ("{a: h1, b: s1}", "{a: h1, b: s9}", "link end: value 's9'.*a node of this topology"),

@@ -87,6 +87,9 @@ class TestDumbbell:
             ({"mark": "500KB"}, "mark"),
             ({"mark": 0}, "mark"),
             ({"delay": "-1ms"}, "delay"),
+            ({"mtu": 9000}, "mtu"),
+            ({"mtu": 67}, "mtu"),
+            ({"tiers": {"core": {"mtu": "1501"}}}, "tiers.core.mtu"),
         ],
     )
     def test_wrong_parameters_are_named(self, params: dict[str, Any], field: str) -> None:

@@ -26,6 +26,7 @@ _MAX_LEVELS = 8
 _MAX_SERVERS = 4096
 
 
+# Long because it describes each of its parameters.
 def bcube(
     n: int = 4,
     levels: int = 2,
@@ -34,6 +35,7 @@ def bcube(
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a BCube of n-port switches: n^levels servers, each with one port per level.
 
@@ -49,6 +51,7 @@ def bcube(
         delay: One-way delay of each link; a number is in seconds.
         tiers: What differs in the tiers "host" (host to engine) and "level0", "level1", ..., such
             as ``{"level1": {"rate": "1Gbit"}}``.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology: hosts h1, h2, ... in the order of the paper's addresses; switches s1, s2, ...
@@ -59,7 +62,7 @@ def bcube(
     """
     servers = _count_servers(n, levels)
     names = ["host", *(f"level{level}" for level in range(levels))]
-    shapes = parse_tiers(names, rate, queue, mark, delay, _host_tier(rate, levels, tiers))
+    shapes = parse_tiers(names, rate, queue, mark, delay, _host_tier(rate, levels, tiers), mtu)
     hosts = [f"h{number + 1}" for number in range(servers)]
     engines = [f"b{number + 1}" for number in range(servers)]
     switches = [f"s{number + 1}" for number in range(levels * servers // n)]

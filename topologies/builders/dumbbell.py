@@ -21,6 +21,7 @@ def dumbbell(
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a dumbbell.
 
@@ -35,6 +36,7 @@ def dumbbell(
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
         delay: One-way delay of each link; a number is in seconds.
         tiers: What differs in the tiers "host" and "core", such as ``{"core": {"queue": "4MB"}}``.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology, with hosts h1, h2, ... and switches s1 and s2.
@@ -45,7 +47,9 @@ def dumbbell(
     check_int("hosts", hosts, 2, _MAX_HOSTS)
     if hosts % 2:
         raise ConfigError("hosts", hosts, "an even number, half of it on each side")
-    shape = parse_tiers(("host", "core"), rate, queue, mark, delay, _core_rate(core_rate, tiers))
+    shape = parse_tiers(
+        ("host", "core"), rate, queue, mark, delay, _core_rate(core_rate, tiers), mtu
+    )
     names = [f"h{number}" for number in range(1, hosts + 1)]
     links: list[Link] = [
         shape["host"].link(name, "s1" if position < hosts // 2 else "s2")

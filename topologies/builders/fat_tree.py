@@ -14,6 +14,7 @@ __all__ = ["fat_tree"]
 _MAX_K = 64
 
 
+# Long because it describes each of its parameters.
 def fat_tree(
     k: int = 4,
     rate: str | int = "100Mbit",
@@ -22,6 +23,7 @@ def fat_tree(
     delay: str | int | float = 0,
     oversubscription: float = 1,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a k-ary fat-tree: k^3/4 hosts, 5k^2/4 switches with k ports each.
 
@@ -39,6 +41,7 @@ def fat_tree(
             more than k ports and their hosts together more rate than the way up.
         tiers: What differs in the tiers "host", "aggregation" (edge to aggregation) and "core",
             such as ``{"core": {"rate": "1Gbit"}}``.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology, with hosts h1, h2, ... and switches s1, s2, ...
@@ -50,7 +53,7 @@ def fat_tree(
     if k % 2:
         raise ConfigError("k", k, "an even number")
     per_edge = _hosts_per_edge(k, oversubscription)
-    shapes = parse_tiers(("host", "aggregation", "core"), rate, queue, mark, delay, tiers)
+    shapes = parse_tiers(("host", "aggregation", "core"), rate, queue, mark, delay, tiers, mtu)
     hosts = [f"h{number + 1}" for number in range(k * k // 2 * per_edge)]
     switches = [f"s{number + 1}" for number in range(5 * k**2 // 4)]
     roles = [(name, "host") for name in hosts] + [(name, "switch") for name in switches]

@@ -21,6 +21,7 @@ _STUCK = 20  # fruitless shuffles of the last few ports before the graph is draw
 _Edge = tuple[int, int]
 
 
+# Long because it describes each of its parameters.
 def jellyfish(
     switches: int = 10,
     degree: int = 3,
@@ -31,6 +32,7 @@ def jellyfish(
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a Jellyfish network: every switch has the same number of random switch neighbours.
 
@@ -48,6 +50,7 @@ def jellyfish(
         delay: One-way delay of each link; a number is in seconds.
         tiers: What differs in the tiers "host" and "core" (the links between the switches), such
             as ``{"core": {"rate": "1Gbit"}}``.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology, with hosts h1, h2, ... and switches s1, s2, ...
@@ -57,7 +60,7 @@ def jellyfish(
     """
     _check_size(switches, degree, hosts_per_switch)
     check_int("seed", seed, 0)
-    shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers)
+    shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers, mtu)
     names = [f"s{number + 1}" for number in range(switches)]
     hosts = [f"h{number + 1}" for number in range(switches * hosts_per_switch)]
     at = [names[number // hosts_per_switch] for number in range(len(hosts))]

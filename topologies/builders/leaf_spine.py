@@ -12,6 +12,7 @@ _MAX_SWITCHES = 1024
 _MAX_SPINES = 64  # equal-cost next hops that one group of the data plane holds
 
 
+# Long because it describes each of its parameters.
 def leaf_spine(
     leaves: int = 4,
     spines: int = 2,
@@ -21,6 +22,7 @@ def leaf_spine(
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a leaf-spine network.
 
@@ -37,6 +39,7 @@ def leaf_spine(
         delay: One-way delay of each link; a number is in seconds.
         tiers: What differs in the tiers "host" and "spine", such as
             ``{"spine": {"rate": "1Gbit"}}``.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology, with hosts h1, h2, ... and switches s1, s2, ...
@@ -47,7 +50,7 @@ def leaf_spine(
     check_int("leaves", leaves, 1, _MAX_SWITCHES)
     check_int("spines", spines, 1, _MAX_SPINES)
     check_int("hosts_per_leaf", hosts_per_leaf, 1, _MAX_SWITCHES)
-    shapes = parse_tiers(("host", "spine"), rate, queue, mark, delay, tiers)
+    shapes = parse_tiers(("host", "spine"), rate, queue, mark, delay, tiers, mtu)
     hosts = [f"h{number + 1}" for number in range(leaves * hosts_per_leaf)]
     lower = [f"s{number + 1}" for number in range(leaves)]
     upper = [f"s{leaves + number + 1}" for number in range(spines)]

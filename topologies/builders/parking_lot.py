@@ -22,6 +22,7 @@ def parking_lot(
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a parking lot.
 
@@ -37,6 +38,7 @@ def parking_lot(
         delay: One-way delay of each link; a number is in seconds.
         tiers: What differs in the tiers "host" and "core" (the links between the switches), such
             as ``{"core": {"rate": "5Mbit"}}``.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology, with hosts h1, h2, ... and switches s1, s2, ... from left to right.
@@ -46,7 +48,7 @@ def parking_lot(
     """
     check_int("switches", switches, 2, _MAX_SWITCHES)
     check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
-    shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers)
+    shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers, mtu)
     row = [f"s{number + 1}" for number in range(switches)]
     hosts = [f"h{number + 1}" for number in range(switches * hosts_per_switch)]
     links = [

@@ -33,13 +33,14 @@ def plain_graph(
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build a network from a graph that knows nothing of networks, or not all.
 
     A node without a role is a switch. If no node is a host, each switch gets hosts of its own,
-    named h1, h2, ... A link without a rate, queue, mark or delay gets the one given here, and what
-    else a node or link carries (coordinates, labels) is left out. Where a name cannot start the
-    name of an interface ("New York", 7), all nodes are numbered s1, s2, ... in their order.
+    named h1, h2, ... A link without a rate, queue, mark, delay or MTU gets the one given here, and
+    what else a node or link carries (coordinates, labels) is left out. Where a name cannot start
+    the name of an interface ("New York", 7), all nodes are numbered s1, s2, ... in their order.
 
     Args:
         source: A .graphml, .yaml or .json file, its content, or a NetworkX graph. Of a directed
@@ -49,12 +50,13 @@ def plain_graph(
         queue: Limit of each queue, likewise.
         mark: Marking threshold, likewise; None for no threshold.
         delay: One-way delay, likewise; a number is in seconds.
+        mtu: Largest IP packet, likewise, in bytes.
 
     Raises:
         ConfigError: The source cannot be read, or makes no network.
     """
     check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
-    defaults = {"rate": rate, "queue": queue, "mark": mark, "delay": delay}
+    defaults = {"rate": rate, "queue": queue, "mark": mark, "delay": delay, "mtu": mtu}
     LinkShape.parse(defaults)
     content = _read(source)
     nodes, links = _valid_names(_known_fields(content, "nodes"), _known_fields(content, "links"))

@@ -18,6 +18,7 @@ _TIERS = ("client", "balancer", "rack")
 _RACK_LAYER, _EDGE_LAYER, _CLIENT_LAYER = 1, 2, 3
 
 
+# Long because it describes each of its parameters.
 def pod(
     clients: int = 4,
     balancers: int = 2,
@@ -27,6 +28,7 @@ def pod(
     mark: str | int | None = None,
     delay: str | int | float = 0,
     tiers: Tiers = None,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build the pod of the load-balancing testbeds (Yao 2023, section 6.4.1).
 
@@ -43,6 +45,7 @@ def pod(
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
         delay: One-way delay of each link; a number is in seconds.
         tiers: What differs in the tiers "client", "balancer", "rack" (edge to racks), "server".
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology: clients c1, c2, ... then servers s1, s2, ... through the groups;
@@ -54,7 +57,7 @@ def pod(
     racks = _racks(servers)
     check_int("clients", clients, 1, _MAX_CLIENTS)
     check_int("balancers", balancers, 1, _MAX_BALANCERS)
-    shapes = parse_tiers((*_TIERS, "server"), rate, queue, mark, delay, tiers)
+    shapes = parse_tiers((*_TIERS, "server"), rate, queue, mark, delay, tiers, mtu)
     counts = dict(zip(_TIERS, (clients, balancers, max(racks) + 1), strict=True))
     upper = {
         tier: [f"{tier[0]}{number + 1}" for number in range(count)]

@@ -17,6 +17,7 @@ def single_switch(
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
     delay: str | int | float = 0,
+    mtu: str | int = 1500,
 ) -> Topology:
     """Build one switch with all hosts on it: the ideal that a fabric is measured against.
 
@@ -29,6 +30,7 @@ def single_switch(
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
         delay: One-way delay of each link; a number is in seconds.
+        mtu: Largest IP packet of each link, in bytes.
 
     Returns:
         The topology, with hosts h1, h2, ... and the switch s1.
@@ -37,7 +39,9 @@ def single_switch(
         ConfigError: A parameter is not allowed.
     """
     check_int("hosts", hosts, 2, _MAX_HOSTS)
-    shape = LinkShape.parse({"rate": rate, "queue": queue, "mark": mark, "delay": delay})
+    shape = LinkShape.parse(
+        {"rate": rate, "queue": queue, "mark": mark, "delay": delay, "mtu": mtu}
+    )
     names = [f"h{number + 1}" for number in range(hosts)]
     roles = [*((name, "host") for name in names), ("s1", "switch")]
     return Topology.build("single-switch", roles, [shape.link(name, "s1") for name in names])

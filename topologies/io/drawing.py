@@ -11,6 +11,7 @@ import numpy as np
 from dcgym.config import check_in
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.topologies.io.layout import layout
+from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.units import format_rate
 
 if TYPE_CHECKING:
@@ -188,4 +189,7 @@ def _title(topology: Topology) -> str:
         spans += f" to {format_rate(rates[-1])}/s"
     switches = len(topology.switches)
     plural = "es" if switches != 1 else ""
+    least_mtu = min((link.mtu_bytes for link in topology.links), default=DEFAULT_MTU_BYTES)
+    if least_mtu < DEFAULT_MTU_BYTES:
+        spans += f", MTU from {least_mtu} bytes"
     return f"{topology.name}: {len(topology.hosts)} hosts, {switches} switch{plural}, {spans}"

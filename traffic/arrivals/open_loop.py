@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from dcgym.config import check_in, check_int, check_positive
 from dcgym.errors import ConfigError
-from dcgym.traffic.arrivals.gaps import read_gaps
 from dcgym.traffic.arrivals.load import directed_ports, link_amounts, most_loaded, resolve_link
+from dcgym.traffic.arrivals.process import Process, process_times_ns
+from dcgym.traffic.arrivals.read import read_process
 from dcgym.traffic.plans.library import read_pairs
 from dcgym.traffic.plans.options import (
     DEFAULT_DURATION,
@@ -102,14 +103,26 @@ def arrival_times_ns(spec: Spec, mean_gap_ns: float, draws: Draws) -> npt.NDArra
     """Draw the starts of flows: gaps add up from ``start`` until ``duration`` is over.
 
     Args:
-        spec: ``arrivals`` (as `read_gaps` takes them), ``duration`` and ``start``.
+        spec: ``arrivals`` (as `read_process` takes them), ``duration`` and ``start``.
         mean_gap_ns: Mean time between two arrivals.
         draws: Random numbers.
+
+    Raises:
+        ConfigError: An option is not allowed, or they are those of a closed loop.
     """
     duration_ns = read_time(spec, "duration", DEFAULT_DURATION, positive=True)
     start_ns = read_time(spec, "start")
-    gaps = read_gaps(spec.get("arrivals", "poisson")).scaled(mean_gap_ns)
+    process = read_process(spec.get("arrivals", "poisson"))
+    if process.users is not None:
+        allowed = "open arrivals; the name of traffic with users is closed-loop"
+        raise ConfigError("traffic.arrivals", "closed-loop", allowed)
     check_count(duration_ns / mean_gap_ns, spec)
+    if process != Process(process.gaps):
+        times = process_times_ns(
+            process, mean_gap_ns, duration_ns, draws, lambda count: check_count(count, spec)
+        )
+        return start_ns + times.astype(np.int64)
+    gaps = process.gaps.scaled(mean_gap_ns)
     block = 64 + int(1.1 * duration_ns / mean_gap_ns)
     times_ns = np.zeros(1)
     while times_ns[-1] < duration_ns:

@@ -136,7 +136,7 @@ class AppRun:
     def _start(self, now_ns: int) -> None:
         self.start_ns, self.outcome = now_ns, "running"
         self._process = subprocess.Popen(
-            in_namespace(self._namespace, list(self._settings["argv"])),
+            in_namespace(self._namespace, list(self._settings["argv"]), is_ours=False),
             stdin=subprocess.DEVNULL,
             stdout=self._fds[0],
             stderr=self._fds[1],

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dcgym.traffic.plans.ports import FIRST_PORT
+
 __all__ = ["listening_ports"]
 
-# Below the ports that the kernel gives to those who connect.
-FIRST_PORT, LAST_PORT = 5_201, 32_767
+LAST_PORT = 32_767  # below the ports that the kernel gives to those who connect
 
 
 def listening_ports(wanted: Sequence[int], hosts: Sequence[int]) -> list[int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from dcgym.traffic.generators.host_access import host_words
 from dcgym.traffic.generators.tool import Order, Result, Seen, Tool
 from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 
@@ -22,14 +23,16 @@ _LISTENING = {"tcp": "0A", "udp": "07"}  # enum of net/tcp_states.h: TCP_LISTEN,
 _T = TypeVar("_T")
 
 
-def in_namespace(namespace: str, argv: list[str]) -> list[str]:
-    """Return a command line that runs another in a network namespace and dies with its parent.
+def in_namespace(namespace: str, argv: list[str], is_ours: bool = True) -> list[str]:
+    """Return a command line that runs another in a host and dies with its parent.
 
     Args:
-        namespace: File of the network namespace.
+        namespace: File of the host's network namespace.
         argv: The command.
+        is_ours: Whether it is a program of ours, and not one of the experiment's.
     """
-    return ["setpriv", "--pdeathsig", "KILL", "--", "nsenter", f"--net={namespace}", "--", *argv]
+    words = host_words(dies_with_parent=True, is_ours=is_ours)
+    return ["nsenter", f"--net={namespace}", "--", *words, *argv]
 
 
 class _Process:

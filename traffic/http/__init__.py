@@ -4,6 +4,7 @@ from dcgym.traffic.http.applications import (
     APPLICATIONS,
     Application,
     ApplicationKind,
+    Correlation,
     Stage,
     make_application,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "SERVER_DTYPE",
     "Application",
     "ApplicationKind",
+    "Correlation",
     "HttpServer",
     "RequestKind",
     "RequestPlan",

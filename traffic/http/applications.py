@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, fields
 from dcgym.config import check_int, check_keys, check_positive, check_range
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
-from dcgym.traffic.sizes.distributions import Distribution, constant, exponential
+from dcgym.traffic.sizes.distributions import LONGEST_NS, Distribution, constant, exponential
 from dcgym.traffic.sizes.read import read_distribution
-from dcgym.units import NS_PER_S, format_size, parse_rate, parse_size
+from dcgym.units import NS_PER_S, format_size, parse_duration, parse_rate, parse_size
 
 __all__ = [
     "APPLICATIONS",
@@ -24,6 +24,7 @@ __all__ = [
     "STATIC_FILE_SIZES",
     "Application",
     "ApplicationKind",
+    "Correlation",
     "Stage",
     "make_application",
 ]
@@ -45,16 +46,62 @@ Options = Mapping[str, object]
 
 
 @dataclass(frozen=True)
+class Correlation:
+    """Demands that are alike for a while, as under a slow page or a long query of the day.
+
+    The normal scores of two demands of a stage whose requests arrive s apart have the correlation
+    ``share * exp(-s / time)``; for lognormal demands that is the one of their logarithms. (A
+    stationary Gaussian process, the same for all requests, and a part of each request's own.) The
+    distribution of the demands stays as it is.
+
+    Attributes:
+        share: Part of the variance of the scores that the process makes, above 0, at most 1.
+        time_ns: Time after which the correlation has fallen to 1/e of that.
+    """
+
+    share: float
+    time_ns: int
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_range("correlation.share", check_positive("correlation.share", self.share), 0, 1)
+        check_int("correlation.time_ns", self.time_ns, 1, LONGEST_NS)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Correlation:
+        """Build a correlation from plain data.
+
+        Args:
+            data: ``share``, and ``time_ns`` or ``time`` ("2s").
+
+        Raises:
+            ConfigError: A field is unknown, missing or wrong.
+        """
+        if isinstance(data, Correlation):
+            return data
+        if not isinstance(data, Mapping):
+            raise ConfigError("correlation", data, "a mapping of share and time")
+        check_keys(data, ("share", "time", "time_ns"), "correlation")
+        time_ns = data.get("time_ns")
+        if "time" in data:
+            time_ns = parse_duration(data["time"], "correlation.time")
+        # The constructor checks what the types promise.
+        return cls(data.get("share"), time_ns)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
 class Stage:
     """One stage of a request's processing.
 
     Attributes:
         resource: Name of what it occupies; the servers that are asked must have it.
         time: Time on a processor (or device) of speed 1 that is not shared.
+        correlation: How alike the times of successive requests are; None: independent.
     """
 
     resource: str
     time: Distribution
+    correlation: Correlation | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -62,27 +109,34 @@ class Stage:
             raise ConfigError("stage.resource", self.resource, "a non-empty text")
         if not isinstance(self.time, Distribution):
             raise ConfigError("stage.time", self.time, "a Distribution")
+        if self.correlation is not None and not isinstance(self.correlation, Correlation):
+            raise ConfigError("stage.correlation", self.correlation, "a Correlation, or None")
 
     def to_dict(self) -> dict[str, object]:
         """Return the stage as plain data."""
-        return {"resource": self.resource, "time": self.time.to_dict()}
+        data: dict[str, object] = {"resource": self.resource, "time": self.time.to_dict()}
+        return (
+            data if self.correlation is None else data | {"correlation": asdict(self.correlation)}
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Stage:
         """Build a stage from plain data.
 
         Args:
-            data: ``resource`` ("cpu" if not given), and ``time`` as `read_distribution` takes it.
+            data: ``resource`` ("cpu" if not given), ``time`` as `read_distribution` takes it, and
+                ``correlation`` perhaps.
 
         Raises:
             ConfigError: A field is unknown or wrong.
         """
-        check_keys(data, ("resource", "time"), "stage")
+        check_keys(data, ("resource", "time", "correlation"), "stage")
         time = read_distribution(data.get("time", {}), "stage.time")
         resource = data.get("resource", "cpu")
         if not isinstance(resource, str):
             raise ConfigError("stage.resource", resource, "the name of a resource")
-        return cls(resource, time)
+        given = data.get("correlation")
+        return cls(resource, time, None if given is None else Correlation.from_dict(given))
 
 
 @dataclass(frozen=True)
@@ -92,7 +146,7 @@ class Application:
     Attributes:
         name: Name, unique among those that are offered together.
         stages: Stages in order, such as CPU, or CPU-I/O, or CPU-I/O-CPU.
-        rate_per_s: Poisson arrivals a second; None where a load is given for all.
+        rate_per_s: Arrivals a second, on average; None where a load is given for all.
         share: Part of all arrivals, relative to the other applications'.
         response_bytes: Body of the answer; the twin, whose links have no rate, ignores it.
     """

@@ -24,6 +24,7 @@ from dcgym.traffic.http.applications import MAX_STAGES
 from dcgym.traffic.http.plan import (
     REQUEST_DTYPE,
     TIMEOUT_NS,
+    TRANSPORTS,
     RequestKind,
     RequestPlan,
 )
@@ -66,6 +67,8 @@ def save_requests(plan: RequestPlan, path: Path) -> None:
     frame = pl.DataFrame(numbers | texts, schema_overrides=dict.fromkeys(texts, pl.String))
     own = (plan.name, plan.seed, plan.timeout_ns)
     frame = frame.with_columns(**{n: pl.lit(v) for n, v in zip(_PLAN, own, strict=True)})
+    if plan.transport != TRANSPORTS[0]:
+        frame = frame.with_columns(transport=pl.lit(plan.transport))
     try:
         frame.write_csv(path) if path.suffix == ".csv" else frame.write_parquet(path)
     except OSError as error:
@@ -84,7 +87,8 @@ def load_requests(path: Path, seed: int = 0) -> RequestPlan:
         ConfigError: The file cannot be read, or a row holds what is not allowed.
     """
     table = read_table(path, "requests file")
-    table.check_columns((*_REQUIRED, *_TEXTS, "bytes", *_DEMANDS, *_PLAN), _REQUIRED)
+    known = (*_REQUIRED, *_TEXTS, "bytes", "transport", *_DEMANDS, *_PLAN)
+    table.check_columns(known, _REQUIRED)
     requests = np.zeros(len(table), REQUEST_DTYPE)
     requests["start_ns"] = table.integers("start_ns")
     requests["bytes"] = _integers(table, "bytes", 0)
@@ -97,9 +101,9 @@ def load_requests(path: Path, seed: int = 0) -> RequestPlan:
     if len(table):
         seed = int(_integers(table, "seed", seed)[0])
     timeout_ns = int(_integers(table, "timeout_ns", TIMEOUT_NS)[0]) if len(table) else TIMEOUT_NS
-    return RequestPlan(
-        name or "requests", seed, clients, targets, kinds, requests, demands_ns, timeout_ns
-    )
+    own = (name or "requests", seed, clients, targets, kinds, requests, demands_ns, timeout_ns)
+    given = table.texts("transport") if "transport" in table.columns else []
+    return RequestPlan(*own, transport=given[0] if given else TRANSPORTS[0])
 
 
 def _take(names: list[str] | tuple[str, ...], numbers: npt.NDArray[np.uint32]) -> list[str]:

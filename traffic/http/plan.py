@@ -15,9 +15,19 @@ from dcgym.traffic.http.applications import MAX_BYTES, MAX_STAGES, RESOURCES
 from dcgym.traffic.http.servers import check_address
 from dcgym.traffic.sizes.distributions import LONGEST_NS
 
-__all__ = ["REQUEST_DTYPE", "TIMEOUT_NS", "RequestKind", "RequestPlan"]
+__all__ = [
+    "MAX_DATAGRAM_BYTES",
+    "REQUEST_DTYPE",
+    "TIMEOUT_NS",
+    "TRANSPORTS",
+    "RequestKind",
+    "RequestPlan",
+]
 
 TIMEOUT_NS = 60 * 10**9
+TRANSPORTS = ("tcp", "udp")
+MAX_DATAGRAM_BYTES = 60_000
+"""Of an answer's body over UDP; with its header it is one datagram."""
 
 REQUEST_DTYPE = np.dtype(
     [
@@ -83,6 +93,7 @@ class RequestPlan:
         demands_ns: Time that each stage takes on a processor (or device) of speed 1 that is not
             shared; shape (n, most stages), 0 beyond the stages of an application; read-only.
         timeout_ns: How long a request may take before its client gives up; 0 for ever.
+        transport: "tcp", or "udp": a request is one datagram, and so is its answer.
     """
 
     def __init__(
@@ -95,6 +106,7 @@ class RequestPlan:
         requests: npt.NDArray[np.void],
         demands_ns: npt.ArrayLike,
         timeout_ns: int = TIMEOUT_NS,
+        transport: str = "tcp",
     ) -> None:
         """Gather columns, which are copied.
 
@@ -115,19 +127,24 @@ class RequestPlan:
             if names.count(kind_name) > 1:
                 raise ConfigError("plan.applications", kind_name, "names that differ")
         self.requests = np.array(requests, REQUEST_DTYPE)
-        self.demands_ns: IntArray = np.array(demands_ns, np.int64).reshape(len(self.requests), -1)
+        demands = np.array(demands_ns, np.int64)
+        # Without requests, -1 could be anything.
+        width = -1 if demands.size else demands.shape[-1]
+        self.demands_ns: IntArray = demands.reshape(len(self.requests), width)
         self.timeout_ns = int(check_int("plan.timeout_ns", timeout_ns, 0, _LARGEST))
+        self.transport = check_in("plan.transport", transport, TRANSPORTS)
         self._check_columns()
         self._check_demands()
         self.requests.flags.writeable = self.demands_ns.flags.writeable = False
 
     def _check_columns(self) -> None:
+        most_bytes = MAX_DATAGRAM_BYTES if self.transport == "udp" else MAX_BYTES
         limits = {
             "start_ns": (_LARGEST, f"a whole number from 0 to {_LARGEST}"),
             "client": (len(self.clients) - 1, f"below {len(self.clients)}"),
             "target": (len(self.targets) - 1, f"below {len(self.targets)}"),
             "application": (len(self.applications) - 1, f"below {len(self.applications)}"),
-            "bytes": (MAX_BYTES, f"a whole number from 0 to {MAX_BYTES}"),
+            "bytes": (most_bytes, f"a whole number from 0 to {most_bytes}"),
         }
         for field, (most, allowed) in limits.items():
             column = self.requests[field].astype(np.int64)
@@ -176,7 +193,7 @@ class RequestPlan:
         """Compare everything, row by row."""
         if not isinstance(other, RequestPlan):
             return NotImplemented
-        names = ("name", "seed", "clients", "targets", "applications", "timeout_ns")
+        names = ("name", "seed", "clients", "targets", "applications", "timeout_ns", "transport")
         return (
             all(getattr(self, name) == getattr(other, name) for name in names)
             and np.array_equal(self.requests, other.requests)

@@ -50,23 +50,24 @@ def make_requests(
     targets: Sequence[tuple[str, int]],
     seed: int = 0,
     timeout_ns: int = TIMEOUT_NS,
+    transport: str = "tcp",
 ) -> RequestPlan:
     """Draw a plan of requests; clients and targets are chosen uniformly for each.
 
     Args:
         spec: The path of a .csv or .parquet file (`http.files`), which names its own clients and
-            targets, or a mapping with a ``name`` and
-            for a name of `APPLICATIONS`: ``requests_per_s``; ``duration`` ("60s"), ``start`` and
-            ``arrivals`` (as of `open_loop`, "poisson"); the options of the application;
-            ``response_sizes``, a distribution that stands in for the application's response
-            size, or ``bytes_per_cpu_s``, with which a response grows with its CPU time;
-            "hourly": ``application`` (a mapping of the above without rate and times), ``file``
-            with the columns hour and requests_per_s, ``hours`` to play (all, in the file's
-            order), ``slice`` of time played of each ("600s") and ``scale``, a factor on the rates.
+            targets, or a mapping with a ``name`` and for a name of `APPLICATIONS`:
+            ``requests_per_s``; ``duration`` ("60s"), ``start`` and ``arrivals`` (as of `open_loop`,
+            "poisson"); the options of the application; ``response_sizes``, a distribution in place
+            of the application's response size, or ``bytes_per_cpu_s``, with which a response grows
+            with its CPU time; "hourly": ``application`` (the above without rate and times),
+            ``file`` with the columns hour and requests_per_s, ``hours`` to play (all, in its
+            order), ``slice`` played of each ("600s") and ``scale``, a factor on the rates.
         clients: Names of the hosts that send.
         targets: Address and port of what they ask.
         seed: Seed of everything random; equal arguments give equal plans on every machine.
         timeout_ns: As of `RequestPlan`.
+        transport: Likewise; a file names its own.
 
     Raises:
         ConfigError: An option is not allowed.
@@ -86,7 +87,8 @@ def make_requests(
     requests["client"] = draws.stream(2).integers(len(requests), len(clients))
     requests["target"] = draws.stream(3).integers(len(requests), len(targets))
     known = [RequestKind(one.name, one.resources) for one in applications]
-    return RequestPlan(name, seed, clients, targets, known, requests, demands_ns, timeout_ns)
+    own = (name, seed, clients, targets, known, requests, demands_ns, timeout_ns)
+    return RequestPlan(*own, transport=transport)
 
 
 def _schedule(spec: Spec, draws: Draws) -> tuple[str, Spec, tuple[Application, ...], IntArray]:
@@ -109,7 +111,12 @@ def _applications(spec: Spec, more: tuple[str, ...], where: str) -> tuple[Applic
     name = spec.get("name")
     own = APPLICATIONS.find(name, f"{where}.name").options
     check_keys(spec, ("name", *more, *_RESPONSES, *own), where)
-    return make_application(name, {key: spec[key] for key in own if key in spec}, where)
+    made = make_application(name, {key: spec[key] for key in own if key in spec}, where)
+    for one in made:
+        if any(stage.correlation is not None for stage in one.stages):
+            allowed = "an application without correlation; scenarios of pools take such"
+            raise ConfigError(f"{where}.name", name, allowed)
+    return made
 
 
 def _draw(applications: Sequence[Application], spec: Spec, count: int, draws: Draws) -> Drawn:

@@ -118,7 +118,8 @@ class RequestResults:
     def request(self) -> str:
         """The message that tells the generator, together with the file, of the plan."""
         plan, n_stages = self.plan, int(self._header["n_stages"][0])
-        targets = " ".join(f"{ip} {port}" for ip, port in plan.targets)
+        prefix = "udp:" if plan.transport == "udp" else ""
+        targets = " ".join(f"{prefix}{ip} {port}" for ip, port in plan.targets)
         paths = " ".join(kind.path for kind in plan.applications)
         numbers = f"{len(plan)} {n_stages} {plan.timeout_ns} {len(plan.targets)}"
         return f"requests {numbers}\n{targets}\n{paths}"

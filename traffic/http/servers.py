@@ -50,6 +50,7 @@ connections accepted, requests completed, connections rejected; when it was writ
 of service to its end."""
 
 _MOST_SPEED = 1e6
+_LONGEST_IDLE_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class HttpServer:
         cpu_speed: CPU seconds that one processor does in a second.
         io_speed: I/O seconds that the server does in a second, shared by the requests in I/O.
         backlog: Requests that may wait for the CPU; one more is reset.
+        idle_timeout_ns: Time within which a request must be whole, the next one of a connection
+            begin, and an answer be taken. An idle connection is closed then, another one reset.
         address: IPv4 or IPv6 address; empty for every address of the host's namespace.
         port: TCP port.
     """
@@ -83,6 +86,7 @@ class HttpServer:
     cpu_speed: float = 1.0
     io_speed: float = 1.0
     backlog: int = 128
+    idle_timeout_ns: int = 60 * 10**9
     address: str = ""
     port: int = 8000
 
@@ -100,6 +104,7 @@ class HttpServer:
             value = check_positive(f"server.{field}", getattr(self, field))
             check_range(f"server.{field}", value, 0, _MOST_SPEED)
         check_int("server.backlog", self.backlog, 0, 1_000_000)
+        check_int("server.idle_timeout_ns", self.idle_timeout_ns, 1, _LONGEST_IDLE_NS)
         if self.address:
             check_address("server.address", self.address)
         check_int("server.port", self.port, 1, 65_535)
@@ -174,6 +179,7 @@ def server_lines(servers: Sequence[HttpServer], hosts: Sequence[str]) -> str:
             float(server.cpu_speed),
             float(server.io_speed),
             server.backlog,
+            server.idle_timeout_ns,
         )
         lines.append(" ".join(map(str, words)))
     return "\n".join(lines)

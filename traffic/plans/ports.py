@@ -13,12 +13,26 @@ from dcgym.traffic.plans.records import LAST_PORT, Records
 
 __all__ = ["FIRST_PORT", "SHARED_PORTS", "choose_ports"]
 
-FIRST_PORT = 5001
-"""Destination port of a host's first flow that names none; the next ones count up."""
+FIRST_PORT = 13_001
+"""Destination port of a host's first flow that names none; the next ones count up. No common tool
+listens here by default: iperf does at 5001, iperf3 at 5201, web servers do at 8000 to 8888, netperf
+at 12865."""
+
+SOURCE_PORTS = 16_384
+"""The senders' own ports begin here, as does everything that a kernel gives to connections."""
 
 SHARED_PORTS = 256
 """TCP flows towards one host that name no port use this many ports in turn: thousands of flows
 need no thousands of listeners, and both ports together still spread over equal-cost paths."""
+
+# Thousands of UDP flows towards one host also have lower ports, and those of senders at last.
+PORTS = np.concatenate(
+    [
+        np.arange(FIRST_PORT, SOURCE_PORTS),
+        np.arange(1024, FIRST_PORT),
+        np.arange(SOURCE_PORTS, LAST_PORT + 1),
+    ]
+)
 
 
 def choose_ports(records: Records, hosts: Sequence[str]) -> npt.NDArray[np.uint32]:
@@ -47,9 +61,7 @@ def _free_ports(
     host: str, taken: npt.NDArray[np.uint32], is_udp: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
     """Choose ports of one receiver: TCP flows share some, every UDP flow has its own."""
-    free = np.arange(FIRST_PORT, LAST_PORT + 1)
-    if len(taken):
-        free = np.setdiff1d(free, taken)
+    free = PORTS[~np.isin(PORTS, taken)]
     count, n_udp = len(is_udp), int(is_udp.sum())
     n_tcp = min(count - n_udp, SHARED_PORTS)
     if n_tcp + n_udp > len(free):

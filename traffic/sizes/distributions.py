@@ -9,12 +9,14 @@ not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError
 from dcgym.traffic.sizes import exact
+from dcgym.traffic.sizes.empirical import Empirical
+from dcgym.traffic.sizes.phases import MOST_PHASES, Erlang, Hyperexponential
 from dcgym.traffic.sizes.samplers import (
     Constant,
     Exponential,
@@ -29,15 +31,21 @@ __all__ = [
     "DISTRIBUTION_KINDS",
     "LONGEST_NS",
     "Distribution",
+    "bimodal",
     "constant",
     "describe",
+    "empirical",
     "exponential",
     "lognormal",
     "pareto",
+    "two_points",
     "uniform",
 ]
 
-DISTRIBUTION_KINDS = ("constant", "exponential", "uniform", "lognormal", "pareto")
+DISTRIBUTION_KINDS = (
+    *("constant", "exponential", "uniform", "lognormal", "pareto"),
+    *("empirical", "erlang", "hyperexponential"),
+)
 """The kinds, in the order of their numbers in the compiled twin."""
 
 LONGEST_NS = 3600 * 10**9
@@ -48,7 +56,10 @@ _SHAPES = {
     "uniform": ("half the width over the mean", 0.0, 1.0),
     "lognormal": ("the standard deviation over the mean", 0.0, 100.0),
     "pareto": ("the tail index", 1.0, 100.0),
+    "erlang": ("the number of phases", 0.0, float(MOST_PHASES)),
+    "hyperexponential": ("the standard deviation over the mean", 1.0, 100.0),
 }
+MOST_POINTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,17 +70,23 @@ class Distribution:
         kind: One of `DISTRIBUTION_KINDS`.
         mean_ns: Mean, from 1 ns to one hour.
         shape: uniform: half the width over the mean, in (0, 1]; lognormal: standard deviation
-            over the mean, in (0, 100]; pareto: tail index, in (1, 100]; None for the others.
+            over the mean, in (0, 100]; pareto: tail index, in (1, 100]; erlang: number of phases, 1
+            to 100; hyperexponential (two phases of balanced means): standard deviation over the
+            mean, in (1, 100]; None for the others.
+        points: empirical: points of the distribution function, (ns, probability of at most that),
+            linear in between, whose mean is `mean_ns`; none for the others.
     """
 
     kind: str
     mean_ns: int
     shape: float | None = None
+    points: tuple[tuple[float, float], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Check the fields."""
         check_in("distribution.kind", self.kind, DISTRIBUTION_KINDS)
         check_int("distribution.mean_ns", self.mean_ns, 1, LONGEST_NS)
+        self._check_points()
         if self.kind not in _SHAPES:
             if self.shape is not None:
                 raise ConfigError("distribution.shape", self.shape, f"nothing for {self.kind}")
@@ -80,6 +97,24 @@ class Distribution:
         check_range("distribution.shape", self.shape, low, high)
         if self.shape == low:
             raise ConfigError("distribution.shape", self.shape, f"{meaning}, above {low}")
+        if self.kind == "erlang":
+            check_int("distribution.shape", self.shape, 1, MOST_PHASES)
+
+    def _check_points(self) -> None:
+        where = "distribution.points"
+        if self.kind != "empirical":
+            if self.points:
+                raise ConfigError(where, len(self.points), f"nothing for {self.kind}")
+            return
+        object.__setattr__(self, "points", Empirical(self.points, where).points)
+        if len(self.points) > MOST_POINTS or self.points[-1][0] > LONGEST_NS:
+            allowed = f"at most {MOST_POINTS} points, up to {LONGEST_NS} ns"
+            raise ConfigError(where, self.points[-1], allowed)
+        mean_ns = round(Empirical(self.points).mean)
+        if self.mean_ns != mean_ns:
+            raise ConfigError(
+                "distribution.mean_ns", self.mean_ns, f"that of the points, {mean_ns}"
+            )
 
     @property
     def squared_variation(self) -> float:
@@ -89,19 +124,27 @@ class Distribution:
             return 1.0
         if self.kind == "uniform":
             return shape**2 / 3
-        if self.kind == "lognormal":
+        if self.kind in ("lognormal", "hyperexponential"):
             return shape**2
+        if self.kind == "erlang":
+            return 1 / shape
+        if self.kind == "empirical":
+            return _squared_variation(self.points)
         if self.kind == "pareto":
             return 1 / (shape * (shape - 2)) if shape > 2 else math.inf
         return 0.0
 
     def sampler(self) -> Sampler:
         """Return what draws this distribution exactly, in nanoseconds."""
+        if self.kind == "empirical":
+            return Empirical(self.points)
         return _SAMPLERS[self.kind](float(self.mean_ns), self.shape or 0.0)
 
-    def to_dict(self) -> dict[str, str | int | float]:
+    def to_dict(self) -> dict[str, object]:
         """Return the distribution as plain data."""
-        data: dict[str, str | int | float] = {"kind": self.kind, "mean_ns": self.mean_ns}
+        data: dict[str, object] = {"kind": self.kind, "mean_ns": self.mean_ns}
+        if self.points:
+            data["points"] = [list(point) for point in self.points]
         return data if self.shape is None else data | {"shape": self.shape}
 
     @classmethod
@@ -109,17 +152,25 @@ class Distribution:
         """Build a distribution from plain data; the mean may be a text such as "500ms".
 
         Args:
-            data: ``kind`` ("exponential" if not given), ``mean_ns``, and ``shape`` where the kind
-                has one.
+            data: ``kind`` ("exponential" if not given), ``mean_ns``, ``shape`` where the kind
+                has one, and ``points`` of an empirical one, whose mean may be left out.
 
         Raises:
             ConfigError: A field is unknown, missing or wrong.
         """
-        check_keys(data, ("kind", "mean_ns", "shape"), "distribution")
-        mean = data.get("mean_ns")
+        check_keys(data, ("kind", "mean_ns", "shape", "points"), "distribution")
+        kind, mean, points = (
+            data.get("kind", "exponential"),
+            data.get("mean_ns"),
+            data.get("points"),
+        )
+        if points is not None and not isinstance(points, list | tuple):
+            raise ConfigError("distribution.points", points, "a list of pairs: ns, probability")
+        if kind == "empirical" and mean is None:
+            return empirical(points or (), "distribution.points")
         mean_ns = parse_duration(mean, "distribution.mean_ns") if isinstance(mean, str) else mean
         # The constructor checks what the types promise.
-        return cls(data.get("kind", "exponential"), mean_ns, data.get("shape"))  # type: ignore[arg-type]
+        return cls(kind, mean_ns, data.get("shape"), points or ())  # type: ignore[arg-type]
 
 
 _SAMPLERS: Mapping[str, Callable[[float, float], Sampler]] = {
@@ -130,7 +181,17 @@ _SAMPLERS: Mapping[str, Callable[[float, float], Sampler]] = {
         mean, math.sqrt(float(exact.log(1 + shape * shape)))
     ),
     "pareto": lambda mean, shape: Pareto(mean * (shape - 1) / shape, shape),
+    "erlang": lambda mean, phases: Erlang(mean, int(phases)),
+    "hyperexponential": Hyperexponential,
 }
+
+
+def _squared_variation(points: Sequence[tuple[float, float]]) -> float:
+    square, (last, level) = points[0][0] ** 2 * points[0][1], points[0]
+    for amount, probability in points[1:]:
+        square += (probability - level) * (last * last + last * amount + amount * amount) / 3
+        last, level = amount, probability
+    return float(square / Empirical(points).mean ** 2 - 1)
 
 
 def describe(sampler: Sampler, field: str) -> Distribution:
@@ -145,11 +206,12 @@ def describe(sampler: Sampler, field: str) -> Distribution:
             its parameters are out of range.
     """
     kind, shape = _kind_and_shape(sampler)
+    points = sampler.points if isinstance(sampler, Empirical) else ()
     if kind is None or not math.isfinite(sampler.mean):
         names = ", ".join(DISTRIBUTION_KINDS)
         raise ConfigError(field, sampler, f"a distribution with a finite mean: {names}")
     try:
-        return Distribution(kind, round(sampler.mean), shape)
+        return Distribution(kind, round(sampler.mean), shape, points)
     except ConfigError as error:
         where = f"{field}{error.field.removeprefix('distribution')}"
         raise ConfigError(where, error.value, error.allowed) from None
@@ -166,7 +228,64 @@ def _kind_and_shape(sampler: Sampler) -> tuple[str | None, float | None]:
         return "lognormal", math.sqrt(float(exact.exp(sampler.sigma * sampler.sigma)) - 1)
     if isinstance(sampler, Pareto) and math.isinf(sampler.most):
         return "pareto", sampler.shape
+    if isinstance(sampler, Erlang):
+        return "erlang", sampler.phases
+    if isinstance(sampler, Hyperexponential):
+        return "hyperexponential", sampler.variation
+    if isinstance(sampler, Empirical):
+        return "empirical", None
     return None, None
+
+
+def empirical(points: Sequence[Sequence[float]], where: str = "points") -> Distribution:
+    """Return a distribution by points of its distribution function, linear in between.
+
+    Args:
+        points: (ns, probability of at most that), both never decreasing, the last probability 1.
+            Two points at one time put the mass between them on it.
+        where: Names the points in error messages.
+
+    Raises:
+        ConfigError: The points are no such function, or their mean is not from 1 ns to one hour.
+    """
+    law = Empirical(points, where)
+    return Distribution("empirical", round(law.mean), None, law.points)
+
+
+def bimodal(short: str | float, long: str | float, long_share: float) -> Distribution:
+    """Return a distribution of two durations; numbers are in seconds.
+
+    Args:
+        short: The shorter duration.
+        long: The longer duration.
+        long_share: Part of the samples that are long, above 0 and below 1.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+    short_ns, long_ns = parse_duration(short, "short"), parse_duration(long, "long")
+    return empirical(two_points(short_ns, long_ns, long_share, "long_share"))
+
+
+def two_points(
+    short: float, long: float, long_share: float, where: str
+) -> tuple[tuple[float, float], ...]:
+    """Return the points of a distribution of two amounts.
+
+    Args:
+        short: The smaller amount.
+        long: The larger amount.
+        long_share: Probability of the larger one.
+        where: Names the probability in error messages.
+
+    Raises:
+        ConfigError: The amounts are not in order, or the probability is not between 0 and 1.
+    """
+    if short >= long:
+        raise ConfigError(where.replace("long_share", "long"), long, f"more than short, {short:g}")
+    if not 0 < check_range(where, long_share, 0, 1) < 1:
+        raise ConfigError(where, long_share, "more than 0 and less than 1")
+    return (short, 1 - long_share), (long, 1 - long_share), (long, 1.0)
 
 
 def constant(value: str | float) -> Distribution:

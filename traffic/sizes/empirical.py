@@ -52,6 +52,19 @@ class Empirical:
             total += (levels[i] - levels[i - 1]) * (amounts[i] + amounts[i - 1]) / 2
         return total
 
+    def __eq__(self, other: object) -> bool:
+        """Compare the points."""
+        return self.points == other.points if isinstance(other, Empirical) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the points."""
+        return hash(self.points)
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """The points: amount, probability of at most that amount."""
+        return tuple(zip(self._amounts.tolist(), self._levels.tolist(), strict=True))
+
     def quantile(self, u: FloatArray) -> FloatArray:
         """Return the amounts by linear interpolation.
 

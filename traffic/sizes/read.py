@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcgym.config import check_keys, check_positive
+from dcgym.config import check_int, check_keys, check_positive
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.cdfs import CDFS, Cdf
-from dcgym.traffic.sizes.distributions import Distribution, describe
+from dcgym.traffic.sizes.distributions import Distribution, describe, two_points
 from dcgym.traffic.sizes.empirical import Empirical
+from dcgym.traffic.sizes.phases import MOST_PHASES, Erlang, Hyperexponential
 from dcgym.traffic.sizes.samplers import (
     Constant,
     Exponential,
@@ -21,7 +22,7 @@ from dcgym.traffic.sizes.samplers import (
     Sampler,
     Uniform,
 )
-from dcgym.units import parse_duration, parse_size
+from dcgym.units import NS_PER_S, parse_duration, parse_size
 
 __all__ = [
     "SIZES",
@@ -31,6 +32,7 @@ __all__ = [
     "read_distribution",
     "read_durations",
     "read_sizes",
+    "read_variation",
 ]
 
 Parse = Callable[[object, str], int]
@@ -116,9 +118,10 @@ def read_sizes(spec: object, field: str = "sizes") -> Sampler:
         spec: A size such as "64KB", which is constant; the name of a published distribution
             ("web-search"); or a mapping with a ``name`` of `SIZES`, the parameters of that
             distribution and ``scale``: constant (value), exponential (mean), uniform (min, max),
-            lognormal (sigma, and mean or median), pareto (min, shape, max if bounded), cdf
-            (points, or the file that holds them), mixture (parts, a list of mappings with
-            ``weight`` and ``sizes``).
+            lognormal (sigma, and mean or median), pareto (min, shape, max if bounded), erlang
+            (mean, phases), hyperexponential (mean, variation: standard deviation over the mean),
+            bimodal (short, long, long_share), cdf (points, or the file that holds them), mixture
+            (parts, a list of mappings with ``weight`` and ``sizes``).
         field: Names the spec in error messages.
 
     Raises:
@@ -233,16 +236,58 @@ def _mixture(written: Written) -> Mixture:
     return Mixture(tuple(sizes), tuple(weight / total for weight in weights))
 
 
+def _erlang(written: Written) -> Erlang:
+    phases = check_int(f"{written.field}.phases", written.spec.get("phases"), 1, MOST_PHASES)
+    return Erlang(written.amount("mean"), phases)
+
+
+def _hyperexponential(written: Written) -> Hyperexponential:
+    return Hyperexponential(written.amount("mean"), read_variation(written))
+
+
+def read_variation(written: Written) -> float:
+    """Return the option ``variation`` of a hyperexponential distribution.
+
+    Args:
+        written: Its mapping.
+
+    Raises:
+        ConfigError: It is missing, or not above 1 and at most 100.
+    """
+    variation = written.number("variation")
+    if not 1 < variation <= 100:
+        raise ConfigError(f"{written.field}.variation", variation, "more than 1, up to 100")
+    return variation
+
+
+def _bimodal(written: Written) -> Empirical:
+    share = written.number("long_share")
+    where = f"{written.field}.long_share"
+    return Empirical(two_points(written.amount("short"), written.amount("long"), share, where))
+
+
 def _cdf(written: Written) -> Empirical:
     spec, field = written.spec, written.field
     if written.has("points") == written.has("file"):
         raise ConfigError(field, dict(spec), "either points or a file")
+    is_time = written.parse is parse_duration
     if written.has("file"):
-        return _read_cdf_file(spec["file"], f"{field}.file")
+        read = _read_cdf_file(spec["file"], f"{field}.file")
+        return read.scaled(NS_PER_S) if is_time else read
     points = spec["points"]
     if not isinstance(points, list | tuple):
-        raise ConfigError(f"{field}.points", points, "a list of pairs: bytes, probability")
-    return Empirical(points, f"{field}.points")
+        unit = "duration" if is_time else "bytes"
+        raise ConfigError(f"{field}.points", points, f"a list of pairs: {unit}, probability")
+    where = f"{field}.points"
+    if is_time:
+        return Empirical([_timed(point, f"{where}[{i}]") for i, point in enumerate(points)], where)
+    return Empirical(points, where)
+
+
+def _timed(point: object, where: str) -> tuple[float, float]:
+    if not isinstance(point, list | tuple) or len(point) != 2:
+        raise ConfigError(where, point, "a pair: duration, probability")
+    return float(parse_duration(point[0], where)), point[1]
 
 
 def _read_cdf_file(path: object, field: str) -> Empirical:
@@ -282,8 +327,15 @@ SIZES.add(
 )
 SIZES.add("pareto", SizeKind(("min", "shape", "max"), _pareto), "by least amount and tail index")
 SIZES.add(
-    "cdf", SizeKind(("points", "file"), _cdf, is_in_bytes=True), "by points of its CDF, or a file"
+    "cdf", SizeKind(("points", "file"), _cdf), "by points of its CDF, or a file (durations: in s)"
 )
+SIZES.add("erlang", SizeKind(("mean", "phases"), _erlang), "sum of exponential phases")
+SIZES.add(
+    "hyperexponential",
+    SizeKind(("mean", "variation"), _hyperexponential),
+    "two exponential phases of balanced means, by the standard deviation over the mean",
+)
+SIZES.add("bimodal", SizeKind(("short", "long", "long_share"), _bimodal), "one of two amounts")
 SIZES.add("mixture", SizeKind(("parts",), _mixture, is_in_bytes=True), "of weighted parts")
 for _name, _points in CDFS.items():
     SIZES.add(_name, published(_points), _points.source)

@@ -44,13 +44,17 @@ NETWORK_EMULATION = NetworkMaker(
             "flowlet_gap",
             "preflight",
             "generator",
+            "host_access",
         }
     ),
     _make_network,
 )
 
 POOL_EMULATION = PoolMaker(
-    NAME, capabilities.POOL, frozenset({"record_limit", "warm_up_ns", "horizon_ns"}), _make_pool
+    NAME,
+    capabilities.POOL,
+    frozenset({"record_limit", "warm_up_ns", "horizon_ns", "server_program"}),
+    _make_pool,
 )
 
 NETWORKS.add(NAME, NETWORK_EMULATION, "Linux hosts and TCP in real time")

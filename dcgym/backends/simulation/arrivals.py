@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dcgym.backends.simulation.plain import plain_config
 from dcgym.config import check_int
+from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Scenario, make_scenario
 
@@ -36,6 +37,9 @@ def draw_arrivals(scenario: Any, seed: int, until_ns: int) -> npt.NDArray[Any]:
     pool: Scenario = make_scenario(scenario)
     check_int("seed", seed, 0, 2**64 - 1)
     check_int("until_ns", until_ns, 0, _LONGEST_NS)
+    if pool.workload.is_closed_loop:
+        allowed = "open arrivals: users send when they are answered, which is not known ahead"
+        raise ConfigError("scenario.arrivals", pool.workload.arrivals.name, allowed)
     twin = require_simulation().BalancingTwin(plain_config(pool), 1, 1, 0, 0)
     found: npt.NDArray[Any] = twin.arrivals(seed, until_ns)
     return found

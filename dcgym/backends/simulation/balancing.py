@@ -33,12 +33,16 @@ CAPABILITIES = Capabilities(
     events=True,
     oracles=True,
     shadows=True,
+    closed_loops=True,
+    stage_limits=True,
+    drains=True,
     copyable=True,
     rules=tuple(RULES),
     largest_hosts=MAX_SERVERS,
 )
 """Of the twin: time waits, nothing disturbs it, and it knows what the servers know."""
 
+LONGEST_DRAIN_NS = 10**9 * 3600 * 24 * 30
 _LATEST_NS = int(np.iinfo(np.int64).max)
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
 
@@ -85,6 +89,9 @@ class BalancingTwin:
         self.n_servers = self.scenario.n_servers
         # The time that each environment has reached; -1 before the first `advance`.
         self._reached_ns = np.full(self.n_envs, -1, np.int64)
+        self._drained = np.zeros(self.n_envs, np.bool_)
+        self._all = np.ones(self.n_envs, np.uint8)
+        self._everybody = [True] * self.n_balancers
         native: ModuleType = require_simulation()
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
@@ -93,6 +100,7 @@ class BalancingTwin:
         """Return a second set of environments that go on from here; they share the scenario."""
         made = copy.copy(self)
         made._reached_ns, made._twin = self._reached_ns.copy(), self._twin.copy()
+        made._drained = self._drained.copy()
         memo[id(self)] = made
         return made
 
@@ -114,6 +122,7 @@ class BalancingTwin:
         chosen = self._mask(mask)
         self._twin.reset(values.astype(np.uint64), chosen)
         self._reached_ns[chosen.view(np.bool_)] = -1
+        self._drained &= ~chosen.view(np.bool_)
 
     def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
         """Let a balancer place new flows by this rule from now on.
@@ -166,14 +175,18 @@ class BalancingTwin:
             By how much each time was missed, shape (E,): zeros.
 
         Raises:
-            BackendError: Over 16 million flows are in flight.
+            BackendError: Over 16 million flows are in flight, or an environment was drained.
         """
         values = np.asarray(until_ns)
         if values.dtype.kind not in "iu" or values.shape not in ((), (self.n_envs,)):
             raise ConfigError("until_ns", until_ns, f"one or {self.n_envs} whole numbers of ns")
-        if values.max() > _LATEST_NS:
+        if values.dtype == np.uint64 and values.max() > _LATEST_NS:
             raise ConfigError("until_ns", int(values.max()), f"at most {_LATEST_NS}")
-        times = np.ascontiguousarray(np.broadcast_to(values, (self.n_envs,)), dtype=np.int64)
+        if self._drained.any():
+            raise BackendError("an environment was drained: reset it first")
+        times = np.ascontiguousarray(values, dtype=np.int64)
+        if values.ndim == 0:
+            times = np.full(self.n_envs, values, np.int64)
         try:
             self._twin.advance(times)
         except RuntimeError as error:
@@ -181,12 +194,35 @@ class BalancingTwin:
         np.maximum(self._reached_ns, times, out=self._reached_ns)
         return np.zeros(self.n_envs, np.int64)
 
+    def drain(self, mask: _Mask = None, limit_ns: int = LONGEST_DRAIN_NS) -> None:
+        """Serve the flows that have arrived to their end; only a reset brings others.
+
+        Without it, the flows that an episode leaves unfinished are missing from the records: more
+        often the long ones, so that means come out too low. Afterwards `records` and the completion
+        times of `summary` hold them too. Averages over time in `summary` stay those of before.
+
+        Args:
+            mask: Which environments, shape (E,); None for all.
+            limit_ns: Time that it may take at most, for servers that never finish.
+
+        Raises:
+            BackendError: Over 16 million flows are in flight.
+        """
+        check_int("limit_ns", limit_ns, 0, LONGEST_DRAIN_NS)
+        chosen = self._mask(mask)
+        self._twin.drain(self.now_ns() + limit_ns, chosen)
+        self._drained |= chosen.view(np.bool_)
+
     def now_ns(self) -> npt.NDArray[np.int64]:
         """Return the time of each environment, shape (E,)."""
         return np.maximum(self._reached_ns, 0)
 
-    def observe(self) -> dict[str, npt.NDArray[Any]]:
+    def observe(self, balancers: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancers can know, in new arrays.
+
+        Args:
+            balancers: Numbers of those whose samples are reduced, which takes most of the time: the
+                others' reduced samples are 0. None for all.
 
         Returns:
             time_ns: (E,) int64, the time.
@@ -204,8 +240,13 @@ class BalancingTwin:
             probe_busy, probe_queue: (E, B, N) int64, busy workers and flows at the server at the
                 last poll that was answered; 0 before the first one.
             probe_time_ns: (E, B, N) int64, when that poll was taken; -1 before the first one.
+            probe_answered, probe_errors: (E, B, N) int64, requests that the server had answered by
+                then, and those of them with an error.
         """
-        found: dict[str, npt.NDArray[Any]] = self._twin.observe()
+        wanted = self._everybody
+        if balancers is not None:
+            wanted = [number in balancers for number in range(self.n_balancers)]
+        found: dict[str, npt.NDArray[Any]] = self._twin.observe(wanted)
         return found
 
     def ongoing(self) -> npt.NDArray[np.int64]:
@@ -227,6 +268,8 @@ class BalancingTwin:
                 balancer placed.
             ended: (E,) int64, flows that have completed since the reset, of the warm-up too.
             ended_after_ns: (E,) int64, sum of their completion times.
+            rejected, pcc_violations: (E,) int64, flows that ended so, those of the warm-up left
+                out, as in `summary`.
         """
         found: dict[str, npt.NDArray[Any]] = self._twin.truth()
         return found
@@ -254,6 +297,8 @@ class BalancingTwin:
             A dict of
             duration_s; events (handled since the reset); arrivals, completed, rejected,
             pcc_violations, lost, untracked, records_dropped, in_flight;
+            messages: name -> number: probes and idle messages sent, reports on SYN-ACKs, answers in
+            time, late and repeated, messages lost, and those whose receiver had gone (unanswered);
             applications: name -> {count, mean_us, std_us, p50_us, p90_us, p95_us, p99_us} of
             completion times (percentiles within 1.6 %);
             server_flows, server_completed: lists, flows placed on each server and served by it;
@@ -315,7 +360,7 @@ class BalancingTwin:
 
     def _mask(self, mask: _Mask) -> npt.NDArray[np.uint8]:
         if mask is None:
-            return np.ones(self.n_envs, np.uint8)
+            return self._all
         values = np.asarray(mask)
         if values.shape != (self.n_envs,) or values.dtype != np.bool_:
             raise ConfigError("mask", mask, f"{self.n_envs} booleans")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import EVENTS, Scenario, ServerGroup
 from dcgym.traffic.http import Application
-from dcgym.traffic.sizes import DISTRIBUTION_KINDS
+from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution, Sampler, exponential
+from dcgym.traffic.sizes.distributions import describe
 
 __all__ = ["MAX_RESOURCES", "plain_config"]
+
+_Law: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
+"""Kind, mean, shape and points of a distribution."""
+
+_NO_LIMIT = 2**32 - 1
 
 MAX_RESOURCES = 8
 """Resources of a server that the compiled twin has room for."""
@@ -35,6 +41,7 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
             (rate, _stages(app, pool.resources))
             for rate, app in zip(scenario.rates_per_s, scenario.applications, strict=True)
         ],
+        "arrivals": _arrivals(scenario),
         "balancers": pool.balancers,
         "backlog": pool.backlog,
         "flow_table_buckets": data_plane.flow_table_buckets,
@@ -45,6 +52,12 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
         "packet_interval_ns": data_plane.packet_interval_ns,
         "probe_interval_ns": data_plane.probe_interval_ns,
         "probe_delay_ns": data_plane.probe_delay_ns,
+        "message_loss": float(data_plane.message_loss),
+        "message_copies": float(data_plane.message_copies),
+        "message_delay_ns": data_plane.message_delay_ns,
+        "prequal_quantile": float(data_plane.prequal_quantile),
+        "prequal_probes": float(data_plane.prequal_probes),
+        "prequal_timeout_ns": data_plane.prequal_timeout_ns,
         "events": [
             (event.at_ns, EVENTS.index(event.kind), scenario.targets(event), event.value or 0.0)
             for event in scenario.events
@@ -61,20 +74,55 @@ def _check(scenario: Scenario) -> None:
         raise ConfigError("group.resources", list(pool.resources), allowed)
 
 
-def _resources(group: ServerGroup) -> list[tuple[int, int, float]]:
+def _resources(group: ServerGroup) -> list[tuple[int, int, float, int]]:
     return [
-        (resource.workers, resource.slots_in_service, float(resource.speed))
+        (
+            resource.workers,
+            resource.slots_in_service,
+            float(resource.speed),
+            _NO_LIMIT if resource.limit is None else resource.limit,
+        )
         for resource in group.resources
     ]
 
 
-def _stages(app: Application, resources: tuple[str, ...]) -> list[tuple[int, int, float, float]]:
-    return [
-        (
-            resources.index(stage.resource),
-            DISTRIBUTION_KINDS.index(stage.time.kind),
-            float(stage.time.mean_ns),
-            0.0 if stage.time.shape is None else stage.time.shape,
-        )
-        for stage in app.stages
-    ]
+def _stages(app: Application, resources: tuple[str, ...]) -> list[tuple[int, _Law, float, float]]:
+    found = []
+    for stage in app.stages:
+        one = stage.correlation
+        share, time_ns = (0.0, 1) if one is None else (one.share, one.time_ns)
+        law = _law(stage.time, float(stage.time.mean_ns))
+        found.append((resources.index(stage.resource), law, float(share), float(time_ns)))
+    return found
+
+
+def _law(time: Distribution, mean: float) -> _Law:
+    shape = 0.0 if time.shape is None else float(time.shape)
+    return DISTRIBUTION_KINDS.index(time.kind), mean, shape, list(time.points)
+
+
+def _arrivals(scenario: Scenario) -> dict[str, Any]:
+    process = scenario.workload.arrivals.process
+    modulation, recording, users = process.modulation, process.recording, process.users
+    names = [app.name for app in scenario.applications]
+    think = exponential("1ms") if users is None else users.think
+    return {
+        "plain": process.is_plain,
+        "gaps": _gaps(process.gaps),
+        "recorded": [] if recording is None else list(recording.gaps),
+        "applications": []
+        if recording is None
+        else [names.index(n) for n in recording.applications],
+        "anywhere": recording is not None and recording.is_anywhere,
+        "factors": [] if modulation is None else list(modulation.factors),
+        "times_ns": [] if modulation is None else [float(time) for time in modulation.times_ns],
+        "markov": modulation is not None and modulation.is_markov,
+        "phase": -1.0 if modulation is None or modulation.phase is None else modulation.phase,
+        "users": 0 if users is None else users.count,
+        "think": _law(think, float(think.mean_ns)),
+    }
+
+
+def _gaps(gaps: Sampler) -> _Law:
+    """Return a distribution of mean 1; a description has its mean in whole nanoseconds."""
+    return _law(describe(gaps.scaled(1e9), "scenario.arrivals"), 1.0)

@@ -13,6 +13,17 @@
 #define DCGYM_IP_NETWORK 10u
 #define DCGYM_GATEWAY_NUMBER 0xfffffeu
 
+/* In IPv6 host n is fd00:dc::n, n in the low 24 bits; these are the words before, in host order. */
+#define DCGYM_IPV6_WORD_0 0xfd0000dcu
+
+/* What switch i answers comes from the address of this number plus i. */
+#define DCGYM_FIRST_SWITCH_NUMBER 0xfe0001u
+
+/* Each switch's limit of answers: those that Linux has for a machine (icmp_msgs_per_sec, _burst).
+ */
+#define DCGYM_ANSWER_INTERVAL_NS 1000000ull
+#define DCGYM_ANSWER_BURST 50
+
 /* Most members (equal-cost next hops) of one group. */
 #define DCGYM_GROUP_MEMBERS 64
 
@@ -39,6 +50,7 @@ struct dcgym_fabric_constants {
     __u32 n_hosts;
     __u32 count_flows;  /* whether the flow matrix is counted */
     __u32 flow_entries; /* size of the flow table; 0: every packet is hashed, no flow is pinned */
+    __u32 least_mtu;    /* no link's is smaller; 0: unknown */
 };
 
 /* What writers change while the programs run, in a memory-mapped section. */
@@ -61,6 +73,8 @@ struct dcgym_port_config {
     __u32 mark_packet_ns; /* time that RED's average packet takes on the wire */
     __u32 loss_in;        /* probability, of 2^32, to lose a packet that arrives over the link */
     __u32 loss_out;       /* one that leaves over it: for a link whose other end is no port */
+    __u32 mtu;            /* largest IP packet that leaves; 0: any */
+    __u32 reserved;
 };
 
 #define DCGYM_RED_FRACTION_BITS 12
@@ -127,6 +141,8 @@ enum dcgym_drop {
     DCGYM_DROP_TTL_EXPIRED,
     DCGYM_DROP_GROUP_BUSY, /* the group was replaced during every attempt to read it */
     DCGYM_DROP_LOSS,       /* the link was told to lose packets */
+    DCGYM_DROP_TOO_BIG,    /* larger than the MTU of the link that it should take */
+    DCGYM_DROP_VLAN,       /* tagged: the fabric knows no VLANs */
     DCGYM_DROP_REASONS,
 };
 

@@ -15,17 +15,24 @@ enum dcgym_rule_weights {
     DCGYM_WEIGHTS_LEARNED,    /* those of the slow loop */
 };
 
+/* What a rule knows. */
+enum dcgym_rule_knows {
+    DCGYM_KNOWS_OWN,   /* what its balancer sees: the kernel's data plane has it */
+    DCGYM_KNOWS_TOLD,  /* messages, reports, response times: only the twin has them */
+    DCGYM_KNOWS_TRUTH, /* what only the servers know: no balancer can */
+};
+
 struct dcgym_rule_info {
     const char *name;
     enum dcgym_rule_weights weights;
-    int knows_truth;
+    enum dcgym_rule_knows knows;
 };
 
 /* The rule must be below DCGYM_N_RULES. */
 static inline const struct dcgym_rule_info *dcgym_describe_rule(__u32 rule) {
     static const struct dcgym_rule_info table[] = {
-#define DCGYM_RULE_ROW(constant, name, weights, knows_truth)                                       \
-    {name, DCGYM_WEIGHTS_##weights, knows_truth},
+#define DCGYM_RULE_ROW(constant, name, weights, knows)                                             \
+    {name, DCGYM_WEIGHTS_##weights, DCGYM_KNOWS_##knows},
         DCGYM_RULES(DCGYM_RULE_ROW)
 #undef DCGYM_RULE_ROW
     };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Which server gets the next flow: the one definition of the rules, compiled into the BPF balancer
- * and into the twin. Integers only, every loop bounded by a constant, no division, no memory of its
- * own: the caller hands in views of arrays, which may lie in BPF maps.
+ * and into the twin. Integers only, every loop bounded by a constant, no memory of its own: the
+ * caller hands in views of arrays, which may lie in BPF maps.
  *
  * Ties are broken at random, each with the same chance; delays are compared exactly, so that they
  * tie where weights in whole numbers say so (fixed_weights.h). The generator (splitmix.h) is part
@@ -15,125 +15,58 @@
 #ifndef DCGYM_RULES_H
 #define DCGYM_RULES_H
 
-#include <linux/types.h>
-
-#include "splitmix.h"
-
-/* Bound of every loop and array, a power of two; the twin compiles the rules with a larger one. */
-#ifndef DCGYM_RULE_SERVERS
-#define DCGYM_RULE_SERVERS 64
-#endif
-
-/* Loops look at so many servers between two looks at the pool's end, so that the verifier follows
- * few ends: columns of a pool are readable (of whatever value) up to a multiple of this. */
-#define DCGYM_RULE_STRIDE 8
-
-#define DCGYM_NO_SERVER 0xffffU
-
-#define DCGYM_MAX_WEIGHT (1U << 24) /* weights are from 1 to this; only their ratios count */
+#include "rule_views.h"
+#include "rules_in_turn.h"
 
 /*
- * Rules in the order of their numbers: constant, name, whose weights they use (rule_info.h),
- * whether they know the truth, which only the twin can. Rules that differ in the weights alone
- * share code.
+ * Rules in the order of their numbers: constant, name, whose weights they use and what they
+ * know (rule_info.h). Rules that differ in the weights alone share code. New ones come last:
+ * numbers lie in saved results.
  */
 #define DCGYM_RULES(RULE)                                                                          \
-    RULE(ECMP, "ecmp", NONE, 0)     /* uniform by the flow's hash */                               \
-    RULE(RANDOM, "random", NONE, 0) /* uniform */                                                  \
-    RULE(ROUND_ROBIN, "round-robin", NONE, 0)                                                      \
-    RULE(WCMP, "wcmp", CONFIGURED, 0) /* in proportion to the weights, by the flow's hash */       \
-    RULE(AWCMP, "awcmp", LEARNED, 0)  /* the same */                                               \
-    RULE(LSQ, "lsq", NONE, 0)         /* fewest ongoing flows of this balancer */                  \
-    RULE(LSQ2, "lsq2", NONE, 0)       /* the same of two candidates */                             \
-    RULE(SED, "sed", CONFIGURED, 0)   /* least (q + 1) / w */                                      \
-    RULE(SED2, "sed2", CONFIGURED, 0)                                                              \
-    RULE(SED_HALF, "sed-half", CONFIGURED, 0) /* least (q + 1/2) / w */                            \
-    RULE(WEIGHTED, "weighted", LEARNED, 0)    /* least (q + 1) / w */                              \
-    RULE(WEIGHTED2, "weighted2", LEARNED, 0)                                                       \
-    RULE(SAPP, "sapp", NONE, 0)         /* Charon: lower predicted score of two candidates */      \
-    RULE(WSAPP, "wsapp", CONFIGURED, 0) /* Charon: of two candidates drawn by weight */            \
-    RULE(GSQ, "gsq", NONE, 1)           /* LSQ over the true queues */                             \
-    RULE(GSQ2, "gsq2", NONE, 1)                                                                    \
-    RULE(ORACLE, "oracle", NONE, 1) /* least time until all work is done, the new flow's too */    \
-    RULE(ORACLE2, "oracle2", NONE, 1)                                                              \
-    RULE(EARLIEST_FINISH, "earliest-finish", NONE, 1) /* the new flow's, FIFO over all workers */
+    RULE(ECMP, "ecmp", NONE, OWN)     /* uniform by the flow's hash */                             \
+    RULE(RANDOM, "random", NONE, OWN) /* uniform */                                                \
+    RULE(ROUND_ROBIN, "round-robin", NONE, OWN)                                                    \
+    RULE(WCMP, "wcmp", CONFIGURED, OWN) /* in proportion to the weights, by the flow's hash */     \
+    RULE(AWCMP, "awcmp", LEARNED, OWN)  /* the same */                                             \
+    RULE(LSQ, "lsq", NONE, OWN)         /* fewest ongoing flows of this balancer */                \
+    RULE(LSQ2, "lsq2", NONE, OWN)       /* the same of two candidates */                           \
+    RULE(SED, "sed", CONFIGURED, OWN)   /* least (q + 1) / w */                                    \
+    RULE(SED2, "sed2", CONFIGURED, OWN)                                                            \
+    RULE(SED_HALF, "sed-half", CONFIGURED, OWN) /* least (q + 1/2) / w */                          \
+    RULE(WEIGHTED, "weighted", LEARNED, OWN)    /* least (q + 1) / w */                            \
+    RULE(WEIGHTED2, "weighted2", LEARNED, OWN)                                                     \
+    RULE(SAPP, "sapp", NONE, OWN)         /* Charon: lower predicted score of two candidates */    \
+    RULE(WSAPP, "wsapp", CONFIGURED, OWN) /* Charon: of two candidates drawn by weight */          \
+    RULE(GSQ, "gsq", NONE, TRUTH)         /* LSQ over the true queues */                           \
+    RULE(GSQ2, "gsq2", NONE, TRUTH)                                                                \
+    RULE(ORACLE, "oracle", NONE,                                                                   \
+         TRUTH) /* least time until all work is done, the new flow's too */                        \
+    RULE(ORACLE2, "oracle2", NONE, TRUTH)                                                          \
+    RULE(EARLIEST_FINISH, "earliest-finish", NONE,                                                 \
+         TRUTH) /* the new flow's, FIFO over all workers */                                        \
+    RULE(SMOOTH, "round-robin-weighted", CONFIGURED, OWN)     /* in turn, by weight (nginx) */     \
+    RULE(SMOOTH_LEARNED, "round-robin-learned", LEARNED, OWN) /* the same */                       \
+    RULE(LEAST_REQUEST, "least-request", CONFIGURED, OWN)     /* Envoy: in turn by w / (q + 1) */  \
+    RULE(BALANCED, "br", CONFIGURED, OWN) /* fewest flows of two drawn by weight */                \
+    RULE(OWN_IDLE, "jiq-own", NONE, OWN)  /* one without a flow of this balancer, else uniform */  \
+    RULE(PREQUAL, "prequal", NONE, TOLD) /* hot-cold lexicographic over a pool of probe answers */ \
+    RULE(JIQ, "jiq", NONE, TOLD)         /* the first server that said it is idle, else uniform */ \
+    RULE(PEAK_EWMA, "peak-ewma", NONE, TOLD) /* least response time (q + 1) of two candidates */   \
+    RULE(C3_RANK, "c3-rank", NONE, TOLD) /* least cubic score of response time and reported queue  \
+                                          */
 
 enum dcgym_rule {
-#define DCGYM_RULE_NUMBER(constant, name, weights, knows_truth) DCGYM_RULE_##constant,
+#define DCGYM_RULE_NUMBER(constant, name, weights, knows) DCGYM_RULE_##constant,
     DCGYM_RULES(DCGYM_RULE_NUMBER)
 #undef DCGYM_RULE_NUMBER
         DCGYM_N_RULES,
 };
 
-/* Column of an alias table: itself below the threshold (of 2^32), else the other one. */
-struct dcgym_alias {
-    __u32 threshold;
-    __u32 other; /* position in the pool */
-};
-
-/* Charon's registers of one server: score g (2^32 = one flow), speed v (score per tick), time t. */
-struct dcgym_score {
-    __u64 value;
-    __u64 speed;
-    __u64 time_ns;
-};
-
-#define DCGYM_SCORE_ONE (1ULL << 32) /* the score of one flow */
-#define DCGYM_TICK_SHIFT 10          /* a tick is 1024 ns */
-#define DCGYM_MAX_TICKS (1ULL << 28) /* 275 s; longer makes no difference to any score */
-#define DCGYM_MAX_SPEED (1ULL << 35) /* keeps speed * ticks below 2^63 */
-
-/* What the slow loop decides: the servers that take new flows, in columns of the same length. */
-struct dcgym_pool_view {
-    __u32 n;
-    const __u16 *server; /* numbers of the servers */
-    const __u32 *weight;
-    const struct dcgym_alias *alias;
-};
-
-/* What the data plane keeps; `ongoing` and `score` are by server number. */
-struct dcgym_state_view {
-    __u64 *random;
-    __u32 *turn; /* round robin: position whose turn it is */
-    const __u32 *ongoing;
-    struct dcgym_score *score;
-};
-
-DCGYM_INLINE __u32 dcgym_rule_bound(__u32 index) {
-    return index & (DCGYM_RULE_SERVERS - 1);
-}
-
 DCGYM_INLINE __u32 dcgym_rule_ecmp(const struct dcgym_pool_view *pool, __u64 hash) {
     if (pool->n == 0)
         return DCGYM_NO_SERVER;
     return pool->server[dcgym_rule_bound(dcgym_scale((__u32)(hash >> 32), pool->n))];
-}
-
-/* Draws a position by weight from 64 bits: 32 choose the column, 32 decide within it. */
-DCGYM_INLINE __u32 dcgym_alias_draw(const struct dcgym_pool_view *pool, __u64 bits) {
-    const __u32 column = dcgym_rule_bound(dcgym_scale((__u32)(bits >> 32), pool->n));
-
-    return (__u32)bits < pool->alias[column].threshold ? column : pool->alias[column].other;
-}
-
-/*
- * Comparisons of numbers below 2^63 that make no branch: the verifier follows both ways of every
- * branch, which in a loop over servers doubles its work at each of them.
- */
-DCGYM_INLINE __u64 dcgym_less(__u64 a, __u64 b) {
-    __u64 difference = a - b;
-
-    __asm__("" : "+r"(difference)); /* else the compiler sees through it, and branches */
-    return difference >> 63;
-}
-
-DCGYM_INLINE __u64 dcgym_same(__u64 a, __u64 b) {
-    return 1 - dcgym_less(a, b) - dcgym_less(b, a);
-}
-
-/* a where the bit is set, else b */
-DCGYM_INLINE __u64 dcgym_pick(__u64 bit, __u64 a, __u64 b) {
-    return b ^ ((a ^ b) & (0 - bit));
 }
 
 /*
@@ -245,6 +178,20 @@ DCGYM_INLINE int dcgym_is_charon(__u32 rule) {
     return rule == DCGYM_RULE_SAPP || rule == DCGYM_RULE_WSAPP;
 }
 
+/*
+ * Balanced routing: of two candidates drawn by weight, which stands for speed, the one with fewer
+ * flows. The draws are alike, so the first may win a tie.
+ */
+DCGYM_INLINE __u32 dcgym_rule_balanced(const struct dcgym_pool_view *pool, const __u32 *queue,
+                                       __u64 *random) {
+    __u32 a = dcgym_alias_draw(pool, dcgym_random(random));
+    __u32 b = dcgym_alias_draw(pool, dcgym_random(random));
+
+    a = dcgym_rule_bound(pool->server[dcgym_rule_bound(a)]);
+    b = dcgym_rule_bound(pool->server[dcgym_rule_bound(b)]);
+    return queue[b] < queue[a] ? b : a;
+}
+
 DCGYM_INLINE __u32 dcgym_rule_round_robin(const struct dcgym_pool_view *pool, __u32 *turn) {
     const __u32 position = *turn < pool->n ? *turn : 0;
 
@@ -307,6 +254,19 @@ DCGYM_INLINE __u32 dcgym_choose(__u32 rule, const struct dcgym_pool_view *pool,
     case DCGYM_RULE_SAPP:
     case DCGYM_RULE_WSAPP:
         return dcgym_rule_charon(pool, state, rule == DCGYM_RULE_WSAPP, hash, now_ns);
+    case DCGYM_RULE_BALANCED:
+        return dcgym_rule_balanced(pool, queue, state->random);
+    case DCGYM_RULE_SMOOTH:
+    case DCGYM_RULE_SMOOTH_LEARNED:
+        position = dcgym_smooth_turn(pool, state->turns);
+        break;
+    case DCGYM_RULE_LEAST_REQUEST:
+        position = dcgym_same_weights(pool) ? dcgym_least_delay2(pool, 0, queue, state->random)
+                                            : dcgym_request_turn(pool, state);
+        break;
+    case DCGYM_RULE_OWN_IDLE:
+        position = dcgym_idle(pool, queue, state->random);
+        break;
     case DCGYM_RULE_RANDOM:
         position = dcgym_below(state->random, pool->n);
         break;

@@ -7,6 +7,7 @@ namespace py = pybind11;
 void bind_core(py::module_ &module);
 void bind_layout(py::module_ &module);
 void bind_twin(py::module_ &module);
+void bind_informed(py::module_ &module);
 void bind_rules(py::module_ &module);
 void bind_station(py::module_ &module);
 
@@ -15,6 +16,7 @@ PYBIND11_MODULE(_simulation, module) {
     bind_core(module);
     bind_layout(module);
     bind_twin(module);
+    bind_informed(module);
     bind_rules(module);
     bind_station(module);
 }

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.registry import make_pool
-from dcgym.backends.simulation import draw_arrivals
 from dcgym.envs.pool_system import PoolSystem
 from dcgym.envs.session import Session
 from dcgym.suites.recorders.base import (
@@ -20,18 +18,14 @@ from dcgym.suites.recorders.base import (
     narrowed,
     split_columns,
 )
+from dcgym.suites.recorders.pool_best import RECORD_LIMIT, best_of
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
-from dcgym.tasks.balancing.bounds import common_workers, pooled_fcfs_ns, pooled_srpt_ns
 from dcgym.tasks.balancing.metrics import flow_metrics, regret_us, server_metrics
 
 __all__ = ["PoolRecorder"]
 
-RECORD_LIMIT = 5_000_000
 DEMAND = "demand_ns"
-TWIN = "simulation"
-# The published oracle takes k workers for one that is k times faster: it is no bound.
-BEST_RULES = ("oracle", "earliest-finish")
 
 
 class PoolRecorder(Recorder):
@@ -81,13 +75,13 @@ class PoolRecorder(Recorder):
             columns: The steps, one array a quantity.
         """
         pool, scenario = self._pool.pool, self._scenario
+        self._pool.finish(np.ones(1, np.bool_))
         flows = self.system.flow_records(0)
         steady = steady_part(columns, self.spec.warmup_s)
         metrics = {"reward_mean": mean_of(steady["reward"])}
         metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
         metrics |= server_metrics(pool.summary(0), scenario)
-        metrics["regret"] = regret_us(flows, self._best_flows())
-        metrics |= self._bounds()
+        metrics |= self._against_best(flows)
         return Outcome(metrics, self._flow_columns(flows), self.system.fidelity(0))
 
     def _flow_columns(self, flows: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.generic]]:
@@ -101,33 +95,19 @@ class PoolRecorder(Recorder):
                 columns[name] = values
         return columns
 
-    def _best_flows(self) -> npt.NDArray[np.void]:
-        """Return the flows of the better of `BEST_RULES`: the same arrivals in the twin."""
-        options = {"record_limit": RECORD_LIMIT, "warm_up_ns": self._counted_ns}
-        found = []
-        for rule in BEST_RULES:
-            twin = make_pool(TWIN, self._scenario, 1, options)
-            twin.reset(self._pool.seeds)
-            twin.set_rule(rule)
-            twin.advance(self._pool.read_ns)
-            found.append(twin.records(0))
-        return min(found, key=lambda flows: flow_metrics(flows, ())["fct_us_mean"])
-
-    def _bounds(self) -> Row:
-        """Return the mean completion times of a common pool; NaN where that is no bound."""
-        names = ("bound_fcfs_us", "bound_srpt_us")
-        workers = common_workers(self._scenario)
-        if workers is None:
-            return dict.fromkeys(names, math.nan)
-        number, speed = workers
-        flows = draw_arrivals(self._scenario, int(self._pool.seeds[0]), int(self._pool.read_ns[0]))
-        demands_ns = (flows["demand_ns"].sum(axis=1) / speed).astype(np.int64)
-        counted = flows["arrival_ns"] >= self._counted_ns
-        schedules = (
-            schedule(flows["arrival_ns"], demands_ns, number)
-            for schedule in (pooled_fcfs_ns, pooled_srpt_ns)
+    def _against_best(self, flows: npt.NDArray[np.void]) -> Row:
+        """Return regret and bounds; NaN where the flows of other policies would be others."""
+        if self._scenario.workload.is_closed_loop:
+            return dict.fromkeys(("regret", "bound_fcfs_us", "bound_srpt_us"), math.nan)
+        best = best_of(
+            self._scenario,
+            int(self._pool.seeds[0]),
+            int(self._pool.read_ns[0]),
+            self._counted_ns,
+            self._pool.task().settings.drain,
         )
         return {
-            name: float(times_ns[counted].mean()) / 1e3 if counted.any() else math.nan
-            for name, times_ns in zip(names, schedules, strict=True)
+            "regret": regret_us(flows, best.flows),
+            "bound_fcfs_us": best.bound_fcfs_us,
+            "bound_srpt_us": best.bound_srpt_us,
         }

@@ -1,15 +1,52 @@
-"""Pieces of HTML that all tables share."""
+"""The page of a report, and pieces of HTML that all tables share."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from dcgym.tasks.common.layout import Column
 
-__all__ = ["Cell", "Defined", "Marked", "defined", "definitions", "heading", "table"]
+__all__ = [
+    "Cell",
+    "Defined",
+    "Marked",
+    "defined",
+    "definitions",
+    "heading",
+    "page",
+    "table",
+    "write_page",
+]
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ddd;--note:#666;--best:#d9f2e3;
+--link:#0a58ca}
+@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181818;--line:#444;--note:#999;
+--best:#1d4a33;--link:#8ab4f8}figure svg,.legend svg{filter:invert(1) hue-rotate(180deg)}}
+body{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em;color:var(--ink);
+background:var(--paper)}
+h1{overflow-wrap:anywhere;font-size:clamp(1.1em,5vw,2em)}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}
+td,th{padding:.3em .5em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}
+.facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.facts td:first-child{white-space:nowrap;vertical-align:top}.facts th{display:none}
+.best{font-weight:bold;background:var(--best)}.tied{text-decoration:underline dotted}
+.note{color:var(--note)}.ok{background:#2a92}.own{background:#db02}
+.beyond{background:#d332;font-weight:bold}.missing{color:var(--note)}
+a{color:inherit;text-decoration:underline dotted var(--note)}
+a:hover,a:focus{color:var(--link)}dt{font-weight:bold;margin-top:.6em}:target{color:var(--link)}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.5em}
+figure{margin:0}figure text{font-family:sans-serif}figure svg{width:100%;height:auto}
+figcaption{font-size:.9em;font-weight:bold}
+.wide figure{max-width:760px}.legend span{margin-right:1.2em;white-space:nowrap}
+.legend{position:sticky;top:0;background:var(--paper);padding:.3em 0}
+pre{overflow-x:auto;font-size:.85em}
+"""
 
 
 @dataclass(frozen=True)
@@ -18,7 +55,8 @@ class Marked:
 
     Attributes:
         text: What it shows.
-        kind: Its class: "best" of its column, or "tied" with that.
+        kind: Its class: "best" of its column, or "tied" with that; for a twin's error "ok", "own",
+            "beyond" or "missing".
     """
 
     text: str
@@ -47,6 +85,37 @@ class Defined:
 
 
 Cell: TypeAlias = str | Marked | Defined
+
+
+def page(title: str, *parts: str) -> str:
+    """Return a page that loads nothing.
+
+    Args:
+        title: Its title, without markup.
+        *parts: What it shows, as HTML.
+    """
+    return "\n".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>",
+            *parts,
+            "</body></html>",
+        )
+    )
+
+
+def write_page(folder: Path, content: str) -> Path:
+    """Write ``report.html`` in one step and return its path.
+
+    Args:
+        folder: Where to write it.
+        content: The page.
+    """
+    path, partial = folder / "report.html", folder / ".report.html"
+    partial.write_text(content, encoding="utf-8")
+    partial.replace(path)
+    return path
 
 
 def defined(column: Column) -> Defined:

@@ -14,7 +14,15 @@ from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, wo
 from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
 from dcgym.suites.reports.facts import facts_section
 from dcgym.suites.reports.flow_sizes import flow_section
-from dcgym.suites.reports.html import Cell, defined, definitions, heading, table
+from dcgym.suites.reports.html import (
+    Cell,
+    defined,
+    definitions,
+    heading,
+    page,
+    table,
+    write_page,
+)
 from dcgym.suites.reports.layout import (
     Column,
     Layout,
@@ -48,30 +56,6 @@ MAX_POINTS = 200
 MAX_POINTS_OF_ALL = 2000
 # Thin lines of more policies hide each other, and the thick ones.
 MOST_THIN = 4
-STYLE = """
-:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ddd;--note:#666;--best:#d9f2e3;
---link:#0a58ca}
-@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181818;--line:#444;--note:#999;
---best:#1d4a33;--link:#8ab4f8}figure svg,.legend svg{filter:invert(1) hue-rotate(180deg)}}
-body{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em;color:var(--ink);
-background:var(--paper)}
-h1{overflow-wrap:anywhere;font-size:clamp(1.1em,5vw,2em)}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}
-td,th{padding:.3em .5em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}
-.facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
-.facts td:first-child{white-space:nowrap;vertical-align:top}.facts th{display:none}
-.best{font-weight:bold;background:var(--best)}.tied{text-decoration:underline dotted}
-.note{color:var(--note)}
-a{color:inherit;text-decoration:underline dotted var(--note)}
-a:hover,a:focus{color:var(--link)}dt{font-weight:bold;margin-top:.6em}:target{color:var(--link)}
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.5em}
-figure{margin:0}figure text{font-family:sans-serif}figure svg{width:100%;height:auto}
-figcaption{font-size:.9em;font-weight:bold}
-.wide figure{max-width:760px}.legend span{margin-right:1.2em;white-space:nowrap}
-.legend{position:sticky;top:0;background:var(--paper);padding:.3em 0}
-pre{overflow-x:auto;font-size:.85em}
-"""
 
 
 def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
@@ -87,11 +71,7 @@ def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
     """
     sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
     sections.append(published_section(folder, records))
-    path = folder / "report.html"
-    partial = folder / ".report.html"
-    partial.write_text(_page(folder, records, refused, sections), encoding="utf-8")
-    partial.replace(path)
-    return path
+    return write_page(folder, _page(folder, records, refused, sections))
 
 
 def _sections(folder: Path, records: Records) -> list[str]:
@@ -239,22 +219,17 @@ def _steps(
 def _page(folder: Path, records: Records, refused: Records, sections: Sequence[str]) -> str:
     first = records[0]
     warmup_s = first["config"]["warmup_s"]
-    return "\n".join(
-        (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f"<title>dcgym benchmark</title><style>{STYLE}</style></head><body>",
-            f"<h1>{html.escape(str(first['env']))}</h1>",
-            f"<p>{len(records)} runs. The metrics leave out the first {warmup_s} s of each run. "
-            "Mean over seeds with its 95 % interval (Student's t), which covers the chance of "
-            "training only where a policy has several trainings. Every policy meets the same "
-            "traffic for the same seed.</p>",
-            _warning(records, refused),
-            *sections,
-            definitions(_shown_columns(records)),
-            facts_section(folder, records),
-            "</body></html>",
-        )
+    return page(
+        "dcgym benchmark",
+        f"<h1>{html.escape(str(first['env']))}</h1>",
+        f"<p>{len(records)} runs. The metrics leave out the first {warmup_s} s of each run. "
+        "Mean over seeds with its 95 % interval (Student's t), which covers the chance of "
+        "training only where a policy has several trainings. Every policy meets the same "
+        "traffic for the same seed.</p>",
+        _warning(records, refused),
+        *sections,
+        definitions(_shown_columns(records)),
+        facts_section(folder, records),
     )
 
 

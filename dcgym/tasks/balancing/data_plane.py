@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_int
+from dcgym.config import check_in, check_int, check_range
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     LONGEST_NS,
@@ -15,7 +15,12 @@ from dcgym.tasks.balancing.fields import (
     plain_fields,
 )
 
-__all__ = ["DataPlane"]
+__all__ = ["FAMILIES", "TRANSPORTS", "DataPlane"]
+
+FAMILIES = ("ipv4", "ipv6")
+TRANSPORTS = ("tcp", "udp")
+MOST_PROBES = 64.0
+"""That a request may cause."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ class DataPlane:
             the instants at which a balancer samples the flow's duration. 0 for none.
         probe_interval_ns: Period of polling the servers' busy workers; 0 for no polling.
         probe_delay_ns: Bounds of the uniform delay of a poll's answer.
+        message_loss: Share of the messages between balancers and servers that get lost.
+        message_copies: Share of the answers to probes that come twice.
+        message_delay_ns: Bounds of the uniform time that a message takes beside the latency.
+        prequal_quantile: Of the requests in flight in the pool of answers: servers above it are
+            hot. 0: the load alone counts, 1: the latency alone.
+        prequal_probes: Probes a request; of a fraction the chance decides.
+        prequal_timeout_ns: Later answers are dropped.
+        families: Address families of the virtual services, "ipv4", "ipv6" or both: then the flows
+            take turns. A matter of the emulation: the twin's flows have no addresses.
+        transport: "tcp", or "udp" for requests of one datagram each; likewise.
     """
 
     flow_table_buckets: int = 65_536
@@ -45,6 +60,14 @@ class DataPlane:
     packet_interval_ns: int = 250_000_000
     probe_interval_ns: int = 500_000_000
     probe_delay_ns: tuple[int, int] = (50_000_000, 200_000_000)
+    message_loss: float = 0.0
+    message_copies: float = 0.0
+    message_delay_ns: tuple[int, int] = (0, 0)
+    prequal_quantile: float = 2**-0.25
+    prequal_probes: float = 3.0
+    prequal_timeout_ns: int = 3_000_000
+    families: tuple[str, ...] = ("ipv4",)
+    transport: str = "tcp"
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -55,12 +78,28 @@ class DataPlane:
         check_int("scenario.half_open_limit", self.half_open_limit, 0, 2**20)
         for field in ("syn_timeout_ns", "packet_interval_ns", "probe_interval_ns"):
             check_int(f"scenario.{field}", getattr(self, field), 0, LONGEST_NS)
-        for field in ("latency_ns", "probe_delay_ns"):
+        for field in ("message_loss", "message_copies", "prequal_quantile"):
+            check_range(f"scenario.{field}", getattr(self, field), 0.0, 1.0)
+        check_range("scenario.prequal_probes", self.prequal_probes, 0.0, MOST_PROBES)
+        check_int("scenario.prequal_timeout_ns", self.prequal_timeout_ns, 1, LONGEST_NS)
+        for field in ("latency_ns", "probe_delay_ns", "message_delay_ns"):
             bounds = check_bounds(f"scenario.{field}", getattr(self, field))
             object.__setattr__(self, field, bounds)
         if self.probe_interval_ns and self.probe_delay_ns[1] > self.probe_interval_ns:
             allowed = f"at most the probe interval ({self.probe_interval_ns})"
             raise ConfigError("scenario.probe_delay_ns", self.probe_delay_ns[1], allowed)
+        check_in("scenario.transport", self.transport, TRANSPORTS)
+        self._check_families()
+
+    def _check_families(self) -> None:
+        families = self.families
+        if not isinstance(families, list | tuple) or not families:
+            raise ConfigError("scenario.families", families, f"some of {', '.join(FAMILIES)}")
+        for family in families:
+            check_in("scenario.families", family, FAMILIES)
+        if len(set(families)) < len(families):
+            raise ConfigError("scenario.families", list(families), "each family once")
+        object.__setattr__(self, "families", tuple(families))
 
     def to_dict(self) -> dict[str, object]:
         """Return the settings as plain data; `from_dict` reads them back."""

@@ -9,7 +9,7 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
 
-__all__ = ["EVENTS", "Event"]
+__all__ = ["EVENTS", "TWIN_EVENTS", "Event"]
 
 EVENTS = (
     "capacity",
@@ -20,10 +20,27 @@ EVENTS = (
     "balancer-failure",
     "balancer-recovery",
     "rate",
+    "fail-fast",
+    "gray-failure",
+    "flapping",
+    "false-reports",
 )
 """The kinds, in the order of their numbers in the compiled twin."""
 
-_VALUES = {"capacity": (0.001, 1000.0), "colocated-load": (0.0, 1024.0), "rate": (0.001, 1000.0)}
+_VALUES = {
+    "capacity": (0.001, 1000.0),
+    "colocated-load": (0.0, 1024.0),
+    "rate": (0.001, 1000.0),
+    "fail-fast": (0.0, 1.0),
+    "gray-failure": (0.0, 1.0),
+    "flapping": (0.0, 3600.0),
+    "false-reports": (0.0, 1000.0),
+}
+# A server that fails every microsecond is not what the events are for.
+_LEAST_PERIOD_S = 0.001
+TWIN_EVENTS = ("fail-fast", "gray-failure", "flapping", "false-reports")
+"""Those that only the twin can make happen."""
+
 _ON_BALANCERS = ("balancer-failure", "balancer-recovery")
 
 
@@ -41,6 +58,11 @@ class Event(TimedEvent):
             ``balancer-failure``: the balancer dies with its flow table; the edge sends its flows
             to the others. ``balancer-recovery``: it comes back with an empty table.
             ``rate``: flows arrive at `value` times the first rate.
+            ``fail-fast``: the servers answer this share of their requests with an error at once.
+            ``gray-failure``: this share of the requests is ten times the work there.
+            ``flapping``: the servers are away for half of each period of `value` seconds, with all
+            their flows, and back for the other half; 0 ends it, and they are there.
+            ``false-reports``: the load that the servers tell is `value` times the true one.
         target: Which servers (a group's name, a server's number, a tuple of numbers, or "all"),
             or which balancer (its number); for ``rate`` an application's name or "all".
         value: See `kind`; None where the kind has none.
@@ -57,7 +79,10 @@ class Event(TimedEvent):
             low, high = _VALUES[self.kind]
             if self.value is None:
                 raise ConfigError("event.value", None, f"a number, which {self.kind} needs")
-            check_range("event.value", self.value, low, high)
+            value = check_range("event.value", self.value, low, high)
+            if self.kind == "flapping" and 0 < value < _LEAST_PERIOD_S:
+                allowed = f"0, or a period of at least {_LEAST_PERIOD_S} s"
+                raise ConfigError("event.value", self.value, allowed)
         elif self.value is not None:
             raise ConfigError("event.value", self.value, f"nothing for {self.kind}")
 

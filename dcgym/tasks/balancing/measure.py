@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,13 +49,21 @@ def measurements(seen: Arrays, balancers: Sequence[int]) -> Measurements:
         seen: What the balancers know.
         balancers: Numbers of the balancers, A of them.
     """
-    chosen = list(balancers)
+    chosen = _index(balancers)
     return Measurements(
         ongoing=seen["ongoing"][:, chosen],
         durations_s=seen["duration_us"][:, chosen] / _US_PER_S,
         completions_s=seen["completion_us"][:, chosen] / _US_PER_S,
         interarrivals_s=seen["interarrival_us"][:, chosen] / _US_PER_S,
     )
+
+
+def _index(balancers: Sequence[int]) -> slice | list[int]:
+    """Return what indexes these balancers: a slice, which copies nothing, where they follow on."""
+    first, count = balancers[0], len(balancers)
+    if count == 1 or all(number == first + i for i, number in enumerate(balancers)):
+        return slice(first, first + count)
+    return list(balancers)
 
 
 def load_inputs(
@@ -74,25 +83,52 @@ def load_inputs(
         rate_per_s: Flows a second that a balancer gets on average.
         shadow: ``ongoing`` of a pool that met the same flows under SED.
     """
-    chosen = list(balancers)
-    durations_s = seen["duration_us"][:, chosen][..., _DECAYED_MEAN] / _US_PER_S
-    drains_s = truth["remaining_ns"][:, None] / _NS_PER_S
-    own_drains_s = truth["remaining_by_balancer_ns"][:, chosen] / _NS_PER_S
-    out = left_out(seen)[:, None]
-    if out.any():
-        durations_s, drains_s = (np.where(out, np.nan, each) for each in (durations_s, drains_s))
-    return LoadInputs(
-        durations_s,
-        drains_s,
-        own_drains_s,
-        tracked=_tracked(seen["ongoing"], chosen),
-        shadow_tracked=None if shadow is None else _tracked(shadow, chosen),
-        rate_per_s=rate_per_s,
-    )
+    return _Inputs(seen, truth, _index(balancers), rate_per_s, shadow)
 
 
-def _tracked(ongoing: npt.NDArray[Any], balancers: list[int]) -> FloatArray:
-    tracked: FloatArray = ongoing[:, balancers].sum(axis=-1).astype(np.float64)
+class _Inputs(LoadInputs):
+    """Inputs that are worked out when a term asks for them."""
+
+    def __init__(
+        self,
+        seen: Arrays,
+        truth: Arrays,
+        chosen: slice | list[int],
+        rate_per_s: float,
+        shadow: npt.NDArray[np.int64] | None,
+    ) -> None:
+        own = {"_seen": seen, "_truth": truth, "_chosen": chosen, "rate_per_s": rate_per_s}
+        # Past the lock of the frozen base, as its own constructor goes.
+        self.__dict__.update(own, tracked=_tracked(seen["ongoing"], chosen))
+        self.__dict__["shadow_tracked"] = None if shadow is None else _tracked(shadow, chosen)
+
+    @cached_property
+    def durations_s(self) -> FloatArray:
+        durations_us = self._seen["duration_us"][:, self._chosen][..., _DECAYED_MEAN]
+        return self._without_left_out(durations_us / _US_PER_S)
+
+    @cached_property
+    def drains_s(self) -> FloatArray:
+        return self._without_left_out(self._truth["remaining_ns"][:, None] / _NS_PER_S)
+
+    @cached_property
+    def own_drains_s(self) -> FloatArray:
+        drains_ns = self._truth["remaining_by_balancer_ns"][:, self._chosen]
+        return np.asarray(drains_ns / _NS_PER_S)
+
+    def _without_left_out(self, values: FloatArray) -> FloatArray:
+        out = left_out(self._seen)[:, None]
+        return np.where(out, np.nan, values) if out.any() else values
+
+    _seen: Arrays
+    _truth: Arrays
+    _chosen: slice | list[int]
+
+
+def _tracked(ongoing: npt.NDArray[Any], chosen: slice | list[int]) -> FloatArray:
+    # The reductions of ufuncs are called by name in all of a step: the functions around them take
+    # longer than the work.
+    tracked: FloatArray = np.add.reduce(ongoing[:, chosen], axis=-1, dtype=np.float64)
     return tracked
 
 
@@ -115,14 +151,18 @@ def counts(seen: Arrays, truth: Arrays) -> dict[str, FloatArray]:
         truth: What only the servers and clients know.
     """
     return {
-        "flows": seen["flows"].sum(axis=(1, 2)).astype(np.float64),
+        "flows": np.add.reduce(seen["flows"], axis=(1, 2), dtype=np.float64),
         "ended": truth["ended"].astype(np.float64),
         "ended_after_ns": truth["ended_after_ns"].astype(np.float64),
     }
 
 
 def interval_metrics(
-    seen: Arrays, truth: Arrays, workers: FloatArray, before: Mapping[str, FloatArray]
+    seen: Arrays,
+    truth: Arrays,
+    workers: FloatArray,
+    before: Mapping[str, FloatArray],
+    after: Mapping[str, FloatArray] | None = None,
 ) -> dict[str, FloatArray]:
     """Return the metrics of an interval and of its end, each of shape (E,).
 
@@ -131,6 +171,7 @@ def interval_metrics(
         truth: What only the servers know at its end.
         workers: Processors of each server, shape (N,).
         before: `counts` at its beginning.
+        after: `counts` at its end, where they are known.
 
     Returns:
         flows: flows that the balancers saw begin.
@@ -141,43 +182,57 @@ def interval_metrics(
         utilisation: busy processors over those of the servers that are there.
         untracked: flows so far that found no room in a flow table.
     """
-    per_worker = np.where(left_out(seen), np.nan, truth["queue"] / workers)
-    present = np.where(truth["capacity"] > 0, workers, 0).sum(axis=-1)
-    rises = {name: total - before[name] for name, total in counts(seen, truth).items()}
-    largest, mean = np.nanmax(per_worker, axis=-1), np.nanmean(per_worker, axis=-1)
+    ends = counts(seen, truth) if after is None else after
+    rises = {name: ends[name] - before[name] for name in COUNTERS}
+    present = np.add.reduce((truth["capacity"] > 0) * workers, axis=-1)
+    per_worker = truth["queue"] / workers
+    if seen["eligible"].all():
+        largest = np.maximum.reduce(per_worker, axis=-1)
+        mean = np.add.reduce(per_worker, axis=-1) / per_worker.shape[-1]
+    else:
+        per_worker = np.where(left_out(seen), np.nan, per_worker)
+        largest, mean = np.nanmax(per_worker, axis=-1), np.nanmean(per_worker, axis=-1)
     return {
         "flows": rises["flows"],
         "completed": rises["ended"],
         "fct_us_mean": safe_ratio(rises["ended_after_ns"] / 1e3, rises["ended"], math.nan),
-        "queue": truth["queue"].sum(axis=-1).astype(np.float64),
+        "queue": np.add.reduce(truth["queue"], axis=-1, dtype=np.float64),
         "jain": jain_index(per_worker),
         "overprovision": safe_ratio(largest, mean, otherwise=1.0),
-        "utilisation": truth["busy_workers"].sum(axis=-1) / np.maximum(present, 1),
-        "untracked": seen["untracked"].sum(axis=-1).astype(np.float64),
+        "utilisation": np.add.reduce(truth["busy_workers"], axis=-1) / np.maximum(present, 1),
+        "untracked": np.add.reduce(seen["untracked"], axis=-1, dtype=np.float64),
     }
 
 
-def server_info(seen: Arrays, balancers: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
+def server_info(
+    seen: Arrays, balancers: Sequence[int], env: int | None = None
+) -> dict[str, npt.NDArray[Any]]:
     """Return what these balancers measured, in plain units, for slow loops; in new arrays.
 
     Args:
         seen: What the balancers know.
         balancers: Numbers of the balancers, A of them.
+        env: Number of the copy that is asked for, E then being 1; None for all.
 
     Returns:
         ongoing: flows that they track, shape (E, A, N).
         duration_s, completion_s: reduced samples, shape (E, A, N, 5).
+        probed_busy: busy workers at the last answered poll, shape (E, A, N).
+        probed_answered, probed_errors: requests answered by then, and those with an error.
         probed_flows, probe_time_s: flows at the server at the last answered poll, and when that was
         taken (negative before the first one), shape (E, A, N).
         eligible: servers that take new flows, shape (E, A, N).
     """
-    # A list of indexes copies.
-    chosen = list(balancers)
+    copies = slice(None) if env is None else slice(env, env + 1)
+    at = (copies, _index(balancers))
     return {
-        "ongoing": seen["ongoing"][:, chosen],
-        "duration_s": seen["duration_us"][:, chosen] / _US_PER_S,
-        "completion_s": seen["completion_us"][:, chosen] / _US_PER_S,
-        "probed_flows": seen["probe_queue"][:, chosen],
-        "probe_time_s": seen["probe_time_ns"][:, chosen] / _NS_PER_S,
-        "eligible": np.repeat(seen["eligible"][:, None], len(chosen), axis=1),
+        "ongoing": seen["ongoing"][at].copy(),
+        "duration_s": seen["duration_us"][at] / _US_PER_S,
+        "completion_s": seen["completion_us"][at] / _US_PER_S,
+        "probed_flows": seen["probe_queue"][at].copy(),
+        "probed_busy": seen["probe_busy"][at].copy(),
+        "probed_answered": seen["probe_answered"][at].copy(),
+        "probed_errors": seen["probe_errors"][at].copy(),
+        "probe_time_s": seen["probe_time_ns"][at] / _NS_PER_S,
+        "eligible": seen["eligible"][copies, None].repeat(len(balancers), axis=1),
     }

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
+    LONGEST_NS,
     Plain,
     build,
     check_items,
@@ -69,12 +70,15 @@ class ServerPool:
         groups: The servers.
         balancers: Number of balancers that the edge spreads flows over.
         backlog: Flows that may wait for a server's first resource; one more is rejected.
+        idle_timeout_ns: How long a real server waits for a request, for the next one of the same
+            connection, and for the client to take the answer. Flows of the twin are never idle.
         vips: The virtual addresses.
     """
 
     groups: tuple[ServerGroup, ...]
     balancers: int = 2
     backlog: int = 64
+    idle_timeout_ns: int = 60 * 10**9
     vips: tuple[Vip, ...] = (Vip(),)
 
     def __post_init__(self) -> None:
@@ -103,6 +107,7 @@ class ServerPool:
                 check_in("vip.groups", name, [group.name for group in groups])
         check_int("scenario.balancers", self.balancers, 1, MAX_BALANCERS)
         check_int("scenario.backlog", self.backlog, 0, 1_000_000)
+        check_int("scenario.idle_timeout_ns", self.idle_timeout_ns, 1, LONGEST_NS)
 
     @property
     def n_servers(self) -> int:

@@ -17,6 +17,7 @@ from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.servers import server_group
 from dcgym.tasks.balancing.testbeds import testbed_7, testbed_20
+from dcgym.tasks.balancing.variants import VARIANTS, varied
 from dcgym.tasks.balancing.workload import Workload
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import Distribution, exponential, read_distribution
@@ -169,7 +170,7 @@ def make_scenario(spec: ScenarioSpec, **params: object) -> Scenario:
     """Build a scenario from whatever a configuration holds.
 
     Args:
-        spec: A preset's name, a mapping of ``preset`` and its parameters, a mapping as
+        spec: A preset's name, a mapping of ``preset``, its parameters and `VARIANTS`, a mapping as
             `Scenario.from_dict` takes it, the path of a YAML or JSON file that holds either, or a
             scenario.
         **params: Parameters of the preset; they win over those of the mapping.
@@ -205,12 +206,14 @@ def _from_preset(spec: Plain) -> Scenario:
     params = dict(spec)
     name = params.pop("preset")
     preset = SCENARIOS.find(name, "scenario.preset")
-    check_keys(params, inspect.signature(preset).parameters, f"preset {name}")
+    own = inspect.signature(preset).parameters
+    check_keys(params, dict.fromkeys((*own, *VARIANTS)), f"preset {name}")
+    variants = {key: params.pop(key) for key in VARIANTS if key in params and key not in own}
     if "load" in params:
         check_range("load", params["load"], 0, 10)
     if params.get("service") is not None:
         params["service"] = read_distribution(params["service"], "service")
-    return build(preset, params)
+    return varied(build(preset, params), variants, "load" in params)
 
 
 def _cpu_bound(time: Distribution, load: float, allow_overload: bool) -> Workload:

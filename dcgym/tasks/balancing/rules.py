@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcgym.config import check_in
+from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 
-__all__ = ["RULES", "Rule", "kernel_rules"]
+__all__ = ["RULES", "Rule", "check_kernel_rule", "kernel_rules"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Rule:
         uses_configured: Looks at the weights that the scenario configures.
         uses_learned: Looks at the weights of `Pool.set_weights`: an agent can act through it.
         needs_truth: Looks at what only the servers know.
+        needs_messages: Lives on messages, reports of servers or response times, which the twin has.
     """
 
     name: str
@@ -30,11 +33,12 @@ class Rule:
     uses_configured: bool = False
     uses_learned: bool = False
     needs_truth: bool = False
+    needs_messages: bool = False
 
     @property
     def is_in_kernel(self) -> bool:
         """Whether the kernel's data plane has it: it needs nothing but what a balancer sees."""
-        return not self.needs_truth
+        return not (self.needs_truth or self.needs_messages)
 
 
 RULES: Registry[Rule] = Registry("rules", "rule")
@@ -46,10 +50,31 @@ def kernel_rules() -> tuple[str, ...]:
     return tuple(name for name, rule in RULES.items() if rule.is_in_kernel)
 
 
+def check_kernel_rule(name: object) -> str:
+    """Return the name of a rule that the kernel's data plane has.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        ConfigError: There is no such rule, or the kernel has it not.
+    """
+    rule = RULES.find(name)
+    if rule.needs_messages:
+        allowed = "a rule without messages: the emulation sends no probes or idle messages"
+        raise ConfigError("rule", name, f"{allowed}; one of {', '.join(kernel_rules())}")
+    return check_in("rule", rule.name, kernel_rules())
+
+
 def _add(
-    name: str, description: str, weights: str | None = None, needs_truth: bool = False
+    name: str,
+    description: str,
+    weights: str | None = None,
+    needs_truth: bool = False,
+    needs_messages: bool = False,
 ) -> None:
-    rule = Rule(name, len(RULES), weights == "configured", weights == "learned", needs_truth)
+    uses = weights == "configured", weights == "learned"
+    rule = Rule(name, len(RULES), *uses, needs_truth, needs_messages)
     RULES.add(name, rule, description)
 
 
@@ -72,3 +97,12 @@ _add("gsq2", "fewest flows of two candidates, in truth", needs_truth=True)
 _add("oracle", "least time until all work is done, in truth", needs_truth=True)
 _add("oracle2", "the same of two candidates", needs_truth=True)
 _add("earliest-finish", "first to be done with the new flow, in truth", needs_truth=True)
+_add("round-robin-weighted", "in turn, smoothly in proportion to configured weights", "configured")
+_add("round-robin-learned", "in turn, smoothly in proportion to learned weights", "learned")
+_add("least-request", "Envoy's: two choices, or in turn by w / (q + 1)", "configured")
+_add("br", "fewest tracked flows of two candidates drawn by configured weights", "configured")
+_add("jiq-own", "a server without a tracked flow, else evenly at random")
+_add("prequal", "hot-cold lexicographic over answers to probes", needs_messages=True)
+_add("jiq", "the first server that said it is idle, else evenly", needs_messages=True)
+_add("peak-ewma", "least response time times (q + 1) of two", needs_messages=True)
+_add("c3-rank", "least cubic score of times and reported queue", needs_messages=True)

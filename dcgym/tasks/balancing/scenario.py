@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TypeVar
@@ -16,6 +16,7 @@ from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.servers import ServerGroup
 from dcgym.tasks.balancing.workload import Workload
 from dcgym.tasks.common.events import check_order, find_named, find_numbered
+from dcgym.traffic.arrivals.read import Arrivals
 from dcgym.traffic.http import Application
 
 __all__ = ["Scenario"]
@@ -60,6 +61,17 @@ class Scenario:
         check_order(events, "scenario.events")
         for event in events:
             self.targets(event)
+        self._check_rates(events)
+
+    def _check_rates(self, events: Sequence[Event]) -> None:
+        process = self.workload.arrivals.process
+        for event in events:
+            if event.kind == "rate" and process.users is not None:
+                allowed = "another event: the users of a closed loop have no rate"
+                raise ConfigError("event.kind", event.kind, allowed)
+            is_part = event.target != "all" and len(self.applications) > 1
+            if event.kind == "rate" and is_part and process.recording is not None:
+                raise ConfigError(_TARGET, event.target, "all, as the arrivals are recorded")
 
     @property
     def balancers(self) -> int:
@@ -96,12 +108,14 @@ class Scenario:
 
         Args:
             **values: ``name``, ``events``, and fields of the parts; each goes to the part that has
-                it.
+                it. ``arrivals`` may be a name or a mapping.
 
         Raises:
             ConfigError: There is no such field, or a value is not allowed.
         """
         check_keys(values, ["name", "events", *_PART_FIELDS], "scenario")
+        if "arrivals" in values:
+            values["arrivals"] = Arrivals.of(values["arrivals"])
         content = {
             "name": values.get("name", self.name),
             "pool": _replaced(self.pool, values),

@@ -29,11 +29,12 @@ MAX_SERVERS = 1024
 """Servers of one scenario; the shared-memory layout and the kernel's data plane hold fewer."""
 
 MAX_SLOTS = 65_536
+MAX_LIMIT = 1_000_000
 DISCIPLINES = ("fifo", "processor-sharing")
 
 _SHORT_FIELDS = (
     *("name", "count", "workers", "discipline", "slots", "cpu_speed", "io_speed"),
-    *("weight", "present"),
+    *("weight", "present", "io_limit"),
 )
 
 
@@ -51,6 +52,8 @@ class Resource:
         speed: Seconds of demand that one unit does in a second.
         discipline: "fifo" or "processor-sharing".
         slots: Flows in service at most under processor sharing; None for no limit of its own.
+        limit: Flows here at most, those that wait included; one more is rejected, and its client
+            gets an error. None for no limit. The first resource has none: the pool's backlog is.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Resource:
     speed: float = 1.0
     discipline: str = "fifo"
     slots: int | None = None
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -66,6 +70,8 @@ class Resource:
         check_int(f"{where}_workers", self.workers, 1, 1024)
         check_in(f"{where}_discipline", self.discipline, DISCIPLINES)
         check_range(f"{where}_speed", check_positive(f"{where}_speed", self.speed), 0, 1e6)
+        if self.limit is not None:
+            check_int(f"{where}_limit", self.limit, 1, MAX_LIMIT)
         if self.slots is None:
             return
         if self.discipline == "fifo":
@@ -120,6 +126,9 @@ class ServerGroup:
         resources = check_items("group.resources", self.resources, Resource)
         object.__setattr__(self, "resources", resources)
         check_unique("group.resources", [resource.name for resource in resources])
+        if resources[0].limit is not None:
+            allowed = "None for the first resource, whose limit is the pool's backlog"
+            raise ConfigError(f"group.{resources[0].name}_limit", resources[0].limit, allowed)
         if self.weight is not None:
             check_range("group.weight", check_positive("group.weight", self.weight), 0, 1e6)
         check_in("group.present", self.present, (True, False))
@@ -181,6 +190,7 @@ def server_group(
     io_speed: float = 1.0,
     weight: float | None = None,
     present: bool = True,
+    io_limit: int | None = None,
 ) -> ServerGroup:
     """Return servers with two resources: processors ("cpu") and an I/O device ("io").
 
@@ -194,11 +204,12 @@ def server_group(
         io_speed: I/O seconds that the device does in a second, shared by the flows in I/O.
         weight: As of `ServerGroup`.
         present: As of `ServerGroup`.
+        io_limit: Flows in I/O at most; one more is rejected. None for no limit.
 
     Raises:
         ConfigError: An argument is not allowed.
     """
     shared = None if discipline == "fifo" else slots
     cpu = Resource("cpu", workers, cpu_speed, discipline, shared)
-    io = Resource("io", 1, io_speed, "processor-sharing")
+    io = Resource("io", 1, io_speed, "processor-sharing", limit=io_limit)
     return ServerGroup(name, count, (cpu, io), weight, present)

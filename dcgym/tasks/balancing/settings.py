@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dcgym.config import check_int
+from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.presets import ScenarioSpec
 from dcgym.tasks.common.rewards import RewardSpec
@@ -41,6 +41,10 @@ class PoolSettings(TaskSettings):
         warm_up: Time whose flows records and averages leave out.
         lead_in: Time under SED before an episode begins, so that the first observation is of a pool
             at work; None for 30 s, and for nothing where time is real.
+        drain: At the end of an episode, serve the flows under way to their end, so that the
+            records have them too.
+        paths: "own": each copy has arrivals of its own; "shared": copies that begin together meet
+            the same flows.
     """
 
     scenario: ScenarioSpec = field(default_factory=lambda: dict(DEFAULT_SCENARIO))
@@ -52,11 +56,15 @@ class PoolSettings(TaskSettings):
     record_limit: int = 0
     warm_up: Duration = 0
     lead_in: Duration | None = None
+    drain: bool = False
+    paths: str = "own"
 
     def __post_init__(self) -> None:
         """Check what needs no scenario."""
         super().__post_init__()
         check_int("record_limit", self.record_limit, 0)
+        check_in("drain", self.drain, (True, False))
+        check_in("paths", self.paths, ("own", "shared"))
         if parse_duration(self.interval, "interval") <= 0:
             raise ConfigError("interval", self.interval, "a duration above 0, such as '250ms'")
         parse_duration(self.warm_up, "warm_up")

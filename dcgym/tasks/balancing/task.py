@@ -96,6 +96,7 @@ class BalancingTask:
         weight_map: What one balancer's part of an action means.
         action_map: What an agent's action means.
         observation: What one balancer observes.
+        rate_per_s: Flows a second that a balancer gets on average.
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -131,6 +132,7 @@ class BalancingTask:
             "sed" if i in self.controlled else others for i in range(n_balancers)
         )
         self.interval_ns = settings.interval_ns
+        self.rate_per_s = sum(self.scenario.rates_per_s) / n_balancers
         self.weight_map: WeightMap = make_weight_map(settings.action, self.n_servers)
         self.action_map: WeightMap = make_weight_map(
             settings.action, self.n_servers * self.balancers_per_agent
@@ -154,6 +156,12 @@ class BalancingTask:
         return np.tile(weights, self.balancers_per_agent)
 
     @property
+    def workers(self) -> FloatArray:
+        """The processors of each server, once per balancer of an agent."""
+        workers = np.array([group.workers for group in self.scenario.server_groups], np.float64)
+        return np.tile(workers, self.balancers_per_agent)
+
+    @property
     def rows(self) -> RowLayout | None:
         """Where the row of each server is; None where an agent sees several balancers."""
         return self.observation.rows if self.balancers_per_agent == 1 else None
@@ -165,11 +173,6 @@ class BalancingTask:
         if self.balancers_per_agent == 1:
             return labels
         return [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
-
-    @property
-    def rate_per_s(self) -> float:
-        """Flows a second that a balancer gets on average."""
-        return sum(self.scenario.rates_per_s) / self.scenario.balancers
 
     def make_reward(self, has_shadow: bool) -> Reward[LoadInputs, FloatArray]:
         """Return terms and weights.
@@ -283,6 +286,8 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | balancer | number of the controlled balancer |
     | record_limit | finished flows kept for `flow_records` |
     | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
+    | drain | after `max_steps`, serve the flows under way to their end, for `flow_records` |
+    | paths | "own": each copy has its own flows; "shared": copies that begin together share them |
     | render_mode | None or "rgb_array": flows and the weights (extra `video`) |
     | max_steps | steps until truncation, or None |
     | info | "full"; "flat": one level of floats, such as ``metrics/queue``; or "none" |

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dcgym.config import check_in, check_positive
 from dcgym.errors import ConfigError
@@ -16,6 +16,7 @@ from dcgym.tasks.balancing.fields import (
     parse_rows,
 )
 from dcgym.tasks.balancing.pool import ServerPool
+from dcgym.traffic.arrivals.read import Arrivals
 from dcgym.traffic.http import Application
 
 __all__ = ["Workload"]
@@ -29,13 +30,17 @@ class Workload:
 
     Attributes:
         applications: The kinds of flows; all with a rate of their own, or none.
-        load: Utilisation from which the arrival rates follow; None where applications give rates.
+        load: Utilisation from which the arrival rates follow; None where applications give rates,
+            or where the arrivals have a rate of their own (recorded ones, users).
         allow_overload: Accept a load above 1.
+        arrivals: When the flows arrive. Poisson: every application has a process of its own. Else
+            all share one, and each flow is of an application drawn by the rates.
     """
 
     applications: tuple[Application, ...]
     load: float | None = None
     allow_overload: bool = False
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
         """Freeze the applications and check every field."""
@@ -44,12 +49,37 @@ class Workload:
         check_unique("scenario.applications", [app.name for app in applications])
         check_in("scenario.allow_overload", self.allow_overload, (True, False))
         given = [app.name for app in applications if app.rate_per_s is not None]
-        if self.load is None and len(given) < len(applications):
+        if not isinstance(self.arrivals, Arrivals):
+            raise ConfigError("scenario.arrivals", self.arrivals, "Arrivals")
+        self._check_arrivals(given)
+        if self.load is None and len(given) < len(applications) and not self._has_own_rate:
             raise ConfigError("scenario.load", None, "a load, or a rate for each application")
         if self.load is not None:
             check_positive("scenario.load", self.load)
             if given:
                 raise ConfigError("scenario.load", self.load, "None where applications give rates")
+
+    @property
+    def is_closed_loop(self) -> bool:
+        """Whether users wait for their flows, so that what arrives depends on the servers."""
+        return self.arrivals.process.users is not None
+
+    @property
+    def _has_own_rate(self) -> bool:
+        return self.is_closed_loop or self.arrivals.process.recording is not None
+
+    def _check_arrivals(self, given: Sequence[str]) -> None:
+        process = self.arrivals.process
+        if self.is_closed_loop and self.load is not None:
+            raise ConfigError("scenario.load", self.load, "None with users, who wait for answers")
+        if given and self.is_closed_loop:
+            raise ConfigError("application.rate_per_s", given[0], "None with users")
+        if process.recording is not None:
+            names = [app.name for app in self.applications]
+            for name in sorted(set(process.recording.applications)):
+                check_in("scenario.arrivals, application", name, names)
+            if given and process.recording.applications:
+                raise ConfigError("application.rate_per_s", given[0], "None: the recording says it")
 
     def check(self, pool: ServerPool) -> None:
         """Refuse what a pool cannot serve.
@@ -64,33 +94,59 @@ class Workload:
             for stage in app.stages:
                 check_in("stage.resource", stage.resource, pool.resources)
         offered = self.offered_load(pool)
-        if offered > 1 and not self.allow_overload:
+        if offered > 1 and not self.allow_overload and not self.is_closed_loop:
             allowed = "at most 1, or more with allow_overload"
             raise ConfigError("scenario.load", round(offered, 6), allowed)
 
     def offered_load(self, pool: ServerPool) -> float:
-        """Return the utilisation of the busiest resource that the arrival rates ask for.
+        """Return the utilisation of the busiest resource that `rates_per_s` ask for.
 
         Args:
             pool: The servers.
         """
         if self.load is not None:
             return self.load
-        rates = [app.rate_per_s or 0.0 for app in self.applications]
+        rates = self.rates_per_s(pool)
         return sum(rates) * self._load_per_rate(pool, [rate / sum(rates) for rate in rates])
 
     def rates_per_s(self, pool: ServerPool) -> tuple[float, ...]:
-        """Return the arrivals a second of each application.
+        """Return the mean arrivals a second of each application.
+
+        Of users, whose number depends on how soon they are answered, it is what they would send if
+        none ever waited.
 
         Args:
             pool: The servers.
         """
-        if self.load is None:
-            return tuple(app.rate_per_s or 0.0 for app in self.applications)
-        total = sum(app.share for app in self.applications)
-        shares = [app.share / total for app in self.applications]
-        rate = self.load / self._load_per_rate(pool, shares)
+        given = [app.rate_per_s for app in self.applications if app.rate_per_s is not None]
+        if self.load is None and len(given) == len(self.applications):
+            return tuple(given)
+        shares = self._shares()
+        process = self.arrivals.process
+        if process.users is not None:
+            cycle_s = 1e-9 * process.users.think.mean_ns + self._least_s(pool, shares)
+            rate = process.users.count / cycle_s
+        elif self.load is not None:
+            rate = self.load / self._load_per_rate(pool, shares)
+        else:
+            assert process.recording is not None
+            rate = process.recording.rate_per_s
         return tuple(rate * share for share in shares)
+
+    def _shares(self) -> list[float]:
+        recording = self.arrivals.process.recording
+        if recording is not None and recording.applications:
+            names = recording.applications
+            return [names.count(app.name) / len(names) for app in self.applications]
+        total = sum(app.share for app in self.applications)
+        return [app.share / total for app in self.applications]
+
+    def _least_s(self, pool: ServerPool, shares: Sequence[float]) -> float:
+        """Return the mean service time on the fastest servers."""
+        return sum(
+            self._mean_s(name, shares) / max(group.resource(name).speed for group in pool.groups)
+            for name in pool.resources
+        )
 
     def _load_per_rate(self, pool: ServerPool, shares: Sequence[float]) -> float:
         return max(
@@ -107,6 +163,7 @@ class Workload:
             "applications": [app.to_dict() for app in self.applications],
             "load": self.load,
             "allow_overload": self.allow_overload,
+            "arrivals": self.arrivals.to_dict(),
         }
 
     @classmethod
@@ -122,4 +179,6 @@ class Workload:
         content = parse_fields(data, cls, "scenario")
         rows = parse_rows(content, "applications", "scenario")
         content["applications"] = tuple(Application.from_dict(row) for row in rows)
+        if "arrivals" in content:
+            content["arrivals"] = Arrivals.of(content["arrivals"])
         return build(cls, content)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.statistics import FloatArray
 
-__all__ = ["read_action"]
+__all__ = ["read_action", "read_actions"]
 
 
 def read_action(
@@ -31,4 +34,26 @@ def read_action(
     own = values.shape[-len(shape) :] if is_batch and shape else values.shape
     if own != shape or not np.isfinite(values).all():
         raise ConfigError("action", action, f"finite numbers of shape {shape}")
+    return values
+
+
+def read_actions(
+    actions: Sequence[Any] | npt.NDArray[Any], shape: tuple[int, ...] | None
+) -> FloatArray:
+    """Return an action of each of E copies as one array, (E, ...), of any numbers.
+
+    Args:
+        actions: What the agents said.
+        shape: Shape of one action.
+
+    Raises:
+        ConfigError: One has another shape, or is no array of numbers.
+    """
+    try:
+        values = np.asarray(actions, np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (len(actions), *(shape or ())):
+        wrong = next((one for one in actions if np.shape(one) != shape), actions)
+        raise ConfigError("action", wrong, f"finite numbers of shape {shape}")
     return values

@@ -8,7 +8,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FloatArray", "finite_count", "gini_coefficient", "jain_index", "safe_ratio", "variance"]
+__all__ = [
+    "FloatArray",
+    "finite_count",
+    "gini_coefficient",
+    "jain_index",
+    "safe_ratio",
+    "variance",
+]
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -27,7 +34,11 @@ def jain_index(values: FloatArray) -> FloatArray:
         total = float(np.add.reduce(values))
         if not math.isnan(total):
             whole = float(values.size * np.add.reduce(values * values))
-            return np.asarray(total**2 / whole if whole > 0 else 1.0)
+            return np.asarray(total * total / whole if whole > 0 else 1.0)
+    total = np.add.reduce(values, axis=-1)
+    if np.isfinite(total).all():
+        whole = values.shape[-1] * np.add.reduce(values * values, axis=-1)
+        return safe_ratio(total * total, whole, otherwise=1.0)
     squares = finite_count(values) * np.nansum(np.square(values), axis=-1)
     return safe_ratio(np.nansum(values, axis=-1) ** 2, squares, otherwise=1.0)
 
@@ -77,6 +88,10 @@ def safe_ratio(part: FloatArray, whole: FloatArray, otherwise: float) -> FloatAr
         whole: Denominators; the two are broadcast together.
         otherwise: The result where the denominator is not above 0.
     """
+    is_positive = whole > 0
+    if part.shape == whole.shape and is_positive.all():
+        return np.asarray(part / whole)
     part, whole = np.broadcast_arrays(part, whole)
-    result: FloatArray = np.divide(part, whole, out=np.full(part.shape, otherwise), where=whole > 0)
+    out = np.full(part.shape, otherwise)
+    result: FloatArray = np.divide(part, whole, out=out, where=is_positive)
     return result

@@ -35,7 +35,7 @@ class ActionMap(Protocol):
     space: gym.spaces.Box
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
-        """Return the rate share of each host, floor to 1."""
+        """Return the rate share of each host, floor to 1; any axes may precede that of hosts."""
         ...
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
@@ -54,7 +54,7 @@ class DirectAction:
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
         # np.clip costs three times as much on so few numbers.
-        asked = read_action(action, self.space.shape)
+        asked = read_action(action, self.space.shape, is_batch=True)
         return np.minimum(np.maximum(asked, self._floor), 1.0)
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
@@ -73,7 +73,7 @@ class LinearAction:
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
-        unit = (np.clip(read_action(action, self.space.shape), -1.0, 1.0) + 1) / 2
+        unit = (np.clip(read_action(action, self.space.shape, is_batch=True), -1.0, 1.0) + 1) / 2
         return unit * (1 - self._floor) + self._floor
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
@@ -92,7 +92,7 @@ class TanhAction:
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
-        squashed = (np.tanh(read_action(action, self.space.shape)) + 1) / 2
+        squashed = (np.tanh(read_action(action, self.space.shape, is_batch=True)) + 1) / 2
         return squashed * (1 - self._floor) + self._floor
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:

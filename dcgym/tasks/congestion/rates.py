@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -36,29 +35,24 @@ class RateDecision:
         self._rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
         self.action_map: ActionMap = make_action_map(action, len(self._rates_bps), floor)
         self.labels = [f"host{host}.rate" for host in range(len(self._rates_bps))]
-        self.begin()
-
-    def begin(self) -> None:
-        """Limit nobody."""
-        self.values = np.ones(len(self._rates_bps))
-
-    def read(self, action: npt.ArrayLike) -> None:
-        """Take one share a host."""
-        self.values = self.action_map.to_shares(action)
+        # Nobody is limited.
+        self.initial = np.ones(len(self._rates_bps))
 
     def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
         """Set the limits of all hosts of every copy."""
         rates_bps = np.maximum(np.rint(values * self._rates_bps), 1)
         return controls.apply_rates(rates_bps.astype(np.uint64))
 
-    def info(self, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+    def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
         """Return the shares in force."""
-        return {"rate_shares": self.values.astype(np.float32)}
+        return {"rate_shares": values.astype(np.float32)}
 
-    def metrics(self, interval: Interval) -> Mapping[str, float]:
+    def metrics(self, interval: Interval) -> Mapping[str, FloatArray]:
         """Add nothing: the metrics of every interval are those of rates."""
         return {}
 
-    def reward_inputs(self, interval: Interval) -> Mapping[str, Any]:
+    def reward_inputs(
+        self, values: FloatArray, interval: Interval
+    ) -> Mapping[str, Callable[[], FloatArray]]:
         """Return the shares in force."""
-        return {"shares": self.values}
+        return {"shares": lambda: values}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -36,49 +36,41 @@ class DecisionMap(Protocol):
         """The space of one action."""
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
-        """Return what an action means, 0 to 1 each."""
+        """Return what an action means, 0 to 1 each; or a batch of them, an axis before others."""
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
         """Return the action that asks for this."""
 
 
 class Decision(Protocol):
-    """One thing that an agent decides in one copy of a network.
+    """One thing that an agent decides in each of E copies of a network.
 
     Attributes:
         name: Its key where an action has several parts.
-        values: What is in force, 0 to 1 each; the tail of the observation.
+        initial: What is in force when an episode begins, 0 to 1 each, (n,).
         labels: Name of each value.
         uplinks: The ports that it is about; None where it is about hosts.
     """
 
     name: str
-    values: FloatArray
+    initial: FloatArray
     labels: list[str]
     uplinks: Uplinks | None
 
     @property
     def action_map(self) -> DecisionMap:
-        """Its space, and what a point of it means."""
-
-    def begin(self) -> None:
-        """Go back to what every episode begins with."""
-
-    def read(self, action: npt.ArrayLike) -> None:
-        """Take an action, which `apply` then puts in force.
-
-        Raises:
-            ConfigError: It is no finite array of the space's shape.
-        """
+        """Its space, and what a point of it means: the values, which observations end with."""
 
     def apply(self, controls: NetworkControls, values: FloatArray) -> TimeArray:
         """Put the values of every copy in force, shape (E, n); returns when they were, (E,)."""
 
-    def info(self, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
-        """Return what policies may want to know of an interval."""
+    def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+        """Return what policies may want to know of an interval, (E, ...) each."""
 
-    def metrics(self, interval: Interval) -> Mapping[str, float]:
-        """Return the metrics that this decision adds."""
+    def metrics(self, interval: Interval) -> Mapping[str, FloatArray]:
+        """Return the metrics that this decision adds, (E,) each."""
 
-    def reward_inputs(self, interval: Interval) -> Mapping[str, Any]:
-        """Return the fields of `RewardInputs` that this decision knows."""
+    def reward_inputs(
+        self, values: FloatArray, interval: Interval
+    ) -> Mapping[str, Callable[[], FloatArray]]:
+        """Return what works out the fields of `RewardInputs` that this decision knows."""

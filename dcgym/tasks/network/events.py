@@ -19,7 +19,7 @@ from typing import Any
 from dcgym.config import check_in, check_keys, check_range
 from dcgym.errors import ConfigError, FeatureNotSupported, suggest
 from dcgym.tasks.common.events import TimedEvent, check_order, count_due, read_time_ns
-from dcgym.topologies import Topology
+from dcgym.topologies import Port, Topology
 from dcgym.units import parse_rate
 
 __all__ = ["ACTIONS", "Event", "EventLog", "check_events", "make_events"]
@@ -50,6 +50,26 @@ class Event(TimedEvent):
     def target(self) -> str:
         """Name of the link or switch in records."""
         return "-".join(self.nodes)
+
+    def link_ports(self, topology: Topology) -> list[Port]:
+        """Return the switch ports at the ends of the link.
+
+        Args:
+            topology: The network.
+        """
+        a, b = self.nodes
+        return [port for port in topology.switch_ports if {port.node, port.peer} == {a, b}]
+
+    def end_ports(self, topology: Topology) -> list[Port]:
+        """Return the ports by which the link or switch is taken down.
+
+        Args:
+            topology: The network.
+        """
+        if len(self.nodes) == 1:
+            return list(topology.ports(self.nodes[0]))
+        first = min(self.nodes, key=lambda name: topology.node(name).is_endpoint)
+        return [port for port in self.link_ports(topology) if port.node == first]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as plain data."""

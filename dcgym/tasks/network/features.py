@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 DELTA_PREFIX = "d_"
 FLOW_MATRIX = "flow_matrix"
 PROBE_RTT = "probe_rtt"
@@ -56,9 +57,7 @@ def _fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _queue(field: str) -> Callable[[Interval], FloatArray]:
-    return lambda interval: _fraction(
-        interval.ports[field].astype(np.float64), interval.queue_limits_bytes
-    )
+    return lambda interval: _fraction(interval.ports[field], interval.queue_limits_bytes)
 
 
 def _rate(field: str) -> Callable[[Interval], FloatArray]:
@@ -81,7 +80,7 @@ def _drops(interval: Interval) -> FloatArray:
 
 
 Feature = Callable[[Interval], FloatArray]
-"""From an interval to one number a switch port, 0 to 1."""
+"""From an interval to one number a switch port, 0 to 1, in each of its copies: (E, P)."""
 
 FEATURES: Registry[Feature] = Registry("features", "features", re.compile(r"[a-z][a-z0-9_]*"))
 """What a switch port can be observed by; each has a change ``d_NAME`` beside it."""
@@ -139,17 +138,11 @@ class FeatureSet:
         self._settings = list(
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )
+        self._has_deltas = any(self._is_delta(name) for name in self._columns)
+        # Features of the last observation, and of the one before it.
+        self._now: dict[str, FloatArray] = {}
         self._last: dict[str, FloatArray] = {}
-        low = np.concatenate(
-            [
-                np.tile(
-                    [-1.0 if self._is_delta(name) else 0.0 for name in self._columns],
-                    len(self._rows),
-                ),
-                np.zeros(len(self._rows) * n_hosts if self.has_flow_matrix else 0),
-                np.zeros(self._n_probes + len(self._settings)),
-            ]
-        ).astype(np.float32)
+        low = self._low = self._lowest()
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
 
     @property
@@ -164,34 +157,77 @@ class FeatureSet:
         return names + self._settings
 
     def observe(
-        self, interval: Interval, settings: FloatArray, *, is_first: bool = False
+        self,
+        interval: Interval,
+        settings: FloatArray,
+        *,
+        is_first: bool | Mask = False,
+        measured: Mask | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return a fresh observation; on the first of an episode every change is 0."""
+        """Return fresh observations, (E, n); on the first of an episode every change is 0.
+
+        Args:
+            interval: What happened in each copy; without the axis of copies there is one.
+            settings: What is in force in each, (E, settings).
+            is_first: Whether an episode begins; or in which copies, (E,).
+            measured: Copies of which the interval is new, (E,); those of the others has been
+                observed before. None for all.
+        """
         values = {name: FEATURES[name](interval) for name in self._base}
         if not self._has_all_rows:
-            values = {name: value[self._rows] for name, value in values.items()}
-        last = values if is_first else self._last
-        self._last = values
-        observation = np.empty(self.space.shape, np.float32)
-        end = len(self._rows) * len(self._columns)
-        rows = observation[:end].reshape(len(self._rows), len(self._columns))
+            # In the order of the copies, which indexing does not keep.
+            values = {name: np.take(one, self._rows, axis=-1) for name, one in values.items()}
+        if self._has_deltas:
+            self._remember(values, is_first, measured)
+        n_rows, n_columns = len(self._rows), len(self._columns)
+        end, lead = n_rows * n_columns, settings.shape[:-1]
+        observation = np.empty((*lead, len(self._low)), np.float32)
+        rows = observation[..., :end].reshape(*lead, n_rows, n_columns)
         for column, name in enumerate(self._columns):
-            rows[:, column] = values[name] if name in values else values[name[2:]] - last[name[2:]]
-        tail = len(observation) - len(settings)
+            rows[..., column] = values[name] if name in values else self._change(name)
+        tail = observation.shape[-1] - settings.shape[-1]
         if self.has_flow_matrix:
-            observation[end : tail - self._n_probes] = self._matrix(interval)
+            matrix = self._matrix(interval)
+            observation[..., end : tail - self._n_probes] = matrix.reshape(*lead, -1)
         if self._n_probes:
-            observation[tail - self._n_probes : tail] = interval.probe_shares
-        observation[tail:] = settings
-        np.maximum(observation, self.space.low, out=observation)
-        np.minimum(observation, self.space.high, out=observation)
-        return observation
+            observation[..., tail - self._n_probes : tail] = interval.probe_shares
+        observation[..., tail:] = settings
+        np.maximum(observation, self._low, out=observation)
+        return np.minimum(observation, 1.0, out=observation)
+
+    def _remember(
+        self, values: dict[str, FloatArray], is_first: bool | Mask, measured: Mask | None
+    ) -> None:
+        """Keep what was observed, and what before it, to which changes are relative."""
+        last, before = self._now, self._last
+        if measured is None:
+            self._last = values if is_first is True else last
+        else:
+            new, first = measured[:, None], np.asarray(is_first)[..., None]
+            # Copies that are not measured keep what their last observation was made of.
+            self._last = {
+                name: np.where(
+                    new, np.where(first, now, last.get(name, now)), before.get(name, now)
+                )
+                for name, now in values.items()
+            }
+        self._now = values
+
+    def _change(self, name: str) -> FloatArray:
+        base = name.removeprefix(DELTA_PREFIX)
+        return self._now[base] - self._last[base]
 
     def _matrix(self, interval: Interval) -> FloatArray:
         if interval.flow_matrix is None:
             raise ConfigError("features", FLOW_MATRIX, "a backend that measures a flow matrix")
-        matrix = interval.flow_matrix[self._rows]
-        return _fraction(matrix, matrix.sum(axis=1, keepdims=True)).ravel()
+        matrix = np.take(interval.flow_matrix, self._rows, axis=-2)
+        return _fraction(matrix, matrix.sum(axis=-1, keepdims=True))
+
+    def _lowest(self) -> npt.NDArray[np.float32]:
+        columns = [-1.0 if self._is_delta(name) else 0.0 for name in self._columns]
+        matrix = len(self._rows) * self._n_hosts if self.has_flow_matrix else 0
+        others = np.zeros(matrix + self._n_probes + len(self._settings))
+        return np.concatenate([np.tile(columns, len(self._rows)), others]).astype(np.float32)
 
     @staticmethod
     def _is_delta(name: str) -> bool:

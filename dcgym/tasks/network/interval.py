@@ -1,77 +1,82 @@
-"""What happened on a network between two snapshots."""
+"""What happened on a network, or on several copies of it, between two snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Counters", "Interval", "Words", "words_of"]
+__all__ = ["Interval", "rises"]
 
 FloatArray = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
-"""Structures of 64-bit words, one row a field, one column a structure."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Interval:
-    """What happened between two snapshots.
+    """What happened between two snapshots of E copies of a network.
+
+    The last axis of each array is that of the P switch ports, or of the H hosts; the copies are the
+    axis before it. Where there is one network, as in `of`, that axis is missing everywhere.
 
     Attributes:
-        duration_s: Seconds between the snapshots; 0 for the first observation.
-        ports: Structured array of the later snapshot's switch ports.
-        port_deltas: Increase of each counter, one float array a field.
-        rates_bps: Link rate of each switch port.
-        queue_limits_bytes: Queue limit of each switch port.
-        flow_matrix: Bytes by switch port and source host, or None.
-        probe_shares: Round trip of each probed pair over its longest queueing delay, or None.
+        duration_s: Seconds between the snapshots, (E, 1); 0 for the first observation.
+        ports: Fields of the later snapshot's switch ports by name (`PORT_STATE`), (E, P) each, as
+            doubles.
+        port_deltas: Increase of each of their counters, (E, P) each.
+        rates_bps: Link rate of each switch port, (P,).
+        queue_limits_bytes: Queue limit of each switch port, (P,).
+        flow_matrix: Bytes by switch port and source host, (E, P, H), or None.
+        probe_shares: Round trip of each probed pair over its longest queueing delay, (E, pairs), or
+            None.
+        hosts: Fields of the later snapshot's hosts by name (`HOST_STATE`), (E, H) each, as doubles.
+        host_deltas: Increase of each of their counters, (E, H) each.
     """
 
-    duration_s: float
-    ports: npt.NDArray[Any]
-    port_deltas: dict[str, FloatArray]
+    duration_s: Any
+    ports: Mapping[str, npt.NDArray[Any]]
+    port_deltas: Mapping[str, npt.NDArray[Any]]
     rates_bps: FloatArray
     queue_limits_bytes: FloatArray
     flow_matrix: FloatArray | None = None
     probe_shares: FloatArray | None = None
+    hosts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    host_deltas: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
-
-class Counters:
-    """Counters of a structure of 64-bit words, compared between two times.
-
-    Args:
-        dtype: The structure.
-        fields: Names of the words to compare.
-
-    Attributes:
-        fields: The same.
-    """
-
-    def __init__(self, dtype: np.dtype[np.void], fields: Sequence[str]) -> None:
-        names = dtype.names or ()
-        self.fields = tuple(fields)
-        self._rows = [(name, names.index(name)) for name in self.fields]
-
-    def rises(self, now: Words, before: Words) -> dict[str, FloatArray]:
-        """Return the increase of each counter, by its name; 0 where it started again.
+    def of(self, env: int) -> Interval:
+        """Return the interval of one copy, without the axis of the copies.
 
         Args:
-            now: Words of the structures.
-            before: The same, earlier.
+            env: Number of the copy.
         """
-        # One subtraction for all, in signed words: a counter that started again has fallen.
-        rises = np.maximum((now - before).view(np.int64), 0).astype(np.float64)
-        return {name: rises[row] for name, row in self._rows}
+
+        def row(values: npt.NDArray[Any] | None) -> Any:
+            return None if values is None else values[env]
+
+        def rows(fields: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+            return {name: values[env] for name, values in fields.items()}
+
+        return Interval(
+            float(self.duration_s[env, 0]),
+            rows(self.ports),
+            rows(self.port_deltas),
+            self.rates_bps,
+            self.queue_limits_bytes,
+            row(self.flow_matrix),
+            row(self.probe_shares),
+            rows(self.hosts),
+            rows(self.host_deltas),
+        )
 
 
-def words_of(records: npt.NDArray[Any]) -> Words:
-    """Return the words of structures.
+def rises(now: npt.NDArray[np.uint64], before: npt.NDArray[np.uint64]) -> FloatArray:
+    """Return by how much counters rose, 0 where one started again.
 
     Args:
-        records: Array of a structure that consists of 64-bit words only.
+        now: 64-bit counters.
+        before: The same, earlier.
     """
-    flat = np.ascontiguousarray(records).view(np.uint64)
-    return np.ascontiguousarray(flat.reshape(len(records), -1).T)
+    # In signed words: a counter that started again has fallen.
+    return np.maximum((now - before).view(np.int64), 0).astype(np.float64)

@@ -46,14 +46,14 @@ class Probes:
         """Return the round trips over the longest queueing delay of their paths.
 
         Args:
-            rtt_ns: Round trips of a snapshot, one a pair.
+            rtt_ns: Round trips of snapshots, (..., pairs).
 
         Raises:
             ConfigError: The backend was made for other pairs.
         """
         if not self.pairs:
             return None
-        if rtt_ns is None or len(rtt_ns) != len(self.pairs):
+        if rtt_ns is None or rtt_ns.shape[-1] != len(self.pairs):
             raise ConfigError("probes", list(self.pairs), "the pairs that the backend measures")
         shares: FloatArray = rtt_ns / self._longest_ns
         return shares

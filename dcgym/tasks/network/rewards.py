@@ -39,6 +39,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,8 @@ from dcgym.tasks.common.statistics import gini_coefficient, jain_index
 __all__ = ["DELIVERY", "NETWORK_REWARDS", "RewardInputs"]
 
 FloatArray = npt.NDArray[np.float64]
+Number: TypeAlias = float | FloatArray
+"""One for all copies, or one each."""
 
 DELIVERY = "delivery"
 """The term that needs to know what could have arrived."""
@@ -60,65 +63,74 @@ _NO_UPLINKS = np.zeros(0)
 
 @dataclass(frozen=True)
 class RewardInputs:
-    """What a reward may look at, all for the interval after the action.
+    """What a reward may look at in E copies of a network, all for the interval after the action.
+
+    A term reduces the last axis, and returns one number a copy, (E,).
 
     Attributes:
-        shares: Rate share of each host, 0 to 1.
-        queues: Backlog of each switch port over its queue limit, 0 to 1.
-        goodput_shares: Application bytes each host received, over its interface rate, 0 to 1.
-        delivered: What arrived at all hosts over what could have, 0 to 1; for `DELIVERY` alone.
+        shares: Rate share of each host, 0 to 1, (E, H).
+        queues: Backlog of each switch port over its queue limit, 0 to 1, (E, P).
+        goodput_shares: Application bytes each host received, over its interface rate, 0 to 1,
+            (E, H).
+        delivered: What arrived at all hosts over what could have, 0 to 1, (E,); for `DELIVERY`
+            alone.
         sender_jain: Jain's index over the bytes of the hosts that had traffic throughout; likewise.
-        uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1.
-        uplink_queues: Backlog of these ports over their queue limits, 0 to 1.
-        uplink_jain: Jain's index over the loads within a group, weighted by its bytes.
+        uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1, (E, ports).
+        uplink_queues: Backlog of these ports over their queue limits, 0 to 1, (E, ports).
+        uplink_jain: Jain's index over the loads within a group, weighted by its bytes, (E,).
     """
 
     shares: FloatArray
     queues: FloatArray
     goodput_shares: FloatArray
-    delivered: float = 0.0
-    sender_jain: float = 1.0
+    delivered: Number = 0.0
+    sender_jain: Number = 1.0
     uplink_loads: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
     uplink_queues: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
-    uplink_jain: float = 1.0
+    uplink_jain: Number = 1.0
 
 
 # Reductions of ufuncs: the methods of arrays cost several times as much on so few numbers.
-def _mean(values: FloatArray) -> float:
-    return float(np.add.reduce(values)) / len(values)
+def _mean(values: FloatArray) -> FloatArray:
+    return np.asarray(np.add.reduce(values, axis=-1) / values.shape[-1])
 
 
-def _peak(values: FloatArray) -> float:
-    return float(np.maximum.reduce(values))
+def _peak(values: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum.reduce(values, axis=-1, initial=0.0))
 
 
-def _joint_queue(inputs: RewardInputs) -> float:
+def _joint_queue(inputs: RewardInputs) -> FloatArray:
     action = _mean(inputs.shares)
     return action - 2 * action * _peak(inputs.queues)
 
 
-def _fair_queue(inputs: RewardInputs) -> float:
+def _fair_queue(inputs: RewardInputs) -> FloatArray:
     action, queue = _mean(inputs.shares), _peak(inputs.queues)
-    limited = inputs.shares[inputs.shares < 1.0]
-    return action - queue * action + float(jain_index(limited)) * (1 - queue)
+    limited = np.where(inputs.shares < 1.0, inputs.shares, np.nan)
+    return action - queue * action + jain_index(limited) * (1 - queue)
 
 
-def _step(inputs: RewardInputs) -> float:
+def _step(inputs: RewardInputs) -> FloatArray:
     queue = _peak(inputs.queues)
-    action = _mean(inputs.shares) * (1 - float(gini_coefficient(inputs.shares)))
-    return -action - queue if queue > STEP_QUEUE_THRESHOLD else action - queue
+    action = _mean(inputs.shares) * (1 - gini_coefficient(inputs.shares))
+    return np.where(queue > STEP_QUEUE_THRESHOLD, -action - queue, action - queue)
 
 
-def _delivery(inputs: RewardInputs) -> float:
-    return inputs.delivered * (1 - (_peak(inputs.queues) + 1 - inputs.sender_jain) / 2)
+def _delivery(inputs: RewardInputs) -> FloatArray:
+    paid = 1 - (_peak(inputs.queues) + 1 - inputs.sender_jain) / 2
+    return np.asarray(inputs.delivered * paid)
 
 
-def _goodput_queue(inputs: RewardInputs) -> float:
+def _goodput_queue(inputs: RewardInputs) -> FloatArray:
     goodput = _mean(inputs.goodput_shares)
     return goodput - 2 * goodput * _peak(inputs.queues)
 
 
-NETWORK_REWARDS: Registry[Callable[[RewardInputs], float]] = Registry(
+def _queue(inputs: RewardInputs) -> FloatArray:
+    return np.asarray(-np.square(np.add.reduce(inputs.queues, axis=-1)))
+
+
+NETWORK_REWARDS: Registry[Callable[[RewardInputs], FloatArray]] = Registry(
     "rewards", "reward", re.compile(r"[a-z][a-z0-9_]*")
 )
 """Terms of the tasks on networks."""
@@ -128,17 +140,17 @@ NETWORK_REWARDS.add_all(
         DELIVERY: _delivery,
         "joint_queue": _joint_queue,
         "action": lambda inputs: _mean(inputs.shares),
-        "queue": lambda inputs: -(float(inputs.queues.sum()) ** 2),
+        "queue": _queue,
         "fair_queue": _fair_queue,
         "step": _step,
-        "jain": lambda inputs: float(jain_index(inputs.shares)),
-        "std_dev": lambda inputs: -float(inputs.shares.std()),
+        "jain": lambda inputs: jain_index(inputs.shares),
+        "std_dev": lambda inputs: -inputs.shares.std(axis=-1),
         # Iroko's model of this name rewards the coefficient itself, that is inequality.
-        "gini": lambda inputs: 1 - float(gini_coefficient(inputs.shares)),
+        "gini": lambda inputs: 1 - gini_coefficient(inputs.shares),
         "goodput": lambda inputs: _mean(inputs.goodput_shares),
         "goodput_queue": _goodput_queue,
-        "uplink_load": lambda inputs: -float(inputs.uplink_loads.max(initial=0.0)),
-        "uplink_queue": lambda inputs: -float(inputs.uplink_queues.max(initial=0.0)),
-        "uplink_balance": lambda inputs: inputs.uplink_jain,
+        "uplink_load": lambda inputs: -_peak(inputs.uplink_loads),
+        "uplink_queue": lambda inputs: -_peak(inputs.uplink_queues),
+        "uplink_balance": lambda inputs: np.asarray(inputs.uplink_jain),
     }
 )

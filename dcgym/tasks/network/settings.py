@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcgym.config import check_in
+from dcgym.config import check_in, check_int
 from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration, TaskSettings
 from dcgym.tasks.network.arguments import TopologySpec, read_interval
 from dcgym.traffic import Plan
+from dcgym.traffic.generators.host_access import HOST_ACCESS
 from dcgym.traffic.generators.tools import GENERATORS
 
 __all__ = ["SWITCHES", "NetworkSettings", "TrafficSpec"]
@@ -41,6 +42,9 @@ class NetworkSettings(TaskSettings):
         switch: "ebpf" or "ovs"; of the emulation.
         preflight: Measure a few links before the first episode; of the emulation.
         generator: What sends the traffic, one of `GENERATORS`; of the emulation.
+        host_access: What processes of the hosts may do with the machine, one of `HOST_ACCESS`; of
+            the emulation.
+        threads: Threads that simulate the copies of a vector; of the simulation.
     """
 
     topology: TopologySpec = "dumbbell"
@@ -56,6 +60,8 @@ class NetworkSettings(TaskSettings):
     switch: str = "ebpf"
     preflight: bool = True
     generator: str = "native"
+    host_access: str = HOST_ACCESS[0]
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Check what needs no network."""
@@ -64,6 +70,8 @@ class NetworkSettings(TaskSettings):
         check_in("switch", self.switch, SWITCHES)
         check_in("preflight", self.preflight, (True, False))
         GENERATORS.find(self.generator)
+        check_in("host_access", self.host_access, HOST_ACCESS)
+        check_int("threads", self.threads, 1)
 
     @property
     def interval_ns(self) -> int:
@@ -72,4 +80,5 @@ class NetworkSettings(TaskSettings):
 
     def backend_options(self) -> dict[str, object]:
         """Return the fields that are options of a backend, as far as it has them."""
-        return {"switch": self.switch, "preflight": self.preflight, "generator": self.generator}
+        names = ("switch", "preflight", "generator", "host_access", "threads")
+        return {name: getattr(self, name) for name in names}

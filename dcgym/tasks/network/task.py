@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,19 +12,15 @@ import numpy.typing as npt
 
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
-from dcgym.monitors import Snapshot
-from dcgym.tasks.common.actions import read_action
+from dcgym.tasks.common.actions import read_actions
 from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.rewards import Reward
-from dcgym.tasks.common.statistics import jain_index
 from dcgym.tasks.network.arguments import read_congestion_control
 from dcgym.tasks.network.decision import Decision, DecisionMap
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import check_events, make_events
 from dcgym.tasks.network.features import FeatureSet, check_feature_names
-from dcgym.tasks.network.interval import Interval, Words, words_of
 from dcgym.tasks.network.max_min import deliverable_bps
-from dcgym.tasks.network.metrics import HOST_COUNTERS, PORT_COUNTERS, interval_metrics
 from dcgym.tasks.network.probes import Probes
 from dcgym.tasks.network.rewards import DELIVERY, NETWORK_REWARDS, RewardInputs
 from dcgym.tasks.network.settings import NetworkSettings
@@ -32,44 +29,19 @@ from dcgym.topologies import Topology
 from dcgym.traffic import Plan, make_plan
 from dcgym.traffic.plans.applications import APPS, AppPlan
 
-__all__ = ["Measured", "NetworkTask"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["NetworkTask"]
 
 FloatArray = npt.NDArray[np.float64]
-Observation = npt.NDArray[np.float32]
-# The words of ports and of hosts.
-PairOfWords = tuple[Words, Words]
 
 AGENT = "network"
 SEED_LIMIT = 2**31
 
 
-class Measured:
-    """What one interval led to.
-
-    Attributes:
-        interval: What the ports did.
-        observation: What the agent sees of it.
-        terms: Each reward term times its weight.
-        metrics: The interval's metrics, by the names of results.
-        info: What the decisions show of themselves.
-    """
-
-    __slots__ = ("info", "interval", "metrics", "observation", "terms")
-
-    def __init__(
-        self,
-        interval: Interval,
-        observation: Observation,
-        terms: dict[str, float],
-        metrics: dict[str, float],
-        info: dict[str, npt.NDArray[np.float32]],
-    ) -> None:
-        self.interval, self.observation = interval, observation
-        self.terms, self.metrics, self.info = terms, metrics, info
-
-
 class NetworkTask:
-    """Some decisions on one copy of a network; holds the state of its episode and nothing else.
+    """Some decisions on one copy of a network; holds the traffic of its episode and nothing else.
 
     Args:
         settings: The arguments of the environment.
@@ -86,6 +58,7 @@ class NetworkTask:
         plan: The traffic of the episode that runs, or of the first one.
         action_space: A `Box`, or a `Dict` where there are several decisions and `is_flat` is not.
         features: The observation.
+        deliverable_bps: What the plan's flows get together; only where a reward asks for it.
         reward: Terms and weights.
 
     Raises:
@@ -111,7 +84,7 @@ class NetworkTask:
     ) -> None:
         self.settings, self.topology, self.family, self.layout = settings, topology, family, layout
         self.decisions, self.marks, self.is_flat = tuple(decisions), marks, is_flat
-        sizes = [len(decision.values) for decision in self.decisions]
+        sizes = [len(decision.initial) for decision in self.decisions]
         self._cuts = np.cumsum(sizes)[:-1].tolist()
         self.interval_ns = settings.interval_ns
         self.traffic = settings.traffic
@@ -121,7 +94,7 @@ class NetworkTask:
         self._congestion_control = read_congestion_control(settings.congestion_control, topology)
         features = check_feature_names(settings.features)
         self.probes = Probes(settings.probes, features, topology)
-        self.reward: Reward[RewardInputs, float] = Reward(settings.reward, NETWORK_REWARDS)
+        self.reward: Reward[RewardInputs, FloatArray] = Reward(settings.reward, NETWORK_REWARDS)
         self.action_space = self._make_action_space()
         ports, hosts = topology.switch_ports, topology.host_ports
         self.features = FeatureSet(
@@ -133,13 +106,8 @@ class NetworkTask:
             n_probes=len(self.probes.pairs),
         )
         self.observation_space = self.features.space
-        self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
-        self._all_shares = np.ones(len(hosts))
         self._pairs: dict[tuple[str, str], int] | None = None
-        self._deliverable_bps = 0.0
-        self._last_words: tuple[Snapshot, PairOfWords] | None = None
-        self._port_rates_bps = np.array([port.rate_bps for port in ports], np.float64)
-        self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
+        self.deliverable_bps = 0.0
         self._check_applications()
 
     @property
@@ -195,11 +163,9 @@ class NetworkTask:
         assert found is not None
         return found
 
-    @property
-    def rate_shares(self) -> FloatArray:
-        """Share of each host: 1 where nobody decides about rates."""
-        rates = (one.values for one in self.decisions if one.name == "rates")
-        return next(rates, self._all_shares)
+    def another(self) -> Self:
+        """Return the same task for another copy, whose traffic is its own."""
+        return copy.copy(self)
 
     def backend_options(self) -> dict[str, object]:
         """Return what a backend that is made by name is told, as far as it has such options."""
@@ -221,7 +187,7 @@ class NetworkTask:
         return int(generator.integers(SEED_LIMIT))
 
     def begin(self, seed: int, options: Mapping[str, Any]) -> NetworkEpisode:
-        """Return a new episode, whose decisions begin anew.
+        """Return a new episode.
 
         Args:
             seed: Seed of its plan.
@@ -238,117 +204,36 @@ class NetworkTask:
             self._fill()
         if isinstance(self.plan, AppPlan):
             self.plan.check_machine()
-        for decision in self.decisions:
-            decision.begin()
         return NetworkEpisode(
             self.plan, seed, self._congestion_control, self.marks, tuple(self.events)
         )
 
-    def read(self, action: Any) -> None:
-        """Take an action, the parts of which the decisions then hold.
+    def read(self, actions: Sequence[Any] | npt.NDArray[Any]) -> list[FloatArray]:
+        """Return what actions mean to each decision, 0 to 1 each, (E, n).
 
         Args:
-            action: A point of the action space; or of each part by name, where parts are several.
+            actions: A point of the action space for each of E copies; or of each part by name,
+                where parts are several.
 
         Raises:
-            ConfigError: It is not one of the action space's shape.
+            ConfigError: One is not of the action space's shape.
         """
         if len(self.decisions) == 1:
-            self.decisions[0].read(action)
-            return
-        if self.is_flat and not isinstance(action, Mapping):
-            values = read_action(action, self.action_space.shape or ())
-            for decision, part in zip(self.decisions, np.split(values, self._cuts), strict=True):
-                decision.read(part)
-            return
-        names = [decision.name for decision in self.decisions]
-        if set(check_keys(action, names, "action")) != set(names):
-            raise ConfigError("action", sorted(action), f"all of {names}")
-        for decision in self.decisions:
-            decision.read(action[decision.name])
-
-    def measure(self, before: Snapshot, after: Snapshot, *, is_first: bool = False) -> Measured:
-        """Return what lies between two snapshots.
-
-        Args:
-            before: State at the beginning of the interval.
-            after: State at its end.
-            is_first: Whether it is the first of an episode, in which every change is 0.
-        """
-        (ports_before, hosts_before), (ports_now, hosts_now) = self._words(before, after)
-        ports = PORT_COUNTERS.rises(ports_now, ports_before)
-        hosts = HOST_COUNTERS.rises(hosts_now, hosts_before)
-        interval = self._interval(before, after, ports)
-        values = [decision.values for decision in self.decisions]
-        settings = values[0] if len(values) == 1 else np.concatenate(values)
-        observation = self.features.observe(interval, settings, is_first=is_first)
-        metrics = interval_metrics(interval, after.hosts, hosts)
-        info: dict[str, npt.NDArray[np.float32]] = {}
-        for decision in self.decisions:
-            metrics.update(decision.metrics(interval))
-            info.update(decision.info(interval))
-        delivery: dict[str, float] = {}
-        if DELIVERY in self.reward.weights:
-            delivery = self._delivery(metrics["goodput_bps"], hosts["tx_bytes"], before, after)
-        terms = self.reward.terms(self._reward_inputs(interval, hosts["rx_bytes"], delivery))
-        return Measured(interval, observation, terms, metrics, info)
-
-    def _interval(
-        self, before: Snapshot, after: Snapshot, port_deltas: dict[str, FloatArray]
-    ) -> Interval:
-        matrix = after.flow_matrix
-        if matrix is not None and before.flow_matrix is not None:
-            matrix = np.maximum(matrix - before.flow_matrix, 0)
-        return Interval(
-            duration_s=(after.time_ns - before.time_ns) / 1e9,
-            ports=after.ports,
-            port_deltas=port_deltas,
-            rates_bps=self._port_rates_bps,
-            queue_limits_bytes=self._queue_limits_bytes,
-            flow_matrix=matrix,
-            probe_shares=self.probes.shares(after.probe_rtt_ns),
-        )
-
-    def _words(self, before: Snapshot, after: Snapshot) -> tuple[PairOfWords, PairOfWords]:
-        """Return the words of both; an interval mostly begins with the last snapshot seen."""
-        last = self._last_words
-        then = last[1] if last is not None and last[0] is before else _words_of(before)
-        now = then if after is before else _words_of(after)
-        self._last_words = after, now
-        return then, now
-
-    def _reward_inputs(
-        self, interval: Interval, rx_bytes: FloatArray, delivery: Mapping[str, float]
-    ) -> RewardInputs:
-        capacity_bytes = np.maximum(self._host_rates_bps / 8 * interval.duration_s, 1)
-        backlog_bytes = interval.ports["backlog_bytes"].astype(np.float64)
-        inputs: dict[str, Any] = {"shares": self._all_shares, **delivery}
-        for decision in self.decisions:
-            inputs.update(decision.reward_inputs(interval))
-        # Neither is negative, and np.clip costs several times as much.
-        return RewardInputs(
-            queues=np.minimum(backlog_bytes / self._queue_limits_bytes, 1.0),
-            goodput_shares=np.minimum(rx_bytes / capacity_bytes, 1.0),
-            **inputs,
-        )
-
-    def _delivery(
-        self, goodput_bps: float, tx_bytes: FloatArray, before: Snapshot, after: Snapshot
-    ) -> dict[str, float]:
-        """Return what arrived over what could have, and how evenly it was sent."""
-        if isinstance(self.plan, AppPlan):
-            # Which of them have something to send is the applications' secret.
-            is_waiting = tx_bytes > 0
+            parts = [read_actions(actions, self.action_space.shape or ())]
+        elif self.is_flat and not isinstance(actions[0], Mapping):
+            values = read_actions(actions, self.action_space.shape or ())
+            parts = np.split(values, self._cuts, axis=-1)
         else:
-            # Who begins or ends meanwhile could not have sent for the whole interval.
-            is_waiting = (before.hosts["active_flows"] > 0) & (after.hosts["active_flows"] > 0)
-        if not is_waiting.any():
-            return {"delivered": 1.0, "sender_jain": 1.0}
-        could_bps = min(float(self._host_rates_bps[is_waiting].sum()), self._deliverable_bps)
-        return {
-            "delivered": min(goodput_bps / could_bps, 1.0),
-            "sender_jain": float(jain_index(tx_bytes[is_waiting])),
-        }
+            names = [decision.name for decision in self.decisions]
+            for action in actions:
+                if set(check_keys(action, names, "action")) != set(names):
+                    raise ConfigError("action", sorted(action), f"all of {names}")
+            parts = [
+                read_actions([action[one.name] for action in actions], one.action_map.space.shape)
+                for one in self.decisions
+            ]
+        pairs = zip(self.decisions, parts, strict=True)
+        return [decision.action_map.to_shares(part) for decision, part in pairs]
 
     def _fill(self) -> None:
         """Work out what the plan's flows get together."""
@@ -356,7 +241,7 @@ class NetworkTask:
         if pairs != self._pairs:
             # Filling a large network takes longer than its reset, and most plans keep their pairs.
             self._pairs = pairs
-            self._deliverable_bps = deliverable_bps(self.topology, self.plan)
+            self.deliverable_bps = deliverable_bps(self.topology, self.plan)
 
     def _make_action_space(self) -> gym.Space[Any]:
         spaces: dict[str, gym.Space[Any]] = {
@@ -370,7 +255,3 @@ class NetworkTask:
     def _check_applications(self) -> None:
         if isinstance(self.plan, AppPlan) and self.settings.generator != "native":
             raise ConfigError("generator", self.settings.generator, "native, beside apps")
-
-
-def _words_of(snapshot: Snapshot) -> PairOfWords:
-    return words_of(snapshot.ports), words_of(snapshot.hosts)

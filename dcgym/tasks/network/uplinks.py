@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.common.statistics import jain_index
+from dcgym.tasks.common.statistics import jain_index, safe_ratio
 from dcgym.tasks.network.interval import Interval
 from dcgym.topologies import Topology, next_hop_groups
 
@@ -41,7 +43,12 @@ class Uplinks:
         self.sizes: IntArray = np.array([len(group.ports) for group in self.groups])
         self.members: IntArray = np.array([index[name] for name in names])
         self.ports: IntArray = np.unique(self.members)
-        self._starts = np.cumsum(self.sizes)[:-1]
+        self._starts = np.cumsum(self.sizes) - self.sizes
+        # Groups of as many ports are a rectangle: their numbers, and a row of members each.
+        self._by_size: list[tuple[IntArray, IntArray]] = []
+        for size in np.unique(self.sizes):
+            numbers = np.flatnonzero(self.sizes == size)
+            self._by_size.append((numbers, self._starts[numbers, None] + np.arange(size)))
 
     @property
     def labels(self) -> list[str]:
@@ -51,33 +58,49 @@ class Uplinks:
         ]
 
     def loads(self, interval: Interval) -> FloatArray:
-        """Return the utilisation of each member in an interval, 0 to 1."""
+        """Return the utilisation of each member in an interval, 0 to 1, (E, members)."""
         capacity_bytes = interval.rates_bps[self.members] / 8 * interval.duration_s
-        sent_bytes = interval.port_deltas["tx_bytes"][self.members]
-        return np.clip(sent_bytes / np.maximum(capacity_bytes, 1.0), 0.0, 1.0)
+        sent_bytes = self._of_members(interval.port_deltas["tx_bytes"])
+        return np.asarray(np.clip(sent_bytes / np.maximum(capacity_bytes, 1.0), 0.0, 1.0))
 
     def queues(self, interval: Interval) -> FloatArray:
-        """Return the backlog of each member over its queue's limit, 0 to 1."""
-        backlog_bytes = interval.ports["backlog_bytes"][self.members].astype(np.float64)
-        return np.clip(backlog_bytes / interval.queue_limits_bytes[self.members], 0.0, 1.0)
+        """Return the backlog of each member over its queue's limit, 0 to 1, (E, members)."""
+        backlog_bytes = self._of_members(interval.ports["backlog_bytes"])
+        return np.asarray(
+            np.clip(backlog_bytes / interval.queue_limits_bytes[self.members], 0.0, 1.0)
+        )
 
-    def balance(self, interval: Interval) -> dict[str, float]:
+    def balance(self, interval: Interval) -> dict[str, FloatArray]:
         """Return how evenly the ports of the groups were used, groups weighted by their bytes.
 
         Returns:
-            uplink_load_max: utilisation of the busiest port.
+            uplink_load_max: utilisation of the busiest port, (E,).
             uplink_imbalance: highest over mean load within a group; 1 is even.
             uplink_jain: Jain's index over the loads within a group; 1 is even.
         """
         loads = self.loads(interval)
-        by_group = np.split(loads, self._starts)
-        sent = np.split(interval.port_deltas["tx_bytes"][self.members], self._starts)
-        sent_bytes = np.array([part.sum() for part in sent])
-        even = np.ones(len(self.groups))
-        shares = sent_bytes / sent_bytes.sum() if sent_bytes.sum() > 0 else even / len(even)
-        peaks = [part.max() / part.mean() if part.any() else 1.0 for part in by_group]
+        sent = self._of_members(interval.port_deltas["tx_bytes"])
+        sent_bytes = np.add.reduceat(sent, self._starts, axis=-1)
+        total_bytes = np.add.reduce(sent_bytes, axis=-1)[..., None]
+        shares = np.where(
+            total_bytes > 0, sent_bytes / np.maximum(total_bytes, 1.0), 1 / len(self.groups)
+        )
+        peaks, jains = np.ones_like(sent_bytes), np.ones_like(sent_bytes)
+        for numbers, members in self._by_size:
+            own = np.take(loads, members, axis=-1)
+            mean = np.add.reduce(own, axis=-1) / own.shape[-1]
+            peaks[..., numbers] = safe_ratio(np.maximum.reduce(own, axis=-1), mean, otherwise=1.0)
+            jains[..., numbers] = jain_index(own)
         return {
-            "uplink_load_max": float(loads.max()),
-            "uplink_imbalance": float(shares @ np.array(peaks)),
-            "uplink_jain": float(shares @ np.array([float(jain_index(part)) for part in by_group])),
+            "uplink_load_max": np.maximum.reduce(loads, axis=-1),
+            "uplink_imbalance": _weighted(shares, peaks),
+            "uplink_jain": _weighted(shares, jains),
         }
+
+    def _of_members(self, of_ports: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.take(of_ports, self.members, axis=-1)
+
+
+def _weighted(shares: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the sum of the values times their shares, over the last axis."""
+    return np.asarray((shares[..., None, :] @ values[..., :, None])[..., 0, 0])

@@ -33,7 +33,10 @@ class PathMap(Protocol):
         """The shares that weigh all ports of a group alike."""
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
-        """Return the share of each port in its group's flows; each group's add up to 1."""
+        """Return the share of each port in its group's flows; each group's add up to 1.
+
+        Any axes may precede that of one action.
+        """
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
         """Return an action that asks for these weights or shares of ports."""
@@ -65,7 +68,8 @@ class PathWeightMap:
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the share of each port in its group's flows; each group's add up to 1."""
-        values = np.clip(read_action(action, self.space.shape), self.space.low, self.space.high)
+        asked = read_action(action, self.space.shape, is_batch=True)
+        values = np.clip(asked, self.space.low, self.space.high)
         if self._is_linear:
             values = (values + 1) / 2
         return self._normalise(np.exp(values) if self._is_softmax else values)
@@ -83,7 +87,7 @@ class PathWeightMap:
         return relative.astype(np.float32)
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
-        totals = np.repeat(np.add.reduceat(weights, self._starts), self._sizes)
+        totals = np.repeat(np.add.reduceat(weights, self._starts, axis=-1), self._sizes, axis=-1)
         even = 1.0 / np.repeat(self._sizes, self._sizes)
         return np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), even)
 

@@ -166,6 +166,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
     | preflight | measure a few links before the first episode; of the emulation |
     | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
+    | host_access | what processes of the hosts may do: "limited", "read-only" or "full" |
+    | threads | threads that simulate the copies of a vector; of the simulation |
     | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
     | max_steps | steps until truncation, or None |
     | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |

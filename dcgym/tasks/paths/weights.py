@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -38,42 +37,36 @@ class WeightDecision:
         self.uplinks: Uplinks | None = self._ports
         weights = WEIGHTINGS.find(action)(self._ports.sizes.tolist())
         self.action_map: DecisionMap = weights
-        self._even = weights.even
+        # All ports of a group alike.
+        self.initial = weights.even
         self.labels = self._ports.labels
-        self.begin()
 
     @property
     def ports(self) -> npt.NDArray[np.int64]:
         """Indexes of the switch ports that the weights are about, each once, sorted."""
         return self._ports.ports
 
-    def begin(self) -> None:
-        """Weigh all ports of a group alike."""
-        self.values = self._even
-
-    def read(self, action: npt.ArrayLike) -> None:
-        """Take one weight a port and group."""
-        self.values = self.action_map.to_shares(action)
-
     def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
         """Replace the groups of all switches of every copy."""
         return controls.apply_weights(values)
 
-    def info(self, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+    def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
         """Return the weights in force and the loads that they led to, in the action's order."""
         return {
-            "path_weights": self.values.astype(np.float32),
+            "path_weights": values.astype(np.float32),
             "uplink_loads": self._ports.loads(interval).astype(np.float32),
         }
 
-    def metrics(self, interval: Interval) -> Mapping[str, float]:
+    def metrics(self, interval: Interval) -> Mapping[str, FloatArray]:
         """Add how evenly the ports were used."""
         return self._ports.balance(interval)
 
-    def reward_inputs(self, interval: Interval) -> Mapping[str, Any]:
+    def reward_inputs(
+        self, values: FloatArray, interval: Interval
+    ) -> Mapping[str, Callable[[], FloatArray]]:
         """Return load, queue and fairness of the ports that the weights are about."""
         return {
-            "uplink_loads": self._ports.loads(interval),
-            "uplink_queues": self._ports.queues(interval),
-            "uplink_jain": self._ports.balance(interval)["uplink_jain"],
+            "uplink_loads": lambda: self._ports.loads(interval),
+            "uplink_queues": lambda: self._ports.queues(interval),
+            "uplink_jain": lambda: self._ports.balance(interval)["uplink_jain"],
         }

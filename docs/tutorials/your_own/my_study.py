@@ -29,10 +29,10 @@ def front_end(clients: int = 3, rate: str = "20Mbit", server_rate: str = "10Mbit
     return Topology("front-end", (*hosts, Node("s1", "switch", 0)), tuple(links))
 
 
-def short_queue(inputs: RewardInputs) -> float:
+def short_queue(inputs: RewardInputs) -> np.ndarray:
     """How full the server's link is, less what the fullest queue holds beyond SHORT_QUEUE."""
-    received = float(inputs.goodput_shares.max())  # the server receives most
-    return received - max(0.0, float(inputs.queues.max()) - SHORT_QUEUE)
+    received = inputs.goodput_shares.max(axis=-1)  # the server receives most
+    return received - np.maximum(0.0, inputs.queues.max(axis=-1) - SHORT_QUEUE)
 
 
 class SharedAimd:

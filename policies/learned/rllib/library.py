@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dcgym.errors import MissingDependency
 from dcgym.policies.learned.threads import limit_torch_threads
 
-__all__ = ["CPUS_PER_RUNNER", "require_rllib", "running_ray"]
+__all__ = ["CPUS_PER_RUNNER", "is_installed", "is_running", "require_rllib", "running_ray"]
 
 # An emulated environment mostly waits for real time to pass.
 CPUS_PER_RUNNER = 0.1
 OBJECT_STORE_BYTES = 200_000_000
+
+
+def is_installed() -> bool:
+    """Tell whether the library can be imported, without the seconds that this takes."""
+    try:
+        return all(importlib.util.find_spec(name) for name in ("ray", "torch"))
+    except ValueError:  # Forbidden by whoever set the module to None.
+        return False
+
+
+def is_running() -> bool:
+    """Tell whether this process has started Ray."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
 
 
 def require_rllib() -> None:

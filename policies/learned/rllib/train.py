@@ -54,10 +54,18 @@ class RllibTrainee:
 
         Args:
             clock: The limits.
+
+        Raises:
+            BackendError: Ray broke.
         """
+        from ray.exceptions import RayError
+
         clock.begin()
         while not clock.is_over:
-            runners = self._algorithm.train()["env_runners"]  # type: ignore[no-untyped-call]
+            try:
+                runners = self._algorithm.train()["env_runners"]  # type: ignore[no-untyped-call]
+            except RayError as error:
+                raise BackendError(f"Ray: {str(error).splitlines()[0]}") from error
             length = runners.get("episode_len_mean")
             mean = runners["episode_return_mean"] / length if length else None
             clock.report(int(runners["num_env_steps_sampled_lifetime"]), mean)

@@ -96,21 +96,18 @@ def make_ddpg(envs: VecEnv, form: TrainingForm, seed: int) -> DDPG:
         VectorizedActionNoise,
     )
 
-    from dcgym.policies.learned.sb3.network import RowPolicy
+    from dcgym.policies.learned.sb3.network import BoundedPolicy
 
     settings = VECTOR if form.is_vector else REAL_TIME
     zeros = np.zeros(envs.action_space.shape or ())
     noise = OrnsteinUhlenbeckActionNoise(zeros, zeros + NOISE_SIGMA, NOISE_THETA)
-    networks: dict[str, object] = {"net_arch": [64, 64]}
-    if form.rows is not None:
-        networks["rows"] = form.rows
     return DDPG(
-        "MlpPolicy" if form.rows is None else RowPolicy,
+        BoundedPolicy,
         envs,
         batch_size=128,
         tau=5e-3,
         action_noise=VectorizedActionNoise(noise, envs.num_envs),
-        policy_kwargs=networks,
+        policy_kwargs={"net_arch": [64, 64], "rows": form.rows},
         seed=seed,
         device="cpu",
         learning_rate=settings.learning_rate,

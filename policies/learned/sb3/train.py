@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv
+from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.td3.policies import Actor
 
 from dcgym.envs.sb3 import SlotVecEnv
 from dcgym.policies.learned.actor_files import write_actor
-from dcgym.policies.learned.environments import TrainingForm, build_running_env, build_slots
+from dcgym.policies.learned.environments import TrainingForm, build_slots
 from dcgym.policies.learned.export import export_actor
+from dcgym.policies.learned.sb3.workers import WorkerVecEnv
 from dcgym.policies.learned.training import TrainingClock
 from dcgym.policies.learners import EnvConfig
 
@@ -44,7 +42,13 @@ class Sb3Trainee:
         Args:
             clock: The limits.
         """
-        self._model.learn(clock.total_steps, callback=_Report(clock))
+        report = _Report(clock)
+        try:
+            self._model.learn(clock.total_steps, callback=report)
+        finally:
+            # Whatever ended it: these steps were learned from.
+            if clock.seconds:
+                report.finish()
 
     def save(self, folder: Path) -> Mapping[str, object]:
         """Save what acts.
@@ -70,13 +74,7 @@ def make_envs(config: EnvConfig, form: TrainingForm) -> VecEnv:
     if form.is_vector:
         return SlotVecEnv(build_slots(config, form))
     # In processes: environments wait for real time, and must do so at the same time.
-    makers: list[Callable[[], gym.Env[Any, Any]]]
-    makers = [partial(_monitored_env, dict(config)) for _ in range(form.n_copies)]
-    return SubprocVecEnv(makers, start_method="forkserver")
-
-
-def _monitored_env(config: EnvConfig) -> gym.Env[Any, Any]:
-    return Monitor(build_running_env(config))
+    return WorkerVecEnv(config, form.n_copies)
 
 
 class _Report(BaseCallback):
@@ -95,7 +93,8 @@ class _Report(BaseCallback):
             clock.report(self.num_timesteps, self._reward_mean())
         return not clock.is_over
 
-    def _on_training_end(self) -> None:
+    def finish(self) -> None:
+        """Report how far the training came."""
         self._clock.report(self.num_timesteps, self._reward_mean())
 
     def _reward_mean(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
+from tests.support.windows import best_of
 
 pytestmark = [pytest.mark.emulation, pytest.mark.alone]
 
@@ -239,10 +241,25 @@ def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
 def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:
     right, wrong = (np.repeat(w, [3, 4]).astype(float) for w in ([2, 4], [4, 2]))
     pool = make_pool(scenario(load=0.85), record_limit=10**6)
-    found = {rule: mean_ms(pool, rule, right) for rule in ("ecmp", "wcmp", "lsq", "sed")}
     # What rules call SED is (q + 1) / w with the weights of the operator.
-    found["sed-wrong"] = mean_ms(pool, "weighted", wrong)
-    # In the twin, on these flows: 4.0 times WCMP's, 2.3 times LSQ's, 1.2 and 1.8 times SED's.
-    assert found["sed"] < found["lsq"], found
-    assert 1.4 * found["lsq"] < found["wcmp"] < found["ecmp"] / 1.5, found
-    assert 1.4 * found["sed"] < found["sed-wrong"], found
+    rules = {name: (name, right) for name in ("ecmp", "wcmp", "lsq", "sed")}
+    rules["sed-wrong"] = ("weighted", wrong)
+    found = dict.fromkeys(rules, math.inf)
+
+    def miss() -> float:
+        """Measure once more, and return by what factor the ranks are missed.
+
+        Requests that wait for this machine take longer than in the pool, and none takes less time:
+        each rule counts with its best episode.
+        """
+        for name, (rule, weights) in rules.items():
+            found[name] = min(found[name], mean_ms(pool, rule, weights))
+        # In the twin, on these flows: 4.0 times WCMP's, 2.3 times LSQ's, 1.2 and 1.8 times SED's.
+        return max(
+            found["sed"] / found["lsq"],
+            1.4 * found["lsq"] / found["wcmp"],
+            1.5 * found["wcmp"] / found["ecmp"],
+            1.4 * found["sed"] / found["sed-wrong"],
+        )
+
+    assert best_of(miss, float, 0.999) < 1, found

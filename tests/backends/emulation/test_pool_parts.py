@@ -1,8 +1,7 @@
-"""Parts of the emulated pod that need no network: averages, polls, records, the twin's error."""
+"""Parts of the emulated pod that need no network: averages, polls, records."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.errors import ConfigError
 from dcgym.suites.checks import check_suite
-from dcgym.suites.twin_error import METRICS, twin_error_suite, twin_errors
+from dcgym.suites.twin_error import twin_error_suite
 from dcgym.tasks.balancing import make_scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
 
@@ -123,31 +122,8 @@ def test_figures_count_from_the_warm_up_on() -> None:
     assert len(flows.take()) == 1 and len(flows.take()) == 0
 
 
-def record(policy: str, seed: int, backend: str, mean_us: float) -> dict[str, Any]:
-    metrics = dict.fromkeys(METRICS, 1.0) | {"fct_us_mean": mean_us}
-    return {"policy": policy, "seed": seed, "backend": backend, "metrics": metrics}
-
-
-def test_the_error_is_that_of_the_pairs() -> None:
-    records = [
-        record("sed", seed, backend, mean_us)
-        for seed, pair in enumerate([(110.0, 100.0), (270.0, 300.0), (200.0, 200.0)])
-        for backend, mean_us in zip(("simulation", "emulation"), pair, strict=True)
-    ]
-    records.append(record("sed", 9, "simulation", 1e9))  # without its pair
-    errors = {error.metric: error for error in twin_errors(records)}
-    mean = errors["fct_us_mean"]
-    assert mean.error == pytest.approx(0.0, abs=1e-12)
-    # Student's t for two degrees of freedom, of 10 %, -10 % and 0.
-    assert mean.half_width == pytest.approx(4.303 * 0.1 / math.sqrt(3), rel=1e-3)
-    assert (mean.simulation, mean.emulation) == pytest.approx((580 / 3, 200))
-    assert errors["utilisation"].error == 0
-
-
 def test_twin_error_refuses_what_it_cannot_compare() -> None:
     with pytest.raises(ConfigError, match=r"^policies: value 'oracle'"):
         check_suite(replace(twin_error_suite(), policies=("oracle",)))
     with pytest.raises(ConfigError, match=r"^episode_s"):
         twin_error_suite(episode_s=5.0)
-    with pytest.raises(ConfigError, match="runs of both backends"):
-        twin_errors([record("sed", 0, "simulation", 1.0)])

@@ -18,7 +18,7 @@ from experiments.papers.yao.common import Args, change, measure_all, measure_cas
 
 pytestmark = pytest.mark.simulation
 
-SHORT = Args(seeds=3, seconds=150.0, warmup_s=50.0, jobs=0)
+SHORT = Args(seeds=2, seconds=100.0, warmup_s=40.0, jobs=0)
 
 
 @pytest.fixture
@@ -143,17 +143,17 @@ def test_hlb_weights_draw_together_after_the_capacity_step(measure):
 
 def critical_jain(rule):
     """Return the index at a load of 1, where that of a single run is off by 0.04."""
-    twin = BalancingTwin(make_scenario("charon-64", load=1.0), 24, warm_up_ns=50 * 10**9)
+    twin = BalancingTwin(make_scenario("charon-64", load=1.0), 12, warm_up_ns=50 * 10**9)
     twin.reset(0)
     twin.set_rule(rule)
     twin.advance(150 * 10**9)
-    return np.mean([twin.summary(env)["jain_remaining"] for env in range(24)])
+    return np.mean([twin.summary(env)["jain_remaining"] for env in range(12)])
 
 
 def test_jain_index_of_charons_table(measure):
     # S7: order of the load-aware four before the others, all rising. GSQ >= GSQ2 comes out at the
     # lower loads only; WCMP >= ECMP does not where ECMP's weak servers are all full.
-    args = Args(seeds=2, seconds=150.0, warmup_s=50.0, jobs=0)
+    args = Args(seeds=2, seconds=100.0, warmup_s=40.0, jobs=0)
     loads = (0.645, 0.765, 0.925, 1.0)
     rules = ("gsq", "gsq2", "charon", "sapp", "wcmp", "ecmp")
     table = {
@@ -200,16 +200,27 @@ def test_small_flow_tables_cost_hlb_less_than_lsq(measure):
     assert loss["hlb"] < 0.8 * loss["lsq"]
 
 
+def mean_us(rule, balancers):
+    """Return the mean completion time in the small pool over 64,000 s."""
+    pool = make_scenario("yao-sim-8", load=0.85, balancers=balancers)
+    twin = BalancingTwin(pool, 16, warm_up_ns=100 * 10**9)
+    twin.reset(0)
+    twin.set_rule(rule)
+    twin.advance(4000 * 10**9)
+    found = [twin.summary(env)["applications"]["cpu"]["mean_us"] for env in range(16)]
+    return float(np.mean(found))
+
+
 def test_counting_beats_polling_alone_and_degrades_behind_many(measure):
-    # S16.
-    args = Args(seeds=4, seconds=1000.0, warmup_s=100.0, interval_s=1.0, jobs=0)
-    rules = ("lsq", "lsq2", "awcmp")
-    one, many = (
-        means(measure(rules, make_scenario("yao-sim-8", load=0.85, balancers=number), args))
-        for number in (1, 8)
-    )
+    # S16. Of what many balancers cost, LSQ2 and LSQ differ by a twentieth: they run for longer.
+    args = Args(seeds=2, seconds=700.0, warmup_s=100.0, interval_s=1.0, jobs=0)
+    one, many = {}, {}
+    for number, found in ((1, one), (8, many)):
+        pool = make_scenario("yao-sim-8", load=0.85, balancers=number)
+        found |= means(measure(("awcmp",), pool, args))
+        found |= {rule: mean_us(rule, number) for rule in ("lsq", "lsq2")}
     assert max(one["lsq"], one["lsq2"]) < one["awcmp"]
-    loss = {rule: many[rule] / one[rule] - 1 for rule in rules}
+    loss = {rule: many[rule] / one[rule] - 1 for rule in one}
     assert loss["awcmp"] < 0.1 < loss["lsq2"] < loss["lsq"]
 
 

@@ -159,5 +159,6 @@ def test_what_the_compiled_twin_lacks_is_refused(change: dict[str, Any], message
 def test_table_has_all_compiled_rules_in_their_order() -> None:
     assert [rule.number for rule in RULES.values()] == list(range(require_simulation().N_RULES))
     assert set(RULES) - set(kernel_rules()) == {
-        *("gsq", "gsq2", "oracle", "oracle2", "earliest-finish")
+        *("gsq", "gsq2", "oracle", "oracle2", "earliest-finish"),
+        *("prequal", "jiq", "peak-ewma", "c3-rank"),
     }

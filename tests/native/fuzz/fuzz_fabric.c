@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Any packet at any port of a switch: no byte is read beyond it, only what a router may change is
- * changed, and a header checksum that was right stays right.
+ * changed, a header checksum that was right stays right, and what is answered bears right ones.
  */
 #include "../../../dcgym/native/bpf/fabric/fabric.bpf.c"
 
@@ -21,6 +21,8 @@ static struct dcgym_port_counters counter_values[N_PORTS];
 static struct dcgym_red red_values[N_PORTS];
 static __u64 flow_byte_values[N_PORTS * N_HOSTS];
 static __u64 drop_values[DCGYM_DROP_REASONS];
+static __u64 answer_values[N_SWITCHES];
+static struct quote quote_values[1];
 static struct dcgym_group group_values[N_GROUPS];
 static struct dcgym_flow flow_values[FLOWS];
 static struct dcgym_flow_id flow_ids[FLOWS];
@@ -41,6 +43,24 @@ long bpf_redirect(__u32 ifindex, __u64 flags) {
 
 long bpf_clone_redirect(struct __sk_buff *skb, __u32 ifindex, __u64 flags) {
     sent_to = ifindex;
+    return 0;
+}
+
+/* Linear afterwards, as in the kernel. */
+long bpf_skb_change_tail(struct __sk_buff *skb, __u32 bytes, __u64 flags) {
+    if (bytes > PACKET_BYTES)
+        return -1;
+    gather(skb);
+    skb->len = bytes;
+    lay_out(skb, bytes);
+    return 0;
+}
+
+long bpf_skb_store_bytes(struct __sk_buff *skb, __u32 at, const void *from, __u32 bytes,
+                         __u64 flags) {
+    if (at > skb->len || bytes > skb->len - at)
+        return -1;
+    memcpy((__u8 *)(long)skb->data + at, from, bytes);
     return 0;
 }
 
@@ -83,7 +103,7 @@ static void make_groups(void) {
 }
 
 static void begin(const __u8 *settings) {
-    const struct dcgym_fabric_constants values = {N_HOSTS, 1, FLOWS};
+    const struct dcgym_fabric_constants values = {N_HOSTS, 1, FLOWS, settings[1] & 8 ? 60 : 0};
 
     set_constants(&constants, &values, sizeof(values));
     make_groups();
@@ -102,7 +122,9 @@ static void begin(const __u8 *settings) {
             .mark_packet_ns = settings[1] & 32 ? 0 : 12000,
             .loss_in = settings[1] & 64 ? 0x20000000u : 0,
             .loss_out = settings[1] & 128 ? 0x20000000u : 0,
+            .mtu = i * 60,
         };
+    memset(answer_values, 0, sizeof(answer_values));
     memset(flow_values, 0, sizeof(flow_values));
     memset(flow_ids, 0xff, sizeof(flow_ids));
     memset(red_values, 0, sizeof(red_values));
@@ -134,8 +156,39 @@ static void check_forwarded(const __u8 *before, const __u8 *after, __u32 length)
         REQUIRE(checksum(after + ETH_HLEN, 4 * words) == 0xffff);
 }
 
+/* An error of the same family to the sender, which quotes the packet and has right checksums. */
+static void check_answer(const __u8 *before, __u32 length, const __u8 *after, __u32 bytes) {
+    const bool ipv4 = is_ipv4(before);
+    const __u32 header = ipv4 ? 20 : 40, quoted = ETH_HLEN + header + 8, source = ipv4 ? 12 : 8;
+    const __u8 *message = after + ETH_HLEN + header;
+    __u8 pseudo[PACKET_BYTES] = {};
+
+    REQUIRE(sent_to >= 1 && sent_to < N_PORTS && bytes > quoted && bytes <= quoted + QUOTE_BYTES);
+    REQUIRE(memcmp(before + 12, after + 12, 2) == 0);
+    REQUIRE(memcmp(after + quoted, before + ETH_HLEN, bytes - quoted) == 0);
+    REQUIRE(bytes - quoted <= length - ETH_HLEN);
+    REQUIRE(memcmp(after + ETH_HLEN + header - (ipv4 ? 4 : 16), before + ETH_HLEN + source,
+                   ipv4 ? 4 : 16) == 0);
+    if (ipv4) {
+        REQUIRE(checksum(after + ETH_HLEN, header) == 0xffff);
+        REQUIRE(checksum(message, bytes - ETH_HLEN - header) == 0xffff);
+        return;
+    }
+    memcpy(pseudo, after + ETH_HLEN + 8, 32);
+    pseudo[34] = (bytes - ETH_HLEN - header) >> 8;
+    pseudo[35] = bytes - ETH_HLEN - header;
+    pseudo[39] = IPPROTO_ICMPV6;
+    memcpy(pseudo + 40, message, bytes - ETH_HLEN - header);
+    REQUIRE(checksum(pseudo, 40 + bytes - ETH_HLEN - header) == 0xffff);
+}
+
+static __u64 refusals(void) {
+    return drop_values[DCGYM_DROP_TTL_EXPIRED] + drop_values[DCGYM_DROP_TOO_BIG];
+}
+
 static void forward(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex, bool has_owner) {
     struct __sk_buff skb = receive(bytes, length, linear, ifindex);
+    const __u64 refused = refusals();
     struct bpf_sock owner;
     int verdict;
 
@@ -147,6 +200,8 @@ static void forward(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex
         return;
     }
     REQUIRE(verdict == (has_owner ? TC_ACT_STOLEN : TC_ACT_REDIRECT));
+    if (refusals() != refused)
+        return check_answer(bytes, length, result(&skb), skb.len);
     check_forwarded(bytes, result(&skb), length);
 }
 
@@ -171,6 +226,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     ADD_ARRAY(red_states, red_values);
     ADD_ARRAY(flow_bytes, flow_byte_values);
     ADD_ARRAY(drops, drop_values);
+    ADD_ARRAY(answers, answer_values);
+    ADD_ARRAY(quotes, quote_values);
     ADD_ARRAY(groups, group_values);
     ADD_TABLE(flows, find_flow);
     return 0;

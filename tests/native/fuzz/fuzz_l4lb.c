@@ -43,31 +43,8 @@ long bpf_check_mtu(void *context, __u32 ifindex, __u32 *mtu, __s32 more, __u64 f
     return 0;
 }
 
-__s64 bpf_csum_diff(void *from, __u32 from_bytes, void *to, __u32 to_bytes, __u32 seed) {
-    __u64 sum = seed;
-    __u16 word;
-
-    for (__u32 at = 0; at + 2 <= to_bytes; at += 2, sum += word)
-        memcpy(&word, (__u8 *)to + at, sizeof(word));
-    for (__u32 at = 0; at + 2 <= from_bytes; at += 2, sum += (__u16)~word)
-        memcpy(&word, (__u8 *)from + at, sizeof(word));
-    while (sum >> 32)
-        sum = (sum & 0xffffffff) + (sum >> 32);
-    return (__s64)sum;
-}
-
 long bpf_l4_csum_replace(struct __sk_buff *skb, __u32 at, __u64 from, __u64 to, __u64 flags) {
     REQUIRE(at + sizeof(__u16) <= skb->len);
-    return 0;
-}
-
-long bpf_skb_load_bytes(const void *context, __u32 at, void *to, __u32 bytes) {
-    const struct __sk_buff *skb = context;
-
-    if (at > skb->len || bytes > skb->len - at)
-        return -1;
-    gather(skb);
-    memcpy(to, packet + at, bytes);
     return 0;
 }
 
@@ -161,7 +138,8 @@ static void begin(const __u8 *settings) {
         .witness_mask = N_WITNESSES - 1,
         .collects = 1,
         .tracks = !(settings[2] & 1),
-        .consistency = (settings[2] >> 1) % 3,
+        .consistency = (settings[2] >> 1) % 5,
+        .quic_id_bytes = 8,
         .delivery = settings[2] & 64 ? DCGYM_LB_IPIP : DCGYM_LB_L2,
     };
     set_constants(&constants, &settings_now, sizeof(settings_now));

@@ -113,6 +113,29 @@ long bpf_skb_pull_data(struct __sk_buff *skb, __u32 bytes) {
     return 0;
 }
 
+__s64 bpf_csum_diff(void *from, __u32 from_bytes, void *to, __u32 to_bytes, __u32 seed) {
+    __u64 sum = seed;
+    __u16 word;
+
+    for (__u32 at = 0; at + 2 <= to_bytes; at += 2, sum += word)
+        memcpy(&word, (__u8 *)to + at, sizeof(word));
+    for (__u32 at = 0; at + 2 <= from_bytes; at += 2, sum += (__u16)~word)
+        memcpy(&word, (__u8 *)from + at, sizeof(word));
+    while (sum >> 32)
+        sum = (sum & 0xffffffff) + (sum >> 32);
+    return (__s64)sum;
+}
+
+long bpf_skb_load_bytes(const void *context, __u32 at, void *to, __u32 bytes) {
+    const struct __sk_buff *skb = context;
+
+    if (at > skb->len || bytes > skb->len - at)
+        return -1;
+    gather(skb);
+    memcpy(to, packet + at, bytes);
+    return 0;
+}
+
 static void make_guard(void) {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT;
     __u8 *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);

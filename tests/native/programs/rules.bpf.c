@@ -20,6 +20,8 @@ struct rules_case {
     __u32 ongoing[DCGYM_RULE_SERVERS];
     struct dcgym_alias alias[DCGYM_RULE_SERVERS];
     struct dcgym_score score[DCGYM_RULE_SERVERS];
+    struct dcgym_turn turns[DCGYM_RULE_SERVERS];
+    __u64 clock;
     __u64 hash[CHOICES];
     __u32 choice[CHOICES];
     struct dcgym_reservoir reservoir;
@@ -42,7 +44,8 @@ int choose(struct __sk_buff *skb) {
         return -1;
     cursor = test->cursor++ & (CHOICES - 1);
     struct dcgym_pool_view pool = {test->n, test->server, test->weight, test->alias};
-    struct dcgym_state_view state = {&test->random, &test->turn, test->ongoing, test->score};
+    struct dcgym_state_view state = {&test->random, &test->turn, test->ongoing,
+                                     test->score,   test->turns, &test->clock};
 
     test->choice[cursor] =
         dcgym_choose(test->rule, &pool, &state, test->hash[cursor], test->now_ns);

@@ -9,7 +9,6 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
 from network import checksum, quiet, run, udp_frame, veth
 
 from dcgym.native import bpf_object, require
@@ -20,9 +19,10 @@ FRAME_BYTES = 1000
 CLOSED = "rate 4kbit burst 1500"
 
 
-def counters_of(fabric: Any, layout: dict[str, Any]) -> np.ndarray:
-    region = mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE)
-    return np.frombuffer(region, np.uint64, 2 * layout["size"] // 8).reshape(2, -1)
+def counters_of(fabric: Any, layout: dict[str, Any], port: int) -> memoryview:
+    """Return the counters of a port, 64 bits each."""
+    region = memoryview(mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE))
+    return region[port * layout["size"] : (port + 1) * layout["size"]].cast("Q")
 
 
 def receive(receiver: socket.socket, wanted: int) -> list[bytes]:
@@ -54,7 +54,7 @@ def main() -> None:
     fabric.set_route(0, 2, 0)
     fabric.attach(first)
     fabric.attach(second)
-    port = counters_of(fabric, native.fabric_layout())[1]
+    port = counters_of(fabric, native.fabric_layout(), 1)
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sender.bind(("left", 0))
     receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))

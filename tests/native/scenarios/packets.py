@@ -5,11 +5,35 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import time
 from typing import Any
 
 from network import quiet, veth
 
 from dcgym.native import bpf_object, require
+
+ALL_PROTOCOLS = 3  # ETH_P_ALL
+QUIET_S = 0.1
+
+
+def watch(interface: str) -> socket.socket:
+    """Return a socket that takes what arrives at an interface."""
+    watcher = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_PROTOCOLS))
+    watcher.bind((interface, 0))
+    watcher.settimeout(QUIET_S)
+    return watcher
+
+
+def seen(watcher: socket.socket) -> list[str]:
+    """Return the frames that came, until none does for a while."""
+    frames = []
+    while True:
+        try:
+            frame, (_, _, kind, *_) = watcher.recvfrom(2048)
+        except TimeoutError:
+            return frames
+        if kind != socket.PACKET_OUTGOING:
+            frames.append(frame.hex())
 
 
 def main() -> None:
@@ -20,11 +44,17 @@ def main() -> None:
         veth(name, f"{name}-peer")
         indexes[name] = socket.if_nametoindex(name)
     fabric = require().Fabric(
-        str(bpf_object("fabric")), n_switches=2, n_hosts=8, n_ports=16, n_groups=16
+        str(bpf_object("fabric")),
+        n_switches=2,
+        n_hosts=8,
+        n_ports=16,
+        n_groups=16,
+        least_mtu=request.get("least_mtu", 0),
     )
     for number, (name, switch) in enumerate(request["ports"].items()):
         if switch is not None:
-            fabric.add_port(indexes[name], switch, number)
+            mtu = request.get("mtu", {}).get(name, 0)
+            fabric.add_port(indexes[name], switch, number, mtu=mtu)
     for number, group in enumerate(request["groups"]):
         members = [indexes[name] for name in group["members"]]
         weights = group.get("weights", [1.0] * len(members))
@@ -36,14 +66,19 @@ def main() -> None:
     for name, probability in request.get("loss", {}).items():
         fabric.set_loss(indexes[name], probability, 0.0)
     names = {index: name for name, index in indexes.items()} | {0: None}
+    watchers = {name: watch(f"{name}-peer") for name in request.get("watched", ())}
     out = []
+    began_ns = time.monotonic_ns()
     for port, packet in request["packets"]:
         if request["select"]:
             out.append(names[fabric.test_select(bytes.fromhex(packet), indexes[port])])
         else:
             verdict, left = fabric.test_forward(bytes.fromhex(packet), indexes[port])
             out.append([verdict, left.hex()])
-    json.dump({"out": out, "drops": fabric.drop_counters()}, sys.stdout)
+    elapsed_ns = time.monotonic_ns() - began_ns
+    arrived = {name: seen(watcher) for name, watcher in watchers.items()}
+    result = {"out": out, "drops": fabric.drop_counters(), "arrived": arrived}
+    json.dump(result | {"elapsed_ns": elapsed_ns}, sys.stdout)
 
 
 main()

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from network import host, know, quiet, run, within
 
 from dcgym.native import bpf_object, require
@@ -38,10 +37,13 @@ def drain(connection: socket.socket, received: list[int]) -> None:
         received[0] += size
 
 
-def pump(connection: socket.socket, until: float) -> None:
+def pump(connection: socket.socket, until: float, least_packets: int = 0) -> None:
+    """Send until a moment and until so many packets have arrived, but for at most 30 s more."""
     payload = bytes(1 << 16)
     connection.settimeout(0.2)
-    while time.monotonic() < until:
+    while (now := time.monotonic()) < until or (
+        now < until + 30 and delivered(connection)[0] < least_packets
+    ):
         try:
             connection.send(payload)
         except TimeoutError:
@@ -96,8 +98,9 @@ def main() -> None:
     control = require().load_congestion_control(
         str(bpf_object(name)), f"{name[:5]}_{os.getpid()}", tracing=True
     )
-    region = mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE)
-    port = np.frombuffer(region, np.uint64, 40).reshape(2, -1)[1]
+    size_bytes = require().fabric_layout()["size"]
+    region = memoryview(mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE))
+    port = region[size_bytes : 2 * size_bytes].cast("Q")
     sender, connection = connect(request, hosts, control.name.encode())
     received = [0]
     reader = threading.Thread(target=drain, args=(connection, received), daemon=True)
@@ -106,9 +109,9 @@ def main() -> None:
     pump(sender, start + request["warm_up_s"])
     port[0] = 0
     at, base = time.monotonic(), received[0]
-    pump(sender, at + request["duration_s"])
+    pump(sender, at + request["duration_s"], request["least_packets"])
     goodput_bps = (received[0] - base) * 8 / (time.monotonic() - at)
-    peak_bytes = int(port[0])
+    peak_bytes = port[0]
     time.sleep(request["settle_s"])
     result = {
         "algorithm": sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
@@ -119,11 +122,12 @@ def main() -> None:
         "trace": control.trace(sender.fileno()),
         "goodput_bps": goodput_bps,
         "peak_bytes": peak_bytes,
-        "marks": int(port[1]),
-        "tx_packets": int(port[2]),
+        "marks": port[1],
+        "tx_packets": port[2],
         "drops": fabric.drop_counters(),
     }
     json.dump(result, sys.stdout)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -55,9 +55,9 @@ def idle(interval: Interval) -> FloatArray:
     return 1.0 - FEATURES["tx_rate"](interval)
 
 
-def half_full(inputs: RewardInputs) -> float:
+def half_full(inputs: RewardInputs) -> FloatArray:
     """Best where what arrives is half of what could."""
-    return -abs(float(inputs.goodput_shares.max()) - 0.5)
+    return -np.abs(inputs.goodput_shares.max(axis=-1) - 0.5)
 
 
 class SquareAction:

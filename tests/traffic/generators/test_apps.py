@@ -24,7 +24,7 @@ from dcgym.traffic.plans.applications import App, AppPlan
 from tests.support.networks import begin
 from tests.support.pairs import Pair, wait_for
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 PAGE_BYTES = 3_000_000
 # Fetches until the server listens; prints how much it got.

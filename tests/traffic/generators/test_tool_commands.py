@@ -259,8 +259,8 @@ def test_goben_s_limit_is_set_so_that_it_sends_at_the_rate(rate_bps: int, report
 
 
 def test_ports_are_those_of_the_plan_where_no_other_flow_listens() -> None:
-    ports = listening_ports([7000, 7000, 5201, 7000, 7001, 0], [0, 0, 0, 1, 0, 0])
-    assert ports == [7000, 5202, 5201, 7000, 7001, 5203]
+    ports = listening_ports([7000, 7000, 13001, 7000, 7001, 0], [0, 0, 0, 1, 0, 0])
+    assert ports == [7000, 13002, 13001, 7000, 7001, 13003]
 
 
 def test_thousands_of_flows_of_one_host_listen_at_different_ports() -> None:

@@ -61,6 +61,7 @@ def with_row(field: str, value: int) -> dict[str, Any]:
         ({"address": "h2"}, "an IPv4 or IPv6 address"),
         ({"port": 70_000}, "server.port: value 70000"),
         ({"backlog": -1}, "server.backlog: value -1"),
+        ({"idle_timeout_ns": 0}, "server.idle_timeout_ns: value 0"),
         ({"host": ""}, "the name of a host"),
     ],
 )
@@ -77,9 +78,10 @@ def test_servers_survive_plain_data() -> None:
 
 
 def test_the_generator_reads_the_servers_in_its_order() -> None:
-    servers = [HttpServer("h2", workers=2), HttpServer("h1", port=81, address="::1", backlog=5)]
+    other = HttpServer("h1", port=81, address="::1", backlog=5, idle_timeout_ns=7)
+    servers = [HttpServer("h2", workers=2), other]
     lines = server_lines(servers, ("h1", "h2")).splitlines()
-    assert lines == ["2", "1 * 8000 2 2 0 1.0 1.0 128", "0 ::1 81 1 1 0 1.0 1.0 5"]
+    assert lines == ["2", "1 * 8000 2 2 0 1.0 1.0 128 60000000000", "0 ::1 81 1 1 0 1.0 1.0 5 7"]
 
 
 def test_two_servers_share_no_port_of_a_host() -> None:

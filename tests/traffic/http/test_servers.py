@@ -31,7 +31,7 @@ from tests.support.http_rig import (
 )
 from tests.support.pairs import Pair, wait_for
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -70,6 +70,14 @@ def test_a_python_client_gets_what_it_asks_for(pair: Pair, rows: ServerRows) -> 
     [
         (b"GET /work HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
         (b"GET /work HTTP/1.0\r\n\r\n", 200),
+        # RFC 9112, 3.2.2: as clients send it that believe in a proxy.
+        (b"GET http://10.0.0.2:8000/work?bytes=3 HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+        (b"GET HTTP://a/work HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+        (b"GET http://a/elsewhere HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+        (b"GET http://a?bytes=3 HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+        (b"GET http:///work HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET http://user@a/work HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET http://a/work HTTP/1.1\r\n\r\n", 400),
         (b"GET /work HTTP/1.1\r\n\r\n", 400),  # RFC 9112, 3.2: a host is required
         (b"GET /work HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
         (b"GET /work HTTP/9.9\r\nHost: a\r\n\r\n", 505),
@@ -109,6 +117,35 @@ def test_a_rejected_connection_gets_a_reset(pair: Pair, generator: Generator) ->
     assert inside(pair, ask) == "reset"
     wait_for(lambda: made.read()["busy"].item() == 0)
     assert made.read()["rejected"].item() == 1
+
+
+def test_a_client_that_waits_too_long_is_closed_and_one_amid_a_request_reset(
+    pair: Pair, generator: Generator
+) -> None:
+    made = generator.serve([HttpServer("h2", idle_timeout_ns=100 * MS)])
+    assert made is not None
+
+    def ask() -> bytes:
+        with connect() as client:
+            client.sendall(b"GET /work HTTP/1.1\r\nHost: a\r\n\r\n")
+            answer = b""
+            while part := client.recv(65_536):
+                answer += part
+        with connect() as client:
+            client.sendall(b"GET /work HT")
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        return answer
+
+    assert inside(pair, ask).startswith(b"HTTP/1.1 200 ")
+    assert made.read()["completed"].item() == 1
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl_is_served_as_if_by_a_proxy(pair: Pair, rows: ServerRows) -> None:
+    proxied = f"curl -s -x http://{SERVER}:8000 http://elsewhere/work?bytes=5 -w %{{http_code}}"
+    assert pair.run(0, proxied)[-3:] == "200"
+    assert rows.read()["completed"].item() == 1
 
 
 def test_noise_is_answered_or_closed_and_never_a_crash(

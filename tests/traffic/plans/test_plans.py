@@ -12,7 +12,7 @@ import pytest
 from dcgym.errors import ConfigError
 from dcgym.topologies import Topology, dumbbell, fat_tree
 from dcgym.traffic import PLANS, Flow, Plan, make_plan
-from dcgym.traffic.plans.ports import FIRST_PORT, SHARED_PORTS
+from dcgym.traffic.plans.ports import FIRST_PORT, SHARED_PORTS, SOURCE_PORTS
 from dcgym.traffic.plans.records import FLOW_DTYPE
 
 IROKO_HEADER = (
@@ -221,13 +221,26 @@ def test_many_tcp_flows_share_ports_and_udp_flows_do_not() -> None:
     assert not set(ports[:1000]) & set(ports[1000:])
 
 
+def test_ports_are_free_for_common_tools_and_apart_from_those_of_senders() -> None:
+    tcp = [Flow("h1", "h2", size_bytes=1)] * 1000
+    udp = [Flow("h1", "h2", "udp", rate_bps=1, size_bytes=1)] * 3000
+    ports = Plan("test", 0, [*tcp, *udp]).ports()
+    defaults = {5000, 5001, 5002, 5201, 8000, 8008, 8080, 8081, 8443, 8888, 9000, 11111, 12865}
+    assert not defaults & set(ports)
+    assert max(ports) < SOURCE_PORTS
+    # Where they do not suffice, lower ones follow.
+    more = Plan("test", 0, [*udp, *udp]).ports()
+    assert len(set(more)) == 6000
+    assert max(more) < SOURCE_PORTS
+
+
 def test_too_many_udp_flows_towards_one_host_are_refused() -> None:
     records = np.zeros(65_000, FLOW_DTYPE)
     records["dst"], records["transport"], records["rate_bps"] = 1, 1, 1000
     records["size_bytes"], records["duration_ns"], records["after"] = 1, -1, -1
     records["repetitions"] = 1
     plan = Plan.from_records("test", 0, ("h1", "h2"), records)
-    with pytest.raises(ConfigError, match=r"'h2' .*at most 60535 UDP flows"):
+    with pytest.raises(ConfigError, match=r"'h2' .*at most 64512 UDP flows"):
         plan.ports()
 
 

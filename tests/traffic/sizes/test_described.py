@@ -13,6 +13,7 @@ from dcgym.traffic.sizes import (
     Distribution,
     Draws,
     constant,
+    empirical,
     exponential,
     lognormal,
     pareto,
@@ -27,6 +28,9 @@ DESCRIBED = (
     uniform("2ms", "8ms"),
     lognormal("5ms", "4ms"),
     pareto("5ms", 4.5),
+    empirical([(1e6, 0.0), (2e6, 0.3), (6e6, 0.9), (8e6, 1.0)]),
+    Distribution("erlang", 5_000_000, 4),
+    Distribution("hyperexponential", 5_000_000, 1.5),
 )
 COUNT = 200_000
 
@@ -85,7 +89,8 @@ def test_lognormal_by_sigma_is_one_by_its_variation() -> None:
     [
         ({"name": "pareto", "min": "1ms", "shape": 2, "max": "9ms"}, "time: value"),
         ({"name": "pareto", "min": "1ms", "shape": 0.9}, "a finite mean"),
-        ({"name": "cdf", "points": [[1, 1]]}, r"time\.name: value 'cdf'"),
+        ({"name": "web-search"}, r"time\.name: value 'web-search'"),
+        ({"name": "cdf", "points": [["2h", 1]]}, r"time\.mean_ns"),
         ({"name": "lognormal", "mean": "1ms", "sigma": 5}, r"time\.shape"),
         ({"kind": "gamma", "mean_ns": 5}, r"distribution\.kind: value 'gamma'"),
         ("2h", r"time\.mean_ns"),

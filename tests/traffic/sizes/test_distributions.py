@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy import stats
 
 from dcgym.errors import ConfigError
 from dcgym.topologies import dumbbell
@@ -175,10 +176,23 @@ def test_published_means_agree_with_the_literature() -> None:
     assert read_sizes("cache").cdf(np.array([1499.0, 1500.0])).tolist() == [0.0, 0.36]
 
 
+# Share of the short gaps: both kinds bring half of the time, the variance is nine squared means.
+HYPER = (1 + math.sqrt(8 / 10)) / 2
 ARRIVALS: dict[str, tuple[Any, Cdf]] = {
     "poisson": ("poisson", exponential(1e6)),
     "lognormal": ({"name": "lognormal", "sigma": 2.0}, log_normal(math.log(1e6) - 2, 2.0)),
     "pareto": ({"name": "pareto", "shape": 2.5}, pareto(1e6 * 1.5 / 2.5, 2.5)),
+    "erlang": (
+        {"name": "erlang", "phases": 5},
+        lambda x: float(stats.gamma.cdf(x, 5, scale=1e6 / 5)),
+    ),
+    "hyperexponential": (
+        {"name": "hyperexponential", "variation": 3.0},
+        lambda x: (
+            HYPER * exponential(1e6 / (2 * HYPER))(x)
+            + (1 - HYPER) * exponential(1e6 / (2 - 2 * HYPER))(x)
+        ),
+    ),
 }
 
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from dcgym.native import require
 
-__all__ = ["DATAGRAM_BYTES", "FRAME_BYTES", "send_burst"]
+__all__ = ["send_burst"]
 
-FRAME_BYTES = 1514
-DATAGRAM_BYTES = FRAME_BYTES - 14 - 20 - 8
+HEADER_BYTES = 20 + 8
 DISCARD_PORT = 9  # RFC 863; nobody listens
 ECT_0 = 0x02  # RFC 3168: ECN-capable, not marked
 # Linux; absent from Python's socket module.
@@ -19,15 +18,16 @@ SO_SNDBUFFORCE = 32
 SEND_BUFFER_BYTES = 64 << 20
 
 
-def send_burst(namespace_fds: Sequence[int], target: str, datagrams: int) -> None:
+def send_burst(namespace_fds: Sequence[int], target: str, datagrams: int, mtu_bytes: int) -> None:
     """Hand datagrams to the queues of some hosts at once; returns before they are sent.
 
     Args:
         namespace_fds: Network namespaces of the senders.
         target: Address of the receiver.
-        datagrams: How many each sender sends; full frames, ECN-capable.
+        datagrams: How many each sender sends, ECN-capable.
+        mtu_bytes: Size of each as an IP packet.
     """
-    payload = bytes(DATAGRAM_BYTES)
+    payload = bytes(mtu_bytes - HEADER_BYTES)
     sockets = [_open(fd) for fd in namespace_fds]
     try:
         for sender in sockets:

@@ -127,7 +127,7 @@ class EpisodeEvents:
         return record
 
     def _change_state(self, event: Event, began_ns: int) -> Reroute | None:
-        ports = self._ends(event)
+        ports = event.end_ports(self._topology)
         for port in ports:
             causes = self._down.setdefault(port.name, set())
             (causes.add if event.kind == "down" else causes.discard)(event.target)
@@ -145,7 +145,7 @@ class EpisodeEvents:
         self._monitor.set_up([self._ifindexes[name] for name in names], up)
 
     def _change_rate(self, event: Event) -> None:
-        ports = self._link_ports(event)
+        ports = event.link_ports(self._topology)
         self._slowed |= {port.name for port in ports}
         self._native.change_rates([self._bucket(port, event.rate_bps) for port in ports])
 
@@ -158,23 +158,12 @@ class EpisodeEvents:
 
     def _lose(self, event: Event) -> None:
         assert event.probability is not None
-        for port in self._link_ports(event):
+        for port in event.link_ports(self._topology):
             self._lossy.add(port.name)
             # The host at the other end has no program of ours to lose what it is sent.
             is_last = self._topology.node(port.peer).is_endpoint
             loss_out = event.probability if is_last else 0.0
             self._fabric.set_loss(self._ifindexes[port.name], event.probability, loss_out)
-
-    def _ends(self, event: Event) -> list[Port]:
-        """Ports by which a link or switch is taken down."""
-        if len(event.nodes) == 1:
-            return list(self._topology.ports(event.nodes[0]))
-        first = min(event.nodes, key=lambda name: self._topology.node(name).is_endpoint)
-        return [port for port in self._link_ports(event) if port.node == first]
-
-    def _link_ports(self, event: Event) -> list[Port]:
-        a, b = event.nodes
-        return [port for port in self._ports.values() if {port.node, port.peer} == {a, b}]
 
     def _stop(self) -> None:
         if self._thread is not None:

@@ -19,6 +19,7 @@ from dcgym.backends.emulation.emulator.nodes import (
     make_mininet,
 )
 from dcgym.errors import BackendError
+from dcgym.traffic.generators.host_access import choose_access
 
 __all__ = ["run_cli"]
 
@@ -64,6 +65,7 @@ def run_cli(command: str | None) -> int:
 
 def _make_network() -> Mininet:
     description = _describe()
+    choose_access(description.host_access)
     setLogLevel("output")
     # Mininet takes what its nodes say for log lines, and those for errors.
     lg.ch.setStream(sys.stdout)

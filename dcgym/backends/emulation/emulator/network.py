@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from mininet.net import Mininet
@@ -21,13 +23,16 @@ from dcgym.backends.emulation.emulator.ovs import start_ovs
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import EbpfSwitch, OVSSwitch
 from dcgym.backends.emulation.wire.layout import count_spare_groups
+from dcgym.errors import CommandError
 from dcgym.native import bpf_object, require
 from dcgym.topologies import Link, NextHopGroup, Port, Topology, next_hop_groups
+from dcgym.topologies.validation import DEFAULT_MTU_BYTES
+from dcgym.traffic.generators.host_access import chosen_access
 
 if TYPE_CHECKING:
     from dcgym.native._native import Fabric, QueueReader
 
-__all__ = ["HOST_SYSCTLS", "EmulatedNetwork", "NodeKind"]
+__all__ = ["HOST_SYSCTLS", "EmulatedNetwork", "NodeKind", "ipv6_address"]
 
 HOST_SYSCTLS = {
     # One episode must not teach the next: RTT, ssthresh and reordering are cached per destination.
@@ -38,6 +43,17 @@ HOST_SYSCTLS = {
     "/proc/sys/net/ipv4/tcp_tso_rtt_log": "0",
     "/proc/sys/net/ipv6/conf/all/disable_ipv6": "1",
     "/proc/sys/net/ipv6/conf/default/disable_ipv6": "1",
+}
+# Hosts keep what ICMP told them of a way's MTU for ten minutes.
+FLUSH_SYSCTLS = ("/proc/sys/net/ipv4/route/flush", "/proc/sys/net/ipv6/route/flush")
+# Addresses and routes are given; nothing is asked or announced that no host would answer.
+IPV6_SYSCTLS = {
+    "/proc/sys/net/ipv6/conf/all/disable_ipv6": "0",
+    "/proc/sys/net/ipv6/conf/default/disable_ipv6": "0",
+    "/proc/sys/net/ipv6/conf/default/accept_ra": "0",
+    "/proc/sys/net/ipv6/conf/default/accept_dad": "0",
+    "/proc/sys/net/ipv6/conf/default/router_solicitations": "0",
+    "/proc/sys/net/ipv6/conf/default/addr_gen_mode": "1",
 }
 PING_DEADLINE_MS = 3000
 HOST_QUEUE_BYTES = 4_000_000
@@ -52,6 +68,7 @@ FIRST_PORT_IFINDEX = 16
 # The host numbers' one exception (DCGYM_GATEWAY_NUMBER): whoever it is for stands in the IP header.
 GATEWAY_IP = "10.255.255.254"
 GATEWAY_MAC = "02:dc:00:ff:ff:fe"
+GATEWAY_IPV6 = "fe80::dc"
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,7 @@ class EmulatedNetwork:
         n_spare_numbers: Host numbers beyond the hosts', whose routes the caller sets; as many
             next-hop groups are left for them, from `first_spare_group` on.
         nodes: Switches that are not of the usual kind, by name.
+        ipv6: Whether hosts have IPv6 addresses too, fd00:dc:: and their number.
     """
 
     def __init__(
@@ -88,11 +106,13 @@ class EmulatedNetwork:
         flow_entries: int = 0,
         n_spare_numbers: int = 0,
         nodes: Mapping[str, NodeKind] | None = None,
+        ipv6: bool = False,
     ) -> None:
         self._native = require()
         self.topology = topology
         self._switch = switch
         self._nodes = dict(nodes or {})
+        self._has_ipv6 = ipv6
         self.groups = next_hop_groups(topology)
         for path, value in HOST_SYSCTLS.items():
             self._native.write_sysctl(-1, path, value)
@@ -101,7 +121,7 @@ class EmulatedNetwork:
         self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
         self._load_fabric(flow_matrix, flow_entries, n_spare_numbers)
-        sysctls = list(HOST_SYSCTLS.items())
+        sysctls = list((HOST_SYSCTLS | (IPV6_SYSCTLS if ipv6 else {})).items())
         self.namespace_fds = self._native.make_namespaces(len(topology.hosts), sysctls)
         self.rtnl_fd = self._native.open_rtnl()
         self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
@@ -132,6 +152,7 @@ class EmulatedNetwork:
             n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
             flow_matrix=flow_matrix,
             flow_entries=flow_entries,
+            least_mtu=min(port.mtu_bytes for port in topology.switch_ports),
         )
 
     def ifindex(self, port: Port) -> int:
@@ -149,7 +170,10 @@ class EmulatedNetwork:
 
     def _make_links(self) -> None:
         self._port_index = {p.name: i for i, p in enumerate(self.topology.switch_ports)}
-        ends = [((*self._end(a), a.rate_bps), (*self._end(b), b.rate_bps)) for a, b in self._cables]
+        ends = [
+            tuple((*self._end(port), port.rate_bps, port.mtu_bytes) for port in pair)
+            for pair in self._cables
+        ]
         self._native.make_links(self.rtnl_fd, ends)
 
     def _read_queues(self) -> None:
@@ -185,6 +209,7 @@ class EmulatedNetwork:
                 (a.node, b.node, a.number, b.number, self._end(a)[3], self._end(b)[3])
                 for a, b in self._cables
             ],
+            host_access=chosen_access(),
         )
 
     def _switch_params(self) -> dict[str, dict[str, object]]:
@@ -213,6 +238,10 @@ class EmulatedNetwork:
         addresses = [self.topology.ip(host.name) for host in self.topology.hosts]
         hosts = list(zip(self.host_rtnl_fds, self.host_ifindexes, addresses, strict=True))
         self._native.configure_hosts(hosts, GATEWAY_IP, GATEWAY_MAC, "10.0.0.0", 8)
+        if self._has_ipv6:
+            addresses = [ipv6_address(host.index + 1) for host in self.topology.hosts]
+            hosts = list(zip(self.host_rtnl_fds, self.host_ifindexes, addresses, strict=True))
+            self._native.configure_hosts(hosts, GATEWAY_IPV6, GATEWAY_MAC, ipv6_address(0), 96)
 
     def _shape_ports(self) -> None:
         self._native.create_buckets(
@@ -238,6 +267,7 @@ class EmulatedNetwork:
                 self.topology.node(port.node).index,
                 index,
                 queue_bytes=port.queue_bytes,
+                mtu=port.mtu_bytes,
                 **(self._marking(port.link) if enabled else {}),
             )
         self.fabric.reset_red()
@@ -256,10 +286,21 @@ class EmulatedNetwork:
             "mark_packet_ns": min(RED_PACKET_BYTES * 8 * 10**9 // link.rate_bps, 2**32 - 1),
         }
 
+    def forget_path_mtus(self) -> None:
+        """Let the hosts find out again what the ways carry, as in their first episode."""
+        if len({link.mtu_bytes for link in self.topology.links}) == 1:
+            return
+        for namespace_fd in self.namespace_fds:
+            for path in FLUSH_SYSCTLS:
+                self._native.write_sysctl(namespace_fd, path, "0")
+
     def burst(self, sources: Sequence[str], target: str, datagrams: int) -> None:
-        """Hand datagrams for one host to the queues of others."""
+        """Hand as many bytes as full datagrams have for one host to the queues of others."""
         fds = [self.namespace_fds[self.topology.node(name).index] for name in sources]
-        send_burst(fds, self.topology.ip(target), datagrams)
+        # What does not fit everywhere would be dropped, and fill no queue.
+        mtu_bytes = min(link.mtu_bytes for link in self.topology.links)
+        count = math.ceil(datagrams * DEFAULT_MTU_BYTES / mtu_bytes)
+        send_burst(fds, self.topology.ip(target), count, mtu_bytes)
 
     def ping_matrix(self) -> list[tuple[str, str]]:
         """Ping between all ordered pairs; returns the pairs that got no answer in time."""
@@ -275,8 +316,25 @@ class EmulatedNetwork:
         Raises:
             CommandError: It failed or took too long.
         """
-        namespace_fd = self.namespace_fds[self.topology.node(host).index]
-        return run(*enter_namespace(namespace_fd), *argv, timeout_s=timeout_s)
+        try:
+            return run(*enter_namespace(self.namespace_fd(host)), *argv, timeout_s=timeout_s)
+        except CommandError as error:
+            # Without the words before it.
+            raise CommandError(argv, error.returncode, error.stderr) from None
+
+    def namespace_fd(self, host: str) -> int:
+        """Return the network namespace of a host."""
+        found: int = self.namespace_fds[self.topology.node(host).index]
+        return found
+
+
+def ipv6_address(number: int) -> str:
+    """Return the address that the fabric routes to a host number (DCGYM_IPV6_WORD_0).
+
+    Args:
+        number: Number of a host, from 1, or another that the fabric has a route for.
+    """
+    return str(ip_address("fd00:dc::") + number)
 
 
 def _mac(prefix: str, number: int) -> str:

@@ -25,6 +25,7 @@ from dcgym.backends.emulation.wire.messages import (
     SetMarking,
 )
 from dcgym.topologies import Topology
+from dcgym.traffic.generators.host_access import choose_access
 
 __all__ = ["NetworkCommands"]
 
@@ -53,6 +54,7 @@ class NetworkCommands:
         make_importable()
         from dcgym.backends.emulation.emulator.network import HOST_QUEUE_BYTES, EmulatedNetwork
 
+        choose_access(request.host_access)
         topology = Topology.from_dict(request.topology)
         name_hosts({host.name: topology.ip(host.name) for host in topology.hosts})
         network = EmulatedNetwork(

@@ -17,6 +17,8 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host
 
+from dcgym.traffic.generators.host_access import host_words
+
 __all__ = [
     "DESCRIPTION_PATH",
     "BuiltIntf",
@@ -40,11 +42,13 @@ class Description:
         hosts: Name, descriptor of the network namespace, address.
         switches: Names.
         links: Nodes, port numbers and MAC addresses of both ends.
+        host_access: What the hosts' processes may do.
     """
 
     hosts: list[tuple[str, int, str]]
     switches: list[str]
     links: list[tuple[str, str, int, int, str, str]]
+    host_access: str
 
 
 def write_description(description: Description) -> None:
@@ -84,9 +88,8 @@ def enter_namespace(namespace_fd: int) -> list[str]:
     Args:
         namespace_fd: Network namespace of the host.
     """
-    mount = 'mount -t sysfs sysfs /sys && exec "$@"'
     network = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
-    return ["nsenter", network, "unshare", "--mount", "sh", "-c", mount, "sh"]
+    return ["nsenter", network, *host_words(shows_interfaces=True)]
 
 
 class LazyShell:

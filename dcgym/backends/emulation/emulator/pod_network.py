@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mininet.node import Switch
 
-from dcgym.backends.emulation.emulator.network import EmulatedNetwork, NodeKind
+from dcgym.backends.emulation.emulator.network import EmulatedNetwork, NodeKind, ipv6_address
 from dcgym.backends.emulation.emulator.nodes import LazyShell
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import dpid, port_ids
@@ -32,6 +32,8 @@ __all__ = ["BalancerSwitch", "PodNetwork"]
 SEED = 1
 """Of the balancers' flow hash."""
 
+# Nothing tells the end of a flow of UDP: a pod's are one request, and the answer passes by.
+UDP_TIMEOUT_NS = 1_000_000_000
 # Survivors of a balancer keep the flows that they have.
 EDGE_FLOW_ENTRIES = 1 << 18
 SERVER_SYSCTLS = {
@@ -78,6 +80,7 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
             self._topology.node(self.name).index,
             ids[self.port.name],
             queue_bytes=self.port.queue_bytes,
+            mtu=self.port.mtu_bytes,
         )
         self._fabric.attach(ifindex, forward=False)
         self.revive()
@@ -105,11 +108,10 @@ class PodNetwork:
     Args:
         topology: Made by `dcgym.topologies.builders.pod`.
         scenario: What its balancers and servers are like.
-        vips: Its virtual services, which share one address.
         load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
 
     Attributes:
-        address: Address of the virtual services.
+        addresses: Addresses of the virtual services, one a family.
         ports: Port of each.
         network: Links, hosts and fabric.
         servers: Names of the servers.
@@ -121,9 +123,10 @@ class PodNetwork:
         self.servers = [node.name for node in topology.hosts if node.role == "server"]
         names = [node.name for node in topology.switches if node.role == "balancer"]
         self._vip_number = len(topology.hosts) + 1
-        self.address = _address(self._vip_number)
+        self._data_plane = scenario.data_plane
+        in_family = {"ipv4": _address, "ipv6": ipv6_address}
+        self.addresses = [in_family[name](self._vip_number) for name in self._data_plane.families]
         self.ports = vip_ports(scenario)
-        self._scenario = scenario
         nodes = {
             name: NodeKind(BalancerSwitch, {"balancer": self._make_balancer(number)})
             for number, name in enumerate(names)
@@ -135,6 +138,7 @@ class PodNetwork:
             flow_entries=EDGE_FLOW_ENTRIES,
             n_spare_numbers=1 + len(names),
             nodes=nodes,
+            ipv6="ipv6" in self._data_plane.families,
         )
         self.balancers: list[BalancerSwitch] = [self.network.net.get(name) for name in names]
         self._is_up = [True] * len(names)
@@ -145,7 +149,7 @@ class PodNetwork:
         self._spread()
 
     def _make_balancer(self, number: int) -> Balancer:
-        data_plane = self._scenario.data_plane
+        data_plane = self._data_plane
         balancer: Balancer = require().Balancer(
             str(bpf_object("l4lb")),
             _mac(self._vip_number),
@@ -157,10 +161,13 @@ class PodNetwork:
             consistency="rule",
             source_mac=_mac(self._vip_number + 1 + number),
         )
-        balancer.set_timeouts(syn_ns=data_plane.syn_timeout_ns)
+        over_udp = data_plane.transport == "udp"
+        syn_ns = UDP_TIMEOUT_NS if over_udp else data_plane.syn_timeout_ns
+        balancer.set_timeouts(syn_ns=syn_ns, udp_ns=UDP_TIMEOUT_NS)
         balancer.set_half_open_limit(data_plane.half_open_limit)
         for vip, port in enumerate(self.ports):
-            balancer.add_vip(vip, self.address, port, "tcp")
+            for address in self.addresses:
+                balancer.add_vip(vip, address, port, data_plane.transport)
         return balancer
 
     def _make_reporter(self, number: int, load_map_fd: int) -> LoadReporter:
@@ -168,7 +175,8 @@ class PodNetwork:
         object_path = str(bpf_object("l4lb_server"))
         reporter: LoadReporter = require().LoadReporter(object_path, number, load_map_fd)
         for port in self.ports:
-            reporter.add_vip(self.address, port)
+            for address in self.addresses:
+                reporter.add_vip(address, port)
         node = self.network.topology.node(self.servers[number])
         interface = self.network.topology.ports(node.name)[0]
         reporter.attach(self.network.ifindex(interface), self.network.namespace_fds[node.index])
@@ -182,7 +190,8 @@ class PodNetwork:
                 require().write_sysctl(namespace_fd, path, value)
             if is_server:
                 namespace = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
-                run("nsenter", namespace, "ip", "address", "add", f"{self.address}/32", "dev", "lo")
+                for address in self.addresses:
+                    run("nsenter", namespace, "ip", "address", "add", address, "dev", "lo")
 
     def _set_servers(self) -> None:
         macs = {i: self.network.topology.mac(name) for i, name in enumerate(self.servers)}
@@ -197,7 +206,10 @@ class PodNetwork:
         return [self.network.ifindex(port) for port in ports if port.peer in names]
 
     def _route_balancers(self) -> None:
-        """Route the balancers' own numbers: from a rack as to the clients, from the edge there."""
+        """Route the balancers' own numbers: from a rack as to the clients, from the edge there.
+
+        From a rack also the virtual address: what its switch answers a server's packet is for that.
+        """
         network = self.network
         edge = network.topology.node("edge").index
         racks = {
@@ -205,6 +217,8 @@ class PodNetwork:
             for number, group in enumerate(network.groups)
             if self._clients[0] in group.hosts and group.switch != "edge"
         }
+        for switch, upwards in racks.items():
+            network.fabric.set_route(switch, self._vip_number, upwards)
         for balancer in range(len(self.balancers)):
             group = network.first_spare_group + 1 + balancer
             number = self._vip_number + 1 + balancer

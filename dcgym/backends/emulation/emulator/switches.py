@@ -70,7 +70,9 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
         ifindex = {p.number: socket.if_nametoindex(p.name) for p in self._topology.ports(self.name)}
         for port in self._topology.ports(self.name):
             number = ifindex[port.number]
-            self._fabric.add_port(number, index, ids[port.name], queue_bytes=port.queue_bytes)
+            self._fabric.add_port(
+                number, index, ids[port.name], queue_bytes=port.queue_bytes, mtu=port.mtu_bytes
+            )
         # A salt of its own per switch: equal hashes in a row would leave paths unused.
         salt = zlib.crc32(self.name.encode())
         for number, group in self._groups.items():

@@ -53,6 +53,7 @@ class TrafficCommands:
             name: self._congestion.kernel_name(name) for name in set(algorithms.values())
         }
         names = {host: kernel_names[name] for host, name in algorithms.items()}
+        network.forget_path_mtus()
         network.set_marking(request.marking)
         self._state.generator.load_file(request.plan, request.n_flows, names)
         return Prepared(self._congestion.implementations(algorithms))

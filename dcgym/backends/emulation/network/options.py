@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.settings import SWITCHES
+from dcgym.traffic.generators.host_access import HOST_ACCESS
 from dcgym.traffic.generators.tools import GENERATORS
 from dcgym.traffic.plans.applications import APPS
 from dcgym.units import parse_duration
@@ -33,6 +34,8 @@ class NetworkOptions:
         generator: What sends the flows: ``native``, ``iperf3`` or ``goben``. A plan of
             applications has a generator of its own, ``apps``, and the network is built anew where
             plans of both kinds follow each other.
+        host_access: What processes of the hosts may do with the machine: ``limited``,
+            ``read-only`` or ``full`` (see `dcgym.traffic.generators.host_access`).
 
     Raises:
         ConfigError: A value is not allowed.
@@ -45,6 +48,7 @@ class NetworkOptions:
     flowlet_gap: str | int | float = 0
     preflight: bool = True
     generator: str = "native"
+    host_access: str = HOST_ACCESS[0]
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -54,6 +58,7 @@ class NetworkOptions:
         parse_duration(self.flowlet_gap, "flowlet_gap")
         check_in("preflight", self.preflight, (True, False))
         check_in("generator", self.generator, (*GENERATORS, APPS))
+        check_in("host_access", self.host_access, HOST_ACCESS)
         if self.probes and self.generator != "native":
             allowed = f"none with the generator {self.generator}"
             raise ConfigError("probes", [list(pair) for pair in self.probes], allowed)

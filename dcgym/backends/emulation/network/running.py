@@ -128,6 +128,7 @@ def _attach(
         probes=tuple(options.probes),
         flow_entries=options.flow_table,
         generator=generator,
+        host_access=options.host_access,
     )
     built = session.call(request, NetworkBuilt, BUILD_DEADLINE_S)
     session.follow_generator(built.generator_memory, built.generator_process)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
+from dcgym.backends.emulation.pool.checks import check_events, check_rule, read_program
 from dcgym.backends.emulation.pool.duties import PoolDuties
 from dcgym.backends.emulation.pool.events import PoolEvents
 from dcgym.backends.emulation.pool.flows import PoolFlows
@@ -25,12 +26,12 @@ from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
-from dcgym.tasks.balancing.rules import kernel_rules
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.weights import check_weights
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
 from dcgym.traffic.http.applications import RESOURCES
+from dcgym.traffic.http.programs import ServerProgram
 
 __all__ = ["EmulatedPool"]
 
@@ -38,6 +39,7 @@ CLIENTS = 4
 # The generator gets ready for the first requests meanwhile.
 START_DELAY_NS = 10_000_000
 DEFAULT_HORIZON_NS = 600 * 10**9
+
 
 TimeArray = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_] | None
@@ -57,6 +59,8 @@ class EmulatedPool:
         record_limit: Finished flows that are remembered between two calls of `records`.
         warm_up_ns: Flows that start earlier are left out of `records` and `summary`.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
+        server_program: Runs in each server's place, such as `dcgym.traffic.http.programs.nginx()`;
+            a mapping is what `ServerProgram.from_dict` takes. None for the generator's servers.
 
     Attributes:
         scenario: The pool and its traffic.
@@ -81,6 +85,7 @@ class EmulatedPool:
         record_limit: int = 0,
         warm_up_ns: int = 0,
         horizon_ns: int = DEFAULT_HORIZON_NS,
+        server_program: ServerProgram | Mapping[str, object] | None = None,
     ) -> None:
         """Check the arguments; the network is built by the first `reset`."""
         self.scenario: Scenario = make_scenario(scenario)
@@ -92,6 +97,7 @@ class EmulatedPool:
         if (n_vips := len(self.scenario.pool.vips)) > 1:
             raise ConfigError("scenario.vips", n_vips, "one virtual address in the emulation")
         check_in("group.resources", self.scenario.pool.resources, (RESOURCES,))
+        check_events(self.scenario)
         self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
         self._polls = ServerPolls(self.scenario)
@@ -101,6 +107,7 @@ class EmulatedPool:
             self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
         )
         self._warm_up_ns = warm_up_ns
+        self._program = read_program(server_program, self.scenario)
         self._audit: FidelityAudit | None = None
 
     def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
@@ -117,6 +124,8 @@ class EmulatedPool:
         seed = int(np.asarray(seeds, np.uint64).reshape(-1)[0])
         running = self._build()
         drawn = draw_arrivals(self.scenario, seed, self._horizon_ns)
+        if self._program is not None and not self._program.has_requests:
+            drawn = drawn[:0]
         self._drop_results()
         self._results = running.load(drawn, seed)
         self._drawn = drawn
@@ -136,7 +145,7 @@ class EmulatedPool:
         if self._pod is None:
             groups = [group.count for group in self.scenario.pool.groups]
             network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
-            self._pod = RunningPod(network, self.scenario)
+            self._pod = RunningPod(network, self.scenario, self._program)
         return self._pod
 
     def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
@@ -147,7 +156,7 @@ class EmulatedPool:
             balancer: Number of the balancer; None for all.
             mask: One boolean.
         """
-        check_in("rule", name, kernel_rules())
+        check_rule(name, self.scenario)
         if balancer is not None:
             check_int("balancer", balancer, 0, self.n_balancers - 1)
         for number, writer in enumerate(self._running.writers):
@@ -221,10 +230,13 @@ class EmulatedPool:
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
         self._audit = FidelityAudit(load, LinkAudit((), (), (), _no_counts))
 
-    def observe(self) -> dict[str, npt.NDArray[Any]]:
+    def observe(self, balancers: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancers know (`BalancingTwin.observe`), as of a moment ago.
 
         ``time_ns`` is when the oldest of their counters were collected.
+
+        Args:
+            balancers: Ignored: the samples of all are there.
         """
         running = self._alive()
         # A scenario has one service: its flows are those of the first VIP.
@@ -246,8 +258,16 @@ class EmulatedPool:
 
     def truth(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the servers know (`BalancingTwin.truth`); remaining work is estimated."""
-        rows = self._alive().rows.read()
-        return {**self._servers.truth(rows, self._ongoing), **self._flows.ended()}
+        running = self._alive()
+        return {
+            **self._servers.truth(running.rows.read(), self._ongoing),
+            **self._flows.ended(),
+            "pcc_violations": np.array([running.pcc_violations()]),
+        }
+
+    def server_rows(self) -> npt.NDArray[np.void]:
+        """Return what each server shows of itself (`dcgym.traffic.http.SERVER_DTYPE`)."""
+        return self._alive().rows.read()
 
     def records(self, env: int = 0) -> npt.NDArray[np.void]:
         """Return and forget the finished flows, in order of their end (`BalancingTwin.records`).
@@ -277,6 +297,17 @@ class EmulatedPool:
         """Return the events that have happened, with late_us and applied_us."""
         check_int("env", env, 0, 0)
         return list(self._events.records)
+
+    def drain(self, mask: _Mask = None) -> None:
+        """Refuse: the clients' plan goes on in real time.
+
+        Args:
+            mask: One boolean.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError("drain", True, "false with the emulation")
 
     def fidelity(self, env: int = 0) -> Fidelity:
         """Say how far the episode can be believed.

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
 from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.native import require, require_simulation
 from dcgym.tasks.balancing import Scenario
-from dcgym.tasks.balancing.rules import RULES, kernel_rules
+from dcgym.tasks.balancing.rules import RULES, check_kernel_rule
 
 if TYPE_CHECKING:
     from dcgym.native._native import BalancerPools
@@ -52,7 +51,7 @@ class PoolWriter:
 
     def set_rule(self, name: str) -> None:
         """Place new flows by this rule."""
-        self._rule = check_in("rule", name, kernel_rules())
+        self._rule = check_kernel_rule(name)
         self._publish()
 
     def set_learned(self, weights: FloatArray) -> None:

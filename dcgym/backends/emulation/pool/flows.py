@@ -113,11 +113,12 @@ class PoolFlows:
         return taken
 
     def ended(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Return ``ended`` and ``ended_after_ns`` of `BalancingTwin.truth`."""
+        """Return ``ended``, ``ended_after_ns`` and ``rejected`` of `BalancingTwin.truth`."""
         self.poll()
         return {
             "ended": np.array([self._ended]),
             "ended_after_ns": np.array([self._ended_after_ns]),
+            "rejected": self._outcomes[[OUTCOMES.index("rejected")]],
         }
 
     def figures(self, now_ns: int) -> Record:

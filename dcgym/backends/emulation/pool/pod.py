@@ -23,12 +23,14 @@ from dcgym.native import require
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
 from dcgym.traffic.http import REQUEST_DTYPE, RequestKind, RequestPlan, RequestResults, ServerRows
+from dcgym.traffic.http.programs import ServerProgram
 
 __all__ = ["RunningPod"]
 
 BUILD_DEADLINE_S = 120.0
 # A command that takes too long is told so by the emulator.
 EXTRA_DEADLINE_S = 5.0
+UDP_TIMEOUT_NS = 10 * 10**9
 
 
 class RunningPod:
@@ -37,21 +39,24 @@ class RunningPod:
     Args:
         topology: Made by `dcgym.topologies.builders.pod` for the scenario.
         scenario: What runs in it.
+        program: What serves; None for the generator's servers.
 
     Attributes:
         session: The emulator.
         writers: What each balancer is told.
         features: What the balancers measured, of each VIP.
         rows: The true states of the servers.
-        targets: Address and port of each VIP.
+        targets: Address and port of each VIP, in each family.
 
     Raises:
         FeatureNotSupported: Not root, or something is not installed.
         BackendError: The build failed.
     """
 
-    def __init__(self, topology: Topology, scenario: Scenario) -> None:
-        self._topology, self._scenario = topology, scenario
+    def __init__(
+        self, topology: Topology, scenario: Scenario, program: ServerProgram | None = None
+    ) -> None:
+        self._topology, self._scenario, self._program = topology, scenario, program
         self.session = EmulatorSession()
         try:
             self._attach()
@@ -67,11 +72,12 @@ class RunningPod:
             topology=self._topology.to_dict(),
             scenario=self._scenario.to_dict(),
             server_rows=Descriptor(rows_fd),
+            program={} if self._program is None else self._program.to_dict(),
         )
         built = session.call(request, PodBuilt, BUILD_DEADLINE_S)
         session.follow_generator(built.generator_memory, built.generator_process)
         self.targets, self._counters = built.targets, built.counters
-        groups, n_vips = self._scenario.server_groups, len(built.targets)
+        groups, n_vips = self._scenario.server_groups, len(self._scenario.pool.vips)
         configured = np.array([group.configured_weight for group in groups])
         self.writers = [PoolWriter(fd, n_vips, configured) for fd in built.regions]
         session.at_end(self.writers.clear)
@@ -136,10 +142,16 @@ def _request_plan(
     requests = np.zeros(len(drawn), REQUEST_DTYPE)
     requests["start_ns"] = drawn["arrival_ns"]
     requests["client"] = np.arange(len(drawn)) % len(clients)
+    # Each client asks all families in turn.
+    requests["target"] = np.arange(len(drawn)) // len(clients) % len(targets)
     requests["application"] = drawn["application"]
     requests["bytes"] = sizes[drawn["application"]]
     kinds = [RequestKind(app.name, tuple(s.resource for s in app.stages)) for app in applications]
     # The seeds of plans have 63 bits, those of the twin 64.
+    transport = scenario.data_plane.transport
     return RequestPlan(
-        scenario.name, seed >> 1, clients, list(targets), kinds, requests, drawn["demand_ns"], 0
+        *(scenario.name, seed >> 1, clients, list(targets), kinds, requests, drawn["demand_ns"]),
+        # What is lost over UDP nobody repeats.
+        timeout_ns=UDP_TIMEOUT_NS if transport == "udp" else 0,
+        transport=transport,
     )

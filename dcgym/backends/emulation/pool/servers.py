@@ -137,7 +137,7 @@ class ServerPolls:
         self.due_ns: int | None = 0 if self._interval_ns > 0 else None
 
     def _nothing(self) -> dict[str, npt.NDArray[np.int64]]:
-        names = ("busy", "queue", "time_ns", "answer_ns")
+        names = ("busy", "queue", "time_ns", "answer_ns", "answered", "errors")
         empty = {name: np.zeros(self._shape, np.int64) for name in names}
         empty["time_ns"] -= 1
         return empty
@@ -150,6 +150,10 @@ class ServerPolls:
         self._asked = {
             "busy": np.broadcast_to(rows["workers_busy"].astype(np.int64), self._shape),
             "queue": np.broadcast_to(rows["busy"].astype(np.int64), self._shape),
+            "answered": np.broadcast_to(
+                (rows["completed"] + rows["rejected"]).astype(np.int64), self._shape
+            ),
+            "errors": np.broadcast_to(rows["rejected"].astype(np.int64), self._shape),
             "time_ns": np.full(self._shape, time_ns, np.int64),
             "answer_ns": time_ns + delays_ns,
         }
@@ -157,9 +161,9 @@ class ServerPolls:
         self.due_ns += self._interval_ns
 
     def answers(self, now_ns: int) -> dict[str, npt.NDArray[np.int64]]:
-        """Return probe_busy, probe_queue and probe_time_ns, one environment each."""
+        """Return probe_busy, probe_queue, probe_time_ns and counters, one environment each."""
         is_new = self._asked["answer_ns"] <= now_ns
         return {
             f"probe_{name}": np.where(is_new, self._asked[name], self._answered[name])[None]
-            for name in ("busy", "queue", "time_ns")
+            for name in ("busy", "queue", "time_ns", "answered", "errors")
         }

@@ -81,6 +81,7 @@ class BuildNetwork(Message):
         probes: Ordered pairs of hosts whose round trips are measured.
         flow_entries: Flows that the switches remember; 0 for none.
         generator: What sends the flows.
+        host_access: What the hosts' processes may do, one of `HOST_ACCESS`.
     """
 
     topology: Content
@@ -89,6 +90,7 @@ class BuildNetwork(Message):
     probes: tuple[tuple[str, str], ...]
     flow_entries: int
     generator: str
+    host_access: str
 
 
 @dataclass(frozen=True)
@@ -280,11 +282,13 @@ class BuildPod(Message):
         topology: The network (`Topology.to_dict`).
         scenario: What runs in it (`Scenario.to_dict`).
         server_rows: Map that the servers show their state in.
+        program: What serves (`ServerProgram.to_dict`); nothing for the generator's servers.
     """
 
     topology: Content
     scenario: Content
     server_rows: Descriptor
+    program: Content
 
 
 @dataclass(frozen=True)
@@ -292,7 +296,7 @@ class PodBuilt(Message):
     """What the environment works through, without the emulator.
 
     Attributes:
-        targets: Address and port of each VIP.
+        targets: Address and port of each VIP, in each family.
         regions: Map of each balancer's regions, one for each VIP.
         counters: Map of each balancer's counters.
         generator_memory: Memory that the traffic generator shows its counters in.

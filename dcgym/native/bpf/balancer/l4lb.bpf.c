@@ -24,11 +24,9 @@
 #include "l4lb_route.h"
 #include "l4lb_report.h"
 #include "l4lb_icmp.h"
+#include "l4lb_quic.h"
 #include "l4lb_skb.h"
 #include "l4lb_xdp.h"
-
-/* A finding beside the parser's: a SYN-ACK on its way back. */
-#define FOR_CLIENT 3
 
 /* What a bridge floods is not for us; forwarded too, it would come twice. */
 static __always_inline bool is_addressed(const struct frame *frame) {
@@ -54,6 +52,8 @@ static __always_inline void read_cookie(const struct frame *frame, struct arriva
     struct timestamp stamp;
 
     arrival->cookie = DCGYM_LB_NO_COOKIE;
+    if (constants.consistency == DCGYM_LB_BY_QUIC && !arrival->tcp_bytes && !arrival->quoted)
+        arrival->cookie = read_quic_id(frame, arrival->l4);
     if (!arrival->tcp_bytes || !takes_cookies(arrival->vip))
         return;
     stamp = read_timestamp(frame, arrival->l4, arrival->tcp_bytes);
@@ -77,6 +77,8 @@ static __always_inline int balance(const struct frame *frame, struct arrival *ar
     found = parse(frame, arrival);
     if (found == FOR_ICMP)
         found = parse_icmp(frame, arrival);
+    if (found == FOR_STACK && is_tagged(frame))
+        count(DCGYM_LB_VLAN);
     if (found != FOR_BALANCER)
         return found;
     if (arrival->returns)
@@ -131,7 +133,7 @@ static __always_inline bool address(void *data, const void *end, __u64 to) {
 
 /* SYN-ACKs of routed servers come by tunnel. */
 static __always_inline bool is_tunnelled(const struct frame *frame, struct tunnel *tunnel) {
-    if (constants.delivery != DCGYM_LB_IPIP || !is_addressed(frame))
+    if (constants.delivery != DCGYM_LB_IPIP || frame->tagged || !is_addressed(frame))
         return false;
     *tunnel = read_outer(frame);
     return ends_at(tunnel, &control.tunnel_from);

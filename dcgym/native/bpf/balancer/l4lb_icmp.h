@@ -18,9 +18,6 @@
 #define IP_OFFSET_MASK 0x1fff
 #define ECHO_TTL 64
 
-/* A finding beside the parser's: an echo request to a VIP. */
-#define FOR_SENDER 4
-
 struct icmp {
     __u8 type;
     __u8 code;

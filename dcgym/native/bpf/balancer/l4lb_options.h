@@ -9,6 +9,7 @@ struct frame {
     void *end;
     __u32 bytes;
     bool xdp;
+    bool tagged; /* with a VLAN that the kernel keeps beside the bytes: at tc only */
     void *context;
 };
 

@@ -13,10 +13,14 @@
 #define TCP_RST 0x04
 #define TCP_ACK 0x10
 
-/* The parser's findings beside minus a counter: none of the balancer's business. */
-#define FOR_BALANCER 1
-#define FOR_STACK 2
-#define FOR_ICMP 5 /* ICMP of its IP version, not looked at yet */
+/* Whom a packet is for; the findings beside minus a counter. */
+enum finding {
+    FOR_BALANCER = 1,
+    FOR_STACK,  /* none of the balancer's business */
+    FOR_ICMP,   /* ICMP of its IP version, not looked at yet */
+    FOR_CLIENT, /* a SYN-ACK on its way back */
+    FOR_SENDER, /* an echo request to a VIP, to be answered */
+};
 
 struct arrival {
     struct dcgym_lb_vip_key to;
@@ -149,6 +153,16 @@ static __always_inline int parse_ipv6(struct ipv6hdr *ip, void *end, __u32 bytes
     return parse_ports(ip + 1, end, bpf_ntohs(ip->payload_len), arrival);
 }
 
+/* VLANs are none of the balancer's business (IEEE 802.1Q, 802.1ad). */
+static __always_inline bool is_tagged(const struct frame *frame) {
+    const struct ethhdr *eth = frame->data;
+
+    if (frame->tagged)
+        return true;
+    return (const void *)(eth + 1) <= frame->end &&
+           (eth->h_proto == bpf_htons(ETH_P_8021Q) || eth->h_proto == bpf_htons(ETH_P_8021AD));
+}
+
 /*
  * FOR_BALANCER, FOR_ICMP, FOR_STACK, or minus the counter of a dropped packet. Whose packet it is,
  * is not looked at, but for those that are refused.
@@ -156,7 +170,7 @@ static __always_inline int parse_ipv6(struct ipv6hdr *ip, void *end, __u32 bytes
 static __always_inline int parse(const struct frame *frame, struct arrival *arrival) {
     struct ethhdr *eth = frame->data;
 
-    if ((void *)(eth + 1) > frame->end)
+    if ((void *)(eth + 1) > frame->end || frame->tagged)
         return FOR_STACK;
     if (eth->h_proto == bpf_htons(ETH_P_IP))
         return parse_ipv4((void *)(eth + 1), frame->end, frame->bytes - ETH_HLEN, arrival);

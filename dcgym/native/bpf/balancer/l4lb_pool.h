@@ -62,8 +62,8 @@ __noinline __u32 choose_server(const struct dcgym_lb_pool *in_force, struct dcgy
     if (!in_force || !state)
         return DCGYM_NO_SERVER;
     pool = view(in_force);
-    rule_state =
-        (struct dcgym_state_view){&state->random, &state->turn, state->ongoing, state->score};
+    rule_state = (struct dcgym_state_view){&state->random, &state->turn, state->ongoing,
+                                           state->score,   state->turns, &state->clock};
     return dcgym_choose(in_force->rule, &pool, &rule_state, digest, now_ns);
 }
 

@@ -138,7 +138,7 @@ int server_ingress(struct __sk_buff *skb) {
     struct tunnel tunnel = read_outer(&frame);
     struct arrival arrival = {};
 
-    if (tunnel.version && ends_at(&tunnel, &constants.tunnel_to)) {
+    if (tunnel.version && !frame.tagged && ends_at(&tunnel, &constants.tunnel_to)) {
         skb_decapsulate(skb, &tunnel);
         frame = skb_frame(skb);
     } else {

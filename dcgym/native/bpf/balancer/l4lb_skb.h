@@ -16,6 +16,7 @@ static __always_inline struct frame skb_frame(struct __sk_buff *skb) {
     return (struct frame){.data = (void *)(long)skb->data,
                           .end = (void *)(long)skb->data_end,
                           .bytes = skb->len,
+                          .tagged = skb->vlan_present,
                           .context = skb};
 }
 

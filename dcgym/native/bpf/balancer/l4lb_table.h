@@ -86,7 +86,7 @@ static __always_inline void count_end(const struct flow *flow, __u64 now_ns, __u
     if (!state || !region)
         return;
     __sync_fetch_and_add(&state->completed[server], 1);
-    __sync_fetch_and_add(&state->ongoing[server], -1);
+    add_ongoing(state, server, -1);
     if (constants.collects)
         SAMPLE(region, flow, completion, now_ns, end_ns - flow->start_ns);
 }
@@ -117,7 +117,7 @@ static __always_inline void count_packet(const struct flow *flow, const struct a
         uncount_half_open(state, server);
     if (flow->phase == DCGYM_LB_SYN && !arrival->ends) {
         __sync_fetch_and_add(&state->flows[server], 1);
-        __sync_fetch_and_add(&state->ongoing[server], 1);
+        add_ongoing(state, server, 1);
         if (constants.collects)
             SAMPLE(region, flow, handshake, arrival->now_ns, age_ns);
     }

@@ -12,36 +12,8 @@
 #include "fabric_packet.h"
 #include "flow.h"
 #include "marking.h"
-
-/* A decision: an egress ifindex and the receiver's number, or the reason why there is none. */
-struct decision {
-    __u32 ifindex;
-    __u32 reason;
-    __u32 host;
-};
-
-static __always_inline struct decision refuse(__u32 reason) {
-    return (struct decision){.reason = reason};
-}
-
-static __always_inline struct decision next_hop(__u32 switch_id, __u32 host, struct flow_key *key) {
-    __u32 index = switch_id * constants.n_hosts + host - 1, id;
-    __u32 *route = bpf_map_lookup_elem(&routes, &index);
-    struct dcgym_group *group;
-    struct draw draw;
-
-    if (!route || !*route)
-        return refuse(DCGYM_DROP_NO_ROUTE);
-    id = *route - 1;
-    group = bpf_map_lookup_elem(&groups, &id);
-    if (!group)
-        return refuse(DCGYM_DROP_NO_ROUTE);
-    if (!draw_by_hash(group, key, &draw))
-        return refuse(DCGYM_DROP_GROUP_BUSY);
-    if (constants.flow_entries && draw.size > 1)
-        draw.ifindex = pinned_member(group, switch_id, key, &draw);
-    return (struct decision){draw.ifindex, DCGYM_DROP_NO_ROUTE};
-}
+#include "route.h"
+#include "answer.h"
 
 static __always_inline bool is_lost(__u32 probability) {
     return probability && bpf_get_prandom_u32() <= probability;
@@ -65,9 +37,11 @@ static __always_inline struct decision decide(struct __sk_buff *skb) {
     end = (void *)(long)skb->data_end;
     if ((void *)(eth + 1) > end)
         return refuse(DCGYM_DROP_TRUNCATED);
+    if (skb->vlan_present)
+        return refuse(DCGYM_DROP_VLAN);
     host = receiver(eth, end);
     if (!host || host > constants.n_hosts)
-        return refuse(DCGYM_DROP_UNKNOWN_MAC);
+        return refuse(is_tagged(eth) ? DCGYM_DROP_VLAN : DCGYM_DROP_UNKNOWN_MAC);
     err = parse(eth, end, &key);
     if (err)
         return refuse(-err);
@@ -88,12 +62,26 @@ static __always_inline int send(struct __sk_buff *skb, __u32 ifindex) {
     return TC_ACT_STOLEN;
 }
 
+/* Drops a packet; its sender is told of it where that can help. */
+static __always_inline int refuse_packet(struct __sk_buff *skb, __u32 reason, __u32 mtu) {
+    __u32 ifindex = 0;
+
+    drop(reason);
+    if (reason == DCGYM_DROP_TTL_EXPIRED || reason == DCGYM_DROP_TOO_BIG)
+        ifindex = answer(skb, mtu);
+    return ifindex ? send(skb, ifindex) : TC_ACT_SHOT;
+}
+
 SEC("tc")
 int fabric_forward(struct __sk_buff *skb) {
     struct decision decision = decide(skb);
+    __u32 mtu;
 
     if (!decision.ifindex)
-        return drop(decision.reason);
+        return refuse_packet(skb, decision.reason, 0);
+    mtu = exceeded_mtu(skb, decision.ifindex);
+    if (mtu)
+        return refuse_packet(skb, DCGYM_DROP_TOO_BIG, mtu);
     rewrite(skb, decision.host);
     return send(skb, decision.ifindex);
 }

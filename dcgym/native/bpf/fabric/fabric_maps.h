@@ -47,6 +47,14 @@ struct {
     __type(value, __u64);
 } flow_bytes SEC(".maps");
 
+/* By switch: up to when its answers have used its limit up (CLOCK_MONOTONIC). */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} answers SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, DCGYM_DROP_REASONS);

@@ -16,8 +16,6 @@
 namespace dcgym {
 namespace {
 
-/* A request must be whole, and a response be taken, within this time. */
-constexpr std::int64_t kPatienceNs = 60'000'000'000;
 /* What a refused client still sends is read this long: a reset could overtake the response. */
 constexpr std::int64_t kDrainNs = 1'000'000'000;
 constexpr std::uint64_t kMostDrainedBytes = 1 << 20;
@@ -38,7 +36,12 @@ HttpConnection::HttpConnection(World &world, ConnectionOwner &owner, std::uint64
                                Fd socket)
     : Entry{world.timetable}, world_{world}, owner_{owner}, ticket_{ticket}, socket_{world.io} {
     socket_.assign(socket.release());
-    world_.timetable.set(*this, now_ns() + kPatienceNs);
+    world_.timetable.set(*this, now_ns() + owner_.idle_timeout_ns());
+}
+
+void HttpConnection::due() {
+    // Nothing is lost where nothing was begun.
+    close(is_idle() && !reader_.has_begun() ? Close::orderly : Close::abortive);
 }
 
 void HttpConnection::wait_read() {
@@ -110,7 +113,7 @@ void HttpConnection::answer(unsigned status, std::uint64_t body_bytes, bool is_l
     header_ = response_header(status, body_bytes, keep_alive_, owner_.number());
     body_bytes_ = head_ ? 0 : body_bytes;
     state_ = State::writing;
-    world_.timetable.set(*this, now_ns() + kPatienceNs);
+    world_.timetable.set(*this, now_ns() + owner_.idle_timeout_ns());
     write_some();
 }
 

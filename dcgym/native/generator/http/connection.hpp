@@ -22,6 +22,8 @@ class ConnectionOwner {
     virtual std::size_t number() const = 0;
     /// Whether connections may stay open after a response.
     virtual bool may_keep_alive() const = 0;
+    /// A request must be whole, the next one come, and a response be taken, within this time.
+    virtual std::int64_t idle_timeout_ns() const = 0;
     /// Takes a request up; false where the backlog is full.
     virtual bool serve(HttpConnection &connection, const Work &work) = 0;
     /// Called once, when a connection gives up the place that was kept for its first request.
@@ -53,7 +55,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   private:
     enum class State { reading, served, writing, draining, closed };
 
-    void due() override { close(Close::abortive); }
+    void due() override;
     void wait_read();
     void read_some();
     void take(std::string_view bytes);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,9 +12,11 @@ namespace dcgym {
 namespace {
 
 constexpr const char *kAnyAddress = "*";
+constexpr std::string_view kDatagramPrefix = "udp:";
 constexpr std::size_t kMostServers = 1024;
 constexpr double kMostFactor = 1e6;
 constexpr std::uint32_t kMostBacklog = 1'000'000;
+constexpr std::uint64_t kMostIdleNs = 86'400'000'000'000;
 constexpr std::uint32_t kMostWorkers = 1024;
 constexpr std::uint32_t kMostSlots = 65'536;
 
@@ -57,6 +60,8 @@ HttpServerSpec read_server(std::istream &in, std::size_t n_hosts) {
     station.io.speed = read_factor(in, "I/O speed of a server", false);
     spec.backlog =
         static_cast<std::uint32_t>(read_number(in, "backlog of a server", 0, kMostBacklog));
+    spec.idle_timeout_ns =
+        static_cast<std::int64_t>(read_number(in, "idle timeout of a server", 1, kMostIdleNs));
     return spec;
 }
 
@@ -146,8 +151,12 @@ std::string HttpControl::load_requests(std::istream &rest, int file) {
     tables.timeout_ns = static_cast<std::int64_t>(read_number(rest, "timeout", 0, most));
     const std::size_t n_targets = read_number(rest, "number of targets", 0, 65'536);
     for (std::size_t i = 0; i < n_targets; ++i) {
-        const auto ip = read<std::string>(rest, "address of a target");
+        auto ip = read<std::string>(rest, "address of a target");
         const auto port = static_cast<std::uint16_t>(read_number(rest, "port", 1, 65535));
+        const bool by_datagram = ip.starts_with(kDatagramPrefix);
+        if (by_datagram)
+            ip.erase(0, kDatagramPrefix.size());
+        tables.by_datagram.push_back(by_datagram);
         tables.targets.emplace_back(ip, port);
     }
     for (std::string path; rest >> path;) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "message.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
@@ -8,7 +9,9 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <cctype>
 #include <limits>
+#include <optional>
 
 namespace dcgym {
 namespace {
@@ -27,13 +30,42 @@ unsigned status_of(const boost::system::error_code &error) {
     return error == http::error::bad_version ? 505 : 400;
 }
 
+bool begins_with_scheme(std::string_view target) {
+    constexpr std::string_view kScheme = "http://";
+    const auto equal = [](char expected, char given) {
+        return std::tolower(static_cast<unsigned char>(given)) == expected;
+    };
+    return target.size() >= kScheme.size() &&
+           std::equal(kScheme.begin(), kScheme.end(), target.begin(), equal);
+}
+
+/// Path and query of a target. Clients of proxies send an absolute one (RFC 9112, section 3.2.2),
+/// whose host is the one asked for; nothing where that is none.
+std::optional<std::string> path_and_query(std::string_view target) {
+    if (!begins_with_scheme(target))
+        return std::string{target};
+    target.remove_prefix(target.find("//") + 2);
+    const std::size_t end = std::min(target.find_first_of("/?#"), target.size());
+    const std::string_view authority = target.substr(0, end);
+    // RFC 9110, section 4.2: an empty host, and names of users, are errors.
+    if (authority.empty() || authority.front() == ':' || authority.find('@') != authority.npos)
+        return std::nullopt;
+    target.remove_prefix(end);
+    return target.starts_with('/') ? std::string{target} : "/" + std::string{target};
+}
+
+template <typename Message> std::optional<std::string> target_of(const Message &message) {
+    const auto target = message.target();
+    return path_and_query({target.data(), target.size()});
+}
+
 /// RFC 9112, section 3.2: a request of HTTP/1.1 names exactly one host.
 template <typename Message> unsigned check(const Message &message) {
     if (message.version() != 10 && message.version() != 11)
         return 505;
     if (message.version() == 11 && message.count(http::field::host) != 1)
         return 400;
-    return 200;
+    return target_of(message) ? 200 : 400;
 }
 
 } // namespace
@@ -75,7 +107,7 @@ Parsed RequestReader::take(std::string_view bytes) {
 HttpRequest RequestReader::next() {
     const auto &message = parser_->get();
     HttpRequest request;
-    request.target = std::string{message.target()};
+    request.target = target_of(message).value_or("");
     request.get = message.method() == http::verb::get;
     request.head = message.method() == http::verb::head;
     request.keep_alive = message.keep_alive();

@@ -12,7 +12,7 @@ enum class Parsed { more, whole, wrong };
 
 /// What a server needs to know of a request.
 struct HttpRequest {
-    std::string target; /* path and query, as they came */
+    std::string target; /* path and query; of an absolute target too */
     bool get = false;
     bool head = false;
     bool keep_alive = false;

@@ -18,6 +18,7 @@ struct RequestTables {
     std::size_t n_stages = 0;
     std::int64_t timeout_ns = 0; /* 0: none */
     std::vector<SocketAddress> targets;
+    std::vector<bool> by_datagram;  /* of each target: UDP, not TCP */
     std::vector<std::string> paths; /* one an application */
 };
 
@@ -37,6 +38,8 @@ class RequestPlan {
     const SocketAddress &target(std::size_t id) const {
         return tables_.targets[requests_[id].target];
     }
+    /// Whether the request is a datagram, as its response is.
+    bool is_datagram(std::size_t id) const { return tables_.by_datagram[requests_[id].target]; }
     std::int64_t timeout_ns() const { return tables_.timeout_ns; }
     /// The bytes of a request.
     std::string message(std::size_t id) const;

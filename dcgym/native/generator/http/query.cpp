@@ -68,6 +68,13 @@ std::optional<Work> parse_work(std::string_view query) {
     return work;
 }
 
+std::optional<Work> parse_target(std::string_view target) {
+    constexpr std::string_view path = "/work?";
+    if (!target.starts_with(path))
+        return std::nullopt;
+    return parse_work(target.substr(path.size()));
+}
+
 std::string work_query(const std::vector<ServiceStage> &stages, std::uint64_t bytes) {
     std::string out;
     for (const ServiceStage &stage : stages) {

@@ -22,6 +22,9 @@ struct Work {
 /// Times are decimal numbers of microseconds, at most an hour, with nanosecond resolution.
 std::optional<Work> parse_work(std::string_view query);
 
+/// The same of a request's target, path and query; nothing for other paths than "/work".
+std::optional<Work> parse_target(std::string_view target);
+
 /// Writes the query that parse_work() reads.
 std::string work_query(const std::vector<ServiceStage> &stages, std::uint64_t bytes);
 

@@ -46,9 +46,10 @@ RequestRun::~RequestRun() {
 
 void RequestRun::begin() {
     const SocketAddress &target = plan_->target(id_);
-    Fd socket =
-        world_.hosts.open_socket(plan_->request(id_).client, SOCK_STREAM, 0, target.family());
-    set_client_options(socket.get());
+    const int type = plan_->is_datagram(id_) ? SOCK_DGRAM : SOCK_STREAM;
+    Fd socket = world_.hosts.open_socket(plan_->request(id_).client, type, 0, target.family());
+    if (type == SOCK_STREAM)
+        set_client_options(socket.get());
     bind_client(socket.get(), target.family(), id_);
     socket_.assign(socket.release());
     if (plan_->timeout_ns() > 0)
@@ -118,7 +119,8 @@ void RequestRun::take(const char *data, std::size_t size) {
 void RequestRun::broken() {
     if (was_rejected_)
         return end(DCGYM_HTTP_REJECTED);
-    end(result_.established_ns == 0 ? DCGYM_HTTP_REFUSED : DCGYM_HTTP_RESET);
+    const bool is_refused = result_.established_ns == 0 || plan_->is_datagram(id_);
+    end(is_refused ? DCGYM_HTTP_REFUSED : DCGYM_HTTP_RESET);
 }
 
 void RequestRun::accepted_by(std::size_t server) {
@@ -128,6 +130,9 @@ void RequestRun::accepted_by(std::size_t server) {
 void RequestRun::rejected_by(std::size_t server) {
     accepted_by(server);
     was_rejected_ = true;
+    // Over TCP a reset follows.
+    if (plan_->is_datagram(id_))
+        end(DCGYM_HTTP_REJECTED);
 }
 
 void RequestRun::due() {
@@ -145,6 +150,8 @@ void RequestRun::end(dcgym_http_outcome outcome) {
     result_.outcome = outcome;
     const auto alive = shared_from_this();
     owner_.ended(*this);
+    if (plan_->is_datagram(id_))
+        return close();
     if (outcome == DCGYM_HTTP_CUT)
         return close_silently();
     if (outcome != DCGYM_HTTP_FINISHED && outcome != DCGYM_HTTP_FAILED)

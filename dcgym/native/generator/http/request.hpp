@@ -13,7 +13,8 @@
 
 namespace dcgym {
 
-/// One request of a plan, on a connection of its own, from its first packet to its result.
+/// One request of a plan, on a connection of its own or as one datagram, from its first packet to
+/// its result.
 class RequestRun final : public std::enable_shared_from_this<RequestRun>,
                          private Greeted,
                          private Timetable::Entry {

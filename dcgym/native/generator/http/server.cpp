@@ -71,6 +71,10 @@ HttpServer::~HttpServer() {
 
 void HttpServer::open() {
     listener_.assign(open_listener(world_, spec_).release());
+    if (spec_.ip.empty())
+        datagrams_ = std::make_unique<DatagramPort>(
+            world_, spec_.host, spec_.port,
+            [this](const DatagramPeer &peer, std::string_view text) { arrived(peer, text); });
     make_service();
     is_up_ = true;
     ++openings_;
@@ -130,6 +134,29 @@ int HttpServer::accept_one() {
     return 0;
 }
 
+void HttpServer::arrived(const DatagramPeer &peer, std::string_view text) {
+    RequestReader reader;
+    if (!listener_.is_open() || reader.take(text) != Parsed::whole)
+        return;
+    const auto work = parse_target(reader.next().target);
+    if (!work)
+        return;
+    Greeted *const client = registry_.find(peer.from.key());
+    if (is_full()) {
+        ++rejected_;
+        if (client)
+            client->rejected_by(number_);
+        return publish();
+    }
+    if (client)
+        client->accepted_by(number_);
+    ++accepted_;
+    const std::uint64_t ticket = next_ticket_++;
+    asked_.emplace(ticket, Asked{peer, work->bytes});
+    service_->serve(ticket, work->stages);
+    publish();
+}
+
 void HttpServer::greet(Fd socket, Greeted *client) {
     if (client)
         client->accepted_by(number_);
@@ -179,6 +206,12 @@ void HttpServer::ended(const ServiceStation::Ended &job) {
         const auto connection = found->second;
         connection->respond();
     }
+    const auto asked = asked_.find(job.ticket);
+    if (asked != asked_.end()) {
+        const std::uint64_t bytes = asked->second.bytes;
+        datagrams_->send(asked->second.peer, response_header(200, bytes, false, number_), bytes);
+        asked_.erase(asked);
+    }
     publish();
 }
 
@@ -202,6 +235,8 @@ void HttpServer::kill(HttpConnection::Close how) {
     asio::error_code ignored;
     listener_.close(ignored);
     is_up_ = false;
+    datagrams_.reset();
+    asked_.clear();
     service_.reset();
     const auto connections = std::exchange(connections_, {});
     for (const auto &[ticket, connection] : connections)

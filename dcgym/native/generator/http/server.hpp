@@ -10,6 +10,7 @@
 #include "core/agenda.hpp"
 #include "http.h"
 #include "connection.hpp"
+#include "datagrams.hpp"
 #include "registry.hpp"
 #include "service.hpp"
 
@@ -22,10 +23,12 @@ struct HttpServerSpec {
     std::uint16_t port = 0;
     bool is_burnt = false;
     std::uint32_t backlog = 0; /* requests that may wait for the CPU */
+    std::int64_t idle_timeout_ns = 0;
     StationConfig station;
 };
 
-/// An HTTP/1.1 server: its socket, its connections, its processors.
+/// An HTTP/1.1 server: its socket, its connections, its processors. At every address of its host
+/// it also takes requests as datagrams, each answered by one.
 class HttpServer final : private ConnectionOwner, private Timetable::Entry {
   public:
     /// Listens at once; row is where its state is shown.
@@ -51,6 +54,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
   private:
     std::size_t number() const override { return number_; }
     bool may_keep_alive() const override { return listener_.is_open(); }
+    std::int64_t idle_timeout_ns() const override { return spec_.idle_timeout_ns; }
     bool serve(HttpConnection &connection, const Work &work) override;
     void place_free() override { --handshaking_; }
     void closed(HttpConnection &connection) override;
@@ -60,6 +64,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     void make_service();
     void wait();
     int accept_one();
+    void arrived(const DatagramPeer &peer, std::string_view text);
     void greet(Fd socket, Greeted *client);
     void reject(Fd socket, Greeted *client);
     bool is_full() const;
@@ -74,6 +79,12 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     Agenda agenda_;
     std::unique_ptr<Service> service_;
     std::unordered_map<std::uint64_t, std::shared_ptr<HttpConnection>> connections_;
+    struct Asked {
+        DatagramPeer peer;
+        std::uint64_t bytes;
+    };
+    std::unique_ptr<DatagramPort> datagrams_;
+    std::unordered_map<std::uint64_t, Asked> asked_; /* by datagram, still to be answered */
     std::uint64_t next_ticket_ = 0;
     std::uint32_t handshaking_ = 0; /* connections whose first request is still to come */
     double factor_ = 1;

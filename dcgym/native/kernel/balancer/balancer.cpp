@@ -24,7 +24,7 @@ namespace {
 constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
     "",          "truncated",      "malformed", "fragment",    "extension",        "unknown_port",
     "no_server", "pool_busy",      "too_big",   "no_tunnel",   "unknown_protocol", "missed",
-    "evicted",   "pcc_violations", "reports",   "icmp_errors", "echoes",
+    "evicted",   "pcc_violations", "reports",   "icmp_errors", "echoes",           "vlan",
 };
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 
@@ -49,11 +49,13 @@ void zero_map(const bpf_object *object, const char *name) {
 
 Balancer::Balancer(const std::string &object_path, const BalancerIdentity &identity,
                    const BalancerSize &size, const BalancerMode &mode)
-    : size_(size), tracks_(size.flow_entries > 0) {
+    : size_(size), tracks_(size.flow_entries > 0), times_select_(mode.times_select) {
     check_range("n_vips", size.vips, 1, DCGYM_LB_MAX_VIPS);
     check_range("snapshot_interval_ns", size.snapshot_interval_ns, 1'000'000, UINT64_MAX);
     if (size.flow_entries > 0 || mode.consistency == "table" || mode.consistency == "rule")
         check_range("flow_entries", size.flow_entries, DCGYM_LB_WAYS, most_flow_entries);
+    check_range("quic_id_bytes", mode.quic_id_bytes, DCGYM_LB_QUIC_LEAST_ID_BYTES,
+                DCGYM_LB_QUIC_MOST_ID_BYTES);
     size_.flow_entries = std::bit_ceil(std::max<uint32_t>(size.flow_entries, DCGYM_LB_WAYS));
     const std::string bytes = read_object(object_path);
     object_ = open_object(bytes, object_path);
@@ -129,8 +131,9 @@ void Balancer::set_constants(const BalancerMode &mode) {
     constants.witness_mask = witnesses() - 1;
     constants.collects = size_.collects;
     constants.consistency =
-        parse_choice("consistency", mode.consistency, {"table", "cookie", "none", "rule"});
+        parse_choice("consistency", mode.consistency, {"table", "cookie", "none", "rule", "quic"});
     constants.delivery = parse_choice("delivery", mode.delivery, {"l2", "ipip"});
+    constants.quic_id_bytes = mode.quic_id_bytes;
     constants.tracks = tracks_ && constants.consistency != DCGYM_LB_BY_HASH;
     bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
     check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
@@ -140,8 +143,14 @@ void Balancer::set_constants(const BalancerMode &mode) {
 // Programs that nobody asked for are not worth the verifier's time.
 void Balancer::set_hook(const BalancerMode &mode) {
     hook_ = parse_choice("hook", mode.hook, {"tc", "xdp", "xdp-generic"});
-    for (const char *name : {"l4lb_xdp", "l4lb_pass"})
-        bpf_program__set_autoload(bpf_object__find_program_by_name(object(), name), hook_ != at_tc);
+    const std::array<std::pair<const char *, bool>, 4> asked = {{
+        {"l4lb_balance", hook_ == at_tc},
+        {"l4lb_xdp", hook_ != at_tc},
+        {"l4lb_pass", hook_ != at_tc},
+        {"l4lb_select", times_select_},
+    }};
+    for (const auto &[name, is_asked] : asked)
+        bpf_program__set_autoload(bpf_object__find_program_by_name(object(), name), is_asked);
 }
 
 void Balancer::set_identity(const BalancerIdentity &identity) {

@@ -25,10 +25,12 @@ struct BalancerSize {
 };
 
 struct BalancerMode {
-    std::string consistency; // "table", "cookie", "none" or "rule"
+    std::string consistency; // "table", "cookie", "none", "rule" or "quic"
     std::string delivery;    // "l2" or "ipip"
     std::string hook;        // "tc", "xdp" (in the driver) or "xdp-generic"
     std::string pin_path;    // a directory on a bpffs that keeps flows beyond this object, or ""
+    uint32_t quic_id_bytes;  // length of the connection IDs of QUIC that servers give
+    bool times_select;       // the program that `time_select` runs is loaded too
 };
 
 // Whom the balancer is to its neighbours. Empty texts stand for the defaults.
@@ -82,6 +84,7 @@ class Balancer {
     void attach(uint32_t ifindex, const Peer &peer);
     void detach(uint32_t ifindex);
     void check_path(const Peer &peer) const;
+    bool times_select() const { return times_select_; }
     const char *program() const { return hook_ == 0 ? "l4lb_balance" : "l4lb_xdp"; }
     TestRun test_run(const char *program, const std::string &packet, uint32_t repeat) const;
 
@@ -107,6 +110,7 @@ class Balancer {
     BalancerSize size_;
     uint32_t hook_ = 0;
     bool tracks_;
+    bool times_select_;
     ObjectPtr object_;
     std::unique_ptr<Mapping> control_;
     std::shared_ptr<BalancerPools> pools_;

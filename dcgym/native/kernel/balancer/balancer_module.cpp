@@ -25,6 +25,8 @@ py::tuple test_balance(const Balancer &balancer, const py::bytes &packet) {
 }
 
 uint32_t time_select(const Balancer &balancer, const py::bytes &packet, uint32_t repeat) {
+    if (!balancer.times_select())
+        dcgym::throw_config_error("times_select", "False", "True for a balancer that is timed");
     const auto run = balancer.test_run("l4lb_select", packet, repeat);
     if (run.verdict == DCGYM_NO_SERVER)
         dcgym::throw_config_error("packet", std::to_string(py::len(packet)) + " bytes",
@@ -38,36 +40,40 @@ void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t
 }
 
 void bind_constructor(py::class_<Balancer> &balancer) {
-    balancer.def(py::init([](const std::string &object_path, const std::string &mac,
-                             uint32_t n_vips, uint32_t flow_entries, uint64_t seed, bool collect,
-                             uint64_t snapshot_interval_ns, const std::string &consistency,
-                             const std::string &delivery, const std::string &hook,
-                             const std::string &source_mac, const std::string &gateway_mac,
-                             const std::vector<std::string> &tunnel_from,
-                             const std::string &pin_path, uint64_t stream) {
-                     return std::make_unique<Balancer>(
-                         object_path,
-                         dcgym::BalancerIdentity{.mac = mac,
-                                                 .source_mac = source_mac,
-                                                 .gateway_mac = gateway_mac,
-                                                 .tunnel_from = tunnel_from},
-                         dcgym::BalancerSize{.vips = n_vips,
-                                             .flow_entries = flow_entries,
-                                             .seed = seed,
-                                             .stream = stream,
-                                             .collects = collect,
-                                             .snapshot_interval_ns = snapshot_interval_ns},
-                         dcgym::BalancerMode{.consistency = consistency,
-                                             .delivery = delivery,
-                                             .hook = hook,
-                                             .pin_path = pin_path});
-                 }),
-                 py::arg("object_path"), py::arg("mac"), py::kw_only(), py::arg("n_vips") = 1,
-                 py::arg("flow_entries") = 65536, py::arg("seed") = 0, py::arg("collect") = true,
-                 py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
-                 py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
-                 py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
-                 py::arg("pin_path") = "", py::arg("stream") = 0);
+    balancer.def(
+        py::init([](const std::string &object_path, const std::string &mac, uint32_t n_vips,
+                    uint32_t flow_entries, uint64_t seed, bool collect,
+                    uint64_t snapshot_interval_ns, const std::string &consistency,
+                    const std::string &delivery, const std::string &hook,
+                    const std::string &source_mac, const std::string &gateway_mac,
+                    const std::vector<std::string> &tunnel_from, const std::string &pin_path,
+                    uint64_t stream, uint32_t quic_id_bytes, bool times_select) {
+            return std::make_unique<Balancer>(
+                object_path,
+                dcgym::BalancerIdentity{.mac = mac,
+                                        .source_mac = source_mac,
+                                        .gateway_mac = gateway_mac,
+                                        .tunnel_from = tunnel_from},
+                dcgym::BalancerSize{.vips = n_vips,
+                                    .flow_entries = flow_entries,
+                                    .seed = seed,
+                                    .stream = stream,
+                                    .collects = collect,
+                                    .snapshot_interval_ns = snapshot_interval_ns},
+                dcgym::BalancerMode{.consistency = consistency,
+                                    .delivery = delivery,
+                                    .hook = hook,
+                                    .pin_path = pin_path,
+                                    .quic_id_bytes = quic_id_bytes,
+                                    .times_select = times_select});
+        }),
+        py::arg("object_path"), py::arg("mac"), py::kw_only(), py::arg("n_vips") = 1,
+        py::arg("flow_entries") = 65536, py::arg("seed") = 0, py::arg("collect") = true,
+        py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
+        py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
+        py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
+        py::arg("pin_path") = "", py::arg("stream") = 0, py::arg("quic_id_bytes") = 8,
+        py::arg("times_select") = false);
 }
 
 void bind_settings(py::class_<Balancer> &balancer) {
@@ -133,7 +139,7 @@ void bind_tests(py::class_<Balancer> &balancer) {
              "Run the hook's program on a packet: (verdict, packet left).")
         .def("time_select", &time_select, py::arg("packet"), py::arg("repeat"),
              "Mean time of the decision over many runs on a packet of a VIP, in ns; its flow is "
-             "entered and counted.");
+             "entered and counted. Only of a balancer that was made with `times_select`.");
 }
 
 } // namespace

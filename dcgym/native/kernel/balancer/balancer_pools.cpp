@@ -20,10 +20,9 @@ static_assert(sizeof(dcgym_lb_region) % 8 == 0);
 static_assert(DCGYM_RULE_SERVERS == DCGYM_LB_SERVERS);
 
 uint32_t known(uint32_t rule) {
-    if (rule >= DCGYM_N_RULES || dcgym_describe_rule(rule)->knows_truth)
+    if (rule >= DCGYM_N_RULES || dcgym_describe_rule(rule)->knows != DCGYM_KNOWS_OWN)
         throw_config_error("rule", std::to_string(rule),
-                           "0 (ecmp) to " + std::to_string(DCGYM_RULE_GSQ - 1) +
-                               " (wsapp): the others need what servers alone know");
+                           "a rule that needs nothing but what a balancer sees");
     return rule;
 }
 

@@ -16,11 +16,11 @@ namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
-    "unknown_port", "truncated",   "malformed",  "protocol", "unknown_mac",
-    "no_route",     "ttl_expired", "group_busy", "loss",
+    "unknown_port", "truncated",  "malformed", "protocol", "unknown_mac", "no_route",
+    "ttl_expired",  "group_busy", "loss",      "too_big",  "vlan",
 };
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
-static_assert(sizeof(dcgym_port_config) == 56);
+static_assert(sizeof(dcgym_port_config) == 64);
 
 void check_below(const std::string &field, uint64_t value, uint64_t limit) {
     if (value >= limit)
@@ -72,12 +72,13 @@ bpf_object *Fabric::object() const {
 
 void Fabric::resize_maps() {
     const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
-    const std::array<std::pair<const char *, uint32_t>, 7> sizes = {{
+    const std::array<std::pair<const char *, uint32_t>, 8> sizes = {{
         {"ports", size_.ifindexes},
         {"routes", size_.switches * size_.hosts},
         {"groups", size_.groups},
         {"counters", size_.ports},
         {"red_states", size_.ports},
+        {"answers", size_.switches},
         {"flow_bytes", cells},
         {"flows", std::max(size_.flow_entries, 1u)},
     }};
@@ -86,7 +87,8 @@ void Fabric::resize_maps() {
         check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
     }
     bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-    const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries};
+    const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries,
+                                           size_.least_mtu};
     check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
           "cannot set the fabric's constants");
 }

@@ -22,6 +22,7 @@ struct FabricSize {
     uint32_t ifindexes;
     bool has_flow_matrix;
     uint32_t flow_entries; // of the flow table; 0: none
+    uint32_t least_mtu;    // no port has a smaller one; 0: unknown
 };
 
 class Fabric {

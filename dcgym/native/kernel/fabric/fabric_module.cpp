@@ -20,7 +20,7 @@ using dcgym::Fabric;
 
 void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t port_id,
               uint64_t mark_min_bytes, uint64_t mark_max_bytes, uint32_t mark_probability,
-              uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns) {
+              uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns, uint32_t mtu) {
     fabric.set_port(ifindex, {.in_use = 1,
                               .switch_id = switch_id,
                               .port_id = port_id,
@@ -31,7 +31,9 @@ void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t por
                               .mark_weight = mark_weight,
                               .mark_packet_ns = mark_packet_ns,
                               .loss_in = 0,
-                              .loss_out = 0});
+                              .loss_out = 0,
+                              .mtu = mtu,
+                              .reserved = 0});
 }
 
 py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
@@ -75,7 +77,7 @@ void bind_changes(py::class_<Fabric> &fabric) {
     fabric
         .def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
                          uint32_t ports, uint32_t groups, uint32_t ifindexes, bool flow_matrix,
-                         uint32_t flow_entries) {
+                         uint32_t flow_entries, uint32_t least_mtu) {
                  return std::make_unique<Fabric>(object_path,
                                                  dcgym::FabricSize{.switches = switches,
                                                                    .hosts = hosts,
@@ -83,16 +85,19 @@ void bind_changes(py::class_<Fabric> &fabric) {
                                                                    .groups = groups,
                                                                    .ifindexes = ifindexes,
                                                                    .has_flow_matrix = flow_matrix,
-                                                                   .flow_entries = flow_entries});
+                                                                   .flow_entries = flow_entries,
+                                                                   .least_mtu = least_mtu});
              }),
              py::arg("object_path"), py::kw_only(), py::arg("n_switches"), py::arg("n_hosts"),
              py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
-             py::arg("flow_matrix") = false, py::arg("flow_entries") = 0)
+             py::arg("flow_matrix") = false, py::arg("flow_entries") = 0, py::arg("least_mtu") = 0)
         .def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"), py::arg("port_id"),
              py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
              py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
              py::arg("mark_weight") = DCGYM_PROBABILITY_ONE, py::arg("mark_packet_ns") = 0,
-             "Describe a port; may be called again to change its marking.")
+             py::arg("mtu") = 0,
+             "Describe a port; may be called again to change its marking. Packets larger than the "
+             "MTU are dropped and their senders told; 0 is any size.")
         .def("set_group", &set_group, py::arg("group_id"), py::arg("salt"), py::arg("ifindexes"),
              py::arg("weights"), py::arg("follows") = py::none(),
              "Spread flows over ports in proportion to the weights; replaces a group whole, and "

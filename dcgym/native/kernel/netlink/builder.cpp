@@ -20,7 +20,6 @@ namespace dcgym {
 namespace {
 
 constexpr int kLoopback = 1; // its index in every namespace
-constexpr uint8_t kHostPrefixBits = 32;
 
 [[noreturn]] void fail(const std::string &what) {
     throw std::system_error(errno, std::generic_category(), what);
@@ -77,6 +76,7 @@ void put_end(nlmsghdr *message, const LinkEnd &end) {
     mnl_attr_put_strz(message, IFLA_IFNAME, end.name.c_str());
     mnl_attr_put(message, IFLA_ADDRESS, end.mac.size(), end.mac.data());
     // The kernel makes one queue a processor unless told otherwise; a port has one queue.
+    mnl_attr_put_u32(message, IFLA_MTU, end.mtu);
     mnl_attr_put_u32(message, IFLA_NUM_TX_QUEUES, 1);
     mnl_attr_put_u32(message, IFLA_NUM_RX_QUEUES, 1);
     if (const uint32_t most = gso_limit_for(end.rate_bps))
@@ -108,23 +108,29 @@ void send_up(Batch &batch, int rtnl_fd, int ifindex) {
     batch.send(rtnl_fd, message);
 }
 
+void put_address(nlmsghdr *message, uint16_t attribute, const Address &address) {
+    mnl_attr_put(message, attribute, address.size(), address.bytes.data());
+}
+
 void send_address(Batch &batch, const HostAddress &host) {
     Message message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE);
     auto *address = message.extra<ifaddrmsg>();
-    address->ifa_family = AF_INET;
+    address->ifa_family = host.address.family;
     address->ifa_index = static_cast<unsigned>(host.ifindex);
-    address->ifa_prefixlen = kHostPrefixBits;
-    mnl_attr_put_u32(message, IFA_LOCAL, host.address);
+    address->ifa_prefixlen = static_cast<uint8_t>(8 * host.address.size());
+    // Nobody else can have it: an IPv6 address is usable at once.
+    address->ifa_flags = IFA_F_NODAD;
+    put_address(message, IFA_LOCAL, host.address);
     batch.send(host.rtnl_fd, message);
 }
 
 void send_neighbour(Batch &batch, const HostAddress &host, const Gateway &gateway) {
     Message message(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE);
     auto *entry = message.extra<ndmsg>();
-    entry->ndm_family = AF_INET;
+    entry->ndm_family = host.address.family;
     entry->ndm_ifindex = host.ifindex;
     entry->ndm_state = NUD_PERMANENT;
-    mnl_attr_put_u32(message, NDA_DST, gateway.address);
+    put_address(message, NDA_DST, gateway.address);
     mnl_attr_put(message, NDA_LLADDR, gateway.mac.size(), gateway.mac.data());
     batch.send(host.rtnl_fd, message);
 }
@@ -132,20 +138,24 @@ void send_neighbour(Batch &batch, const HostAddress &host, const Gateway &gatewa
 void send_route(Batch &batch, const HostAddress &host, const Gateway &gateway) {
     Message message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE);
     auto *route = message.extra<rtmsg>();
-    route->rtm_family = AF_INET;
+    route->rtm_family = host.address.family;
     route->rtm_dst_len = gateway.prefix_bits;
     route->rtm_table = RT_TABLE_MAIN;
     route->rtm_protocol = RTPROT_BOOT;
     route->rtm_type = RTN_UNICAST;
     // The gateway lies on no network of the host: it is taken to be at the other end of the wire.
     route->rtm_flags = RTNH_F_ONLINK;
-    mnl_attr_put_u32(message, RTA_DST, gateway.network);
-    mnl_attr_put_u32(message, RTA_GATEWAY, gateway.address);
+    put_address(message, RTA_DST, gateway.network);
+    put_address(message, RTA_GATEWAY, gateway.address);
     mnl_attr_put_u32(message, RTA_OIF, static_cast<uint32_t>(host.ifindex));
     batch.send(host.rtnl_fd, message);
 }
 
 } // namespace
+
+size_t Address::size() const {
+    return family == AF_INET ? 4 : bytes.size();
+}
 
 std::vector<int> make_namespaces(size_t count, const std::vector<Sysctl> &sysctls) {
     std::vector<int> fds;

@@ -28,6 +28,7 @@ struct LinkEnd {
     std::string name;
     Mac mac;
     uint64_t rate_bps; // full rate, for the largest offloaded packet; 0: the kernel's own limit
+    uint32_t mtu;
 };
 
 // Makes veth pairs with both ends where they belong. Moving an interface later would cost an RCU
@@ -39,19 +40,26 @@ void set_up(const std::vector<Interface> &interfaces);
 // What a host needs to reach all others: its address, and one gateway that stands for every other
 // host. Neighbour entries for each would be n^2, and dynamic ones share one small table of the
 // machine (net.ipv4.neigh.default.gc_thresh3).
+struct Address {
+    uint8_t family; // AF_INET or AF_INET6
+    std::array<uint8_t, 16> bytes;
+    size_t size() const;
+};
+
 struct HostAddress {
     int rtnl_fd;
     int ifindex;
-    uint32_t address; // IPv4, network byte order
+    Address address;
 };
 
 struct Gateway {
-    uint32_t address;
+    Address address;
     Mac mac;
-    uint32_t network;
+    Address network;
     uint8_t prefix_bits;
 };
 
+// All addresses are of one family.
 void configure_hosts(const std::vector<HostAddress> &hosts, const Gateway &gateway);
 
 } // namespace dcgym

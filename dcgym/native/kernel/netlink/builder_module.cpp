@@ -14,14 +14,17 @@ using namespace dcgym;
 
 namespace {
 
-using End = std::tuple<int, int, std::string, std::string, uint64_t>;
+using End = std::tuple<int, int, std::string, std::string, uint64_t, uint32_t>;
 using Host = std::tuple<int, int, std::string>;
 
-uint32_t parse_ip(const std::string &text) {
-    uint32_t address = 0;
-    if (inet_pton(AF_INET, text.c_str(), &address) != 1)
-        throw py::value_error("not an IPv4 address: " + text);
-    return address;
+Address parse_ip(const std::string &text) {
+    Address address{};
+    for (const uint8_t family : {AF_INET, AF_INET6}) {
+        address.family = family;
+        if (inet_pton(family, text.c_str(), address.bytes.data()) == 1)
+            return address;
+    }
+    throw py::value_error("not an IP address: " + text);
 }
 
 Mac parse_mac(const std::string &text) {
@@ -33,8 +36,8 @@ Mac parse_mac(const std::string &text) {
 }
 
 LinkEnd parse_end(const End &end) {
-    const auto &[namespace_fd, ifindex, name, mac, rate_bps] = end;
-    return {namespace_fd, ifindex, name, parse_mac(mac), rate_bps};
+    const auto &[namespace_fd, ifindex, name, mac, rate_bps, mtu] = end;
+    return {namespace_fd, ifindex, name, parse_mac(mac), rate_bps, mtu};
 }
 
 std::vector<int> namespaces(size_t count,
@@ -80,11 +83,11 @@ void bind_builder(py::module_ &module) {
                "New network namespaces without a process: descriptors that keep them alive.");
     module.def("make_links", &links, py::arg("rtnl_fd"), py::arg("pairs"),
                "Make veth pairs, down; an end is (namespace descriptor or -1, ifindex, name, MAC, "
-               "full rate in bit/s).");
+               "full rate in bit/s, MTU in bytes).");
     module.def("set_up", &up, py::arg("interfaces"),
                "Bring up interfaces given as (socket, ifindex).");
-    module.def(
-        "configure_hosts", &hosts, py::arg("hosts"), py::arg("gateway_ip"), py::arg("gateway_mac"),
-        py::arg("network"), py::arg("prefix_bits"),
-        "Give hosts (socket, ifindex, IPv4 address) their address and a route by the gateway.");
+    module.def("configure_hosts", &hosts, py::arg("hosts"), py::arg("gateway_ip"),
+               py::arg("gateway_mac"), py::arg("network"), py::arg("prefix_bits"),
+               "Give hosts (socket, ifindex, IP address) their address and a route by the gateway, "
+               "all of one family.");
 }

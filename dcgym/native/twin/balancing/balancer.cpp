@@ -2,6 +2,7 @@
 #include "balancer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "fixed_weights.h"
 #include "rule_info.h"
@@ -19,7 +20,8 @@ std::vector<double> scaled(const double *weights, size_t n) {
 }
 
 bool draws_by_weight(uint32_t rule) {
-    return rule == DCGYM_RULE_WCMP || rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WSAPP;
+    return rule == DCGYM_RULE_WCMP || rule == DCGYM_RULE_AWCMP || rule == DCGYM_RULE_WSAPP ||
+           rule == DCGYM_RULE_BALANCED;
 }
 
 // Whether a rule is dcgym_least_delay over the balancer's own flows.
@@ -54,6 +56,12 @@ void Balancer::restart() {
     ongoing_.assign(n, 0);
     rebuild_tree();
     score_.assign(n, {});
+    turns_.assign(n, {});
+    clock_ = 0;
+    idle_.clear();
+    prequal.clear();
+    response_.assign(n, {});
+    ranks.assign(n, {});
     for (ServerFeatures &server : features)
         server = {};
     interarrival.clear();
@@ -68,7 +76,10 @@ void Balancer::set_rule(uint32_t rule) {
 }
 
 void Balancer::set_weights(const double *weights) {
-    learned_ = scaled(weights, config_.servers.size());
+    std::vector<double> learned = scaled(weights, config_.servers.size());
+    if (learned == learned_)
+        return;
+    learned_ = std::move(learned);
     if (uses_learned(rule_))
         rebuild();
 }
@@ -126,9 +137,33 @@ uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
     if (!tree_.empty())
         return pool_[tree_.choose(&random_)];
     const dcgym_pool_view view = pool_view();
-    dcgym_state_view state{&random_, &turn_, ongoing_.data(), score_.data()};
+    dcgym_state_view state{&random_,      &turn_,        ongoing_.data(),
+                           score_.data(), turns_.data(), &clock_};
     return static_cast<uint16_t>(
         dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
+}
+
+void Balancer::note_idle(uint16_t server) {
+    if (std::find(idle_.begin(), idle_.end(), server) == idle_.end())
+        idle_.push_back(server);
+}
+
+uint16_t Balancer::take_idle() {
+    while (!idle_.empty()) {
+        const uint16_t first = idle_.front();
+        idle_.erase(idle_.begin());
+        if (position_[first] < pool_.size())
+            return first;
+    }
+    return any();
+}
+
+uint16_t Balancer::peak_ewma(int64_t now_ns) {
+    uint32_t a, b;
+    dcgym_two_of(&random_, static_cast<uint32_t>(pool_.size()), &a, &b);
+    const uint16_t first = pool_[a], second = pool_[b];
+    const double cost = response_[first].cost(ongoing_[first], now_ns);
+    return response_[second].cost(ongoing_[second], now_ns) < cost ? second : first;
 }
 
 uint16_t Balancer::fallback(uint64_t hash) const {
@@ -160,6 +195,8 @@ void Balancer::placed(Flow &flow) {
 }
 
 void Balancer::report(const Flow &flow, int64_t now_ns) {
+    if (!flow.covert)
+        return ranks[flow.server].report(flow.reported_flows, flow.reported_service_ns);
     dcgym_score_report(&score_[flow.server], flow.reported_flows, flow.reported_speed,
                        static_cast<uint64_t>(now_ns));
 }
@@ -189,6 +226,9 @@ void Balancer::ended(Flow &flow, int64_t now_ns) {
         ServerFeatures &server = features[flow.server];
         server.completion.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
         server.completed++;
+        const auto response_ns = static_cast<double>(now_ns - flow.syn_ns);
+        response_[flow.server].sample(response_ns, now_ns);
+        ranks[flow.server].respond(response_ns);
     }
     release(flow);
 }

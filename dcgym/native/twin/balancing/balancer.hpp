@@ -9,6 +9,8 @@
 #include "alias.h"
 #include "delay_tree.hpp"
 #include "flow.hpp"
+#include "informed.hpp"
+#include "prequal.hpp"
 #include "reducers.hpp"
 
 namespace dcgym::twin::balancing {
@@ -28,6 +30,8 @@ struct Probe {
     int64_t busy = 0;
     int64_t queue = 0;
     int64_t answer_ns = 0;
+    int64_t answered = 0;
+    int64_t errors = 0;
 };
 
 class Balancer {
@@ -48,6 +52,12 @@ class Balancer {
     const std::vector<uint16_t> &pool() const { return pool_; }
     dcgym_pool_view pool_view() const;
     uint16_t choose(uint64_t hash, int64_t now_ns);
+    // Whether SYN-ACKs pass it, with their servers' loads.
+    bool takes_reports() const { return covert() || rule_ == DCGYM_RULE_C3_RANK; }
+    uint16_t any() { return pool_[dcgym_below(&random_, static_cast<uint32_t>(pool_.size()))]; }
+    void note_idle(uint16_t server);
+    uint16_t take_idle(); // the first that registered, else any
+    uint16_t peak_ewma(int64_t now_ns);
     uint16_t fallback(uint64_t hash) const;       // of a flow that nothing remembers
     uint32_t version() const { return version_; } // above 0; rises when a fallback may differ
     __u64 *random() { return &random_; }
@@ -73,6 +83,8 @@ class Balancer {
     const std::vector<uint32_t> &ongoing() const { return ongoing_; }
 
     bool up = true;
+    Prequal prequal;
+    std::vector<C3Rank> ranks;
     std::vector<ServerFeatures> features;
     CachedReservoir interarrival;
     uint64_t syns = 0;
@@ -107,7 +119,11 @@ class Balancer {
     std::vector<uint32_t> pool_weight_;
     std::vector<dcgym_alias> pool_alias_;
     std::vector<dcgym_score> score_;
-    std::vector<uint8_t> occupied_; // entries in use of each bucket
+    std::vector<dcgym_turn> turns_;
+    std::vector<uint16_t> idle_;     // in the order in which they registered
+    std::vector<PeakEwma> response_; // by server
+    __u64 clock_ = 0;                // of these
+    std::vector<uint8_t> occupied_;  // entries in use of each bucket
 };
 
 } // namespace dcgym::twin::balancing

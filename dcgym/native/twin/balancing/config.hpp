@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "arrivals.hpp"
 #include "core/distribution.hpp"
+#include "correlation.hpp"
+#include "prequal_config.hpp"
 #include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {
@@ -24,17 +27,23 @@ enum class Change : uint8_t {
     balancer_failure,
     balancer_recovery,
     rate,
+    fail_fast,
+    gray_failure,
+    flapping,
+    false_reports,
 };
 
 struct ServerConfig {
     double weight;
     bool present;
     std::vector<ResourceConfig> resources; // as many as every other server has
+    std::vector<uint32_t> limits;          // of the flows at each, those that wait included
 };
 
 struct StageConfig {
     uint8_t resource; // its number
     Distribution time;
+    CorrelationConfig correlation;
 };
 
 struct ApplicationConfig {
@@ -57,6 +66,7 @@ struct Config {
     std::vector<ServerConfig> servers;
     size_t resources; // of each server
     std::vector<ApplicationConfig> applications;
+    ArrivalsConfig arrivals;
     uint32_t balancers;
     uint32_t backlog;
     uint32_t flow_table_buckets;
@@ -67,6 +77,10 @@ struct Config {
     int64_t packet_interval_ns;
     int64_t probe_interval_ns;
     Range probe_delay_ns;
+    double message_loss;    // share of the messages
+    double message_copies;  // share of the probes' answers that come twice
+    Range message_delay_ns; // beside the latency
+    PrequalConfig prequal;
     std::vector<ScheduledChange> changes;
     int64_t warm_up_ns;
     size_t record_limit;

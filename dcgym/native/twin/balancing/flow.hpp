@@ -16,6 +16,7 @@ using FlowId = uint32_t;
 constexpr FlowId no_flow = 0xffffffff;
 constexpr uint16_t no_server = DCGYM_NO_SERVER;
 constexpr uint16_t no_balancer = 0xffff;
+constexpr uint32_t no_user = 0xffffffff;
 
 // The numbers of dcgym.backends.simulation.balancing.OUTCOMES.
 enum class Outcome : uint8_t { completed, rejected, pcc_violation, lost };
@@ -44,13 +45,17 @@ struct Flow {
     int64_t syn_ns;
     int64_t served_ns;
     int64_t end_ns;
+    int64_t received_ns; // its request, by the server
     std::array<int64_t, max_stages> demand_ns;
     double finish;  // of the stage in service, in the resource's virtual time; below 0: waiting
     uint32_t epoch; // of the server when the flow was placed
     uint64_t reported_speed;
     uint32_t reported_flows;
+    double reported_service_ns;
+    uint32_t met;    // requests at the server when its own came
     uint32_t hashed; // version of its balancer's pool whose hash leads to its server; 0: none
     FlowId next;     // in the server's queue
+    uint32_t user;   // who waits for its end; no_user: nobody
     uint16_t application;
     uint16_t balancer;
     uint16_t server;
@@ -62,6 +67,8 @@ struct Flow {
     bool counted;   // it is among the flows that the rules see
     bool covert;    // its packets name the server themselves
     bool reported;  // its end is already in the statistics
+    bool reporting; // its SYN-ACK brings the server's load to the balancer
+    bool refused;   // a resource beyond the first had no room for it
 };
 
 // A flow as its client knows it; the dtype of dcgym.backends.simulation.draw_arrivals.

@@ -39,6 +39,7 @@ void Simulation::syn_at_balancer(FlowId id) {
     Balancer &balancer = balancers_[flow.balancer];
     flow.syn_ns = now_ns_;
     flow.covert = balancer.covert();
+    flow.reporting = balancer.takes_reports();
     balancer.new_flow(flow, now_ns_);
     statistics_.untracked += !flow.tracked && flow.arrival_ns >= config_->warm_up_ns;
     flow.server = place(balancer, flow);
@@ -77,27 +78,14 @@ uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
         return oracle(balancer, flow, balancer.rule() == DCGYM_RULE_ORACLE2);
     case DCGYM_RULE_EARLIEST_FINISH:
         return earliest_finish(balancer, flow);
+    case DCGYM_RULE_PREQUAL:
+    case DCGYM_RULE_JIQ:
+    case DCGYM_RULE_PEAK_EWMA:
+    case DCGYM_RULE_C3_RANK:
+        return informed(balancer, flow);
     default:
         return balancer.choose(flow.hash, now_ns_);
     }
-}
-
-// The server of the least cost, one of them at random.
-template <typename Cost> uint16_t Simulation::cheapest(Balancer &balancer, const Cost &cost) {
-    double least = 0;
-    uint32_t ties = 0;
-    uint16_t best = no_server;
-    for (const uint16_t server : balancer.pool()) {
-        const double found = cost(server);
-        if (ties == 0 || found < least) {
-            least = found;
-            best = server;
-            ties = 1;
-        } else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
-            best = server;
-        }
-    }
-    return best;
 }
 
 // The server that would be done first with all its work and the flow's (Yao et al., appendix C.3).
@@ -141,9 +129,10 @@ void Simulation::syn_at_server(FlowId id) {
         return queue_.schedule(owner(id), std::max(now_ns_, flow.syn_ns + config_->syn_timeout_ns));
     }
     server.handshaking++;
-    if (!flow.covert)
+    if (!flow.reporting)
         return send(id, Phase::data_at_balancer, 2);
-    flow.reported_flows = server.queue + server.handshaking;
+    flow.reported_flows = server.told(server.queue + server.handshaking);
+    flow.reported_service_ns = server.mean_service_ns / server.processors().config.workers;
     flow.reported_speed = server.reported_speed();
     send(id, Phase::report_at_balancer, 1);
 }
@@ -152,6 +141,7 @@ void Simulation::report_at_balancer(FlowId id) {
     Flow &flow = flows_[id];
     if (balancers_[flow.balancer].up)
         balancers_[flow.balancer].report(flow, now_ns_);
+    counts_.reports++;
     send(id, Phase::data_at_balancer, 2);
 }
 
@@ -206,11 +196,18 @@ void Simulation::data_at_server(FlowId id) {
     Flow &flow = flows_[id];
     if (gone(flow))
         return fail(id);
-    Server &server = servers_[flow.server];
+    const uint16_t server_number = flow.server;
+    Server &server = servers_[server_number];
     server.integrate(now_ns_);
     server.handshaking--;
+    flow.met = server.queue;
+    flow.received_ns = now_ns_;
     server.queue++;
     flow.phase = Phase::at_server;
+    if (fails_fast(flow)) {
+        refuse(id);
+        return settle(server_number);
+    }
     next_packet(id);
     begin_stage(id);
     settle(flow.server);
@@ -219,9 +216,11 @@ void Simulation::data_at_server(FlowId id) {
 void Simulation::next_packet(FlowId id) {
     if (config_->packet_interval_ns == 0)
         return;
-    const double gap = -portable_log(flows_[id].random.uniform()) *
-                       static_cast<double>(config_->packet_interval_ns);
-    queue_.schedule(owner(id), now_ns_ + static_cast<int64_t>(gap) + 1);
+    const auto mean_ns = static_cast<double>(config_->packet_interval_ns);
+    const int64_t gap_ns = whole_of_log(flows_[id].random.uniform(), [mean_ns](double log) {
+        return static_cast<int64_t>(-log * mean_ns);
+    });
+    queue_.schedule(owner(id), now_ns_ + gap_ns + 1);
 }
 
 // A server does not know that a client lost its connection: it works on.
@@ -238,7 +237,7 @@ void Simulation::end_at_balancer(FlowId id) {
     if (consistent(id)) {
         Balancer &balancer = balancers_[flow.balancer];
         balancer.packet(flow, now_ns_);
-        note_end(flow, Outcome::completed, flow.end_ns);
+        note_end(flow, flow.refused ? Outcome::rejected : Outcome::completed, flow.end_ns);
         balancer.ended(flow, now_ns_);
     }
     forget(id);
@@ -254,6 +253,8 @@ void Simulation::entry_timeout(FlowId id) {
 void Simulation::note_end(Flow &flow, Outcome outcome, int64_t end_ns) {
     flow.reported = true;
     flow.outcome = outcome;
+    open_--;
+    ask_again(flow, end_ns);
     if (outcome == Outcome::completed) {
         ended_++;
         ended_after_ns_ += end_ns - flow.arrival_ns;

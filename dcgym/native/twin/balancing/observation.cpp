@@ -2,15 +2,17 @@
 #include "observation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace dcgym::twin::balancing {
 
 using namespace py::literals;
 
-Observation::Observation(size_t e, size_t b, size_t n)
-    : balancers_(b), servers_(n), time_({e}), ongoing_({e, b, n}), flows_({e, b, n}),
-      completed_({e, b, n}), packets_({e, b, n}), probe_busy_({e, b, n}), probe_queue_({e, b, n}),
-      probe_time_({e, b, n}), untracked_({e, b}), duration_({e, b, n, n_reducers}),
+Observation::Observation(size_t e, size_t b, size_t n, std::vector<uint8_t> wanted)
+    : wanted_(std::move(wanted)), balancers_(b), servers_(n), time_({e}), ongoing_({e, b, n}),
+      flows_({e, b, n}), completed_({e, b, n}), packets_({e, b, n}), probe_busy_({e, b, n}),
+      probe_queue_({e, b, n}), probe_time_({e, b, n}), probe_answered_({e, b, n}),
+      probe_errors_({e, b, n}), untracked_({e, b}), duration_({e, b, n, n_reducers}),
       completion_({e, b, n, n_reducers}), interarrival_({e, b, n_reducers}), weights_({e, b, n}),
       eligible_({e, n}), up_({e, b}) {}
 
@@ -18,14 +20,19 @@ void Observation::fill(size_t env, Simulation &simulation) {
     time_.data[env] = simulation.now_ns();
     for (size_t i = 0; i < servers_; i++)
         eligible_.data[env * servers_ + i] = simulation.servers()[i].eligible;
-    for (size_t j = 0; j < balancers_; j++)
-        fill_balancer(env * balancers_ + j, simulation.balancers()[j], simulation.now_ns());
+    for (size_t j = 0; j < balancers_; j++) {
+        Balancer &balancer = simulation.balancers()[j];
+        fill_balancer(env * balancers_ + j, balancer, simulation.now_ns());
+        if (!wanted_[j])
+            clear_samples(env * balancers_ + j);
+        else
+            fill_samples(env * balancers_ + j, balancer, simulation.now_ns());
+    }
 }
 
 void Observation::fill_balancer(size_t row, Balancer &balancer, int64_t now_ns) {
     up_.data[row] = balancer.up;
     untracked_.data[row] = static_cast<int64_t>(balancer.untracked);
-    balancer.interarrival.read(now_ns, interarrival_.data + row * n_reducers);
     for (size_t i = 0; i < servers_; i++)
         fill_server(row * servers_ + i, static_cast<uint16_t>(i), balancer, now_ns);
 }
@@ -41,28 +48,48 @@ void Observation::fill_server(size_t at, uint16_t number, Balancer &balancer, in
     probe_busy_.data[at] = probe.busy;
     probe_queue_.data[at] = probe.queue;
     probe_time_.data[at] = probe.time_ns;
-    server.duration.read(now_ns, duration_.data + at * n_reducers);
-    server.completion.read(now_ns, completion_.data + at * n_reducers);
+    probe_answered_.data[at] = probe.answered;
+    probe_errors_.data[at] = probe.errors;
+}
+
+void Observation::clear_samples(size_t row) {
+    std::fill_n(interarrival_.data + row * n_reducers, n_reducers, 0.0);
+    std::fill_n(duration_.data + row * servers_ * n_reducers, servers_ * n_reducers, 0.0);
+    std::fill_n(completion_.data + row * servers_ * n_reducers, servers_ * n_reducers, 0.0);
+}
+
+void Observation::fill_samples(size_t row, Balancer &balancer, int64_t now_ns) {
+    balancer.interarrival.read(now_ns, interarrival_.data + row * n_reducers);
+    for (size_t i = 0; i < servers_; i++) {
+        ServerFeatures &server = balancer.features[i];
+        const size_t at = (row * servers_ + i) * n_reducers;
+        server.duration.read(now_ns, duration_.data + at);
+        server.completion.read(now_ns, completion_.data + at);
+    }
 }
 
 py::dict Observation::dict() const {
-    return py::dict("time_ns"_a = time_.array, "ongoing"_a = ongoing_.array,
-                    "flows"_a = flows_.array, "completed"_a = completed_.array,
-                    "packets"_a = packets_.array, "untracked"_a = untracked_.array,
-                    "duration_us"_a = duration_.array, "completion_us"_a = completion_.array,
-                    "interarrival_us"_a = interarrival_.array, "eligible"_a = eligible_.array,
-                    "balancer_up"_a = up_.array, "weights"_a = weights_.array,
-                    "probe_busy"_a = probe_busy_.array, "probe_queue"_a = probe_queue_.array,
-                    "probe_time_ns"_a = probe_time_.array);
+    return py::dict(
+        "time_ns"_a = time_.array, "ongoing"_a = ongoing_.array, "flows"_a = flows_.array,
+        "completed"_a = completed_.array, "packets"_a = packets_.array,
+        "untracked"_a = untracked_.array, "duration_us"_a = duration_.array,
+        "completion_us"_a = completion_.array, "interarrival_us"_a = interarrival_.array,
+        "eligible"_a = eligible_.array, "balancer_up"_a = up_.array, "weights"_a = weights_.array,
+        "probe_busy"_a = probe_busy_.array, "probe_queue"_a = probe_queue_.array,
+        "probe_time_ns"_a = probe_time_.array, "probe_answered"_a = probe_answered_.array,
+        "probe_errors"_a = probe_errors_.array);
 }
 
 Truth::Truth(size_t e, size_t b, size_t n)
     : balancers_(b), servers_(n), queue_({e, n}), assigned_({e, n}), busy_({e, n}), ended_({e}),
-      ended_after_({e}), remaining_({e, n}), capacity_({e, n}), parts_({e, b, n}) {}
+      ended_after_({e}), rejected_({e}), violations_({e}), remaining_({e, n}), capacity_({e, n}),
+      parts_({e, b, n}) {}
 
 void Truth::fill(size_t env, const Simulation &simulation) {
     ended_.data[env] = simulation.ended();
     ended_after_.data[env] = simulation.ended_after_ns();
+    rejected_.data[env] = simulation.statistics().count(Outcome::rejected);
+    violations_.data[env] = simulation.statistics().count(Outcome::pcc_violation);
     for (size_t i = 0; i < servers_; i++) {
         const Server &server = simulation.servers()[i];
         const size_t at = env * servers_ + i;
@@ -81,7 +108,8 @@ py::dict Truth::dict() const {
     return py::dict("queue"_a = queue_.array, "assigned"_a = assigned_.array,
                     "busy_workers"_a = busy_.array, "remaining_ns"_a = remaining_.array,
                     "capacity"_a = capacity_.array, "remaining_by_balancer_ns"_a = parts_.array,
-                    "ended"_a = ended_.array, "ended_after_ns"_a = ended_after_.array);
+                    "ended"_a = ended_.array, "ended_after_ns"_a = ended_after_.array,
+                    "rejected"_a = rejected_.array, "pcc_violations"_a = violations_.array);
 }
 
 } // namespace dcgym::twin::balancing

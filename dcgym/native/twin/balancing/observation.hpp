@@ -4,6 +4,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <vector>
+
 #include "core/column.hpp"
 #include "simulation.hpp"
 
@@ -13,18 +15,22 @@ namespace py = pybind11;
 
 class Observation {
   public:
-    Observation(size_t envs, size_t balancers, size_t servers);
+    // Samples are reduced for the wanted balancers alone.
+    Observation(size_t envs, size_t balancers, size_t servers, std::vector<uint8_t> wanted);
     void fill(size_t env, Simulation &simulation);
     py::dict dict() const;
 
   private:
     void fill_balancer(size_t row, Balancer &balancer, int64_t now_ns);
     void fill_server(size_t at, uint16_t number, Balancer &balancer, int64_t now_ns);
+    void clear_samples(size_t row);
+    void fill_samples(size_t row, Balancer &balancer, int64_t now_ns);
 
+    std::vector<uint8_t> wanted_;
     size_t balancers_, servers_;
     Column<int64_t> time_;
     Column<int64_t> ongoing_, flows_, completed_, packets_;
-    Column<int64_t> probe_busy_, probe_queue_, probe_time_;
+    Column<int64_t> probe_busy_, probe_queue_, probe_time_, probe_answered_, probe_errors_;
     Column<int64_t> untracked_;
     Column<double> duration_, completion_, interarrival_;
     Column<double> weights_;
@@ -41,6 +47,7 @@ class Truth {
     size_t balancers_, servers_;
     Column<int64_t> queue_, assigned_, busy_;
     Column<int64_t> ended_, ended_after_;
+    Column<int64_t> rejected_, violations_;
     Column<double> remaining_, capacity_;
     Column<double> parts_;
 };

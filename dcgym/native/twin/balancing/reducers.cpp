@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reducers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -16,15 +17,27 @@ constexpr double guess_margin = 0.95;
 
 struct DecayTable {
     std::array<double, ms_per_s> of_ms;
-    std::array<double, longest_s> of_s;
+    std::array<double, longest_s + 1> of_s; // the last one is 0
 
     DecayTable() {
         for (size_t i = 0; i < of_ms.size(); i++)
             of_ms[i] = portable_exp(ln_of_base * static_cast<double>(i) / ms_per_s);
-        for (size_t i = 0; i < of_s.size(); i++)
+        for (size_t i = 0; i < longest_s; i++)
             of_s[i] = portable_exp(ln_of_base * static_cast<double>(i));
+        of_s[longest_s] = 0;
+    }
+    // Of an age of 0 ms or more; an age of 0 gives exactly 1.
+    template <typename Integer> double of(Integer age_ms) const {
+        const Integer seconds = age_ms / Integer{ms_per_s};
+        const Integer row = seconds < Integer{longest_s} ? seconds : Integer{longest_s};
+        return of_s[row] * of_ms[age_ms - seconds * Integer{ms_per_s}];
     }
 };
+
+const DecayTable &decay_table() {
+    static const DecayTable table;
+    return table;
+}
 
 // Copies the values that reach the floor to the front of out, without branches; returns how many.
 template <typename Value> int sift(const Value *values, int n, Value floor, Value *out) {
@@ -61,33 +74,36 @@ template <typename Value> double ninetieth(const Value *values, int n, Value gue
 } // namespace
 
 double decay(int64_t age_ms) {
-    static const DecayTable table;
-    if (age_ms <= 0)
-        return 1;
-    const int64_t seconds = age_ms / ms_per_s;
-    return seconds >= longest_s ? 0 : table.of_s[seconds] * table.of_ms[age_ms % ms_per_s];
+    return decay_table().of(std::max<int64_t>(0, age_ms));
 }
 
 Reduced reduce(const dcgym_reservoir &reservoir, int64_t now_ms, const Reduced &guess) {
     uint32_t values[DCGYM_RESERVOIR_SLOTS];
-    double decayed[DCGYM_RESERVOIR_SLOTS];
+    uint32_t ages_ms[DCGYM_RESERVOIR_SLOTS];
     int n = 0;
-    uint64_t sum = 0;
-    unsigned __int128 squares = 0;
-    double decayed_sum = 0;
     for (const dcgym_sample &sample : reservoir.samples) {
-        if (sample.time_ms == 0)
-            continue;
         values[n] = sample.value_us;
-        decayed[n] = sample.value_us * decay(now_ms - sample.time_ms);
-        decayed_sum += decayed[n];
-        sum += sample.value_us;
-        squares += static_cast<uint64_t>(sample.value_us) * sample.value_us;
-        n++;
+        ages_ms[n] = static_cast<uint32_t>(std::max<int64_t>(0, now_ms - sample.time_ms));
+        n += sample.time_ms != 0;
     }
     if (n == 0)
         return {};
+    uint64_t sum = 0, squares_low = 0, squares_high = 0;
+    for (int i = 0; i < n; i++) {
+        const uint64_t square = static_cast<uint64_t>(values[i]) * values[i];
+        sum += values[i];
+        squares_low += square & 0xffffffff;
+        squares_high += square >> 32;
+    }
+    double decayed[DCGYM_RESERVOIR_SLOTS];
+    double decayed_sum = 0;
+    const DecayTable &table = decay_table();
+    for (int i = 0; i < n; i++) {
+        decayed[i] = values[i] * table.of(ages_ms[i]);
+        decayed_sum += decayed[i];
+    }
     // In integers, n times the sum of squared deviations cannot cancel.
+    const auto squares = (static_cast<unsigned __int128>(squares_high) << 32) + squares_low;
     const auto spread =
         static_cast<double>(squares * n - static_cast<unsigned __int128>(sum) * sum);
     return {static_cast<double>(sum) / n,

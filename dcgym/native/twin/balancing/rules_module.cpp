@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
@@ -24,7 +25,8 @@ using dcgym::twin::Splitmix;
 
 namespace {
 
-using Scores = std::vector<std::array<uint64_t, 3>>; // value, speed, time_ns
+using Scores = std::vector<std::array<uint64_t, 3>>;     // value, speed, time_ns
+using Turns = std::vector<std::pair<int64_t, uint64_t>>; // credit, deadline
 
 std::vector<dcgym_alias> alias_table(const std::vector<uint32_t> &weights) {
     if (weights.empty() || weights.size() > DCGYM_RULE_SERVERS)
@@ -67,7 +69,8 @@ py::list rules() {
             py::dict("name"_a = info.name,
                      "uses_configured_weights"_a = info.weights == DCGYM_WEIGHTS_CONFIGURED,
                      "uses_learned_weights"_a = info.weights == DCGYM_WEIGHTS_LEARNED,
-                     "knows_truth"_a = info.knows_truth != 0));
+                     "knows_truth"_a = info.knows == DCGYM_KNOWS_TRUTH,
+                     "needs_messages"_a = info.knows == DCGYM_KNOWS_TOLD));
     }
     return found;
 }
@@ -83,7 +86,8 @@ std::vector<uint32_t> fixed_weights(const std::vector<double> &weights) {
 // One choice per hash; the state carries over from one to the next.
 py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32_t> weights,
                 const std::vector<uint32_t> &ongoing, const Scores &scores, uint64_t random,
-                uint32_t turn, const std::vector<uint64_t> &hashes, uint64_t now_ns) {
+                uint32_t turn, const std::vector<uint64_t> &hashes, uint64_t now_ns,
+                const Turns &turns, uint64_t clock) {
     for (const uint16_t server : servers)
         if (server >= ongoing.size() || server >= scores.size())
             throw py::value_error("servers: each needs a queue and a score");
@@ -91,18 +95,25 @@ py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32
     std::vector<dcgym_score> score;
     for (const auto &[value, speed, time_ns] : scores)
         score.push_back({value, speed, time_ns});
+    std::vector<dcgym_turn> turn_by_server(ongoing.size());
+    for (size_t i = 0; i < std::min(turns.size(), ongoing.size()); i++)
+        turn_by_server[i] = {turns[i].first, turns[i].second};
     const dcgym_pool_view pool = columns.view();
-    __u64 generator = random;
-    dcgym_state_view state{&generator, &turn, ongoing.data(), score.data()};
+    __u64 generator = random, deadline = clock;
+    dcgym_state_view state{&generator, &turn, ongoing.data(), score.data(), turn_by_server.data(),
+                           &deadline};
     std::vector<uint32_t> choices;
     for (const uint64_t hash : hashes)
         choices.push_back(dcgym_choose(rule, &pool, &state, hash, now_ns));
     py::list after;
     for (const dcgym_score &s : score)
         after.append(py::make_tuple(s.value, s.speed, s.time_ns));
+    py::list turns_after;
+    for (const dcgym_turn &t : turn_by_server)
+        turns_after.append(py::make_tuple(t.credit, t.deadline));
     using namespace py::literals;
     return py::dict("choices"_a = choices, "scores"_a = after, "random"_a = uint64_t{generator},
-                    "turn"_a = turn);
+                    "turn"_a = turn, "turns"_a = turns_after, "clock"_a = uint64_t{deadline});
 }
 
 // One choice after each change, (position, queue), of queues that were empty.
@@ -168,11 +179,12 @@ void bind_rules(py::module_ &module) {
     module.attr("N_RULES") = static_cast<int>(DCGYM_N_RULES);
     module.def("rules", &rules,
                "Every rule in the order of its number: name, uses_configured_weights, "
-               "uses_learned_weights, knows_truth.");
+               "uses_learned_weights, knows_truth, needs_messages.");
     module.def("alias_table", &alias_columns, "weights"_a, "Columns (threshold, other).");
     module.def("fixed_weights", &fixed_weights, "weights"_a, "Weights in whole numbers.");
     module.def("choose", &choose, "rule"_a, "servers"_a, "weights"_a, "ongoing"_a, "scores"_a,
-               "random"_a, "turn"_a, "hashes"_a, "now_ns"_a, "Let a rule choose once per hash.");
+               "random"_a, "turn"_a, "hashes"_a, "now_ns"_a, "turns"_a = Turns(), "clock"_a = 0,
+               "Let a rule choose once per hash.");
     module.def("tree_choices", &tree_choices, "weights"_a, "shift"_a, "random"_a, "changes"_a,
                "Choices of the tree that stands for the loop, and its chance's state after them.");
     module.def("fallback", &fallback, "rule"_a, "servers"_a, "weights"_a, "hashes"_a,

@@ -36,8 +36,10 @@ FlowId ServerResource::dequeue(FlowStore &flows) {
 void Server::configure(const ServerConfig &config) {
     up = eligible = config.present;
     n_resources = config.resources.size();
-    for (size_t r = 0; r < n_resources; r++)
+    for (size_t r = 0; r < n_resources; r++) {
         all_resources[r].config = config.resources[r];
+        all_resources[r].limit = config.limits[r];
+    }
 }
 
 void Server::clear(int64_t now_ns) {
@@ -46,6 +48,8 @@ void Server::clear(int64_t now_ns) {
         resource.clear();
     handshaking = queue = 0;
     mean_service_ns = 0;
+    answered = errors = 0;
+    latencies = {};
     epoch++;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "flow.hpp"
+#include "prequal.hpp"
 #include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {
@@ -18,10 +19,12 @@ struct ServerResource {
     FlowId first_waiting = no_flow;
     FlowId last_waiting = no_flow;
     uint32_t waiting = 0;
+    uint32_t limit = 0; // of the flows here
     // Demand of the flows placed here that is not in service yet, later stages included.
     int64_t pending_ns = 0;
 
     bool has_slot() const { return jobs.size() < config.slots; }
+    bool full() const { return jobs.size() + waiting >= limit; }
     void clear();
     void enqueue(FlowStore &flows, FlowId id);
     FlowId dequeue(FlowStore &flows);
@@ -37,6 +40,13 @@ struct Server {
     double factor = 1;          // of the processors' first speed
     double colocated = 0;       // other CPU-bound processes
     double mean_service_ns = 0; // exponentially weighted; 0 before the first
+    double fail_share = 0;      // of the requests that it answers with an error at once
+    double gray_share = 0;      // of the requests that it serves slowly
+    double report_factor = 1;   // of the load that it reports to the true one
+    uint32_t flap_epoch = 0;    // grows with each event `flapping`
+    uint64_t answered = 0;      // requests since it began, errors included
+    uint64_t errors = 0;        // of these
+    LatencyRing latencies;
     // Integrals over time since averages began.
     int64_t since_ns = 0;
     int64_t queue_time_ns = 0;
@@ -76,6 +86,10 @@ struct Server {
     // Report of a Charon server: flows a tick, as a score (rules.h).
     uint64_t reported_speed() const;
     void note_service(int64_t service_ns);
+    // A load as it tells it.
+    uint32_t told(uint32_t load) const {
+        return report_factor == 1 ? load : static_cast<uint32_t>(load * report_factor + 0.5);
+    }
 };
 
 } // namespace dcgym::twin::balancing

@@ -11,6 +11,9 @@ void Simulation::begin_stage(FlowId id) {
     const Flow &flow = flows_[id];
     const size_t number = config_->applications[flow.application].stages[flow.stage].resource;
     ServerResource &resource = servers_[flow.server].all_resources[number];
+    // The first resource has its own limit, the backlog, which the SYN has passed.
+    if (number > 0 && resource.full())
+        return refuse(id);
     // Behind those who wait, even where a slot has just come free: it is theirs.
     if (resource.waiting > 0 || !resource.has_slot())
         resource.enqueue(flows_, id);
@@ -61,17 +64,38 @@ void Simulation::retime(EventQueue::Owner owner, const SharedResource &resource)
 
 // The response goes to the client; the client's last packet goes to the balancer.
 void Simulation::leave_server(FlowId id) {
+    const Flow &flow = flows_[id];
+    Server &server = servers_[flow.server];
+    server.completed++;
+    server.note_service(now_ns_ - flow.served_ns);
+    answer(id);
+}
+
+// The flow has done some of its stages perhaps; an error goes the way of a response.
+void Simulation::refuse(FlowId id) {
+    Flow &flow = flows_[id];
+    const std::vector<StageConfig> &stages = config_->applications[flow.application].stages;
+    for (size_t i = flow.stage; i < stages.size(); i++)
+        servers_[flow.server].all_resources[stages[i].resource].pending_ns -= flow.demand_ns[i];
+    flow.refused = true;
+    answer(id);
+}
+
+void Simulation::answer(FlowId id) {
     Flow &flow = flows_[id];
     Server &server = servers_[flow.server];
     assigned_[flow.server]--;
     server.queue--;
-    server.completed++;
-    server.note_service(now_ns_ - flow.served_ns);
+    server.answered++;
+    server.errors += flow.refused;
+    server.latencies.add(flow.met, now_ns_ - flow.received_ns);
+    register_idle(flow.server);
     if (flow.reported)
         return forget(id);
     flow.end_ns = now_ns_ + hop_ns(flow);
     flow.phase = Phase::end_at_balancer;
     queue_.schedule(owner(id), flow.end_ns + hop_ns(flow));
+    ask_again(flow, flow.end_ns);
 }
 
 bool Simulation::gone(const Flow &flow) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock, the traffic and the scheduled changes; the flows' way is in flow_events.cpp.
+// The clock and the scheduled changes; arrivals are in traffic.cpp, the flows' way in
+// flow_events.cpp.
 #include "simulation.hpp"
 
 #include <algorithm>
@@ -9,10 +10,7 @@
 namespace dcgym::twin::balancing {
 namespace {
 
-constexpr double ns_per_s = 1e9;
 constexpr int64_t fairness_interval_ns = 100'000'000;
-
-enum Stream : uint64_t { arrival_stream, flow_stream, balancer_stream, probe_stream };
 
 } // namespace
 
@@ -23,7 +21,10 @@ Simulation::Simulation(std::shared_ptr<const Config> config) : config_(std::move
     probe_owner_ = change_owner_ + 1;
     fairness_owner_ = change_owner_ + 2;
     averages_owner_ = change_owner_ + 3;
-    first_flow_ = change_owner_ + 4;
+    modulation_owner_ = change_owner_ + 4;
+    message_owner_ = change_owner_ + 5;
+    first_user_ = change_owner_ + 6;
+    first_flow_ = first_user_ + config_->arrivals.users;
 }
 
 void Simulation::reset(uint64_t seed) {
@@ -45,12 +46,12 @@ void Simulation::reset(uint64_t seed) {
         balancers_.emplace_back(*config_, stream_seed(seed, balancer_stream, i));
     refresh_pools();
     probing_ = Splitmix(stream_seed(seed, probe_stream, 0));
-    arrivals_.clear();
-    rate_factor_.assign(config_->applications.size(), 1.0);
-    for (size_t app = 0; app < config_->applications.size(); app++) {
-        arrivals_.emplace_back(stream_seed(seed, arrival_stream, app));
-        queue_.schedule(arrival_owner(app), gap_ns(app));
-    }
+    messaging_ = Splitmix(stream_seed(seed, message_stream, 0));
+    messages_ = {};
+    counts_ = {};
+    open_ = 0;
+    drained_ = false;
+    begin_arrivals();
     if (!config_->changes.empty())
         queue_.schedule(change_owner_, config_->changes.front().at_ns);
     if (config_->probe_interval_ns > 0)
@@ -68,12 +69,28 @@ void Simulation::advance(int64_t until_ns) {
     now_ns_ = std::max(now_ns_, until_ns);
 }
 
+void Simulation::drain(int64_t until_ns) {
+    integrate();
+    drained_ = true;
+    measured_until_ns_ = now_ns_;
+    stop_arrivals();
+    queue_.cancel(fairness_owner_);
+    while (open_ > 0 && !queue_.empty() && queue_.first().time_ns <= until_ns)
+        queue_.run_until(queue_.first().time_ns, [this](const EventQueue::Event &event) {
+            now_ns_ = event.time_ns;
+            events_++;
+            handle(event);
+        });
+}
+
 void Simulation::handle(const EventQueue::Event &event) {
     const EventQueue::Owner owner = event.owner();
     if (owner >= first_flow_)
         handle_flow(owner - first_flow_);
     else if (owner < first_resource_)
-        arrive(owner);
+        arrive(come(owner), no_user);
+    else if (owner >= first_user_)
+        arrive(pick(users_[owner - first_user_].uniform()), owner - first_user_);
     else if (owner < change_owner_)
         end_stage((owner - first_resource_) / max_resources,
                   (owner - first_resource_) % max_resources);
@@ -83,62 +100,12 @@ void Simulation::handle(const EventQueue::Event &event) {
         sample_fairness();
     else if (owner == averages_owner_)
         begin_averages();
+    else if (owner == modulation_owner_)
+        modulate();
+    else if (owner == message_owner_)
+        deliver();
     else
         apply(config_->changes[next_change_++]);
-}
-
-// Exponential gaps: Poisson arrivals.
-int64_t Simulation::gap_ns(size_t app) {
-    const double rate_per_ns = config_->applications[app].rate_per_s * rate_factor_[app] / ns_per_s;
-    const double gap = -portable_log(arrivals_[app].uniform()) / rate_per_ns;
-    return static_cast<int64_t>(std::min(gap + 0.5, 0x1p60));
-}
-
-// What the flow asks for comes from its own stream: nothing that happens to it or others matters.
-Flow Simulation::draw(size_t app) {
-    Flow flow{};
-    flow.number = flow_number_++;
-    flow.random = Splitmix(stream_seed(seed_, flow_stream, flow.number));
-    flow.hash = flow.random.next();
-    flow.arrival_ns = now_ns_;
-    flow.application = static_cast<uint16_t>(app);
-    const std::vector<StageConfig> &stages = config_->applications[app].stages;
-    for (size_t i = 0; i < stages.size(); i++)
-        flow.demand_ns[i] = stages[i].time.sample(flow.random);
-    return flow;
-}
-
-void Simulation::arrive(size_t app) {
-    queue_.schedule(arrival_owner(app), now_ns_ + gap_ns(app));
-    const FlowId id = flows_.take();
-    if (owner(id) >= EventQueue::max_owners)
-        throw std::runtime_error("over 16 million flows in flight: the servers are overloaded");
-    queue_.reserve(owner(id) + 1);
-    Flow &flow = flows_[id];
-    flow = draw(app);
-    flow.served_ns = flow.end_ns = -1;
-    flow.finish = -1;
-    flow.server = no_server;
-    flow.balancer = no_balancer;
-    if (now_ns_ >= config_->warm_up_ns)
-        statistics_.arrivals++;
-    send(id, Phase::syn_at_balancer, 1);
-}
-
-std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns) {
-    reset(seed);
-    std::vector<Arrival> found;
-    queue_.run_until(until_ns, [&](const EventQueue::Event &event) {
-        now_ns_ = event.time_ns;
-        if (event.owner() < first_resource_) {
-            queue_.schedule(event.owner(), now_ns_ + gap_ns(event.owner()));
-            const Flow flow = draw(event.owner());
-            found.push_back({flow.arrival_ns, flow.number, flow.demand_ns, flow.application});
-        } else if (event.owner() == change_owner_) {
-            apply(config_->changes[next_change_++]); // rates may change
-        }
-    });
-    return found;
 }
 
 // The edge hashes flows over all balancers; only those of a dead one are hashed again, over the
@@ -208,6 +175,17 @@ void Simulation::apply_to_server(const ScheduledChange &change, uint32_t target)
     case Change::drain_server:
         server.eligible = false;
         break;
+    case Change::fail_fast:
+        server.fail_share = change.value;
+        return;
+    case Change::gray_failure:
+        server.gray_share = change.value;
+        return;
+    case Change::false_reports:
+        server.report_factor = change.value;
+        return;
+    case Change::flapping:
+        return begin_flapping(target, change.value);
     case Change::remove_server:
         remove_server(target);
         return;
@@ -243,14 +221,6 @@ void Simulation::fail_balancer(uint32_t target) {
     balancers_[target].restart();
 }
 
-// A Poisson process may be stretched in time: the gap under way shrinks as the rate grows.
-void Simulation::change_rate(uint32_t app, double factor) {
-    const auto left_ns = static_cast<double>(queue_.time_of(arrival_owner(app)) - now_ns_);
-    const double stretched = std::min(left_ns * rate_factor_[app] / factor + 0.5, 0x1p60);
-    rate_factor_[app] = factor;
-    queue_.schedule(arrival_owner(app), now_ns_ + static_cast<int64_t>(stretched));
-}
-
 void Simulation::refresh_pools() {
     std::vector<uint16_t> pool;
     for (size_t i = 0; i < servers_.size(); i++)
@@ -265,8 +235,11 @@ void Simulation::probe() {
     const Range &delay_ns = config_->probe_delay_ns;
     for (Balancer &balancer : balancers_) {
         for (uint16_t i = 0; i < servers_.size(); i++)
-            balancer.ask(i, {now_ns_, servers_[i].busy(), servers_[i].queue,
-                             now_ns_ + probing_.between(delay_ns.low, delay_ns.high)});
+            balancer.ask(i, {now_ns_, servers_[i].told(servers_[i].busy()),
+                             servers_[i].told(servers_[i].queue),
+                             now_ns_ + probing_.between(delay_ns.low, delay_ns.high),
+                             static_cast<int64_t>(servers_[i].answered),
+                             static_cast<int64_t>(servers_[i].errors)});
     }
     queue_.schedule(probe_owner_, now_ns_ + config_->probe_interval_ns);
 }
@@ -287,6 +260,7 @@ void Simulation::sample_fairness() {
 }
 
 void Simulation::begin_averages() {
+    counts_ = {};
     for (Server &server : servers_) {
         server.integrate(now_ns_);
         server.queue_time_ns = server.busy_time_ns = 0;
@@ -295,12 +269,19 @@ void Simulation::begin_averages() {
 }
 
 void Simulation::integrate() {
-    for (Server &server : servers_)
+    if (drained_)
+        return;
+    totals_.clear();
+    for (Server &server : servers_) {
         server.integrate(now_ns_);
+        totals_.push_back(
+            {server.queue_time_ns, server.busy_time_ns, server.flows, server.completed});
+    }
 }
 
 int64_t Simulation::measured_ns() const {
-    return std::max<int64_t>(0, now_ns_ - config_->warm_up_ns);
+    const int64_t end_ns = drained_ ? measured_until_ns_ : now_ns_;
+    return std::max<int64_t>(0, end_ns - config_->warm_up_ns);
 }
 
 Records Simulation::take_records() {

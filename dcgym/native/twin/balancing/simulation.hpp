@@ -11,14 +11,28 @@
 #include <memory>
 #include <vector>
 
+#include "arrivals.hpp"
 #include "balancer.hpp"
 #include "config.hpp"
 #include "core/event_queue.hpp"
 #include "flow.hpp"
+#include "messages.hpp"
 #include "server.hpp"
 #include "statistics.hpp"
 
 namespace dcgym::twin::balancing {
+
+// The streams of random numbers of one environment.
+enum Stream : uint64_t {
+    arrival_stream,
+    flow_stream,
+    balancer_stream,
+    probe_stream,
+    user_stream,
+    service_stream,
+    process_stream,
+    message_stream,
+};
 
 class Simulation {
   public:
@@ -26,6 +40,10 @@ class Simulation {
 
     void reset(uint64_t seed);
     void advance(int64_t until_ns);
+    // Serves the flows that have arrived to their end, until a time at most; no other arrives
+    // before the next reset. Averages over time are those of the moment before.
+    void drain(int64_t until_ns);
+    bool drained() const { return drained_; }
     // The flows that `advance` would see arrive after a reset with this seed, and nothing more: no
     // server serves them. Only a reset may follow.
     std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns);
@@ -34,9 +52,12 @@ class Simulation {
     uint64_t events() const { return events_; }
     std::vector<Balancer> &balancers() { return balancers_; }
     const std::vector<Server> &servers() const { return servers_; }
+    // Of each server, as of the last call of integrate.
+    const std::vector<ServerTotals> &totals() const { return totals_; }
     // Brings the integrals over time up to now.
     void integrate();
     const Statistics &statistics() const { return statistics_; }
+    const MessageCounts &messages() const { return counts_; }
     Records take_records();
     int64_t measured_ns() const;
     bool begun() const { return !balancers_.empty(); }
@@ -55,15 +76,24 @@ class Simulation {
     EventQueue::Owner resource_owner(size_t server, size_t resource) const {
         return first_resource_ + static_cast<uint32_t>(server * max_resources + resource);
     }
+    EventQueue::Owner user_owner(uint32_t user) const { return first_user_ + user; }
     EventQueue::Owner owner(FlowId id) const { return first_flow_ + id; }
 
     void handle(const EventQueue::Event &event);
     void handle_flow(FlowId id);
 
     // Traffic.
+    void begin_arrivals();
     int64_t gap_ns(size_t app);
+    double rate_per_ns() const;  // of all applications
+    size_t pick(double u) const; // an application by its share of that rate
+    size_t come(size_t app);     // which application has sent, its next arrival scheduled
+    void plan_arrival();
+    void modulate();
     Flow draw(size_t app);
-    void arrive(size_t app);
+    void arrive(size_t app, uint32_t user);
+    void ask_again(Flow &flow, int64_t end_ns);
+    void stop_arrivals();
     uint16_t edge(const Flow &flow) const;
     void send(FlowId id, Phase phase, int hops);
     int64_t hop_ns(Flow &flow);
@@ -88,8 +118,23 @@ class Simulation {
     uint16_t route(Flow &flow);
     bool consistent(FlowId id);
 
+    // Rules that need messages, response times or reports.
+    uint16_t informed(Balancer &balancer, const Flow &flow);
+    void post(Message message);
+    void schedule(const Message &message);
+    void deliver();
+    void send_probes(uint16_t balancer);
+    void probe_at_server(const Message &probe);
+    void answer_at_balancer(const Message &answer);
+    void register_idle(uint16_t server);
+    bool fails_fast(Flow &flow);
+    void begin_flapping(uint32_t server, double period_s);
+    void flap(Message next);
+
     // Servers.
     void begin_stage(FlowId id);
+    void refuse(FlowId id);
+    void answer(FlowId id);
     void begin_service(FlowId id, ServerResource &resource);
     void end_stage(size_t server, size_t resource);
     void leave_server(FlowId id);
@@ -121,7 +166,7 @@ class Simulation {
 
     std::shared_ptr<const Config> config_;
     uint32_t first_resource_, change_owner_, probe_owner_, fairness_owner_, averages_owner_;
-    uint32_t first_flow_;
+    uint32_t modulation_owner_, message_owner_, first_user_, first_flow_;
 
     int64_t now_ns_ = 0;
     uint64_t events_ = 0;
@@ -133,14 +178,43 @@ class Simulation {
     std::vector<Server> servers_;
     std::vector<uint32_t> assigned_; // flows placed on each server and not yet done there
     std::vector<Balancer> balancers_;
-    std::vector<Xoshiro> arrivals_; // one stream per application
+    std::vector<Xoshiro> arrivals_;         // one stream per application
+    ArrivalProcess process_;                // in their place, if arrivals are not plain
+    std::vector<Splitmix> users_;           // a stream each
+    std::vector<Correlation> correlations_; // by application and stage; none if there are none
+    size_t open_ = 0;                       // flows whose end is not known yet
+    bool drained_ = false;
+    int64_t measured_until_ns_ = 0;    // if drained
+    std::vector<ServerTotals> totals_; // as of the last call of integrate
     std::vector<double> rate_factor_;
     Splitmix probing_;
+    Splitmix messaging_;
+    MessageQueue messages_;
+    MessageCounts counts_;
+    std::vector<uint16_t> listeners_;
     int64_t ended_ = 0;
     int64_t ended_after_ns_ = 0;
     Statistics statistics_;
     Records records_;
     std::vector<double> scratch_;
 };
+
+// The server of the least cost, one of them at random.
+template <typename Cost> uint16_t Simulation::cheapest(Balancer &balancer, const Cost &cost) {
+    double least = 0;
+    uint32_t ties = 0;
+    uint16_t best = no_server;
+    for (const uint16_t server : balancer.pool()) {
+        const double found = cost(server);
+        if (ties == 0 || found < least) {
+            least = found;
+            best = server;
+            ties = 1;
+        } else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
+            best = server;
+        }
+    }
+    return best;
+}
 
 } // namespace dcgym::twin::balancing

@@ -13,10 +13,10 @@
 namespace dcgym::twin::balancing {
 namespace {
 
-py::list list_of(const std::vector<Server> &servers,
-                 const std::function<double(const Server &)> &value) {
+py::list list_of(const std::vector<ServerTotals> &servers,
+                 const std::function<double(const ServerTotals &)> &value) {
     py::list list;
-    for (const Server &server : servers)
+    for (const ServerTotals &server : servers)
         list.append(value(server));
     return list;
 }
@@ -35,6 +35,14 @@ py::dict completion_dict(const CompletionTimes &times) {
     for (const auto &[name, fraction] : percentiles)
         found[name] = times.histogram.quantile(fraction, times.count) / ns_per_us;
     return found;
+}
+
+py::dict message_dict(const MessageCounts &counts) {
+    using namespace py::literals;
+    return py::dict("probes"_a = counts.probes, "idle"_a = counts.idle,
+                    "reports"_a = counts.reports, "answers"_a = counts.answers,
+                    "late"_a = counts.late, "repeated"_a = counts.repeated, "lost"_a = counts.lost,
+                    "unanswered"_a = counts.unanswered);
 }
 
 // A record with the demand on each resource behind its times.
@@ -107,9 +115,19 @@ void Twin::advance(const Integers &until_ns) {
     for_each([&, until = until_ns.data()](size_t env) { simulations_[env].advance(until[env]); });
 }
 
-py::dict Twin::observe() {
+void Twin::drain(const Integers &until_ns, const Mask &mask) {
     check_begun();
-    Observation observation(simulations_.size(), balancers_, servers_);
+    for_each([&, chosen = mask.data(), until = until_ns.data()](size_t env) {
+        if (chosen[env])
+            simulations_[env].drain(until[env]);
+    });
+}
+
+py::dict Twin::observe(const std::vector<uint8_t> &wanted) {
+    check_begun();
+    if (wanted.size() != balancers_)
+        throw py::value_error("wanted: one for each balancer");
+    Observation observation(simulations_.size(), balancers_, servers_, wanted);
     for_each([&](size_t env) { observation.fill(env, simulations_[env]); });
     return observation.dict();
 }
@@ -165,7 +183,7 @@ py::dict Twin::summary(size_t env) {
     simulation.integrate();
     const Statistics &statistics = simulation.statistics();
     const auto measured_ns = static_cast<double>(std::max<int64_t>(simulation.measured_ns(), 1));
-    const std::vector<Server> &servers = simulation.servers();
+    const std::vector<ServerTotals> &servers = simulation.totals();
     py::list applications;
     for (const CompletionTimes &times : statistics.completion)
         applications.append(completion_dict(times));
@@ -181,16 +199,17 @@ py::dict Twin::summary(size_t env) {
         found[names[i]] = statistics.outcomes[i];
     }
     found["untracked"] = statistics.untracked;
+    found["messages"] = message_dict(simulation.messages());
     found["records_dropped"] = statistics.records_dropped;
     found["in_flight"] = simulation.in_flight();
     found["applications"] = applications;
-    found["server_flows"] = list_of(servers, [](const Server &s) { return double(s.flows); });
+    found["server_flows"] = list_of(servers, [](const ServerTotals &s) { return double(s.flows); });
     found["server_completed"] =
-        list_of(servers, [](const Server &s) { return double(s.completed); });
-    found["queue_mean"] = list_of(servers, [&](const Server &s) {
+        list_of(servers, [](const ServerTotals &s) { return double(s.completed); });
+    found["queue_mean"] = list_of(servers, [&](const ServerTotals &s) {
         return static_cast<double>(s.queue_time_ns) / measured_ns;
     });
-    found["busy_mean"] = list_of(servers, [&](const Server &s) {
+    found["busy_mean"] = list_of(servers, [&](const ServerTotals &s) {
         return static_cast<double>(s.busy_time_ns) / measured_ns;
     });
     const Fairness &queue = statistics.queue, &remaining = statistics.remaining;

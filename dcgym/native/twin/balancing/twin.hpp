@@ -29,7 +29,8 @@ class Twin {
     void set_rule(uint32_t rule, int balancer, const Mask &mask);
     void set_weights(const Doubles &weights, int balancer, const Mask &mask);
     void advance(const Integers &until_ns);
-    py::dict observe();
+    void drain(const Integers &until_ns, const Mask &mask);
+    py::dict observe(const std::vector<uint8_t> &wanted);
     py::dict truth();
     py::array ongoing();
     py::array records(size_t env);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "twin.hpp"
 
@@ -17,7 +18,8 @@ void bind_twin(pybind11::module_ &module) {
         .def("set_rule", &Twin::set_rule, "rule"_a, "balancer"_a, "mask"_a)
         .def("set_weights", &Twin::set_weights, "weights"_a, "balancer"_a, "mask"_a)
         .def("advance", &Twin::advance, "until_ns"_a)
-        .def("observe", &Twin::observe)
+        .def("drain", &Twin::drain, "until_ns"_a, "mask"_a)
+        .def("observe", &Twin::observe, "wanted"_a)
         .def("truth", &Twin::truth)
         .def("ongoing", &Twin::ongoing)
         .def("records", &Twin::records, "env"_a)

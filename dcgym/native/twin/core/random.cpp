@@ -110,4 +110,25 @@ double normal_quantile(double p) {
     return q < 0 ? -tail : tail;
 }
 
+double normal_cdf(double z) {
+    static constexpr double a[] = {220.206867912376,  221.213596169931, 112.079291497871,
+                                   33.912866078383,   6.37396220353165, 0.700383064443688,
+                                   0.0352624965998911};
+    static constexpr double b[] = {440.413735824752, 793.826512519948,  637.333633378831,
+                                   296.564248779674, 86.7807322029461,  16.064177579207,
+                                   1.75566716318264, 0.0883883476483184};
+    const double x = z < 0 ? -z : z;
+    const double bell = portable_exp(-x * x / 2);
+    double tail = 0;
+    if (x < 7.07106781186547) {
+        tail = bell * polynomial(a, x) / polynomial(b, x);
+    } else if (x < 37) {
+        double fraction = x + 0.65;
+        for (int i = 4; i > 0; i--)
+            fraction = x + i / fraction;
+        tail = bell / fraction / 2.506628274631;
+    }
+    return z > 0 ? 1 - tail : tail;
+}
+
 } // namespace dcgym::twin

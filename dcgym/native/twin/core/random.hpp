@@ -65,5 +65,7 @@ double portable_log(double x);
 double portable_exp(double x);
 // Quantile of the standard normal distribution (Wichura 1988, algorithm AS 241).
 double normal_quantile(double p);
+// Its distribution function (Hart 1968, as given by West 2005), to 1e-15.
+double normal_cdf(double z);
 
 } // namespace dcgym::twin

@@ -26,6 +26,9 @@ long bpf_check_mtu(void *context, __u32 ifindex, __u32 *mtu, __s32 more, __u64 f
 __s64 bpf_csum_diff(void *from, __u32 from_bytes, void *to, __u32 to_bytes, __u32 seed);
 long bpf_l4_csum_replace(struct __sk_buff *skb, __u32 at, __u64 from, __u64 to, __u64 flags);
 long bpf_skb_adjust_room(struct __sk_buff *skb, __s32 more, __u32 mode, __u64 flags);
+long bpf_skb_change_tail(struct __sk_buff *skb, __u32 bytes, __u64 flags);
+long bpf_skb_store_bytes(struct __sk_buff *skb, __u32 at, const void *from, __u32 bytes,
+                         __u64 flags);
 long bpf_skb_load_bytes(const void *skb, __u32 at, void *to, __u32 bytes);
 long bpf_xdp_load_bytes(struct xdp_md *xdp, __u32 at, void *to, __u32 bytes);
 long bpf_xdp_adjust_head(struct xdp_md *xdp, int bytes);

@@ -1,0 +1,72 @@
+"""What the emulated pool refuses of rules and of programs in its servers' place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.events import TWIN_EVENTS
+from dcgym.tasks.balancing.rules import check_kernel_rule
+from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.traffic.http.programs import ServerProgram
+
+__all__ = ["check_events", "check_rule", "read_program"]
+
+CAPACITY_EVENTS = ("capacity", "colocated-load")
+# Their scores come from the servers, with SYN-ACKs.
+REPORTED_RULES = ("sapp", "wsapp")
+
+
+def check_rule(name: str, scenario: Scenario) -> None:
+    """Refuse a rule that the balancers of a scenario cannot follow.
+
+    Args:
+        name: Its name.
+        scenario: What carries the flows.
+
+    Raises:
+        ConfigError: It is not in the kernel, or needs what UDP does not bring.
+    """
+    check_kernel_rule(name)
+    if scenario.data_plane.transport == "udp" and name in REPORTED_RULES:
+        allowed = "a rule that needs no servers' reports: they come with SYN-ACKs, not over UDP"
+        raise ConfigError("rule", name, allowed)
+
+
+def check_events(scenario: Scenario) -> None:
+    """Refuse events that only the twin can make happen.
+
+    Args:
+        scenario: Its events.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    for event in scenario.events:
+        if event.kind in TWIN_EVENTS:
+            raise ConfigError("event.kind", event.kind, "another one: only the simulation has it")
+
+
+def read_program(
+    spec: ServerProgram | Mapping[str, object] | None, scenario: Scenario
+) -> ServerProgram | None:
+    """Return the program that stands in for the servers, if there is one.
+
+    Args:
+        spec: The program, or its fields.
+        scenario: What happens to its servers.
+
+    Raises:
+        ConfigError: A field is not allowed, or an event changes what a program cannot.
+    """
+    if spec is None:
+        return None
+    program = ServerProgram.from_dict(spec) if isinstance(spec, Mapping) else spec
+    if not isinstance(program, ServerProgram):
+        raise ConfigError("server_program", program, "a ServerProgram, or its fields")
+    if scenario.data_plane.transport == "udp":
+        raise ConfigError("scenario.transport", "udp", "tcp with a program in the servers' place")
+    for event in scenario.events:
+        if event.kind in CAPACITY_EVENTS:
+            raise ConfigError("event.kind", event.kind, "none that changes how fast a program is")
+    return program

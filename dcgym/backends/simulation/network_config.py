@@ -1,0 +1,159 @@
+"""A topology and an episode as the plain numbers that the packet twin reads."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from dcgym.errors import ConfigError
+from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.topologies import Port, Topology, next_hop_groups
+from dcgym.topologies.validation import DEFAULT_MTU_BYTES
+from dcgym.traffic.plans.applications import AppPlan
+
+__all__ = [
+    "PROCESSING_NS",
+    "START_DELAY_NS",
+    "TRANSPORTS",
+    "check_mtus",
+    "episode_config",
+    "network_config",
+    "opposite_ports",
+    "switch_salt",
+]
+
+TRANSPORTS = ("cubic", "reno", "bbr", "dctcp", "new-vegas")
+"""Congestion controls that the packet twin has."""
+
+PROCESSING_NS = 5_000
+"""What a kernel takes to pass a packet on: 30 us there and back over two switches, as measured."""
+
+START_DELAY_NS = 10_000_000
+"""Time between the reset and the beginning of the plan, as in the emulation."""
+
+NO_GROUP = 0xFFFFFFFF
+# As the emulator sets it (emulator/network.py).
+HOST_QUEUE_BYTES = 4_000_000
+# As in native/include/fabric.h.
+PROBABILITY_ONE = 65536
+RED_PACKET_BYTES = 1500
+
+
+def check_mtus(topology: Topology) -> None:
+    """Refuse links that full packets do not fit: the twin's hosts send no others.
+
+    Args:
+        topology: The network.
+
+    Raises:
+        ConfigError: A link has a smaller MTU.
+    """
+    for link in topology.links:
+        if link.mtu_bytes < DEFAULT_MTU_BYTES:
+            allowed = f"{DEFAULT_MTU_BYTES} with the backend simulation"
+            raise ConfigError(f"mtu_bytes of link {link.a}-{link.b}", link.mtu_bytes, allowed)
+
+
+def network_config(
+    topology: Topology,
+    counts_matrix: bool,
+    flow_table: int,
+    flowlet_gap_ns: int,
+    timer_late_ns: int,
+) -> dict[str, Any]:
+    """Return a topology with names replaced by numbers: the switches' ports, then one a host.
+
+    Args:
+        topology: The network.
+        counts_matrix: Whether bytes are counted by switch port and source host.
+        flow_table: Flows that switches remember; 0 for none.
+        flowlet_gap_ns: Idle time after which they may move; 0 for never.
+        timer_late_ns: Most that the timer of a queue comes late.
+    """
+    ports = (*topology.switch_ports, *topology.host_ports)
+    return {
+        "n_switches": len(topology.switches),
+        "n_hosts": len(topology.hosts),
+        "ports": [_port(topology, port) for port in ports],
+        "port_switch": [topology.node(port.node).index for port in topology.switch_ports],
+        "counts_matrix": counts_matrix,
+        "pins_flows": flow_table > 0,
+        "flowlet_gap_ns": flowlet_gap_ns if flow_table > 0 else 0,
+        "timer_late_ns": timer_late_ns,
+    }
+
+
+def episode_config(topology: Topology, episode: NetworkEpisode) -> dict[str, Any]:
+    """Return an episode with names replaced by numbers.
+
+    Args:
+        topology: The network.
+        episode: The episode.
+
+    Raises:
+        ConfigError: The twin does not know the congestion control, or runs no applications.
+    """
+    if isinstance(episode.plan, AppPlan):
+        raise ConfigError("traffic", episode.plan.name, "flows: the simulation runs no apps")
+    names = [host.name for host in topology.hosts]
+    algorithms = [episode.congestion_control.get(name, "cubic") for name in names]
+    for algorithm in algorithms:
+        if algorithm not in TRANSPORTS:
+            allowed = f"one of {', '.join(TRANSPORTS)} with the backend simulation"
+            raise ConfigError("congestion_control", algorithm, allowed)
+    groups = next_hop_groups(topology)
+    numbers = {port.name: number for number, port in enumerate(topology.switch_ports)}
+    return {
+        "seed": episode.seed,
+        "start_ns": START_DELAY_NS,
+        "flows": episode.plan.to_generator(names),
+        "congestion_control": algorithms,
+        "marking": [_marking(port, episode.marking) for port in topology.switch_ports],
+        "group_ports": [[numbers[port.name] for port in group.ports] for group in groups],
+        "group_salts": [switch_salt(group.switch) for group in groups],
+        "routes": _routes(topology),
+    }
+
+
+def switch_salt(switch: str) -> int:
+    """Return what a switch's hashes begin with, the same as in the emulation."""
+    return zlib.crc32(switch.encode())
+
+
+def opposite_ports(topology: Topology) -> list[int]:
+    """Return the number of the port at the other end of each switch port's link."""
+    ports = (*topology.switch_ports, *topology.host_ports)
+    numbers = {port.name: number for number, port in enumerate(ports)}
+    return [numbers[port.peer_name] for port in topology.switch_ports]
+
+
+def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool]:
+    peer = topology.node(port.peer)
+    queue_bytes = port.queue_bytes
+    if topology.node(port.node).is_endpoint:
+        queue_bytes = HOST_QUEUE_BYTES
+    delay_ns = port.link.delay_ns + PROCESSING_NS
+    return port.rate_bps, queue_bytes, delay_ns, peer.index, peer.is_endpoint
+
+
+def _routes(topology: Topology) -> list[int]:
+    n_hosts = len(topology.hosts)
+    routes = [NO_GROUP] * (len(topology.switches) * n_hosts)
+    for number, group in enumerate(next_hop_groups(topology)):
+        row = topology.node(group.switch).index * n_hosts
+        for host in group.hosts:
+            routes[row + topology.node(host).index] = number
+    return routes
+
+
+def _marking(port: Port, is_on: bool) -> tuple[int, int, int, int, int]:
+    link = port.link
+    if not is_on or link.mark_bytes is None:
+        return 0, 0, 0, PROBABILITY_ONE, 0
+    return (
+        link.mark_bytes,
+        link.mark_bytes if link.mark_max_bytes is None else link.mark_max_bytes,
+        round(link.mark_probability * PROBABILITY_ONE),
+        round(link.mark_weight * PROBABILITY_ONE),
+        min(RED_PACKET_BYTES * 8 * 10**9 // link.rate_bps, 2**32 - 1),
+    )

@@ -1,0 +1,292 @@
+"""The packet twin: copies of a network, packet by packet, in simulated time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Capabilities, Fidelity, Mask, Record, TimeArray
+from dcgym.backends.simulation.network_config import (
+    START_DELAY_NS,
+    TRANSPORTS,
+    check_mtus,
+    episode_config,
+    network_config,
+    opposite_ports,
+)
+from dcgym.backends.simulation.network_events import NetworkEvents
+from dcgym.config import check_in, check_int
+from dcgym.errors import BackendError, ConfigError
+from dcgym.monitors import Snapshot, Snapshots, StateWords
+from dcgym.native import require_packets
+from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.topologies import Topology, next_hop_groups
+from dcgym.traffic.generators.view import RECORD_DTYPE
+from dcgym.units import parse_duration
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["CAPABILITIES", "MOST_THREADS", "TIMER_LATENESS", "PacketBatch"]
+
+CAPABILITIES = Capabilities(
+    copies=65_536, events=True, flow_matrix=True, copyable=True, transports=TRANSPORTS
+)
+"""Of the twin: time waits, and the same seed and actions give the same bits."""
+
+TIMER_LATENESS = "10us"
+"""Most that the timer of a queue comes late, as on the machine of the emulation's traces."""
+
+MOST_THREADS = 256
+
+
+class PacketBatch:
+    """Queues, routes and TCP of the emulation in simulated time (`NetworkBatch`).
+
+    The clock of each copy begins at 0 with its reset. The course of an episode depends on its plan,
+    its seed and on what is done to it alone, never on the number of copies or threads: bit for bit.
+
+    Args:
+        topology: The network, the same in every copy.
+        n_envs: Number of copies.
+        flow_matrix: Count the bytes of every host at every switch port.
+        flow_table: Flows that the switches remember: a flow keeps its path when weights change. Any
+            number above 0 stands for all. 0: every packet follows the weights.
+        flowlet_gap: Idle time after which a remembered flow may move; 0: never.
+        threads: Threads that `advance` uses.
+        timer_lateness: Most that the timers of queues come late, drawn evenly by the episode's
+            seed; tokens make the time good, as in the kernel.
+
+    Raises:
+        ConfigError: A value is not allowed.
+
+    Attributes:
+        topology: The network.
+        n_envs: Number of copies.
+    """
+
+    name = "simulation"
+    capabilities = CAPABILITIES
+
+    def __init__(
+        self,
+        topology: Topology,
+        n_envs: int = 1,
+        flow_matrix: bool = False,
+        flow_table: int = 0,
+        flowlet_gap: str | int | float = 0,
+        threads: int = 1,
+        timer_lateness: str | int | float = TIMER_LATENESS,
+    ) -> None:
+        check_mtus(topology)
+        self.topology = topology
+        self.n_envs = check_int("n_envs", n_envs, 1, CAPABILITIES.copies)
+        self._threads = check_int("threads", threads, 1, MOST_THREADS)
+        self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
+        self._config = network_config(
+            topology,
+            flow_matrix,
+            check_int("flow_table", flow_table, 0),
+            parse_duration(flowlet_gap, "flowlet_gap"),
+            parse_duration(timer_lateness, "timer_lateness"),
+        )
+        # Number and first weight of each group with a choice.
+        self._choices: list[tuple[int, int]] = []
+        self._n_weights = 0
+        for number, group in enumerate(next_hop_groups(topology)):
+            if group.has_choice:
+                self._choices.append((number, self._n_weights))
+                self._n_weights += len(group.ports)
+        self._layout = StateWords(len(topology.switch_ports), len(topology.hosts))
+        self._sequence = 0
+        self._twin: Any = None
+        self._begun = np.zeros(self.n_envs, np.bool_)
+        self._is_running = False
+        self._now_ns: TimeArray = np.zeros(self.n_envs, np.int64)
+        # Of the copies whose episode has any.
+        self._events: dict[int, NetworkEvents] = {}
+        self._controls: list[Mapping[str, str]] = [{}] * self.n_envs
+
+    def congestion_control(self, env: int) -> Mapping[str, str]:
+        """Return where each algorithm of a copy's episode comes from: "simulation"."""
+        return self._controls[env]
+
+    def start(self) -> None:
+        """Build the copies; does nothing when they are there already.
+
+        Raises:
+            FeatureNotSupported: The twin was not built.
+        """
+        if self._twin is None:
+            self._twin = require_packets().PacketBatch(
+                self._config,
+                self.n_envs,
+                self._threads,
+                opposite_ports(self.topology),
+                self._choices,
+                self._n_weights,
+            )
+
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
+        """Clear everything and start the plan, in each copy that has an episode here.
+
+        Args:
+            episodes: What is run; None leaves a copy as it is.
+
+        Raises:
+            ConfigError: An episode does not fit the network, or the twin lacks something.
+        """
+        for episode in episodes:
+            if episode is not None:
+                episode.plan.check(self.topology)
+        configs = [None if one is None else episode_config(self.topology, one) for one in episodes]
+        self.start()
+        for env, (episode, config) in enumerate(zip(episodes, configs, strict=True)):
+            if episode is None or config is None:
+                continue
+            network = self._twin.network(env)
+            network.reset(config)
+            self._begun[env] = True
+            self._events.pop(env, None)
+            if episode.events:
+                self._events[env] = NetworkEvents(
+                    self.topology, network, episode.events, START_DELAY_NS
+                )
+            self._controls[env] = dict.fromkeys(config["congestion_control"], self.name)
+        self._is_running = bool(self._begun.all())
+        self._now_ns = self._twin.now_ns()
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> TimeArray:
+        """Limit the hosts of every copy, shape (E, H); returns the present times, (E,).
+
+        Only limits that differ change a token bucket: each change fills it, as in the kernel.
+        """
+        _check_shape("rates_bps", rates_bps, (self.n_envs, self._layout.n_hosts))
+        self._running.set_host_rates(rates_bps)
+        return self._now_ns
+
+    def apply_weights(self, weights: npt.NDArray[np.float64]) -> TimeArray:
+        """Weigh the paths of every copy, shape (E, W); returns the present times, (E,).
+
+        Args:
+            weights: One for each port of each group with a choice, in the order of
+                `dcgym.topologies.next_hop_groups`; a group of zeros counts as equal.
+        """
+        _check_shape("weights", weights, (self.n_envs, self._n_weights))
+        self._running.set_weights(weights)
+        for env, events in self._events.items():
+            ends = [first for _, first in self._choices[1:]] + [self._n_weights]
+            for (number, first), end in zip(self._choices, ends, strict=True):
+                events.note_weights(number, weights[env, first:end])
+        return self._now_ns
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Simulate each copy until its time, (E,), on all threads; nothing is ever late.
+
+        The interpreter lock is released meanwhile. A time that has passed changes nothing.
+        """
+        _check_shape("until_ns", until_ns, (self.n_envs,))
+        twin = self._running
+        for env, events in self._events.items():
+            network = twin.network(env)
+            for at_ns in events.due(int(until_ns[env])):
+                network.advance(at_ns)
+                events.happen()
+        twin.advance(until_ns)
+        self._now_ns = twin.now_ns()
+        return np.zeros(self.n_envs, np.int64)
+
+    def now_ns(self) -> TimeArray:
+        """Return the simulated time of each copy, (E,); 0 before its first reset."""
+        return self._now_ns
+
+    def snapshots(self, mask: Mask | None = None) -> Snapshots:
+        """Read the states of some copies, and begin a new interval for their peak queues.
+
+        Args:
+            mask: Which, (E,); None for all.
+        """
+        twin = self._running
+        chosen = np.ones(self.n_envs, np.bool_) if mask is None else mask
+        _check_shape("mask", chosen, (self.n_envs,))
+        matrix = twin.matrix() if self._has_flow_matrix else None
+        return Snapshots(self._now_ns, twin.states(chosen.view(np.uint8)), matrix)
+
+    def snapshot(self, env: int) -> Snapshot:
+        """Read the state of a copy, and begin a new interval for its peak queues."""
+        read = self.snapshots(np.arange(self.n_envs) == env)
+        self._sequence += 2
+        ports, hosts = self._layout.structures_of(read.words[env])
+        matrix = None if read.flow_matrix is None else read.flow_matrix[env]
+        return Snapshot(int(read.time_ns[env]), self._sequence, ports, hosts, matrix)
+
+    def finished(self) -> Mask:
+        """Tell in which copies every flow of the plan has ended, (E,)."""
+        found: Mask = self._running.finished()
+        return found
+
+    def stop_traffic(self, env: int) -> None:
+        """Cut every flow of a copy that still runs; `flow_records` then holds these too."""
+        self.network(env).stop_traffic()
+
+    def flow_records(self, env: int) -> npt.NDArray[np.void]:
+        """Return the flows of a copy that ended since its reset (`RECORD_DTYPE`)."""
+        return np.frombuffer(self.network(env).records(), RECORD_DTYPE).copy()
+
+    def application_records(self, env: int) -> list[Record]:
+        """Return nothing: the twin runs no applications."""
+        return []
+
+    def process_records(self, env: int) -> list[Record]:
+        """Return nothing: no process sends the flows."""
+        return []
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return what has happened to a copy; routes follow at once."""
+        return list(self._events[env].records) if env in self._events else []
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say that nothing disturbs a simulation; how true it is says `docs`' page on the twin."""
+        return Fidelity("ok")
+
+    def network(self, env: int) -> Any:
+        """Return a compiled network, for probes and traces (`dcgym.native._packets.Network`).
+
+        Args:
+            env: Number of the copy.
+        """
+        return self._running.network(env)
+
+    def close(self) -> None:
+        """Forget the copies; a second call does nothing."""
+        self._twin, self._is_running = None, False
+        self._events.clear()
+        self._begun[:] = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return copies whose episodes go on alike; the two share what never changes."""
+        copied = memo[id(self)] = copy.copy(self)
+        copied._begun, copied._controls = self._begun.copy(), list(self._controls)
+        copied._events = {}
+        if self._twin is not None:
+            copied._twin = self._twin.copy()
+            copied._events = {
+                env: events.on(copied._twin.network(env)) for env, events in self._events.items()
+            }
+        return copied
+
+    @property
+    def _running(self) -> Any:
+        if not self._is_running:
+            raise BackendError("no episode is running: call reset first")
+        return self._twin
+
+
+def _check_shape(field: str, values: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    # The compiled twin reads as much as it has copies and hosts.
+    if values.shape != shape:
+        raise ConfigError(field, f"of shape {values.shape}", f"of shape {shape}")

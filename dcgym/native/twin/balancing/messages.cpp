@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules that need messages, response times or reports, and what servers and balancers say to each
+// other for them.
+#include <algorithm>
+#include <cmath>
+
+#include "simulation.hpp"
+
+namespace dcgym::twin::balancing {
+namespace {
+
+// Of the flows that a gray failure slows: our choice.
+constexpr int64_t gray_factor = 10;
+
+} // namespace
+
+uint16_t Simulation::informed(Balancer &balancer, const Flow &flow) {
+    const std::vector<uint16_t> &pool = balancer.pool();
+    switch (balancer.rule()) {
+    case DCGYM_RULE_PREQUAL: {
+        const uint16_t found = balancer.prequal.choose(config_->prequal, pool, now_ns_);
+        send_probes(flow.balancer);
+        return found == no_server ? balancer.any() : found;
+    }
+    case DCGYM_RULE_JIQ:
+        return balancer.take_idle();
+    case DCGYM_RULE_PEAK_EWMA:
+        return balancer.peak_ewma(now_ns_);
+    default: // C3: of all
+        return cheapest(balancer, [&](uint16_t server) {
+            return balancer.ranks[server].score(balancer.ongoing()[server], balancers_.size());
+        });
+    }
+}
+
+// On its way for one latency and what the scenario adds; lost on it, perhaps.
+void Simulation::post(Message message) {
+    const Range &latency = config_->latency_ns, &more = config_->message_delay_ns;
+    if (messaging_.uniform() < config_->message_loss) {
+        counts_.lost++;
+        return;
+    }
+    message.at_ns = now_ns_ + messaging_.between(latency.low, latency.high) +
+                    messaging_.between(more.low, more.high);
+    schedule(message);
+}
+
+void Simulation::schedule(const Message &message) {
+    messages_.push(message);
+    queue_.schedule(message_owner_, messages_.next_ns());
+}
+
+void Simulation::deliver() {
+    const Message message = messages_.pop();
+    if (!messages_.empty())
+        queue_.schedule(message_owner_, messages_.next_ns());
+    switch (message.kind) {
+    case MessageKind::probe:
+        return probe_at_server(message);
+    case MessageKind::answer:
+        return answer_at_balancer(message);
+    case MessageKind::idle:
+        if (balancers_[message.balancer].up)
+            balancers_[message.balancer].note_idle(message.server);
+        else
+            counts_.unanswered++;
+        return;
+    case MessageKind::flap:
+        return flap(message);
+    }
+}
+
+// To different servers drawn evenly; of a fraction of a probe the chance decides.
+void Simulation::send_probes(uint16_t number) {
+    Balancer &balancer = balancers_[number];
+    const PrequalConfig &config = config_->prequal;
+    std::vector<uint16_t> left = balancer.pool();
+    const double whole = std::floor(config.probes);
+    size_t count = static_cast<size_t>(whole) + (messaging_.uniform() < config.probes - whole);
+    count = std::min(count, left.size());
+    for (size_t i = 0; i < count; i++) {
+        const auto last = static_cast<int64_t>(left.size() - i - 1);
+        std::swap(left[static_cast<size_t>(messaging_.between(0, last))],
+                  left[static_cast<size_t>(last)]);
+        const uint16_t server = left[static_cast<size_t>(last)];
+        Message probe{};
+        probe.kind = MessageKind::probe;
+        probe.balancer = number;
+        probe.server = server;
+        probe.epoch = servers_[server].epoch;
+        probe.serial = balancer.prequal.ask(now_ns_, config.timeout_ns);
+        probe.sent_ns = now_ns_;
+        counts_.probes++;
+        post(probe);
+    }
+}
+
+void Simulation::probe_at_server(const Message &probe) {
+    const Server &server = servers_[probe.server];
+    if (!server.up || server.epoch != probe.epoch) {
+        counts_.unanswered++;
+        return;
+    }
+    Message answer = probe;
+    answer.kind = MessageKind::answer;
+    answer.in_flight = server.told(server.queue);
+    answer.latency_ns = server.latencies.estimate(server.queue);
+    post(answer);
+    if (config_->message_copies > 0 && messaging_.uniform() < config_->message_copies)
+        post(answer);
+}
+
+void Simulation::answer_at_balancer(const Message &answer) {
+    Balancer &balancer = balancers_[answer.balancer];
+    if (!balancer.up) {
+        counts_.unanswered++;
+        return;
+    }
+    const ProbeAnswer found{answer.server, answer.in_flight, answer.latency_ns, now_ns_, 0};
+    switch (balancer.prequal.answer(config_->prequal, answer.serial, answer.sent_ns, found,
+                                    std::max<size_t>(balancer.pool().size(), 1),
+                                    balancer.random())) {
+    case Prequal::Verdict::taken:
+        counts_.answers++;
+        return;
+    case Prequal::Verdict::late:
+        counts_.late++;
+        return;
+    case Prequal::Verdict::repeated:
+        counts_.repeated++;
+        return;
+    }
+}
+
+// A server that has nothing left to do registers with one of the balancers that want to know.
+void Simulation::register_idle(uint16_t number) {
+    const Server &server = servers_[number];
+    if (server.queue + server.handshaking > 0)
+        return;
+    listeners_.clear();
+    for (uint16_t i = 0; i < balancers_.size(); i++)
+        if (balancers_[i].rule() == DCGYM_RULE_JIQ)
+            listeners_.push_back(i);
+    if (listeners_.empty())
+        return;
+    Message message{};
+    message.kind = MessageKind::idle;
+    message.server = number;
+    message.balancer = listeners_[static_cast<size_t>(
+        messaging_.between(0, static_cast<int64_t>(listeners_.size()) - 1))];
+    counts_.idle++;
+    post(message);
+}
+
+// Whether a server that fails fast turns the request away; else a gray failure may slow it.
+bool Simulation::fails_fast(Flow &flow) {
+    Server &server = servers_[flow.server];
+    if (server.fail_share > 0 && flow.random.uniform() < server.fail_share)
+        return true;
+    if (server.gray_share > 0 && flow.random.uniform() < server.gray_share) {
+        count_demand(flow, -1);
+        for (int64_t &demand_ns : flow.demand_ns)
+            demand_ns *= gray_factor;
+        count_demand(flow, 1);
+    }
+    return false;
+}
+
+// Half of a period away with all its flows, the other half there.
+void Simulation::begin_flapping(uint32_t target, double period_s) {
+    Server &server = servers_[target];
+    server.flap_epoch++;
+    if (period_s <= 0) {
+        server.up = server.eligible = true;
+        return settle(target);
+    }
+    remove_server(target);
+    Message next{};
+    next.kind = MessageKind::flap;
+    next.server = static_cast<uint16_t>(target);
+    next.epoch = server.flap_epoch;
+    next.latency_ns = static_cast<int64_t>(period_s * 0.5e9);
+    next.at_ns = now_ns_ + next.latency_ns;
+    schedule(next);
+}
+
+void Simulation::flap(Message next) {
+    Server &server = servers_[next.server];
+    if (server.flap_epoch != next.epoch)
+        return;
+    if (server.up) {
+        remove_server(next.server);
+    } else {
+        server.up = server.eligible = true;
+        settle(next.server);
+    }
+    refresh_pools();
+    next.at_ns = now_ns_ + next.latency_ns;
+    schedule(next);
+}
+
+} // namespace dcgym::twin::balancing

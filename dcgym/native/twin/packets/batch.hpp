@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks of one configuration, stepped together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "simulation.hpp"
+
+namespace dcgym::twin::packets {
+
+// A group whose ports are weighed, and where its weights begin among all.
+struct Choice {
+    uint32_t group = 0;
+    uint32_t first = 0;
+};
+
+// They share nothing: what becomes of one depends on its own episode and on what is done to it,
+// whatever the number of networks and of threads.
+class Batch {
+  public:
+    Batch(const NetworkConfig &config, size_t size, size_t threads, std::vector<uint32_t> opposite,
+          std::vector<Choice> choices, uint32_t n_weights);
+
+    size_t size() const { return networks_.size(); }
+    Simulation &network(size_t number) { return networks_.at(number); }
+    const Simulation &network(size_t number) const { return networks_.at(number); }
+
+    // A row a network in each of these.
+    void advance(const int64_t *until_ns);
+    void set_host_rates(const uint64_t *rates_bps);
+    void set_weights(const double *weights);
+
+    // What the ports and hosts of the networks in the mask show, and a new interval for the peaks.
+    // A row is in the order of monitors' StateWords.
+    size_t row_words() const;
+    void read(const uint8_t *mask, uint64_t *words);
+
+  private:
+    void read_one(Simulation &network, uint64_t *words) const;
+
+    std::vector<Simulation> networks_;
+    size_t threads_;
+    std::vector<uint32_t> opposite_; // the port at the other end of each switch port's link
+    std::vector<Choice> choices_;
+    uint32_t n_weights_;
+};
+
+} // namespace dcgym::twin::packets

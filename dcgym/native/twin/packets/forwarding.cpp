@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// From queue to queue: what a packet meets between two hosts.
+#include <algorithm>
+
+#include "simulation.hpp"
+
+namespace dcgym::twin::packets {
+namespace {
+
+// What the kernel counts a packet of a socket for.
+uint64_t truesize(const Packet &packet) {
+    return skb_bytes + uint64_t{packet.bytes} - uint64_t{packet.count} * tcp_header_bytes;
+}
+
+} // namespace
+
+// The first packet on a port's wire has reached the other end.
+void Simulation::arrive(uint32_t number) {
+    Port &port = ports_[number];
+    port.settle(now_ns_);
+    Packet packet = port.take();
+    tree_.set(number, port.has_packets() ? port.arrival_ns() : never);
+    packet_hops_++;
+    const PortConfig &config = port.config();
+    // The first switch takes the packet from the socket that it was counted for.
+    const bool is_freed = number >= n_switch_ports() && packet.kind == Kind::data;
+    if (is_freed)
+        flows_[packet.flow].sender.queued_bytes -= truesize(packet);
+    const uint32_t slot = packet.flow;
+    if (is_lost(port.loss_after())) {
+        port.count_loss();
+        forget(packet);
+    } else if (config.peer_is_host) {
+        receive_at_host(packet);
+    } else {
+        receive_at_switch(packet, config.peer);
+    }
+    if (is_freed && flows_[slot].sender.is_throttled) {
+        flows_[slot].sender.is_throttled = false;
+        write(slot);
+    }
+}
+
+bool Simulation::is_lost(uint32_t probability) {
+    return probability != 0 && static_cast<uint32_t>(random_.next() >> 32) <= probability;
+}
+
+void Simulation::receive_at_switch(Packet &packet, uint32_t node) {
+    const uint32_t number = next_port(packet, node);
+    if (number == no_port)
+        return forget(packet);
+    enter(number, packet);
+}
+
+// Marks, segments and queues a packet; false where nothing of it was queued.
+bool Simulation::enter(uint32_t number, Packet &packet) {
+    Port &port = ports_[number];
+    if (!port.is_up() || is_lost(port.loss_before())) {
+        port.count_loss();
+        forget(packet);
+        return false;
+    }
+    port.settle(now_ns_);
+    port.meet(packet, now_ns_, random_);
+    if (config_.counts_matrix && number < n_switch_ports() &&
+        port.backlog_bytes() + packet.bytes <= port.config().queue_bytes) {
+        const Flow &flow = flows_[packet.flow];
+        const uint32_t source = packet.is_forward() ? flow.src : flow.dst;
+        matrix_[size_t{number} * config_.n_hosts + source] += packet.bytes;
+    }
+    if (packet.bytes <= port.packet_bytes()) {
+        push(number, packet);
+        return true;
+    }
+    // tbf hands segments of their own to its queue.
+    const uint32_t segments = packet.count,
+                   header = packet.kind == Kind::data ? tcp_header_bytes : udp_header_bytes;
+    uint32_t left = packet.bytes - segments * header;
+    const uint32_t most = frame_bytes - header;
+    flows_[packet.flow].in_network += segments - 1;
+    if (number >= n_switch_ports() && packet.kind == Kind::data)
+        flows_[packet.flow].sender.queued_bytes += (segments - 1) * skb_bytes;
+    Packet part = packet;
+    part.count = 1;
+    for (uint32_t i = 0; i < segments; i++) {
+        const uint32_t payload = std::min(left, most);
+        left -= payload;
+        part.bytes = payload + header;
+        if (packet.kind == Kind::datagram)
+            part.b = payload;
+        push(number, part);
+        part.seq += packet.kind == Kind::data ? 1 : 0;
+    }
+    return true;
+}
+
+void Simulation::push(uint32_t number, const Packet &packet) {
+    Port &port = ports_[number];
+    if (port.enqueue(packet, now_ns_) == Port::Fate::dropped) {
+        if (number >= n_switch_ports() && packet.kind == Kind::data)
+            flows_[packet.flow].sender.queued_bytes -= truesize(packet);
+        return forget(packet);
+    }
+    look_again(number);
+}
+
+// The port's next arrival may be another than the tree knows.
+void Simulation::look_again(uint32_t number) {
+    const int64_t at_ns = ports_[number].has_packets() ? ports_[number].arrival_ns() : never;
+    if (tree_.time_of(number) != at_ns)
+        tree_.set(number, at_ns);
+}
+
+void Simulation::forget(const Packet &packet) {
+    if (packet.flags & has_sack)
+        free_notes_.push_back(packet.b);
+    Flow &flow = flows_[packet.flow];
+    flow.in_network--;
+    if (flow.stage == Flow::Stage::ended)
+        give_back(packet.flow);
+}
+
+bool Simulation::transmit(uint32_t host, Packet packet) {
+    flows_[packet.flow].in_network++;
+    packet.hop = 0;
+    return enter(n_switch_ports() + host, packet);
+}
+
+uint32_t Simulation::choose_port(uint32_t node, uint32_t host, const FlowKey &key) const {
+    const uint32_t group = routes_[size_t{node} * config_.n_hosts + host];
+    return group == no_group ? no_port : groups_[group].choose(key);
+}
+
+// Forgets what the tables of now would not say.
+void Simulation::refresh(Path &path, uint32_t target) {
+    const bool has_new_routes = path.routes_version != routes_version_;
+    if (!config_.pins_flows && (has_new_routes || path.weights_version != weights_version_))
+        path.length = 0;
+    for (uint32_t hop = 0; has_new_routes && hop < path.length; hop++) {
+        const uint32_t node = config_.port_switch[path.ports[hop]];
+        const uint32_t group = routes_[size_t{node} * config_.n_hosts + target];
+        const auto &members = group == no_group ? std::vector<uint32_t>{} : groups_[group].ports();
+        if (std::find(members.begin(), members.end(), path.ports[hop]) == members.end())
+            path.length = hop;
+    }
+    path.routes_version = routes_version_;
+    path.weights_version = weights_version_;
+}
+
+// The port of the last packet here, or a new one, drawn at random, where a flowlet begins.
+uint32_t Simulation::kept_port(Path &path, uint32_t hop, uint32_t target) {
+    if (config_.flowlet_gap_ns == 0)
+        return path.ports[hop];
+    const int64_t idle_ns = now_ns_ - path.last_ns[hop];
+    path.last_ns[hop] = now_ns_;
+    const uint32_t node = config_.port_switch[path.ports[hop]];
+    const Group &group = groups_[routes_[size_t{node} * config_.n_hosts + target]];
+    if (!group.has_choice() || idle_ns <= config_.flowlet_gap_ns)
+        return path.ports[hop];
+    const uint32_t drawn = group.pick(static_cast<uint32_t>(random_.next() >> 32));
+    if (drawn != path.ports[hop])
+        path.length = hop + 1;
+    return path.ports[hop] = drawn;
+}
+
+uint32_t Simulation::next_port(Packet &packet, uint32_t node) {
+    Flow &flow = flows_[packet.flow];
+    const uint32_t way = packet.is_forward() ? 0 : 1;
+    const uint32_t target = way == 0 ? flow.dst : flow.src;
+    Path &path = flow.paths[way];
+    if (path.routes_version != routes_version_ || path.weights_version != weights_version_)
+        refresh(path, target);
+    const uint32_t hop = packet.hop++;
+    if (hop < path.length && config_.port_switch[path.ports[hop]] == node)
+        return kept_port(path, hop, target);
+    const uint32_t number = choose_port(node, target, flow.keys[way]);
+    // A packet that other tables sent here is not on the flow's path.
+    if (number != no_port && hop == path.length && hop < longest_path) {
+        path.ports[hop] = number;
+        path.last_ns[hop] = now_ns_;
+        path.length++;
+    }
+    return number;
+}
+
+std::vector<uint32_t> Simulation::path(uint32_t src, uint32_t dst, uint32_t ports,
+                                       bool is_udp) const {
+    const auto address = [](uint32_t host) { return __builtin_bswap32(0x0a000000U + host + 1); };
+    const FlowKey key{address(src), address(dst), ports, is_udp ? 17U : 6U};
+    std::vector<uint32_t> found;
+    uint32_t node = config_.ports[n_switch_ports() + src].peer;
+    while (found.size() < 64) {
+        const uint32_t number = choose_port(node, dst, key);
+        if (number == no_port)
+            break;
+        found.push_back(number);
+        if (config_.ports[number].peer_is_host)
+            break;
+        node = config_.ports[number].peer;
+    }
+    return found;
+}
+
+// Loses or marks a packet of data where the script says so; else it is received.
+void Simulation::follow_script(uint32_t slot, Packet packet) {
+    for (ScriptedSegment &next : script_) {
+        if (next.flow != flows_[slot].id || next.times == 0 || next.segment < packet.seq ||
+            next.segment >= packet.seq + packet.count)
+            continue;
+        next.times--;
+        if (!next.is_marked)
+            return;
+        packet.flags |= congestion_experienced;
+        break;
+    }
+    on_data(slot, packet);
+}
+
+void Simulation::receive_at_host(const Packet &packet) {
+    const uint32_t slot = packet.flow;
+    Flow &flow = flows_[slot];
+    flow.in_network--;
+    if (packet.flags & has_sack)
+        free_notes_.push_back(packet.b);
+    if (flow.stage == Flow::Stage::ended)
+        return give_back(slot);
+    switch (packet.kind) {
+    case Kind::data:
+        return script_.empty() ? on_data(slot, packet) : follow_script(slot, packet);
+    case Kind::ack:
+        return on_ack(slot, packet);
+    case Kind::datagram:
+        return udp_receive(slot, packet);
+    case Kind::syn: {
+        Packet answer{};
+        answer.flow = slot;
+        answer.bytes = syn_bytes;
+        answer.kind = Kind::syn_ack;
+        answer.flags = packet.flags & ecn_capable;
+        transmit(flow.dst, answer);
+        return;
+    }
+    case Kind::syn_ack:
+        return connected(slot);
+    case Kind::handshake_ack:
+        return;
+    }
+}
+
+} // namespace dcgym::twin::packets

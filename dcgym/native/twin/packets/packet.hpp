@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What travels: one entry a packet of the kernel (an skb), which may hold several segments.
+#pragma once
+
+#include <cstdint>
+
+namespace dcgym::twin::packets {
+
+// Ethernet, IPv4, and TCP with timestamps over an MTU of 1500 bytes.
+constexpr uint32_t frame_bytes = 1514;
+constexpr uint32_t mss_bytes = 1448;
+constexpr uint32_t tcp_header_bytes = frame_bytes - mss_bytes;
+constexpr uint32_t syn_bytes = 74;
+constexpr uint32_t sack_option_bytes = 4;
+constexpr uint32_t sack_block_bytes = 8;
+constexpr uint32_t udp_header_bytes = 14 + 20 + 8;
+constexpr uint32_t datagram_bytes = frame_bytes - udp_header_bytes;
+
+enum class Kind : uint8_t { data, ack, syn, syn_ack, handshake_ack, datagram };
+
+enum Flag : uint8_t {
+    ecn_capable = 1,
+    congestion_experienced = 2,
+    ecn_echo = 4,
+    has_sack = 8, // an acknowledgement with blocks: b is the number of its note
+};
+
+struct Packet {
+    int64_t time_ns; // at which it leaves the queue it is in
+    uint32_t flow;
+    uint32_t seq;   // first segment; of an acknowledgement: the one expected next
+    uint32_t a;     // time stamp of data, in us; of an acknowledgement: the one that it echoes
+    uint32_t b;     // of data: the time stamp that it echoes, in us; of a datagram: its payload in
+                    // bytes
+    uint32_t bytes; // on the wire, with the headers of every segment
+    Kind kind;
+    uint8_t flags;
+    uint8_t hop;   // switches passed
+    uint8_t count; // segments of data or datagrams
+
+    bool is_forward() const { return kind != Kind::ack && kind != Kind::syn_ack; }
+    uint32_t segments() const { return kind == Kind::data || kind == Kind::datagram ? count : 1; }
+};
+static_assert(sizeof(Packet) == 32);
+
+} // namespace dcgym::twin::packets

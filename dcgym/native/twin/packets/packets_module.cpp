@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python face of the packet twin. It checks nothing that dcgym.backends.simulation has checked.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+
+#include "batch.hpp"
+#include "core/column.hpp"
+
+namespace py = pybind11;
+using namespace py::literals;
+using namespace dcgym::twin;
+using namespace dcgym::twin::packets;
+
+namespace {
+
+using Rates = py::array_t<uint64_t, py::array::c_style | py::array::forcecast>;
+using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using Times = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+using Mask = py::array_t<uint8_t, py::array::c_style | py::array::forcecast>;
+
+NetworkConfig read_network(const py::dict &content) {
+    NetworkConfig config;
+    config.n_switches = content["n_switches"].cast<uint32_t>();
+    config.n_hosts = content["n_hosts"].cast<uint32_t>();
+    using Row = std::tuple<uint64_t, uint64_t, int64_t, uint32_t, bool>;
+    for (const auto &[rate_bps, queue_bytes, delay_ns, peer, peer_is_host] :
+         content["ports"].cast<std::vector<Row>>())
+        config.ports.push_back({rate_bps, queue_bytes, delay_ns, peer, peer_is_host});
+    config.port_switch = content["port_switch"].cast<std::vector<uint32_t>>();
+    config.counts_matrix = content["counts_matrix"].cast<bool>();
+    config.pins_flows = content["pins_flows"].cast<bool>();
+    config.flowlet_gap_ns = content["flowlet_gap_ns"].cast<int64_t>();
+    config.timer_late_ns = content["timer_late_ns"].cast<int64_t>();
+    return config;
+}
+
+Batch make_batch(const py::dict &config, size_t size, size_t threads,
+                 std::vector<uint32_t> opposite,
+                 const std::vector<std::pair<uint32_t, uint32_t>> &choices, uint32_t n_weights) {
+    std::vector<Choice> read;
+    for (const auto &[group, first] : choices)
+        read.push_back({group, first});
+    return {read_network(config), size, threads, std::move(opposite), std::move(read), n_weights};
+}
+
+EpisodeConfig read_episode(const py::dict &content) {
+    EpisodeConfig episode;
+    episode.seed = content["seed"].cast<uint64_t>();
+    episode.start_ns = content["start_ns"].cast<int64_t>();
+    const auto flows = content["flows"].cast<py::bytes>();
+    const std::string_view bytes = flows;
+    episode.flows.resize(bytes.size() / sizeof(PlannedFlow));
+    if (!episode.flows.empty())
+        std::memcpy(episode.flows.data(), bytes.data(), bytes.size());
+    episode.congestion_control = content["congestion_control"].cast<std::vector<std::string>>();
+    using Rule = std::tuple<uint64_t, uint64_t, uint32_t, uint32_t, uint32_t>;
+    for (const auto &[low, high, probability, weight, packet_ns] :
+         content["marking"].cast<std::vector<Rule>>())
+        episode.marking.push_back({low, high, probability, weight, packet_ns});
+    episode.group_ports = content["group_ports"].cast<std::vector<std::vector<uint32_t>>>();
+    episode.group_salts = content["group_salts"].cast<std::vector<uint32_t>>();
+    episode.routes = content["routes"].cast<std::vector<uint32_t>>();
+    return episode;
+}
+
+py::bytes records(const Simulation &simulation) {
+    const auto &rows = simulation.records();
+    return {reinterpret_cast<const char *>(rows.data()), rows.size() * sizeof(FlowRecord)};
+}
+
+// Of all networks: a row of words each, zeros outside the mask.
+py::array_t<uint64_t> states(Batch &batch, const Mask &mask) {
+    Column<uint64_t> words({batch.size(), batch.row_words()});
+    std::fill_n(words.data, words.array.size(), 0);
+    batch.read(mask.data(), words.data);
+    return words.array;
+}
+
+py::array_t<double> matrix(const Batch &batch) {
+    const Simulation &first = batch.network(0);
+    Column<double> out({batch.size(), first.n_switch_ports(), first.config().n_hosts});
+    double *row = out.data;
+    for (size_t i = 0; i < batch.size(); i++) {
+        const auto &counts = batch.network(i).matrix();
+        row = std::copy(counts.begin(), counts.end(), row);
+    }
+    return out.array;
+}
+
+template <typename Value, typename Ask> py::array_t<Value> of_each(const Batch &batch, Ask &&ask) {
+    Column<Value> out({batch.size()});
+    for (size_t i = 0; i < batch.size(); i++)
+        out.data[i] = ask(batch.network(i));
+    return out.array;
+}
+
+// State of a sender, for tests and traces.
+py::object sender(const Simulation &simulation, uint32_t flow) {
+    const Sender *found = simulation.sender_of(flow);
+    if (found == nullptr)
+        return py::none();
+    return py::dict("cwnd"_a = found->snd_cwnd, "ssthresh"_a = found->snd_ssthresh,
+                    "in_flight"_a = found->packets_in_flight(), "srtt_us"_a = found->srtt_us >> 3,
+                    "state"_a = static_cast<int>(found->state), "delivered"_a = found->delivered,
+                    "queued_bytes"_a = found->queued_bytes, "lost"_a = found->lost,
+                    "pacing_bytes_per_s"_a = found->pacing_rate,
+                    "min_rtt_us"_a = found->min_rtt_us);
+}
+
+} // namespace
+
+PYBIND11_MODULE(_packets, module) {
+    module.doc() = "The packet twin of dcgym.";
+    module.def("burst_for", &burst_for, "rate_bps"_a);
+    module.def("packet_for", &packet_for, "link_rate_bps"_a);
+    // One network of a batch; the batch stays as long as it does.
+    py::class_<Simulation>(module, "Network")
+        .def(
+            "reset",
+            [](Simulation &simulation, const py::dict &episode) {
+                simulation.reset(read_episode(episode));
+            },
+            "episode"_a)
+        .def("advance", &Simulation::advance, "until_ns"_a,
+             py::call_guard<py::gil_scoped_release>())
+        .def("set_port_rate", &Simulation::set_port_rate, "port"_a, "rate_bps"_a)
+        .def("set_port_up", &Simulation::set_port_up, "port"_a, "is_up"_a)
+        .def("set_port_loss", &Simulation::set_port_loss, "port"_a, "before"_a, "after"_a)
+        .def(
+            "set_weights",
+            [](Simulation &simulation, uint32_t group, const Weights &weights) {
+                simulation.set_weights(group, weights.data());
+            },
+            "group"_a, "weights"_a)
+        .def("add_group", &Simulation::add_group, "salt"_a, "ports"_a)
+        .def("set_route", &Simulation::set_route, "switch"_a, "host"_a, "group"_a)
+        .def("stop_traffic", &Simulation::stop_traffic)
+        .def("send_at", &Simulation::send_at, "src"_a, "dst"_a, "payload_bytes"_a, "at_ns"_a)
+        .def(
+            "set_script",
+            [](Simulation &simulation,
+               const std::vector<std::tuple<uint32_t, uint32_t, uint32_t, bool>> &rows) {
+                std::vector<ScriptedSegment> script;
+                for (const auto &[flow, segment, times, is_marked] : rows)
+                    script.push_back({flow, segment, times, is_marked});
+                simulation.set_script(std::move(script));
+            },
+            "rows"_a)
+        .def("records", &records)
+        .def("sender", &sender, "flow"_a)
+        .def("path", &Simulation::path, "src"_a, "dst"_a, "ports"_a, "is_udp"_a)
+        .def("packets_in_network", &Simulation::packets_in_network)
+        .def("packets_held", &Simulation::packets_held)
+        .def("packet_hops", &Simulation::packet_hops);
+    py::class_<Batch>(module, "PacketBatch")
+        .def(py::init(&make_batch), "config"_a, "size"_a, "threads"_a, "opposite"_a, "choices"_a,
+             "n_weights"_a)
+        .def("copy", [](const Batch &batch) { return Batch(batch); })
+        .def("network", py::overload_cast<size_t>(&Batch::network), "number"_a,
+             py::return_value_policy::reference_internal)
+        .def(
+            "advance", [](Batch &batch, const Times &until) { batch.advance(until.data()); },
+            "until_ns"_a, py::call_guard<py::gil_scoped_release>())
+        .def(
+            "set_host_rates",
+            [](Batch &batch, const Rates &rates) { batch.set_host_rates(rates.data()); },
+            "rates_bps"_a)
+        .def(
+            "set_weights",
+            [](Batch &batch, const Weights &weights) { batch.set_weights(weights.data()); },
+            "weights"_a)
+        .def("states", &states, "mask"_a)
+        .def("matrix", &matrix)
+        .def("now_ns",
+             [](const Batch &batch) {
+                 return of_each<int64_t>(batch, [](const auto &one) { return one.now_ns(); });
+             })
+        .def("finished", [](const Batch &batch) {
+            return of_each<bool>(batch, [](const auto &one) { return one.is_finished(); });
+        });
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// One end of a link: the queue in front of it, and what is on the wire.
+#pragma once
+
+#include <cstdint>
+
+#include "marking.hpp"
+#include "ring.hpp"
+#include "token_bucket.hpp"
+
+namespace dcgym::twin::packets {
+
+// In the order of monitors' PORT_STATE, as far as they are counters.
+struct PortCounters {
+    uint64_t tx_bytes = 0;
+    uint64_t tx_packets = 0;
+    uint64_t drops = 0;
+    uint64_t overlimits = 0;
+    uint64_t marks = 0;
+    uint64_t lost = 0; // by the link, not by the queue
+};
+
+struct PortConfig {
+    uint64_t rate_bps = 0;
+    uint64_t queue_bytes = 0;
+    int64_t delay_ns = 0; // from the queue to the next node's decision
+    uint32_t peer = 0;    // number of the next node
+    bool peer_is_host = false;
+};
+
+// Ring entries head .. waiting - 1 are on the wire, waiting .. tail - 1 in the queue: each knows
+// when it leaves, so that the queue is settled only where somebody looks at it.
+class Port {
+  public:
+    enum class Fate : uint8_t { queued, dropped };
+
+    void configure(const PortConfig &config) { config_ = config; }
+    // Timers come up to late_ns late, as the seed has it.
+    void reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, uint64_t seed);
+
+    const PortConfig &config() const { return config_; }
+    const PortCounters &counters() const { return counters_; }
+    uint64_t backlog_bytes() const { return backlog_bytes_; }
+    uint64_t peak_bytes() const { return peak_bytes_; }
+    uint32_t packet_bytes() const { return packet_bytes_; }
+    bool is_up() const { return is_up_; }
+
+    // Takes in what has left the queue by now.
+    void settle(int64_t now_ns) {
+        while (waiting_ != ring_.tail() && ring_[waiting_].time_ns <= now_ns)
+            depart();
+    }
+
+    // Marks and counts a packet that arrives, before it is queued or dropped.
+    void meet(Packet &packet, int64_t now_ns, Splitmix &random);
+    // Queues a packet that is no larger than packet_bytes().
+    Fate enqueue(const Packet &packet, int64_t now_ns);
+
+    bool has_packets() const { return !ring_.empty(); }
+    uint32_t held() const { return ring_.size(); }
+    // When the first packet on the wire reaches the next node.
+    int64_t arrival_ns() { return ring_.front().time_ns + config_.delay_ns; }
+    Packet take() {
+        const Packet packet = ring_.front();
+        ring_.pop();
+        return packet;
+    }
+
+    void set_rate(uint64_t rate_bps, int64_t now_ns);
+    // Probabilities, of 2^32, to lose a packet before the queue and on the wire.
+    void set_loss(uint32_t before, uint32_t after) {
+        loss_before_ = before;
+        loss_after_ = after;
+    }
+    uint32_t loss_before() const { return loss_before_; }
+    uint32_t loss_after() const { return loss_after_; }
+    void count_loss() { counters_.lost++; }
+    // A port that is down drops what it holds and what comes; drop(packet) is told of each.
+    template <typename Drop> void set_up(bool is_up, int64_t now_ns, Drop &&drop) {
+        settle(now_ns);
+        is_up_ = is_up;
+        for (uint32_t number = waiting_; number != ring_.tail(); number++)
+            drop(ring_[number]);
+        ring_.cut(waiting_);
+        backlog_bytes_ = 0;
+        is_held_ = false;
+        last_ns_ = now_ns;
+        bucket_.fill(now_ns);
+    }
+    void begin_peak() { peak_bytes_ = 0; }
+
+  private:
+    void depart() {
+        const Packet &packet = ring_[waiting_];
+        backlog_bytes_ -= packet.bytes;
+        counters_.tx_bytes += packet.bytes;
+        counters_.tx_packets += packet.segments();
+        waiting_++;
+        is_held_ = false;
+        if (waiting_ != ring_.tail() && ring_[waiting_].time_ns > packet.time_ns)
+            counters_.overlimits++;
+    }
+    void recompute(int64_t head_ns);
+    // When a packet leaves that is the first from head_ns on: with tokens at once, else by a timer.
+    int64_t departure_ns(uint32_t bytes, int64_t head_ns) {
+        const int64_t due_ns = bucket_.send(bytes, head_ns);
+        return due_ns > head_ns && late_ns_ > 0 ? due_ns + random_.between(0, late_ns_) : due_ns;
+    }
+
+    PortConfig config_;
+    TokenBucket bucket_;
+    Ring<Packet> ring_;
+    uint32_t waiting_ = 0;
+    uint32_t packet_bytes_ = frame_bytes;
+    int64_t last_ns_ = 0; // when the last packet in the queue leaves it
+    uint64_t backlog_bytes_ = 0;
+    uint64_t peak_bytes_ = 0;
+    uint32_t loss_before_ = 0, loss_after_ = 0;
+    bool is_up_ = true;
+    bool is_held_ = false; // its first packet waits for a timer that a change of the rate left
+    PortCounters counters_;
+    Marking marking_;
+    int64_t late_ns_ = 0;
+    Splitmix random_;
+};
+
+} // namespace dcgym::twin::packets

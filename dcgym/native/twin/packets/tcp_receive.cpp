@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a TCP receiver does with data: delayed, quick and immediate acknowledgements, and the echo.
+#include <algorithm>
+
+#include "simulation.hpp"
+
+namespace dcgym::twin::packets {
+namespace {
+
+constexpr uint32_t most_quick_acks = 16;
+constexpr int64_t least_ack_timeout_ns = 40'000'000;
+constexpr int64_t longest_ack_timeout_ns = 200'000'000;
+
+} // namespace
+
+void Simulation::on_data(uint32_t slot, const Packet &packet) {
+    Flow &flow = flows_[slot];
+    Receiver &receiver = flow.receiver;
+    if (flow.stage == Flow::Stage::connecting)
+        return;
+    const bool had_gap = !receiver.blocks.empty();
+    const uint32_t end_seq = packet.seq + packet.count;
+    const bool is_old = !after(end_seq, receiver.rcv_nxt);
+    if (is_old) {
+        receiver.quick_acks = std::max(receiver.quick_acks, most_quick_acks);
+        receiver.duplicate = {packet.seq, end_seq};
+        return send_ack(slot, receiver.rcv_nxt);
+    }
+    const uint32_t before_nxt = receiver.rcv_nxt;
+    if (!after(packet.seq, receiver.rcv_wup))
+        receiver.recent_us = std::max(receiver.recent_us, packet.a);
+    receiver.window.measure(packet.b, now_ns_);
+    const uint32_t fresh = receiver.take(packet.seq, end_seq);
+    if (flow.sender.uses_ecn)
+        hear_congestion(slot, (packet.flags & congestion_experienced) != 0);
+    if (fresh > 0) {
+        uint64_t bytes = uint64_t{fresh} * mss_bytes;
+        if (flow.size_bytes >= 0 && end_seq == flow.sender.total)
+            bytes -=
+                uint64_t{flow.sender.total} * mss_bytes - static_cast<uint64_t>(flow.size_bytes);
+        hosts_[flow.dst].rx_bytes += bytes;
+        hosts_[flow.src].tx_bytes += bytes;
+    }
+    if (receiver.rcv_nxt != before_nxt) {
+        flow.read_bytes = uint64_t{receiver.rcv_nxt} * mss_bytes;
+        if (flow.size_bytes >= 0)
+            flow.read_bytes = std::min(flow.read_bytes, static_cast<uint64_t>(flow.size_bytes));
+        if (receiver.rcv_nxt == flow.sender.total)
+            return end(slot, Outcome::finished);
+        // RFC 5681, section 4.2: at once where a gap is filled.
+        receiver.is_ack_now |= had_gap && receiver.blocks.empty();
+    }
+    note_data(receiver);
+    uint32_t waiting = 0;
+    for (const Block &block : receiver.blocks)
+        waiting += block.end - block.begin;
+    // While its window grows the receiver acknowledges every packet.
+    if (receiver.window.take(packet.count, receiver.rcv_nxt - before_nxt, waiting, now_ns_))
+        receiver.quick_acks |= 1;
+    check_ack(slot);
+}
+
+// As tcp_event_data_recv: the time that an acknowledgement may wait follows the gaps of the data.
+void Simulation::note_data(Receiver &receiver) {
+    if (!receiver.has_data) {
+        receiver.has_data = true;
+        receiver.quick_acks = most_quick_acks;
+        receiver.ack_timeout_ns = least_ack_timeout_ns;
+    } else {
+        const int64_t gap_ns = now_ns_ - receiver.last_data_ns;
+        int64_t &timeout_ns = receiver.ack_timeout_ns;
+        if (gap_ns <= least_ack_timeout_ns / 2)
+            timeout_ns = timeout_ns / 2 + least_ack_timeout_ns / 2;
+        else if (gap_ns < timeout_ns)
+            timeout_ns = std::min(timeout_ns / 2 + gap_ns, longest_ack_timeout_ns);
+        else if (gap_ns > longest_ack_timeout_ns)
+            receiver.quick_acks = most_quick_acks;
+    }
+    receiver.last_data_ns = now_ns_;
+    receiver.is_ack_scheduled = true;
+}
+
+void Simulation::check_ack(uint32_t slot) {
+    Flow &flow = flows_[slot];
+    Receiver &receiver = flow.receiver;
+    if (receiver.rcv_nxt - receiver.rcv_wup > 1 || receiver.quick_acks > 0 || receiver.is_ack_now ||
+        !receiver.blocks.empty())
+        return send_ack(slot, receiver.rcv_nxt);
+    if (receiver.delayed_ack_ns == 0) {
+        receiver.delayed_ack_ns = now_ns_ + std::min(receiver.ack_timeout_ns, least_ack_timeout_ns);
+        tree_.set_if_sooner(leaf_of(slot), receiver.delayed_ack_ns);
+    }
+}
+
+// DCTCP's echo (RFC 8257, section 3.2): when the state changes, what is owed goes out at once with
+// the old one, so that every acknowledgement speaks for packets of one state.
+void Simulation::hear_congestion(uint32_t slot, bool is_marked) {
+    Receiver &receiver = flows_[slot].receiver;
+    if (receiver.ce_state != is_marked) {
+        if (receiver.is_ack_scheduled || before(receiver.rcv_wup, receiver.prior_rcv_nxt)) {
+            receiver.echoes_congestion = receiver.ce_state;
+            send_ack(slot, receiver.prior_rcv_nxt);
+        }
+        receiver.is_ack_now = true;
+    }
+    receiver.prior_rcv_nxt = receiver.rcv_nxt;
+    receiver.ce_state = receiver.echoes_congestion = is_marked;
+}
+
+// Writes down what has come beyond the acknowledged, or twice; returns the packet's flag for it.
+uint8_t Simulation::note_blocks(Receiver &receiver, Packet &packet) {
+    const bool is_duplicate = receiver.duplicate.begin != receiver.duplicate.end;
+    if (receiver.recents == 0 && !is_duplicate)
+        return 0;
+    SackNote note;
+    if (is_duplicate)
+        note.blocks[note.count++] = receiver.duplicate;
+    note.is_duplicate = is_duplicate;
+    receiver.duplicate = {0, 0};
+    for (uint32_t i = 0; i < receiver.recents && note.count < SackNote::most; i++)
+        note.blocks[note.count++] = receiver.recent[i];
+    packet.bytes += sack_option_bytes + note.count * sack_block_bytes;
+    if (free_notes_.empty()) {
+        free_notes_.push_back(static_cast<uint32_t>(notes_.size()));
+        notes_.emplace_back();
+    }
+    packet.b = free_notes_.back();
+    free_notes_.pop_back();
+    notes_[packet.b] = note;
+    return has_sack;
+}
+
+void Simulation::send_ack(uint32_t slot, uint32_t rcv_nxt) {
+    Flow &flow = flows_[slot];
+    Receiver &receiver = flow.receiver;
+    Packet packet{};
+    packet.flow = slot;
+    packet.seq = rcv_nxt;
+    packet.bytes = tcp_header_bytes;
+    packet.kind = Kind::ack;
+    packet.a = receiver.recent_us;
+    const uint8_t sack = note_blocks(receiver, packet);
+    if (flow.sender.uses_ecn)
+        packet.flags =
+            static_cast<uint8_t>(ecn_capable | (receiver.echoes_congestion ? ecn_echo : 0));
+    packet.flags |= sack;
+    receiver.acked_us = static_cast<uint32_t>(now_ns_ / 1000);
+    receiver.rcv_wup = receiver.rcv_nxt;
+    // One that speaks of an earlier state leaves the next one due.
+    if (rcv_nxt == receiver.rcv_nxt) {
+        if (receiver.quick_acks > 0)
+            receiver.quick_acks--;
+        receiver.is_ack_scheduled = receiver.is_ack_now = false;
+        receiver.delayed_ack_ns = 0;
+    }
+    transmit(flow.dst, packet);
+}
+
+} // namespace dcgym::twin::packets

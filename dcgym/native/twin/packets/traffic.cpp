@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan: which flow begins when, and what is recorded of it.
+#include <algorithm>
+
+#include "simulation.hpp"
+
+namespace dcgym::twin::packets {
+namespace {
+
+constexpr uint32_t udp_transport = 1;
+constexpr int64_t retry_ns = 100'000'000;
+// What the generator takes to open a socket. The spread keeps equal flows from lockstep.
+constexpr int64_t least_open_ns = 20'000, longest_open_ns = 120'000;
+// As the traffic generator chooses them (generator/core/hosts.cpp).
+constexpr uint64_t first_source_port = 16384, source_ports = 44'000, repetition_stride = 7919;
+
+uint32_t address_word(uint32_t host) {
+    return __builtin_bswap32(0x0a000000U + host + 1);
+}
+
+uint32_t ports_word(uint32_t source, uint32_t destination) {
+    return __builtin_bswap32(source << 16 | destination);
+}
+
+} // namespace
+
+void Simulation::schedule_start(uint32_t id, uint64_t repetition, int64_t at_ns) {
+    waiting_.push_back({at_ns, waiting_order_++, id, repetition});
+    std::push_heap(waiting_.begin(), waiting_.end());
+    tree_.set_if_sooner(starts_leaf(), std::max(at_ns, now_ns_));
+}
+
+void Simulation::start_due() {
+    while (next_start_ < by_start_.size()) {
+        const uint32_t id = by_start_[next_start_];
+        const int64_t planned_ns = start_ns_ + plan_[id].start_ns;
+        if (planned_ns > now_ns_)
+            break;
+        next_start_++;
+        launch(id, 0, planned_ns);
+    }
+    while (!waiting_.empty() && waiting_.front().at_ns <= now_ns_) {
+        const Waiting due = waiting_.front();
+        std::pop_heap(waiting_.begin(), waiting_.end());
+        waiting_.pop_back();
+        launch(due.id, due.repetition, due.at_ns);
+    }
+    int64_t next_ns = waiting_.empty() ? never : waiting_.front().at_ns;
+    if (next_start_ < by_start_.size())
+        next_ns = std::min(next_ns, start_ns_ + plan_[by_start_[next_start_]].start_ns);
+    tree_.set(starts_leaf(), next_ns);
+}
+
+uint32_t Simulation::take_slot() {
+    if (free_slots_.empty()) {
+        flows_.emplace_back();
+        const auto slot = static_cast<uint32_t>(flows_.size() - 1);
+        if (leaf_of(slot) >= tree_.leaves())
+            tree_.grow(2 * tree_.leaves());
+        return slot;
+    }
+    const uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
+}
+
+void Simulation::give_back(uint32_t slot) {
+    Flow &flow = flows_[slot];
+    if (flow.in_network != 0)
+        return;
+    flow.stage = Flow::Stage::idle;
+    free_slots_.push_back(slot);
+}
+
+void Simulation::launch(uint32_t id, uint64_t repetition, int64_t planned_ns) {
+    const PlannedFlow &plan = plan_[id];
+    const uint32_t slot = take_slot();
+    Flow &flow = flows_[slot];
+    // The memory of the last flow here is used again.
+    auto window = std::move(flow.sender.window);
+    auto retransmissions = std::move(flow.sender.retransmissions);
+    auto blocks = std::move(flow.receiver.blocks);
+    flow = Flow{};
+    flow.sender.window = std::move(window);
+    flow.sender.retransmissions = std::move(retransmissions);
+    flow.sender.retransmissions.clear();
+    flow.receiver.blocks = std::move(blocks);
+    flow.receiver.blocks.clear();
+
+    flow.id = id;
+    flow.repetition = repetition;
+    flow.src = plan.src;
+    flow.dst = plan.dst;
+    flow.is_udp = plan.transport == udp_transport;
+    flow.planned_ns = planned_ns;
+    flow.start_ns = now_ns_;
+    flow.size_bytes = plan.size_bytes;
+    flow.deadline_ns = plan.duration_ns < 0 ? never : planned_ns + plan.duration_ns;
+    const auto source = static_cast<uint32_t>(first_source_port +
+                                              (id + repetition * repetition_stride) % source_ports);
+    const uint32_t protocol = flow.is_udp ? 17 : 6;
+    flow.keys[0] = {address_word(flow.src), address_word(flow.dst), ports_word(source, plan.port),
+                    protocol};
+    flow.keys[1] = {address_word(flow.dst), address_word(flow.src), ports_word(plan.port, source),
+                    protocol};
+    flow.active_place = static_cast<uint32_t>(active_.size());
+    active_.push_back(slot);
+    if (flow.is_udp)
+        udp_begin(slot);
+    else
+        begin_tcp(flow, plan);
+    arm(slot);
+}
+
+void Simulation::begin_tcp(Flow &flow, const PlannedFlow &plan) {
+    flow.stage = Flow::Stage::connecting;
+    flow.syn_timeout_ns = now_ns_ + random_.between(least_open_ns, longest_open_ns);
+    Sender &sender = flow.sender;
+    sender.ca = congestion_control_[plan.src];
+    sender.random = Splitmix(random_.next());
+    sender.uses_ecn = sender.ca->needs_ecn;
+    sender.tso_segments =
+        packet_for(config_.ports[n_switch_ports() + plan.src].rate_bps) / frame_bytes;
+    // 64 KB is the most that a packet holds, and sysctl tcp_min_tso_segs the least.
+    sender.tso_segments = std::clamp(sender.tso_segments, 2U, 65536 / mss_bytes);
+    if (plan.size_bytes >= 0)
+        sender.total = static_cast<uint32_t>((plan.size_bytes + mss_bytes - 1) / mss_bytes);
+    if (plan.rate_bps >= 0) {
+        sender.max_pacing_rate = std::max<uint64_t>(static_cast<uint64_t>(plan.rate_bps) / 8, 1);
+        sender.is_paced = true;
+    }
+    if (sender.window.empty())
+        sender.window.resize(64);
+}
+
+void Simulation::end(uint32_t slot, Outcome outcome) {
+    Flow &flow = flows_[slot];
+    if (flow.stage == Flow::Stage::ended)
+        return;
+    flow.stage = Flow::Stage::ended;
+    if (flow.end_ns == 0)
+        flow.end_ns = now_ns_;
+    const Sender &sender = flow.sender;
+    records_.push_back({records_.size() + 1, flow.id, flow.repetition, flow.src, flow.dst,
+                        flow.is_udp ? 1U : 0U, static_cast<uint64_t>(outcome),
+                        static_cast<uint64_t>(flow.planned_ns),
+                        static_cast<uint64_t>(flow.start_ns), static_cast<uint64_t>(flow.end_ns),
+                        flow.is_udp ? flow.datagrams.received_bytes : flow.read_bytes,
+                        uint64_t{sender.srtt_us >> 3} * 1000, uint64_t{sender.min_rtt_us} * 1000,
+                        flow.retransmits});
+    const uint32_t place = flow.active_place;
+    active_[place] = active_.back();
+    flows_[active_[place]].active_place = place;
+    active_.pop_back();
+    tree_.set(leaf_of(slot), never);
+    if (flow.is_udp)
+        udp_sends_per_s_ -=
+            std::min<uint64_t>(flow.datagrams.rate_bps / 8 / datagram_bytes + 1, 1000);
+    if (outcome != Outcome::cut)
+        go_on(flow);
+    give_back(slot);
+}
+
+void Simulation::go_on(const Flow &flow) {
+    const PlannedFlow &plan = plan_[flow.id];
+    const uint64_t done = flow.repetition + 1;
+    if (plan.repetitions == 0 || done < static_cast<uint64_t>(plan.repetitions))
+        return schedule_start(flow.id, done, flow.end_ns + plan.gap_ns);
+    exhausted_++;
+    for (const uint32_t next : successors_[flow.id])
+        schedule_start(next, 0, flow.end_ns + plan_[next].start_ns);
+}
+
+void Simulation::stop_traffic() {
+    next_start_ = by_start_.size();
+    waiting_.clear();
+    tree_.set(starts_leaf(), never);
+    while (!active_.empty())
+        end(active_.back(), Outcome::cut);
+}
+
+void Simulation::send_at(uint32_t src, uint32_t dst, uint32_t payload_bytes,
+                         std::vector<int64_t> at_ns) {
+    script_slot_ = take_slot();
+    Flow &flow = flows_[script_slot_];
+    flow = Flow{};
+    flow.is_udp = true;
+    flow.stage = Flow::Stage::sending;
+    flow.src = src;
+    flow.dst = dst;
+    flow.keys[0] = {address_word(src), address_word(dst), ports_word(first_source_port, 9), 17};
+    script_bytes_ = payload_bytes;
+    script_ns_ = std::move(at_ns);
+    next_scripted_ = 0;
+    if (!script_ns_.empty())
+        tree_.set(script_leaf(), script_ns_[0]);
+}
+
+void Simulation::send_scripted() {
+    while (next_scripted_ < script_ns_.size() && script_ns_[next_scripted_] <= now_ns_) {
+        next_scripted_++;
+        Packet packet{};
+        packet.flow = script_slot_;
+        packet.count = 1;
+        packet.b = script_bytes_;
+        packet.bytes = script_bytes_ + udp_header_bytes;
+        packet.kind = Kind::datagram;
+        flows_[script_slot_].datagrams.sent_bytes += script_bytes_;
+        transmit(flows_[script_slot_].src, packet);
+    }
+    tree_.set(script_leaf(),
+              next_scripted_ < script_ns_.size() ? script_ns_[next_scripted_] : never);
+}
+
+} // namespace dcgym::twin::packets

@@ -1,0 +1,1 @@
+"""Golden traces of the kernel's TCP for the packet twin."""

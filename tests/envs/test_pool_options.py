@@ -1,0 +1,128 @@
+"""Draining, shared paths and refused traffic in every form of the balancing environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import dcgym
+from dcgym.backends.simulation import draw_arrivals
+from dcgym.errors import ConfigError
+
+pytestmark = pytest.mark.simulation
+
+ID = "dcgym/LoadBalancing-v1"
+SERVICE = {"name": "pareto", "min": "300ms", "shape": 1.4}
+HEAVY = {"preset": "markov-2", "load": 0.5, "service": SERVICE}
+USERS = {"preset": "yao-sim-8", "arrivals": {"name": "closed-loop", "users": 12, "think": "1s"}}
+COMMON: dict[str, Any] = {"scenario": HEAVY, "record_limit": 10**5, "lead_in": 0, "interval": "1s"}
+
+
+def planned(seed: int, seconds: float) -> int:
+    from dcgym.tasks.balancing import make_scenario
+
+    return len(draw_arrivals(make_scenario(HEAVY), seed, round(seconds * 1e9)))
+
+
+@pytest.mark.parametrize("is_drained", [False, True])
+def test_a_drained_episode_has_a_record_of_every_flow(is_drained: bool) -> None:
+    env = gym.make(ID, drain=is_drained, max_steps=20, **COMMON)
+    env.reset(seed=4)
+    for step in range(20):
+        _, _, _, is_over, info = env.step(env.action_space.sample())
+        assert is_over is (step == 19)
+    queue = info["metrics"]["queue"]
+    inner: Any = env.unwrapped
+    records = inner.flow_records()
+    missing = planned(int(inner.system.seeds[0]), 21) - len(records)
+    assert missing == 0 if is_drained else missing > 0
+    assert queue > 0, "the info is of before"
+    env.reset(seed=4)
+    env.step(env.action_space.sample())
+    env.close()
+
+
+def test_who_drains_must_know_the_end() -> None:
+    with pytest.raises(ConfigError, match=r"drain: value True .*max_steps"):
+        gym.make(ID, drain=True)
+
+
+def test_all_agents_of_a_drained_episode_end_together() -> None:
+    arguments = {**COMMON, "scenario": {**HEAVY, "balancers": 2}}
+    env = dcgym.parallel_env("LoadBalancing-v1", drain=True, max_steps=10, **arguments)
+    env.reset(seed=2)
+    while env.agents:
+        env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+    assert len(env.flow_records()) == planned(int(env.system.seeds[0]), 11)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
+def test_slots_that_are_drained_go_on_with_their_next_episode(mode: str) -> None:
+    envs = gym.make_vec(
+        ID, num_envs=3, vectorization_mode="vector_entry_point", max_episode_steps=5, drain=True,
+        autoreset_mode=mode, **COMMON,
+    )  # fmt: skip
+    envs.reset(seed=1)
+    inner: Any = envs.unwrapped
+    for _ in range(5):
+        *_, truncated, _ = envs.step(envs.action_space.sample())
+    assert truncated.all()
+    assert len(inner.flow_records()) == planned(int(inner.system.seeds[0]), 6)
+    if mode == "Disabled":
+        envs.reset(options={"reset_mask": np.ones(3, bool)})
+    *_, truncated, _ = envs.step(envs.action_space.sample())
+    assert not truncated.any()
+    envs.close()
+
+
+def observations(paths: str) -> Any:
+    envs = gym.make_vec(
+        ID, num_envs=3, vectorization_mode="vector_entry_point", paths=paths, info="none"
+    )
+    envs.reset(seed=5)
+    found = [envs.step(np.zeros(envs.action_space.shape, np.float32))[0] for _ in range(3)]
+    envs.close()
+    return np.array(found)
+
+
+def test_copies_have_paths_of_their_own_unless_they_are_to_share_one() -> None:
+    own, shared = observations("own"), observations("shared")
+    assert not np.array_equal(own[:, 0], own[:, 1])
+    for copy in (1, 2):
+        np.testing.assert_array_equal(shared[:, 0], shared[:, copy])
+    np.testing.assert_array_equal(own[:, 0], shared[:, 0])
+
+
+def test_users_are_rewarded_without_a_shadow() -> None:
+    env = gym.make(ID, scenario=USERS, lead_in="5s")
+    env.reset(seed=1)
+    *_, info = env.step(env.action_space.sample())
+    assert list(info["reward_terms"]) == ["log_ongoing"]
+    assert info["metrics"]["queue"] <= 12
+    with pytest.raises(ConfigError, match="gain_over_sed"):
+        gym.make(ID, scenario=USERS, reward="gain_over_sed")
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scenario": USERS}, "scenario.arrivals: value 'closed-loop'"),
+        ({"scenario": {"preset": "yao-sim-8", "io_limit": 2}}, "group.io_limit: value 2"),
+        (
+            {"drain": True, "max_steps": 5},
+            "drain: value True is not allowed",
+        ),
+        ({"drain": "yes"}, "drain: value 'yes'"),
+        ({"paths": "mine"}, "paths: value 'mine'"),
+    ],
+)
+def test_what_the_emulation_cannot_do_is_refused_in_one_line(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        gym.make(ID, backend="emulation", **arguments)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,136 @@
+"""Prequal, peak-EWMA and C3 by themselves, against traces worked out by hand."""
+
+from __future__ import annotations
+
+from math import exp
+
+import pytest
+
+from dcgym.native import require_simulation
+
+pytestmark = pytest.mark.simulation
+
+MS, SECOND = 10**6, 10**9
+
+# (server, requests in flight, latency in ms): the loads sorted are 1 2 4 6 9.
+FIVE = [(0, 4, 30), (1, 9, 5), (2, 1, 80), (3, 6, 10), (4, 2, 20)]
+
+
+@pytest.mark.parametrize(
+    ("quantile", "best", "worst"),
+    [
+        (0.84, 3, 1),  # threshold 6, place 3.36 from 0: server 1 is hot, the fastest is 3
+        (0.5, 4, 1),  # threshold 4: 0, 2 and 4 are cold
+        (0.4, 4, 1),  # threshold 2, place 1.6: 2 and 4 are cold
+        (0.0, 2, 1),  # the least load alone
+        (1.0, 1, 2),  # latency alone, and the worst is the slowest
+    ],
+)
+def test_hot_and_cold_by_the_quantile(quantile: float, best: int, worst: int) -> None:
+    native = require_simulation()
+    assert native.prequal_best(FIVE, quantile) == best
+    assert native.prequal_worst(FIVE, quantile) == worst
+
+
+def test_a_server_counts_once_in_the_quantile_by_its_newest_answer() -> None:
+    # Loads 8 (old) and 1 (new) of server 0, 3 and 5: the threshold is the second of 1 3 5.
+    answers = [(0, 8, 1), (1, 3, 9), (2, 5, 2), (0, 1, 7)]
+    assert require_simulation().prequal_best(answers, 0.5) == 3
+    # With server 0 counted twice it would be the third of 1 3 5 8, and server 2 were cold.
+    assert require_simulation().prequal_best(answers, 0.75) == 3
+    assert require_simulation().prequal_best(answers[:1], 0.5) == 0
+    assert require_simulation().prequal_best([], 0.5) == -1
+
+
+def test_reuse_budget_of_the_paper_and_of_small_fleets() -> None:
+    native = require_simulation()
+    # (1 + 1) / ((1 - 16 / n) * 3 - 1)
+    assert native.prequal_reuse(3, 64) == pytest.approx(1.6)
+    assert native.prequal_reuse(3, 100) == pytest.approx(2 / 1.52)
+    assert native.prequal_reuse(4, 10_000) == 1.0  # 2 / 2.99, but no less than one
+    # A pool of half the servers: 2 / (3/2 - 1); with one probe a request there is no budget.
+    assert [native.prequal_capacity(n) for n in (2, 8, 30, 32, 64)] == [2, 4, 15, 16, 16]
+    assert native.prequal_reuse(3, 8) == 4.0
+    assert native.prequal_reuse(1, 8) == 2.0
+
+
+def prequal(servers: int = 64, quantile: float = 0.8, probes: float = 3.0):  # type: ignore[no-untyped-def]
+    native = require_simulation()
+    return native.PrequalPool(quantile, probes, 3 * MS, list(range(servers)), 1)
+
+
+def fill(pool, answers, now_ns: int = MS) -> None:  # type: ignore[no-untyped-def]
+    for found in answers:
+        assert pool.answer(pool.ask(0), 0, now_ns, found) == "taken"
+
+
+def test_a_trace_of_choice_overuse_and_removal() -> None:
+    pool = prequal(quantile=0.5)
+    fill(pool, [(0, 4, 30), (1, 9, 5), (2, 1, 80), (3, 6, 10), (0, 2, 20)])
+    # Newest loads 9 1 6 2: the threshold is 2. Cold: server 2 and the second answer of server 0,
+    # which is faster. Its servers' loads rise to 5 and 3; then the oldest answer goes.
+    assert pool.choose(2 * MS) == 0
+    assert [answer[:3] for answer in pool.answers()] in (
+        [(1, 9, 5), (2, 1, 80), (3, 6, 10), (0, 3, 20)],
+    )
+    # Loads 9 1 6 3: threshold 3, server 0 again if its answer has a use left, else 2. Then the
+    # worst goes: the hot one with the most in flight, server 1.
+    uses = pool.answers()[-1][3]
+    assert pool.choose(2 * MS) == (0 if uses else 2)
+    assert 1 not in [answer[0] for answer in pool.answers()]
+
+
+def test_answers_late_twice_old_or_of_a_server_that_left() -> None:
+    pool = prequal()
+    late, twice = pool.ask(0), pool.ask(0)
+    assert pool.answer(late, 0, 3 * MS + 1, (5, 0, 1)) == "late"
+    assert pool.answer(twice, 0, MS, (5, 0, 1)) == "taken"
+    assert pool.answer(twice, 0, MS, (5, 0, 1)) == "repeated"
+    assert pool.answer(99, 0, MS, (5, 0, 1)) == "repeated"
+    # One answer is too few.
+    assert pool.choose(MS) == -1
+    fill(pool, [(1, 0, 1), (2, 0, 2), (3, 0, 3)])
+    pool.leave(1)
+    assert pool.choose(2 * MS) == 2
+    assert pool.choose(MS + SECOND + 1) == -1 and pool.answers() == []
+
+
+def test_the_pool_holds_sixteen_and_the_oldest_gives_way() -> None:
+    pool = prequal()
+    fill(pool, [(server, 1, 1) for server in range(20)])
+    assert [answer[0] for answer in pool.answers()] == list(range(4, 20))
+
+
+def test_a_server_answers_with_the_median_at_its_load_or_the_nearest() -> None:
+    estimate = require_simulation().latency_estimate
+    samples = [(1, 10), (1, 50), (1, 30), (4, 200), (6, 300)]
+    assert estimate(samples, 1) == 30 and estimate(samples, 0) == 30
+    assert estimate(samples, 4) == 200 and estimate(samples, 9) == 300
+    # 2 is nearer to 1, 5 is as near to 4 as to 6: both, and of two the lower.
+    assert estimate(samples, 2) == 30 and estimate(samples, 5) == 200
+    assert estimate([], 3) == 0
+    # The ring keeps the last 64.
+    assert estimate([(1, 1)] * 64 + [(1, 9)] * 64, 1) == 9
+
+
+def test_peak_ewma_takes_peaks_at_once_and_decays_with_ten_seconds() -> None:
+    cost = require_simulation().peak_ewma_cost
+    assert cost([], 0, 5 * SECOND) == 30 * MS  # Linkerd's first guess
+    assert cost([(100.0, 0)], 2, 0) == 300.0
+    assert cost([(100.0, 0), (400.0, SECOND)], 0, SECOND) == 400.0
+    decay = exp(-0.1)
+    blended = 100 * decay + 50 * (1 - decay)
+    assert cost([(100.0, 0), (50.0, SECOND)], 0, SECOND) == pytest.approx(blended, rel=1e-14)
+    # With nothing new the estimate falls towards 0.
+    assert cost([(100.0, 0)], 0, 20 * SECOND) == pytest.approx(100 * exp(-2), rel=1e-14)
+    # A clock that runs backwards changes nothing.
+    assert cost([(100.0, SECOND)], 0, 0) == 100.0
+
+
+def test_c3_by_hand() -> None:
+    score = require_simulation().c3_score
+    # q = 1 + 2 * 3 + 4 = 11; 50 - 8 + 1331 * 8.
+    assert score(50.0, 8.0, 4.0, 2, 3) == 50 - 8 + 1331 * 8
+    # Elasticsearch's test of the formula's shape: it rises with every load, and cubes the queue.
+    assert score(0.0, 1.0, 0.0, 0, 1) == 0.0
+    assert score(0.0, 1.0, 9.0, 0, 1) == 999.0

@@ -1,0 +1,85 @@
+"""A short training of each learner for each form of environment.
+
+All in one file, so that one process has the libraries and Ray: they take longer to start than these
+trainings last.
+"""
+
+import json
+
+import gymnasium as gym
+import pytest
+
+import dcgym
+from dcgym.policies import LEARNERS, load_policy
+from dcgym.testing import FakeBackend
+from tests.support.simulated import simulated
+
+POOL = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "library", "env_id"),
+    [
+        ("ppo", "ray", "CongestionControl-v1"),
+        ("ppo", "ray", "Joint-v1"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
+        ("ddpg", "stable_baselines3", "PathBalancing-v1"),
+        ("ddpg", "stable_baselines3", "Joint-v1"),
+    ],
+    indirect=["library"],
+)
+def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
+    reports = []
+    learner = LEARNERS[name]
+    topology = "dumbbell" if env_id == "CongestionControl-v1" else "leaf-spine"
+    config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
+    folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
+    note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
+    assert note["training"]["steps"] == reports[-1].steps > 0
+    env = dcgym.make_env(config)
+    observation, info = env.reset(seed=0)
+    first, again = (load_policy(folder, env).act(observation, info) for _ in range(2))
+    assert env.action_space.contains(first)
+    flat = gym.spaces.flatten(env.action_space, first)
+    assert flat.tolist() == gym.spaces.flatten(env.action_space, again).tolist()
+    env.step(first)
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "library", "env_id"),
+    [
+        ("ppo", "ray", "Joint-v1"),
+        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
+        ("ddpg", "stable_baselines3", "Joint-v1"),
+    ],
+    indirect=["library"],
+)
+def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, tmp_path):
+    folder = LEARNERS[name].train(
+        simulated(env_id), 600, 0, tmp_path / "run", n_envs=2, budget_s=60
+    )
+    env = dcgym.make_env(simulated(env_id))
+    action = load_policy(folder, env).act(*env.reset(seed=0))
+    assert env.action_space.contains(action)
+
+
+@pytest.mark.simulation
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")], indirect=["library"]
+)
+def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, tmp_path):
+    folder = LEARNERS[name].train(POOL, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
+    note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
+    assert note["training"]["steps"] > 0
+    env = dcgym.parallel_env("LoadBalancing-v1", scenario=POOL["scenario"])
+    policies = [load_policy(folder, env) for _ in env.possible_agents]
+    observations, infos = env.reset(seed=0)
+    for agent, policy in zip(env.agents, policies, strict=True):
+        action = policy.act(observations[agent], infos[agent])
+        assert env.action_space(agent).contains(action)

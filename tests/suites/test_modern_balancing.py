@@ -1,0 +1,65 @@
+"""The suite of production's rules: what its pools are, and Prequal's shapes in small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dcgym.backends.simulation import BalancingTwin
+from dcgym.errors import ConfigError
+from dcgym.suites.checks import check_suite
+from dcgym.suites.modern import MODERN_POLICIES, RAMP, modern_balancing
+from dcgym.tasks.balancing import Scenario
+
+pytestmark = pytest.mark.simulation
+
+SECOND = 10**9
+
+
+def scenario(name: str) -> Scenario:
+    (case,) = [case for case in modern_balancing().cases if case.name == name]
+    data = case.env["scenario"]
+    assert isinstance(data, dict)
+    return Scenario.from_dict(data)
+
+
+def tail_us(rule: str, name: str) -> float:
+    """Return the 99th percentile of 40 s at one step of the ramp, the mean of three seeds."""
+    twin = BalancingTwin(scenario(name), n_envs=3, warm_up_ns=10 * SECOND)
+    twin.reset(1)
+    twin.set_rule(rule)
+    twin.advance(50 * SECOND)
+    return float(
+        np.mean([twin.summary(env)["applications"]["request"]["p99_us"] for env in range(3)])
+    )
+
+
+def test_the_suite_has_every_rule_and_case() -> None:
+    suite = modern_balancing()
+    assert [case.name for case in suite.cases] == [
+        *(f"ramp-{load:.2f}" for load in RAMP),
+        *("speeds", "sinkhole"),
+    ]
+    assert {"prequal", "wrr-utilisation", "jiq", "c3-rank", "peak-ewma"} <= set(MODERN_POLICIES)
+    check_suite(suite)
+    with pytest.raises(ConfigError, match="episode_s"):
+        modern_balancing(0.0)
+
+
+@pytest.mark.parametrize("load", RAMP)
+def test_the_ramp_is_over_the_allocation(load: float) -> None:
+    pool = scenario(f"ramp-{load:.2f}")
+    # 16 servers of 4 processors, half of them allocated, requests of 0.1 s.
+    assert sum(pool.rates_per_s) == pytest.approx(load * 32 / 0.1)
+    # Two servers share theirs with as many antagonists: 60 processors are left of 64.
+    twin = BalancingTwin(pool)
+    twin.reset(0)
+    twin.advance(SECOND)
+    assert twin.truth()["capacity"].sum() == pytest.approx(60)
+
+
+def test_prequal_keeps_its_tail_where_round_robin_runs_into_the_antagonists() -> None:
+    light, heavy = "ramp-0.75", "ramp-1.41"
+    assert tail_us("prequal", light) < tail_us("round-robin-weighted", light)
+    # Half of the crowded servers' capacity is below their even share here: queues grow without end.
+    assert tail_us("round-robin-weighted", heavy) > 5 * tail_us("prequal", heavy)

@@ -1,0 +1,85 @@
+"""Packet twins for tests: episodes, scripted datagrams, and what there is to read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.simulation.packets import PacketTwin
+from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.topologies import Link, Topology, make_topology
+from dcgym.traffic import Flow, Plan, make_plan
+
+FRAME = 1514
+DATAGRAM = 1472
+MSS = 1448
+START_NS = 10_000_000
+SECOND = 10**9
+MARKING = {"dctcp"}
+
+
+def line(
+    rate_bps: int = 10_000_000,
+    queue_bytes: int = 400_000,
+    host_rate_bps: int | None = None,
+    senders: int = 1,
+) -> Topology:
+    """Return senders h1 .. hN and one receiver over two switches with a bottleneck between."""
+    hosts = [f"h{number + 1}" for number in range(senders + 1)]
+    host_rate_bps = rate_bps if host_rate_bps is None else host_rate_bps
+    links = [Link(host, "s1", host_rate_bps, 4_000_000, None) for host in hosts[:-1]]
+    mark_bytes = 30_000 if queue_bytes > 30_000 else None
+    links.append(Link("s1", "s2", rate_bps, queue_bytes, mark_bytes))
+    links.append(Link(hosts[-1], "s2", host_rate_bps, 4_000_000, None))
+    roles = [*((host, "host") for host in hosts), ("s1", "switch"), ("s2", "switch")]
+    return Topology.build("line", roles, links)
+
+
+def begin(
+    topology: Topology | str | Mapping[str, Any],
+    flows: Sequence[Flow] | str | Mapping[str, Any] = (),
+    transport: str = "cubic",
+    seed: int = 0,
+    **options: Any,
+) -> PacketTwin:
+    """Return a twin whose episode has just begun; DCTCP's switches mark."""
+    network = make_topology(topology)
+    if isinstance(flows, str | Mapping):
+        plan = make_plan(flows, network, seed)
+    else:
+        plan = Plan("test", seed, flows)
+    events = options.pop("events", ())
+    twin = PacketTwin(network, **options)
+    controls = dict.fromkeys((host.name for host in network.hosts), transport)
+    twin.reset(NetworkEpisode(plan, seed, controls, transport in MARKING, events))
+    return twin
+
+
+def port_row(twin: PacketTwin, name: str) -> int:
+    """Return the row of a switch port in snapshots."""
+    return [port.name for port in twin.topology.switch_ports].index(name)
+
+
+def series(
+    twin: PacketTwin, until_s: float, every_ns: int, begin_s: float = 0.0
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Sample the fullest switch queue, drops, marks and the mean RTT of the senders."""
+    rows: list[tuple[float, ...]] = []
+    for at_ns in range(int(begin_s * SECOND) + every_ns, int(until_s * SECOND) + 1, every_ns):
+        twin.advance(START_NS + at_ns)
+        state = twin.snapshot()
+        rtts = state.hosts["srtt_ns"][state.hosts["srtt_ns"] > 0]
+        rows.append(
+            (
+                at_ns / SECOND,
+                float(state.ports["backlog_bytes"].max()),
+                float(state.ports["drops"].sum()),
+                float(state.ports["marks"].sum()),
+                float(rtts.mean()) / 1e6 if len(rtts) else np.nan,
+            )
+        )
+    columns = np.array(rows).T
+    return dict(zip(("time_s", "queue", "drops", "marks", "rtt_ms"), columns, strict=True))

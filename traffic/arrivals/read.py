@@ -1,0 +1,71 @@
+"""Arrivals as users write them. Who imports this knows every name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dcgym.errors import ConfigError
+from dcgym.traffic.arrivals import modulated as _modulated  # noqa: F401, adds its names
+from dcgym.traffic.arrivals.gaps import ARRIVALS, read_process
+from dcgym.traffic.arrivals.process import Process
+from dcgym.traffic.sizes.distributions import Distribution
+
+__all__ = ["ARRIVALS", "Arrivals", "read_process"]
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """When flows arrive, as a configuration says it.
+
+    Attributes:
+        name: A name of `ARRIVALS`.
+        options: Its options, pairs of key and value.
+        process: What they mean.
+    """
+
+    name: str = "poisson"
+    options: tuple[tuple[str, object], ...] = ()
+    process: Process = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Read the options."""
+        object.__setattr__(self, "process", read_process(self.to_dict(), "scenario.arrivals"))
+
+    def __hash__(self) -> int:
+        """Hash the name: options may hold mappings."""
+        return hash(self.name)
+
+    @classmethod
+    def of(cls, spec: object) -> Arrivals:
+        """Return the arrivals that a configuration holds.
+
+        Args:
+            spec: A name, a mapping of ``name`` and options, or arrivals.
+
+        Raises:
+            ConfigError: There is no such name, or an option is not allowed.
+        """
+        if isinstance(spec, Arrivals):
+            return spec
+        given = {"name": spec} if isinstance(spec, str) else spec
+        if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+            allowed = f"one of {', '.join(ARRIVALS)}, or a mapping with that name"
+            raise ConfigError("scenario.arrivals", spec, allowed)
+        options = tuple((key, _plain(value)) for key, value in given.items() if key != "name")
+        return cls(given["name"], options)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the arrivals as plain data; `of` reads it back."""
+        return {"name": self.name, **dict(self.options)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Distribution):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
