@@ -20,6 +20,7 @@ from dcgym.policies.congestion.classic import (
     TransportPolicy,
 )
 from dcgym.policies.families import PairFamily, PolicyFamily, PolicyMaker, build_policy
+from dcgym.policies.flows.policies import RandomFlowPolicy, UnassistedPolicy
 from dcgym.policies.learners import LEARNERS
 from dcgym.policies.paths.policies import (
     EcmpPolicy,
@@ -132,6 +133,7 @@ for _name in ("cubic", "reno", "bbr"):
     _add_transport(_name)
 _add_transport("dctcp", marking=True)
 _add_transport("new-vegas")
+_add_transport("swift")
 _CONGESTION.add("fixed-share", FixedSharePolicy)
 _CONGESTION.add("fair-share", FairSharePolicy)
 _CONGESTION.add("random", RandomPolicy)
@@ -141,6 +143,10 @@ _PATHS.add("ecmp", EcmpPolicy)
 _PATHS.add("wcmp", WcmpPolicy)
 _PATHS.add("least-loaded", LeastLoadedPolicy)
 _PATHS.add("random", RandomPathsPolicy)
+
+_FLOWS = POLICIES.add("flows", PolicyFamily("flows"), "Windows and rates of single flows.")
+_FLOWS.add("unassisted", UnassistedPolicy)
+_FLOWS.add("random", RandomFlowPolicy)
 
 POLICIES.add("joint", PairFamily("joint", _CONGESTION, _PATHS), "Rates and paths together.")
 

@@ -61,6 +61,8 @@ class Capabilities:
         drains: Flows that an episode leaves unfinished can be run to their end.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
+        flow_control: Flows of dcgym_agent can be steered: the network obeys
+            `dcgym.tasks.flows.commands.FlowControls` too.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
         transports: Congestion controls that hosts can run; None where nothing limits them.
@@ -79,6 +81,7 @@ class Capabilities:
     drains: bool = False
     flow_matrix: bool = False
     probes: bool = False
+    flow_control: bool = False
     copyable: bool = False
     rules: tuple[str, ...] = ()
     transports: tuple[str, ...] | None = None

@@ -16,6 +16,7 @@ NETWORK = Capabilities(
     applications=True,
     flow_matrix=True,
     probes=True,
+    flow_control=True,
 )
 
 POOL = Capabilities(

@@ -22,7 +22,7 @@ VERSIONS = (
         "version for transports",
         (6, 10),
         False,
-        "no 'dctcp' or 'new-vegas' where the kernel has no module",
+        "no 'swift' and FlowControl; 'dctcp' and 'new-vegas' need the kernel's modules",
         "cong_control of struct_ops",
     ),
 )

@@ -90,6 +90,8 @@ struct Sender {
     bool uses_ecn = false;
     uint32_t tso_segments = 1; // most segments of one packet at this host
     int64_t now_ns = 0;
+    // What an operator tells of the network: its empty round trip, a frame on its slowest link.
+    uint32_t base_rtt_us = 0, packet_ns = 0;
     Splitmix random; // for congestion controls that draw
 
     const CongestionOps *ca = nullptr;
