@@ -73,6 +73,7 @@ class FlowSystem(NetworkSystem):
         self._history = np.zeros((*shape, settings.history, len(settings.features)), np.float32)
         self._flow_terms: Mapping[str, FloatArray] = {}
         self._link_rates_bps = np.zeros(shape)
+        self._told: dict[str, npt.NDArray[Any]] = {}
         self._base_rtt_s = base_rtt_ns(first.topology) / 1e9
 
     @property
@@ -113,7 +114,7 @@ class FlowSystem(NetworkSystem):
     def info(self, env: int, agent: int) -> Info:
         """Return what the agent of a flow is told beside its observation."""
         told = super().info(env, 0)
-        own = {name: values[env, agent].item() for name, values in self._flow_info().items()}
+        own = {name: values[env, agent].item() for name, values in self._told.items()}
         terms = {name: term[env, agent].item() for name, term in self._flow_terms.items()}
         return told | own | {"reward_terms": terms}
 
@@ -127,15 +128,13 @@ class FlowSystem(NetworkSystem):
             return np.repeat(value, count, axis=1)
 
         told = {name: of_each(value) for name, value in super().infos().items()}
-        return told | self._flow_info() | {"reward_terms": dict(self._flow_terms)}
+        return told | self._told | {"reward_terms": dict(self._flow_terms)}
 
     def state(self, env: int) -> FloatArray:
         """Return the observations of all flows of a copy."""
         return np.asarray(self.observations[env].ravel(), np.float64)
 
-    def _flow_info(self) -> dict[str, npt.NDArray[Any]]:
-        seen = self._seen
-        assert seen is not None
+    def _flow_info(self, seen: FlowInterval) -> dict[str, npt.NDArray[Any]]:
         counters = {name: self._after[name].astype(np.int64) for name in COUNTERS}
         return {
             "is_open": seen.is_open,
@@ -180,6 +179,7 @@ class FlowSystem(NetworkSystem):
         shifted = np.concatenate([self._history[:, :, 1:], features[:, :, None]], axis=2)
         self._history = np.where(rows[..., None, None], shifted, self._history)
         self._flow_terms = self._first.flow_reward.terms(self._seen)
+        self._told = self._flow_info(self._seen)
 
     def _begin_flows(self, begun: Mask) -> None:
         """Forget the flows of the last episode of some copies."""

@@ -39,11 +39,7 @@ class FlowAgents:
     def __init__(self, topology: Topology, maps: Sequence[int]) -> None:
         self._agent: FlowAgent = require().FlowAgent(*maps)
         self._topology = topology
-        self._ends: list[tuple[int, int]] = []
-        # Place in the plan of each connection that was met, by address and port of its sender.
-        self._places: dict[tuple[int, int], int | None] = {}
-        # Slot of each flow as it was seen last.
-        self._slots: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._forget({})
 
     def begin(self, plan: Plan) -> None:
         """Forget all flows, while none is open.
@@ -53,8 +49,10 @@ class FlowAgents:
         """
         addresses = [_word(self._topology.ip(name)) for name in plan.hosts]
         ends = zip(plan.records["src"].tolist(), plan.records["dst"].tolist(), strict=True)
-        self._ends = [(addresses[src], addresses[dst]) for src, dst in ends]
-        self._places = {}
+        places: dict[tuple[int, int], list[int]] = {}
+        for place, (src, dst) in enumerate(ends):
+            places.setdefault((addresses[src], addresses[dst]), []).append(place)
+        self._forget(places)
         self._agent.clear()
 
     def states(self, count: int) -> npt.NDArray[np.void]:
@@ -66,15 +64,14 @@ class FlowAgents:
         Raises:
             BackendError: A row stays half written.
         """
-        found = np.zeros(count, AGENT_FLOW)
-        self._slots = np.zeros(count, np.uint32)
         rows = read_agent_flows(self._agent.read())
-        keys = zip(rows["src_address"].tolist(), rows["src_port"].tolist(), strict=True)
-        for slot, (row, key) in enumerate(zip(rows, keys, strict=True)):
-            place = self._place(key, int(row["dst_address"]), count)
-            if row["state"] == OPEN and place is not None:
-                found[place] = row
-                self._slots[place] = slot
+        self._meet(rows)
+        places = self._slot_places[: len(rows)]
+        is_there = (rows["state"] == OPEN) & (places >= 0) & (places < count)
+        found = np.zeros(count, AGENT_FLOW)
+        found[places[is_there]] = rows[is_there]
+        self._slots = np.zeros(count, np.uint32)
+        self._slots[places[is_there]] = np.flatnonzero(is_there)
         return found
 
     def command(self, commands: FlowCommands, lease_ns: int) -> int:
@@ -99,21 +96,35 @@ class FlowAgents:
         )
         return time.monotonic_ns()
 
-    def _place(self, source: tuple[int, int], destination: int, count: int) -> int | None:
-        """Return the place of a connection in the plan, None where it is no flow that counts."""
-        if source not in self._places:
-            self._places[source] = self._find(source, destination, count)
-        return self._places[source]
+    def _forget(self, places: dict[tuple[int, int], list[int]]) -> None:
+        # Places in the plan of the flows between two addresses.
+        self._places = places
+        # Of each slot the generation that was met last, and the place of that flow; -1: none.
+        self._generations: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._slot_places: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        # Slot of each flow as it was seen last.
+        self._slots: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
 
-    def _find(self, source: tuple[int, int], destination: int, count: int) -> int | None:
-        offset = source[1] - FIRST_SOURCE_PORT
-        runs: dict[int, int] = {}
-        for place, ends in enumerate(self._ends[:count]):
-            if ends == (source[0], destination):
-                run = (offset - place) * _STRIDE_INVERSE % SOURCE_PORTS
-                if run < MOST_REPETITIONS:
-                    runs[run] = place
-        return runs[min(runs)] if runs else None
+    def _meet(self, rows: npt.NDArray[np.void]) -> None:
+        """Find the places of flows that were not there before."""
+        more = len(rows) - len(self._generations)
+        self._generations = np.pad(self._generations, (0, max(more, 0)))
+        self._slot_places = np.pad(self._slot_places, (0, max(more, 0)), constant_values=-1)
+        known = self._generations[: len(rows)]
+        for slot in np.flatnonzero(known != rows["generation"]).tolist():
+            self._slot_places[slot] = self._find(rows[slot])
+        self._generations[: len(rows)] = rows["generation"]
+
+    def _find(self, row: np.void) -> int:
+        """Return the place in the plan of a connection, -1 where it is no flow of the plan."""
+        offset = int(row["src_port"]) - FIRST_SOURCE_PORT
+        ends = int(row["src_address"]), int(row["dst_address"])
+        runs = {
+            (offset - place) * _STRIDE_INVERSE % SOURCE_PORTS: place
+            for place in self._places.get(ends, ())
+        }
+        first = min(runs, default=MOST_REPETITIONS)
+        return runs[first] if first < MOST_REPETITIONS else -1
 
 
 _STRIDE_INVERSE = pow(REPETITION_STRIDE, -1, SOURCE_PORTS)
