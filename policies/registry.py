@@ -132,8 +132,8 @@ _CONGESTION = POLICIES.add("congestion", PolicyFamily("congestion"), "Sending ra
 for _name in ("cubic", "reno", "bbr"):
     _add_transport(_name)
 _add_transport("dctcp", marking=True)
-_add_transport("new-vegas")
-_add_transport("swift")
+for _name in ("new-vegas", "swift", "timely", "theta-powertcp", "copa"):
+    _add_transport(_name)
 _CONGESTION.add("fixed-share", FixedSharePolicy)
 _CONGESTION.add("fair-share", FairSharePolicy)
 _CONGESTION.add("random", RandomPolicy)

@@ -154,7 +154,7 @@ class FlowSystem(NetworkSystem):
         values = np.zeros((self.n_envs, len(self.agents)))
         others = np.flatnonzero(~fresh)
         if len(others):
-            own = read_actions([actions[env] for env in others], shape)
+            own = read_actions([actions[env] for env in others.tolist()], shape)
             if not np.isfinite(own).all():
                 raise ConfigError("action", own.tolist(), f"finite numbers of shape {shape[1:]}")
             values[others] = own[..., 0]

@@ -47,6 +47,9 @@ BPF_OBJECTS = (
     "dctcp",
     "new_vegas",
     "swift",
+    "timely",
+    "theta_powertcp",
+    "copa",
     "dcgym_agent",
 )
 

@@ -23,7 +23,18 @@ __all__ = [
     "switch_salt",
 ]
 
-TRANSPORTS = ("cubic", "reno", "bbr", "dctcp", "new-vegas", "swift", "dcgym_agent")
+TRANSPORTS = (
+    "cubic",
+    "reno",
+    "bbr",
+    "dctcp",
+    "new-vegas",
+    "swift",
+    "timely",
+    "theta-powertcp",
+    "copa",
+    "dcgym_agent",
+)
 """Congestion controls that the packet twin has."""
 
 PROCESSING_NS = HOP_NS

@@ -22,7 +22,7 @@ VERSIONS = (
         "version for transports",
         (6, 10),
         False,
-        "no 'swift' and FlowControl; 'dctcp' and 'new-vegas' need the kernel's modules",
+        "no congestion control as BPF, no FlowControl on real TCP",
         "cong_control of struct_ops",
     ),
 )

@@ -23,7 +23,18 @@ __all__ = [
 AGENT_CONTROL = "dcgym_agent"
 """Reno whose flows an agent can steer."""
 
-CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "new-vegas", "swift", AGENT_CONTROL)
+CONGESTION_CONTROLS = (
+    "cubic",
+    "reno",
+    "bbr",
+    "dctcp",
+    "new-vegas",
+    "swift",
+    "timely",
+    "theta-powertcp",
+    "copa",
+    AGENT_CONTROL,
+)
 
 TopologySpec: TypeAlias = str | Path | Mapping[str, Any] | Topology
 

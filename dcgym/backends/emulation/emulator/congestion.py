@@ -41,6 +41,9 @@ ALGORITHMS = {
     "dctcp": Algorithm("dctcp", "dctcp"),
     "new-vegas": Algorithm("nv", "new_vegas"),
     "swift": Algorithm("swift", "swift"),
+    "timely": Algorithm("timely", "timely"),
+    "theta-powertcp": Algorithm("theta", "theta_powertcp"),
+    "copa": Algorithm("copa", "copa"),
     AGENT_CONTROL: Algorithm("agent", "dcgym_agent"),
 }
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

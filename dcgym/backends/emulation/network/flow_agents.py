@@ -103,7 +103,7 @@ class FlowAgents:
         self._generations: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
         self._slot_places: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         # Slot of each flow as it was seen last.
-        self._slots: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._slots = np.zeros(0, np.uint32)
 
     def _meet(self, rows: npt.NDArray[np.void]) -> None:
         """Find the places of flows that were not there before."""

@@ -62,7 +62,7 @@ struct CongestionOps {
 const CongestionOps *find_congestion_control(const std::string &name);
 
 extern const CongestionOps reno_ops, cubic_ops, dctcp_ops, new_vegas_ops, bbr_ops, swift_ops,
-    dcgym_agent_ops;
+    timely_ops, theta_powertcp_ops, copa_ops, dcgym_agent_ops;
 
 // Slow start and additive increase as the kernel's helpers do them.
 uint32_t slow_start(Sender &sender, uint32_t acked);
