@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
+from os import getpid
 from typing import Any
 
 import pytest
 
+from dcgym.errors import BackendError
 from dcgym.monitors.network.agent_flows import AGENT_FLOW
-from dcgym.native import require
+from dcgym.native import bpf_object, require
 
 pytestmark = pytest.mark.native
 
@@ -97,3 +100,17 @@ def test_a_slot_that_is_free_again_has_another_generation(
     assert rows["next"]["flags"] == 0
     assert steered["counters"]["n_flows"] == 2
     assert steered["counters"]["n_without"] == 0
+
+
+def test_a_row_that_stays_half_written_is_an_error_and_no_torn_read() -> None:
+    control = require().load_congestion_control(str(bpf_object("dcgym_agent")), f"torn_{getpid()}")
+    maps = {name: control.map_fd(name) for name in ("flows", "commands", "controls", "free_slots")}
+    agent = require().FlowAgent(**maps)
+    with mmap.mmap(maps["flows"], mmap.PAGESIZE) as memory:
+        # A writer that died after its first word: the sequence number is odd.
+        memory[0:8] = (7).to_bytes(8, "little")
+        with pytest.raises(BackendError, match="half written"):
+            agent.read()
+        memory[0:8] = (8).to_bytes(8, "little")
+        assert agent.read() == b""
+    control.close()
