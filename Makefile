@@ -14,6 +14,9 @@ APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl
 NO_DAEMONS := /usr/sbin/policy-rc.d
+# Emulators, trainings and tests are many processes of Python. Where the environment forbids bytecode
+# files, each compiles the libraries anew: half of the time of all tests.
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest bin/dcgym-generator obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
