@@ -147,8 +147,8 @@ def test_the_environment_passes_the_flow_matrix_on() -> None:
     try:
         env.reset(seed=0)
         shares()
-        # Two equal senders share the core; behind it each port has one source. An interval is longer
-        # than a busy machine lets one of them wait.
+        # Two equal senders share the core; behind it each port has one source. A busy machine lets
+        # none of them wait for an interval.
         expected = [0.5, 0.5, 0, 0]
         seen = best_of(shares, lambda found: float(np.abs(found[2] - expected).max()), 0.05)
     finally:
