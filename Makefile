@@ -10,10 +10,14 @@ OUT ?= bench-quick
 FUZZ_SECONDS ?= 30
 # For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
 TORCH ?= cpu
+ALL := .[rllib,sb3,marl,video,dev,docs]
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl
 NO_DAEMONS := /usr/sbin/policy-rc.d
+# Emulators, trainings and tests are many processes of Python. Where the environment forbids bytecode
+# files, each compiles the libraries anew: half of the time of all tests.
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest bin/dcgym-generator obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
@@ -56,14 +60,22 @@ $(VENV)/.stamp-venv:
 $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
 	@VIRTUAL_ENV=$(VENV) UV_HTTP_RETRIES=0 $(BIN)/uv pip install -q --torch-backend=$(TORCH) \
 		'torch>=2.2' torchvision 2>/dev/null || echo "setup: torch for $(TORCH) is out of reach, taking the index's"
-	DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e \
-		'.[rllib,sb3,marl,video,dev,docs]'
+	@VIRTUAL_ENV=$(VENV) DCGYM_SKIP_BUILD=1 $(BIN)/uv pip install -q --no-build-isolation -e '$(ALL)' || { \
+		echo "setup: uv failed, trying pip, which may know another index"; \
+		DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e '$(ALL)'; }
 	@touch $@
 
 # What could not be built is tried again: its packages may have come meanwhile.
 $(VENV)/.stamp-native: $(VENV)/.stamp-venv setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
 	@ls $(BUILT) >/dev/null 2>&1 && touch $@ || echo "setup: not all native parts are built; dcgym doctor says why"
+
+# Workers of the tests that begin together would each compile what they import: two processes do it
+# once, about half each. What cannot be imported shows when the tests run.
+$(VENV)/.stamp-bytecode: $(VENV)/.stamp-install
+	@for part in 'tests/[a-d]*/' 'tests/[e-z]*/'; do \
+		$(BIN)/python -m pytest -qq --collect-only $$part >/dev/null 2>&1 & done; wait
+	@touch $@
 
 native: apt $(VENV)/.stamp-native ## build the native parts only
 
@@ -74,6 +86,7 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 # Most tests wait for the kernel or for time to pass: four at a time fill two processors. What measures
 # times and rates comes afterwards, apart from trainings and simulations.
 test: setup ## all tests; those that need root are skipped without it
+	@$(MAKE) --no-print-directory $(VENV)/.stamp-bytecode
 	@status=0; \
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not alone and not docs and not soak" || status=$$?; \
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m alone || status=$$?; \

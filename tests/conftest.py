@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,14 @@ from tests.support.pairs import Pair
 
 MARKERS = ("emulation", "native", "simulation")
 MakeNetwork = Callable[..., EmulationNetwork]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import only files that name the marker when a single one is asked for."""
+    marker = config.option.markexpr
+    if marker in ("alone", "docs", "soak") and collection_path.suffix == ".py":
+        return f"mark.{marker}" not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

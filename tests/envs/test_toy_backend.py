@@ -12,6 +12,7 @@ import dcgym
 from dcgym.suites import Case, Suite, run_suite
 from dcgym.testing import check_contract, check_network
 from tests.support import toy
+from tests.support.suites import leave_figures_empty
 
 IDS = ("dcgym/CongestionControl-v1", "dcgym/PathBalancing-v1", "dcgym/Joint-v1")
 FEATURES = ("tx_rate", "d_tx_rate")
@@ -106,8 +107,9 @@ def test_rllib_samples_from_it(env_id: str) -> None:
     [(IDS[0], ("cubic", "random")), (IDS[1], ("wcmp", "random")), (IDS[2], ("cubic+ecmp",))],
 )
 def test_a_suite_of_it_ends_in_a_report(
-    env_id: str, policies: tuple[str, ...], tmp_path: Path
+    env_id: str, policies: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_figures_empty(monkeypatch)
     case = Case({"env": env_id, **arguments(env_id)})
     suite = Suite("toy", "A toy.", (case,), policies, seeds=2, episode_s=1.0, warmup_s=0.2, jobs=0)
     records = run_suite(suite, tmp_path)

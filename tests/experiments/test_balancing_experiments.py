@@ -6,6 +6,7 @@ import json
 import pytest
 
 from experiments.papers.yao.common import Args
+from tests.support.suites import leave_figures_empty
 
 pytestmark = pytest.mark.simulation
 
@@ -30,6 +31,7 @@ SMALLER = {
 
 @pytest.mark.parametrize("name", SMALLER)
 def test_experiment_runs_in_tiny_form(name, tmp_path, monkeypatch, capsys):
+    leave_figures_empty(monkeypatch)
     module = importlib.import_module(f"experiments.papers.yao.{name}")
     for constant, value in SMALLER[name].items():
         assert hasattr(module, constant)

@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from dcgym.suites import load_records
+from tests.support.suites import leave_figures_empty
 
 TINY: dict[str, dict[str, Any]] = {
     "iroko_dumbbell": {"seeds": 1, "episode_s": 0.5, "warmup_s": 0.1},
     "reward_sweep": {"shares": (0.25, 0.5, 1.0), "seconds": 3.0, "warmup_s": 1.0},
     "unequal_spines": {"seeds": 1, "seconds": 0.5, "warmup_s": 0.1},
 }
+
+
+@pytest.fixture(autouse=True)
+def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_figures_empty(monkeypatch)
 
 
 @pytest.mark.parametrize("name", TINY)

@@ -41,12 +41,18 @@ BY_WEIGHT = (1, 2, 3, 4)
 BETTER_OF_TWO = (0, 1, 2, 3)  # of the six pairs, those that a server of weights 1 to 4 wins
 
 
-@pytest.fixture
-def rig() -> Iterator[Rig]:
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Rig]:
     made = Rig()
-    made.pool("round-robin", [3, 5, 9])
     yield made
     made.close()
+
+
+@pytest.fixture
+def rig(loaded: Rig) -> Rig:
+    loaded.begin_anew()
+    loaded.pool("round-robin", [3, 5, 9])
+    return loaded
 
 
 @pytest.mark.parametrize("to", [VIP4, VIP6])

@@ -32,12 +32,18 @@ pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
-@pytest.fixture
-def rig() -> Iterator[Rig]:
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Rig]:
     made = Rig()
-    made.pool("round-robin", [3, 5, 9])
     yield made
     made.close()
+
+
+@pytest.fixture
+def rig(loaded: Rig) -> Rig:
+    loaded.begin_anew()
+    loaded.pool("round-robin", [3, 5, 9])
+    return loaded
 
 
 @pytest.fixture

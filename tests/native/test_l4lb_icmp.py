@@ -32,12 +32,18 @@ TOO_BIG = {VIP4: (3, 4), VIP6: (2, 0)}
 EXPIRED = {VIP4: (11, 0), VIP6: (3, 0)}
 
 
-@pytest.fixture(params=["tc", "xdp"])
-def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+@pytest.fixture(scope="module", params=["tc", "xdp"])
+def loaded(request: pytest.FixtureRequest) -> Iterator[Rig]:
     made = Rig(hook=request.param)
-    made.pool("round-robin", [3, 5, 9])
     yield made
     made.close()
+
+
+@pytest.fixture
+def rig(loaded: Rig) -> Rig:
+    loaded.begin_anew()
+    loaded.pool("round-robin", [3, 5, 9])
+    return loaded
 
 
 def message(to: str, kind: tuple[int, int], body: bytes, rest: bytes = bytes(4)) -> Packet:

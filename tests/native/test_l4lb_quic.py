@@ -19,12 +19,18 @@ VERSION_1, VERSION_2 = 1, 0x6B3343CF
 SERVERS = [3, 5, 9]
 
 
-@pytest.fixture(params=["tc", "xdp"])
-def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+@pytest.fixture(scope="module", params=["tc", "xdp"])
+def loaded(request: pytest.FixtureRequest) -> Iterator[Rig]:
     made = Rig(hook=request.param, consistency="quic", quic_id_bytes=ID_BYTES)
-    made.pool("round-robin", SERVERS)
     yield made
     made.close()
+
+
+@pytest.fixture
+def rig(loaded: Rig) -> Rig:
+    loaded.begin_anew()
+    loaded.pool("round-robin", SERVERS)
+    return loaded
 
 
 def connection_id(server: int, first: int = 0x1F, n: int = ID_BYTES) -> bytes:

@@ -49,17 +49,23 @@ def tunnelled(frame: bytes, source: str, to: str, macs: bytes) -> bytes:
     return macs + kind + header + inner
 
 
-@pytest.fixture(params=HOOKS)
-def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+@pytest.fixture(scope="module", params=HOOKS)
+def loaded(request: pytest.FixtureRequest) -> Iterator[Rig]:
     made = Rig(
         *(65536, 5),
         **{"hook": request.param, "consistency": "cookie", "delivery": "ipip"},
         **{"tunnel_from": FROM, "gateway_mac": GATEWAY_MAC},
     )
-    made.native.set_servers(0, {3: ROUTER_MAC, 5: ROUTER_MAC}, {3: SERVER, 5: [SERVER[0]]})
-    made.pool("ecmp", [3])
     yield made
     made.close()
+
+
+@pytest.fixture
+def rig(loaded: Rig) -> Rig:
+    loaded.begin_anew()
+    loaded.native.set_servers(0, {3: ROUTER_MAC, 5: ROUTER_MAC}, {3: SERVER, 5: [SERVER[0]]})
+    loaded.pool("ecmp", [3])
+    return loaded
 
 
 @pytest.mark.parametrize("to", [VIP4, VIP6])

@@ -21,6 +21,7 @@ from dcgym.suites.progress import progress_bars
 from dcgym.suites.reports.curves import points_of, quantity
 from dcgym.suites.sweep import make_cells, set_argument
 from dcgym.suites.workers import Workers
+from tests.support.suites import leave_figures_empty
 
 # Fluid flows in virtual time; the worker processes know the test double by its name.
 FAKE = {"backend": "dcgym.testing:FakeBackend", "topology": "dumbbell", "traffic": "pairs-udp"}
@@ -97,6 +98,12 @@ def test_bad_settings_are_refused(change: dict[str, Any], words: str, tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.fixture
+def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_figures_empty(monkeypatch)
+
+
+@pytest.mark.usefixtures("empty_figures")
 def test_sweep_runs_resumes_and_adds_values(tmp_path: Path) -> None:
     records = run_suite(sweep(), tmp_path)
     summaries = {p: p.stat().st_mtime_ns for p in tmp_path.glob("runs/*/summary.json")}
@@ -112,6 +119,7 @@ def test_sweep_runs_resumes_and_adds_values(tmp_path: Path) -> None:
     assert frame["traffic.rate"].to_list() == ["2Mbit", "4Mbit", "8Mbit"]
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -> None:
     run_suite(sweep(), tmp_path)
     # The test double says of itself that it is invalid; one of the runs is made better.
@@ -129,6 +137,7 @@ def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -
     assert "Refused and left out: rate=4Mbit-cubic-0" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_a_failed_run_keeps_the_others(tmp_path: Path) -> None:
     broken = {**FAKE, "traffic": {"name": "pairs-udp", "rate": "2Mbit"}}
     suite = sweep(env=broken, axes={"marking": [True, {"min": "30KB"}]})

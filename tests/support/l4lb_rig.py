@@ -168,10 +168,20 @@ class Rig:
         for address in (VIP4, VIP6):
             for protocol in ("tcp", "udp"):
                 self.native.add_vip(0, address, PORT, protocol)
-        self.native.set_servers(0, {server: mac(server) for server in range(SERVERS)})
-        self.native.set_timeouts(HOUR_NS, HOUR_NS, HOUR_NS, HOUR_NS)
+        self._set_up()
         self._memory = mmap.mmap(self.native.region_map_fd, REGION.itemsize)
         self.region = BalancerRegion(self._memory)
+
+    def begin_anew(self) -> None:
+        """Become as a new one: the verifier looks at a new one's program for 0.3 s."""
+        self.native.clear()
+        self.native.pools.replace(0, 0, [], [])
+        self.native.set_half_open_limit(0)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.native.set_servers(0, {server: mac(server) for server in range(SERVERS)})
+        self.native.set_timeouts(HOUR_NS, HOUR_NS, HOUR_NS, HOUR_NS)
 
     def pool(self, rule: str, servers: Sequence[int], weights: Sequence[float] = ()) -> None:
         """Replace the pool; equal weights unless given."""

@@ -66,7 +66,8 @@ def run_plan(generator: Generator, *flows: Flow, cc: str | None = None) -> int:
     return start_ns
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    """Wait for what must come, however late a busy machine lets it."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"

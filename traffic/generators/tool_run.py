@@ -76,9 +76,22 @@ class _Process:
         for protocol, state in _LISTENING.items():
             with contextlib.suppress(OSError):
                 table = Path(f"/proc/{self._process.pid}/net/{protocol}").read_text("ascii")
-                if any(row.split()[1:4:2] == [address, state] for row in table.splitlines()):
+                rows = [row.split() for row in table.splitlines()]
+                bound = {row[9] for row in rows if row[1:4:2] == [address, state]}
+                # Who had the port before would take the connection, and not answer as the tool.
+                if bound and bound & self._sockets():
                     return True
         return False
+
+    def _sockets(self) -> set[str]:
+        """Return the inodes of the process' sockets."""
+        found = set()
+        for entry in Path(f"/proc/{self._process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                kind, _, inode = os.readlink(entry).partition(":")
+                if kind == "socket":
+                    found.add(inode.strip("[]"))
+        return found
 
     @property
     def said_bytes(self) -> int:

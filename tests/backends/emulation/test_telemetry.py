@@ -135,7 +135,9 @@ def test_no_flow_matrix_unless_asked_for(make: Any) -> None:
 
 
 def test_the_environment_passes_the_flow_matrix_on() -> None:
-    env = dcgym.make_env({"flow_matrix": True, "traffic": "pairs-udp", "interval": "50ms"})
+    # Below the 10 Mbit/s of the core: a queue that is full drops now from one, now from the other.
+    traffic = {"name": "pairs-udp", "rate": "4Mbit"}
+    env = dcgym.make_env({"flow_matrix": True, "traffic": traffic, "interval": "200ms"})
 
     def shares() -> np.ndarray:
         observation = env.step(np.ones(4, np.float32))[0]
@@ -144,9 +146,9 @@ def test_the_environment_passes_the_flow_matrix_on() -> None:
 
     try:
         env.reset(seed=0)
-        for _ in range(4):
-            shares()
-        # Two equal senders share the bottleneck; behind it each port has one source.
+        shares()
+        # Two equal senders share the core; behind it each port has one source. A busy machine lets
+        # none of them wait for an interval.
         expected = [0.5, 0.5, 0, 0]
         seen = best_of(shares, lambda found: float(np.abs(found[2] - expected).max()), 0.05)
     finally:

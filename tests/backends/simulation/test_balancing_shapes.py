@@ -15,10 +15,16 @@ from dcgym.policies.balancing import RulePolicy
 from dcgym.tasks.balancing import make_scenario
 from experiments.papers.yao import load_noise, markov_chain, update_period
 from experiments.papers.yao.common import Args, change, measure_all, measure_cases
+from tests.support.suites import run_without_report
 
 pytestmark = pytest.mark.simulation
 
 SHORT = Args(seeds=2, seconds=100.0, warmup_s=40.0, jobs=0)
+
+
+@pytest.fixture(autouse=True)
+def no_reports(monkeypatch):
+    monkeypatch.setattr("experiments.papers.yao.common.run_suite", run_without_report)
 
 
 @pytest.fixture

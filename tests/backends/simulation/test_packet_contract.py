@@ -14,13 +14,14 @@ from dcgym.backends.registry import NETWORKS, make_network
 from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import ConfigError
-from dcgym.suites import Case, Suite, run_suite
+from dcgym.suites import Case, Suite
 from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
 from dcgym.tasks.network.events import make_events
 from dcgym.testing import check_contract, check_network
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow
 from tests.support.packets import SECOND, START_NS, begin
+from tests.support.suites import run_without_report
 
 pytestmark = pytest.mark.simulation
 
@@ -94,7 +95,7 @@ def test_policies_rank_as_they_do_on_a_kernel(tmp_path: Path) -> None:
     transports = ("cubic", "reno", "bbr", "dctcp", "new-vegas", "swift", "theta-powertcp", "copa")
     policies = (*transports, "fixed-share", "fair-share", "random")
     suite = Suite("twin", "A twin.", (case,), policies, seeds=1, episode_s=6, warmup_s=2, jobs=0)
-    records = {record["policy"]: record for record in run_suite(suite, tmp_path)}
+    records = {record["policy"]: record for record in run_without_report(suite, tmp_path)}
     assert set(records) == set(policies)
     assert {record["fidelity"]["status"] for record in records.values()} == {"ok"}
     queue = {name: record["metrics"]["queue_bytes_mean"] for name, record in records.items()}

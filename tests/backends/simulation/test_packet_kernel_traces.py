@@ -115,6 +115,13 @@ def test_a_limited_host_holds_four_to_five_frames(share: float) -> None:
     assert 4.95 < np.median(rtts_ms) / frame_ms < 6.05
 
 
+def test_reno_fills_the_queue_as_the_kernel_does() -> None:
+    means = steady("reno")
+    assert means["queue"] == pytest.approx(306e3, rel=WITHIN)
+    assert means["queue_p99"] == pytest.approx(374e3, rel=WITHIN)
+    assert means["rtt_ms"] == pytest.approx(260.9, rel=WITHIN)
+
+
 def test_new_vegas_keeps_the_queue_where_the_kernel_does() -> None:
     means = steady("new-vegas")
     assert means["queue"] == pytest.approx(46.7e3, rel=WITHIN)
