@@ -1,7 +1,8 @@
 """The suite of path rules: every congestion control with every rule on a fat-tree of 16 hosts.
 
-Traffic is web search at three loads, bursts of incast, and web search with slower core links: the
-asymmetry that tells rules which know of congestion from those which do not (LetFlow, NSDI 2017).
+Traffic is web search at three loads, bursts of incast, bulk flows whose hashes collide, and web
+search with slower core links: the asymmetry that tells rules which know of congestion from those
+which do not (LetFlow, NSDI 2017).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ ASYMMETRIC = "asymmetric-0.5"
 TRAFFIC: Mapping[str, Mapping[str, object]] = {
     **{f"web-search-{load}": {"traffic": f"web-search-{load}"} for load in LOADS},
     "incast": {"traffic": "incast-bursts-0.3"},
+    "stride-8": {"traffic": "stride-8"},
     ASYMMETRIC: {
         "traffic": "web-search-0.5",
         "events": [
@@ -56,7 +58,7 @@ def modern_paths() -> Suite:
     )
     return Suite(
         name="modern-paths",
-        description="Path rules and congestion controls on a fat-tree: web search, incast.",
+        description="Path rules and congestion controls on a fat-tree: web search, incast, bulk.",
         cases=cases,
         policies=PATH_POLICIES,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +17,20 @@ segments that the receiver reported to have come twice (dsack_dups)."""
 SEGMENT_BYTES = 1448
 
 
-def reordering_metrics(flow_records: npt.NDArray[np.void], begin_ns: int) -> Mapping[str, float]:
+def reordering_metrics(flow_records: npt.NDArray[np.void], begin_ns: int) -> dict[str, float]:
     """Reduce the records of an episode to how much was reordered.
 
     Args:
         flow_records: Records of the flows, those that the end of the episode cut included
             (`dcgym.traffic.generators.view.RECORD_DTYPE`).
-        begin_ns: Flows planned to start earlier are left out.
+        begin_ns: Flows that ended earlier are left out. Of the others all counts, since nobody
+            knows when it was.
 
     Returns:
         The sums of `REORDERING`, and ``out_of_order_share``: segments out of order over all of
         1448 bytes that arrived; NaN where nothing did. Empty without records of TCP.
     """
-    is_chosen = flow_records["planned_start_ns"].astype(np.int64) >= begin_ns
+    is_chosen = flow_records["end_ns"].astype(np.int64) >= begin_ns
     chosen = flow_records[is_chosen & (flow_records["transport"] == 0)]
     if not len(chosen):
         return {}

@@ -137,7 +137,7 @@ def test_flowlets_keep_the_order_that_spray_loses() -> None:
         assert records[path_rule]["outcome"].tolist() == [1] * 40
     for name in ("out_of_order", "reorderings", "spurious_retransmits", "retransmits"):
         assert not records["letflow"][name].any()
-    assert records["spray"]["out_of_order"].all() and records["spray"]["reorderings"].any()
+    assert records["spray"]["out_of_order"].any() and records["spray"]["reorderings"].any()
 
 
 def test_a_flow_without_gaps_stays_on_its_path() -> None:

@@ -10,9 +10,9 @@ from dcgym.traffic.analysis.reordering import reordering_metrics
 from dcgym.traffic.generators.view import RECORD_DTYPE
 
 
-def test_sums_are_of_tcp_flows_after_the_warm_up() -> None:
+def test_sums_are_of_tcp_flows_that_ended_after_the_warm_up() -> None:
     rows = np.zeros(4, RECORD_DTYPE)
-    rows["planned_start_ns"] = [99, 100, 200, 300]
+    rows["end_ns"] = [99, 100, 200, 300]
     rows["transport"] = [0, 0, 0, 1]
     rows["bytes"] = [10**6, 1448 * 9 + 1, 1448 * 30, 10**6]
     rows["out_of_order"] = [50, 3, 5, 7]
