@@ -45,6 +45,7 @@ void Simulation::connected(uint32_t slot) {
         estimate_rtt(sender, rtt_us);
     }
     flow.syn_timeout_ns = 0;
+    sender.echoed_us = flow.receiver.acked_us;
     // The SYN counts as delivered, and there were no data to send beside it.
     sender.delivered = sender.app_limited = 1;
     update_pacing_rate(sender, sender.snd_cwnd, sender.snd_ssthresh);
