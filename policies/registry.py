@@ -21,13 +21,16 @@ from dcgym.policies.congestion.classic import (
 )
 from dcgym.policies.families import PairFamily, PolicyFamily, PolicyMaker, build_policy
 from dcgym.policies.learners import LEARNERS
+from dcgym.policies.paths.hula import HulaPolicy
 from dcgym.policies.paths.policies import (
     EcmpPolicy,
     LeastLoadedPolicy,
     RandomPathsPolicy,
     WcmpPolicy,
 )
+from dcgym.policies.paths.rules import PathRulePolicy
 from dcgym.registry import Registry
+from dcgym.tasks.paths.rules import PATH_RULES
 
 __all__ = ["POLICIES", "env_overrides", "make_policy", "policy_names"]
 
@@ -120,6 +123,12 @@ def _add_rule(name: str, rule: str | None = None) -> None:
     )
 
 
+def _add_path_rule(name: str) -> None:
+    _PATHS.add(
+        name, lambda: PathRulePolicy(name), f"Equal weights, and {PATH_RULES.describe(name)}."
+    )
+
+
 def _add_hlb(name: str, description: str, rule: str = "weighted", is_adaptive: bool = True) -> None:
     def make(period_s: float = 0.5) -> Policy:
         return HlbPolicy(name, rule, period_s, is_adaptive)
@@ -141,6 +150,9 @@ _PATHS.add("ecmp", EcmpPolicy)
 _PATHS.add("wcmp", WcmpPolicy)
 _PATHS.add("least-loaded", LeastLoadedPolicy)
 _PATHS.add("random", RandomPathsPolicy)
+for _name in ("letflow", "spray", "drill", "plb", "flowbender"):
+    _add_path_rule(_name)
+_PATHS.add("hula", HulaPolicy)
 
 POLICIES.add("joint", PairFamily("joint", _CONGESTION, _PATHS), "Rates and paths together.")
 

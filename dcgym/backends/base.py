@@ -64,6 +64,7 @@ class Capabilities:
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
         transports: Congestion controls that hosts can run; None where nothing limits them.
+        path_rules: Rules by which switches and senders can choose among equal-cost paths.
         largest_hosts: Most hosts or servers of one copy; None for no limit of its own.
     """
 
@@ -82,6 +83,7 @@ class Capabilities:
     copyable: bool = False
     rules: tuple[str, ...] = ()
     transports: tuple[str, ...] | None = None
+    path_rules: tuple[str, ...] = ("ecmp",)
     largest_hosts: int | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dcgym.backends.base import Capabilities
@@ -14,7 +15,7 @@ from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
 from dcgym.units import parse_duration
 
-__all__ = ["capabilities_of", "check_suite", "fit_policies", "interval_s", "needs_of"]
+__all__ = ["capabilities_of", "check_suite", "fit_policies", "fit_suite", "interval_s", "needs_of"]
 
 
 def check_suite(suite: Suite) -> None:
@@ -90,6 +91,18 @@ def fit_policies(policies: tuple[str, ...], env: Arguments) -> tuple[str, ...]:
     return tuple(name for name in policies if _fits(_asked_by(name, family), can))
 
 
+def fit_suite(suite: Suite) -> Suite:
+    """Return a suite without the policies that the backend of one of its cases lacks.
+
+    Args:
+        suite: The suite.
+    """
+    policies = suite.policies
+    for case in suite.cases:
+        policies = fit_policies(policies, case.env)
+    return replace(suite, policies=policies)
+
+
 def needs_of(suite: Suite) -> str:
     """Say what a suite needs to run, for listings.
 
@@ -108,6 +121,7 @@ def _asked_by(policy: str, family: str) -> Overrides:
 def _fits(asked: Overrides, can: Capabilities) -> bool:
     rule, transport = asked.get("rule"), asked.get("congestion_control")
     has_rule = rule is None or rule in can.rules
+    has_rule &= asked.get("path_rule", "ecmp") in can.path_rules
     return has_rule and (transport is None or can.transports is None or transport in can.transports)
 
 

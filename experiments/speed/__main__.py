@@ -5,7 +5,8 @@ datagrams by iperf3 and what they cost in processor time, over two switches in a
 fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
 of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
 reach of their max-min fair share. Emulator: build, reset in place, close. HTTP servers and clients.
-Balancer: new flows and packets by rule, run in place and really forwarded. Last the two twins.
+Balancer: new flows and packets by rule, run in place and really forwarded. Switch: decisions by
+path rule. Last the two twins.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from experiments.speed.environments import (
 from experiments.speed.fabric import measure_fabric, measure_tcp
 from experiments.speed.http import measure_idle_server, measure_twenty_servers
 from experiments.speed.networks import KINDS
+from experiments.speed.path_rules import measure_path_rules
 from experiments.speed.plans import measure_plan
 from experiments.speed.pod import measure_pod
 from experiments.speed.traffic import (
@@ -63,6 +65,7 @@ TITLES = {
     "balanced_packets": "Balancer: a packet of a flow (ns)",
     "forwarding": "Balancer: packets really forwarded",
     "feature_reads": "Balancer: reading all features",
+    "path_rules": "Switch: the decision about a packet (ns), by rule and equal-cost ports",
     "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
 }
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
@@ -95,6 +98,7 @@ def measure_emulation() -> dict[str, list[Row]]:
         "balanced_packets": [*measure_packets()],
         "forwarding": [*measure_forwarding()],
         "feature_reads": [measure_feature_reads()],
+        "path_rules": [*measure_path_rules()],
         "pod": [measure_pod()],
     }
 

@@ -39,7 +39,7 @@ POOLS.add(SIMULATION.name, SIMULATION, "compiled twin: simulated time, any numbe
 NETWORK_SIMULATION = NetworkMaker(
     PacketBatch.name,
     PacketBatch.capabilities,
-    frozenset({"flow_matrix", "flow_table", "flowlet_gap", "threads"}),
+    frozenset({"flow_matrix", "path_rule", "flow_table", "flowlet_gap", "threads"}),
     _make_network,
     _make_networks,
 )
