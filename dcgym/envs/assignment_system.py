@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["AssignmentSystem", "assignment_system"]
 
 NS_PER_MS = 1e6
+JOB_SHARES = "jobs placed since the episode began, %", "share of the jobs"
 # What the pool counts since the reset.
 TOTALS = ("flow_time_ns", "ended", "ended_after_ns", "failed", "time_ns")
 
@@ -78,8 +79,7 @@ class AssignmentSystem:
         self.read_ns = np.zeros(n_envs, np.int64)
         self.seeds = np.zeros(n_envs, np.uint64)
         self.seen: Mapping[str, npt.NDArray[Any]] = {}
-        self._steps: dict[str, FloatArray] = {name: np.zeros(n_envs) for name in TOTALS}
-        self._placed = np.ones((n_envs, task.n_servers))
+        self._steps = {name: np.zeros(n_envs, np.int64) for name in TOTALS}
         # Made with the first picture.
         self._painter: PoolPainter | None = None
         # Unknown names and options must fail here, not in the first episode.
@@ -147,7 +147,6 @@ class AssignmentSystem:
             pool.set_rule(settings.rule, mask=mask)
         pool.hold_flows(settings.jobs, mask=mask)
         pool.assign(None, mask=mask)
-        self._placed[mask] = 1.0
         self._read(mask, is_new=True)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
@@ -163,8 +162,6 @@ class AssignmentSystem:
         servers = self._task.servers_of(given.reshape(self.n_envs, *given.shape[2:]))
         acted_ns, runs = self.read_ns, ~fresh
         if self._task.settings.rule is None:
-            waiting = np.flatnonzero(runs & self.seen["waits"])
-            self._placed[waiting, servers[waiting]] += 1
             self.pool.assign(servers, mask=runs)
         else:
             self.pool.assign(None, mask=runs)
@@ -189,12 +186,13 @@ class AssignmentSystem:
         """Read the state, and what the step led to: nothing where an episode is new."""
         before, seen = self.seen, self.pool.choices()
         self.seen, self.read_ns = seen, seen["time_ns"]
-        for name, last in self._steps.items():
-            passed = np.zeros(self.n_envs) if is_new else seen[name] - before[name]
-            self._steps[name] = np.where(mask, passed, last).astype(np.float64)
+        passed = {name: seen[name] - (seen if is_new else before)[name] for name in TOTALS}
+        if not mask.all():
+            passed = {n: np.where(mask, now, self._steps[n]) for n, now in passed.items()}
+        self._steps = passed
         self.observations = self._task.observation(_view(seen))[:, None]
         inputs = JobInputs(
-            self._steps["flow_time_ns"] / NS_PER_MS, self._steps["ended"], self._steps["failed"]
+            passed["flow_time_ns"] / NS_PER_MS, passed["ended"] * 1.0, passed["failed"] * 1.0
         )
         terms = self._task.reward.terms(inputs)
         self.terms = {name: values[:, None] for name, values in terms.items()}
@@ -206,7 +204,7 @@ class AssignmentSystem:
         np.divide(self._steps["ended_after_ns"], ended * NS_PER_MS, out=sojourn_ms, where=ended > 0)
         return {
             "jobs": self.seen["under_way"].astype(np.float64),
-            "completed": ended,
+            "completed": ended.astype(np.float64),
             "sojourn_ms_mean": sojourn_ms,
             "failed": self.seen["failed"].astype(np.float64),
         }
@@ -267,8 +265,10 @@ class AssignmentSystem:
             groups = task.scenario.server_groups
             workers = np.array([group.workers for group in groups], np.float64)
             subject = f"{task.scenario.name}, {task.n_servers} servers"
-            self._painter = PoolPainter(workers, ["dispatcher"], subject)
-        return self._painter.draw(self.seen["assigned"][env], self._placed[env, None], caption)
+            self._painter = PoolPainter(workers, ["dispatcher"], subject, JOB_SHARES)
+        # Before the first job they are alike.
+        placed = np.maximum([self.pool.summary(env)["server_flows"]], 1e-9)
+        return self._painter.draw(self.seen["assigned"][env], placed, caption)
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""

@@ -143,8 +143,10 @@ def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) ->
     """
     observation, _ = env.reset(seed=4)
     action = _largest(env.action_space)
-    n_actions = int(sum(np.prod(np.shape(part)) for part in _parts(action)))
-    measured = slice(0, -n_actions)
+    # Observations end with the last action, unless that is the number of a choice.
+    is_number = isinstance(env.action_space, gym.spaces.Discrete)
+    n_actions = 0 if is_number else int(sum(np.prod(np.shape(one)) for one in _parts(action)))
+    measured = slice(0, len(observation) - n_actions)
     seen = [observation[measured]]
     for _ in range(steps):
         observation, _, terminated, truncated, _ = env.step(action)

@@ -202,7 +202,8 @@ def test_it_keeps_the_contract_and_gymnasiums() -> None:
         {"observation": "counts"},
     ):
         check_contract(lambda given=arguments: dcgym.make_env(env=ID, **given))
-    check_env(gym.make(ID, jobs=30).unwrapped, skip_render_check=True)
+    # Without infos, whose NaN equals nothing.
+    check_env(gym.make(ID, jobs=30, info="none").unwrapped, skip_render_check=True)
     assert not gym.make(ID).spec.nondeterministic
 
 
@@ -298,6 +299,15 @@ def test_the_suite_records_returns_and_sojourn_times(tmp_path: Path) -> None:
         assert metrics["reward_mean"] == pytest.approx(-metrics["sojourn_ms_mean"])
         assert metrics["failed"] == 0
     assert "sojourn" in (tmp_path / "report.html").read_text()
+
+
+def test_learners_of_continuous_actions_say_what_they_lack() -> None:
+    from dcgym.policies.learned.environments import training_form
+
+    with pytest.raises(ConfigError, match=r"action: value 'Discrete\(10\)' .*continuous actions"):
+        training_form({"env": ID}, 2)
+    form = training_form({"env": ID, "action": "scores"}, 2)
+    assert form.is_vector and form.n_copies == 2
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ SEED_LIMIT = 2**63
 
 ASSIGNMENT_LAYOUT = Layout(
     columns=(
-        Column("return", "return", 1.0, 0, low=None, better="high", meaning="Sum of all rewards."),
+        Column(
+            "return", "return, 1e6", 1e6, 3, low=None, better="high", meaning="Sum of all rewards."
+        ),
         Column(
             "sojourn_ms_mean",
             "sojourn mean, ms",
