@@ -121,6 +121,12 @@ class TrainingClock:
         is_spent = self.budget_s is not None and self.seconds >= self.budget_s
         return is_spent or self.last.steps >= self.total_steps
 
+    @property
+    def share(self) -> float:
+        """How much of the training is over, 0 to 1, by steps or by seconds."""
+        spent = 0.0 if self.budget_s is None else self.seconds / self.budget_s
+        return min(max(spent, self.last.steps / self.total_steps), 1.0)
+
     def report(self, steps: int, reward_mean: float | None) -> None:
         """Note the state of the training and tell the callback.
 

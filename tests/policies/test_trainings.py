@@ -67,6 +67,25 @@ def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, 
     assert env.action_space.contains(action)
 
 
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("library", ["ray"], indirect=True)
+def test_ppo_explores_less_and_less(library):
+    from dcgym.policies.learned.rllib.module import LOG_STD_END, LOG_STD_START
+    from dcgym.policies.learned.rllib.ppo import open_ppo
+    from dcgym.policies.learned.training import TrainingClock, TrainingJob
+
+    bounds = []
+    with open_ppo(TrainingJob(simulated(), 0, 2)) as trainee:
+        acting = trainee._algorithm.get_module()
+        clock = TrainingClock(600, None, lambda _: bounds.append(acting.pi.log_std.max().item()))
+        trainee.learn(clock)
+    # Five updates of 120 steps: the last begins when four fifths are over.
+    assert len(bounds) == 5
+    expected = [LOG_STD_START + update / 5 * (LOG_STD_END - LOG_STD_START) for update in range(5)]
+    assert bounds == pytest.approx(expected, abs=0.02)
+
+
 @pytest.mark.simulation
 @pytest.mark.learning
 @pytest.mark.timeout(300)

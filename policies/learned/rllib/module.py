@@ -18,11 +18,14 @@ from torch import nn
 from dcgym.policies.learned.row_network import RowNetwork
 from dcgym.tasks.common.rows import RowLayout
 
-__all__ = ["ActingModule", "NarrowModule", "RowModule", "module_spec"]
+__all__ = ["ActingModule", "NarrowModule", "NarrowingModule", "RowModule", "module_spec"]
 
 # Actions are scaled to -1..1. RLlib begins with a standard deviation of 1, which clips most
 # actions to an end; this one, exp(-1) = 0.37, tells neighbouring shares apart.
 LOG_STD_START = -1.0
+# It falls to exp(-3) = 0.05, 2.5 % of a rate. A rate that overshoots now and then pays with a
+# queue: while there is much noise the best mean is too low, and what is learned late decides.
+LOG_STD_END = -3.0
 # A balancer's action is a logarithm to the base of 8: exp(-2) varies a weight by about a third.
 ROW_LOG_STD_START = -2.0
 
@@ -38,14 +41,32 @@ class ActingModule(Protocol):
         ...
 
 
+@runtime_checkable
+class NarrowingModule(Protocol):
+    """A module that explores less as its training goes on."""
+
+    def narrow(self, share: float) -> None:
+        """Bound the noise when this share of the training is over, 0 to 1."""
+        ...
+
+
 class NarrowModule(DefaultPPOTorchRLModule):
-    """PPO's default module with another first standard deviation."""
+    """PPO's default module with bounds on its standard deviation, which fall as it is trained."""
 
     def setup(self) -> None:
         """Build the network, then narrow its distribution."""
         super().setup()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.pi.log_std.fill_(LOG_STD_START)
+
+    def narrow(self, share: float) -> None:
+        """Bound the standard deviation.
+
+        Args:
+            share: How much of the training is over, 0 to 1.
+        """
+        with torch.no_grad():
+            self.pi.log_std.clamp_(max=LOG_STD_START + share * (LOG_STD_END - LOG_STD_START))
 
     def acting_parts(self) -> Sequence[nn.Module]:
         """Return the networks that lead from an observation to the mean action, in order."""

@@ -62,6 +62,7 @@ class RllibTrainee:
 
         clock.begin()
         while not clock.is_over:
+            _narrow(self._algorithm, clock.share)
             try:
                 runners = self._algorithm.train()["env_runners"]  # type: ignore[no-untyped-call]
             except RayError as error:
@@ -109,6 +110,22 @@ def open_algorithm(job: TrainingJob, name: str, configure: Configure) -> Iterato
             yield RllibTrainee(algorithm)
         finally:
             algorithm.stop()  # type: ignore[no-untyped-call]
+
+
+def _narrow(algorithm: Algorithm, share: float) -> None:
+    """Let a module that explores less and less know how much of the training is over."""
+    from dcgym.policies.learned.rllib.module import NarrowingModule
+
+    def narrow(learner: Any) -> None:
+        for module in learner.module.values():
+            if isinstance(inner := module.unwrapped(), NarrowingModule):
+                inner.narrow(share)
+
+    learners, runners = algorithm.learner_group, algorithm.env_runner_group
+    assert learners is not None and runners is not None
+    # Its annotation has one argument more than it passes.
+    learners.foreach_learner(narrow)  # type: ignore[arg-type]
+    runners.sync_weights(from_worker_or_learner_group=learners, inference_only=True)
 
 
 def _add_environments(

@@ -113,3 +113,24 @@ def test_a_limited_host_holds_four_to_five_frames(share: float) -> None:
     # A pair of segments waits for the three frames before it and for itself, and for one more where
     # acknowledgements fall between pairs; the kernel shows both.
     assert 4.95 < np.median(rtts_ms) / frame_ms < 6.05
+
+
+def test_new_vegas_keeps_the_queue_where_the_kernel_does() -> None:
+    means = steady("new-vegas")
+    assert means["queue"] == pytest.approx(46.7e3, rel=WITHIN)
+    assert means["drops"] == 0
+
+
+def test_what_a_window_has_room_for_is_sent_also_where_it_is_one_segment() -> None:
+    # Linux 6.18 at 2 to 10 s: `ss -ti` shows as many packets in flight as the window has, 10 and
+    # at times 12. A packet of two that waited for its room would leave one unused for good.
+    for seed in SEEDS:
+        twin = begin(DUMBBELL, "pairs", "bbr", seed)
+        twin.advance(START_NS + 4 * SECOND)
+        seen = []
+        for step in range(2000):
+            twin.advance(START_NS + 4 * SECOND + step * 1_000_000)
+            seen.append([(twin.sender(i)["cwnd"], twin.sender(i)["in_flight"]) for i in (0, 1)])
+        cwnd, in_flight = np.moveaxis(np.array(seen), 2, 0)
+        assert set(cwnd.flat) <= {8, 10, 12, 14}
+        assert ((in_flight == cwnd).mean(axis=0) > 0.5).all()

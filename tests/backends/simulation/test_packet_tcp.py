@@ -65,20 +65,21 @@ def test_every_lost_packet_is_sent_again_once() -> None:
     assert state.hosts["retransmits"][0] == state.ports["drops"].sum()
 
 
-def test_limits_share_a_link_max_min() -> None:
-    flows = [Flow(f"h{number}", "h4") for number in (1, 2, 3)]
-    twin = begin(line(senders=3), flows, "dctcp")
-    twin.apply_rates(np.array([2e6, 1e7, 1e7, 1e7], np.uint64))
-    twin.advance(START_NS + 5 * SECOND)
-    before = twin.snapshot().hosts["tx_bytes"]
-    twin.advance(START_NS + 25 * SECOND)
-    rates_bps = (twin.snapshot().hosts["tx_bytes"] - before)[:3] * 8 / 20
-    goodput = MSS / FRAME
-    # Marks cost the limited one a little. Windows of some ten packets share a link no better on a
-    # kernel either.
-    assert rates_bps[0] == pytest.approx(2e6 * goodput, rel=0.1)
-    assert rates_bps[1:] == pytest.approx(4e6 * goodput, rel=0.2)
-    assert rates_bps.sum() == pytest.approx(1e7 * goodput, rel=0.01)
+def test_limits_share_a_link_as_on_the_kernel() -> None:
+    rates_bps = np.zeros(3)
+    for seed in range(6):
+        flows = [Flow(f"h{number}", "h4") for number in (1, 2, 3)]
+        twin = begin(line(senders=3), flows, "dctcp", seed)
+        twin.apply_rates(np.array([2e6, 1e7, 1e7, 1e7], np.uint64))
+        twin.advance(START_NS + 5 * SECOND)
+        before = twin.snapshot().hosts["tx_bytes"]
+        twin.advance(START_NS + 25 * SECOND)
+        rates_bps += (twin.snapshot().hosts["tx_bytes"] - before)[:3] * 8 / 20 / 6
+    # Max-min shares are 1.91 and twice 3.83. The small windows pay for marks that the other two
+    # caused: Linux 6.18 gave 1.59, 1.67 and 1.69 Mbit/s to the limited one in three runs.
+    assert rates_bps[0] == pytest.approx(1.65e6, rel=0.05)
+    assert rates_bps[1:] == pytest.approx(rates_bps[1:].mean(), rel=0.1)
+    assert rates_bps.sum() == pytest.approx(1e7 * MSS / FRAME, rel=0.01)
 
 
 def test_a_lost_tail_costs_a_probe_and_not_a_timeout() -> None:

@@ -237,6 +237,7 @@ void Simulation::receive_at_host(const Packet &packet) {
         answer.bytes = syn_bytes;
         answer.kind = Kind::syn_ack;
         answer.flags = packet.flags & ecn_capable;
+        flow.receiver.acked_us = static_cast<uint32_t>(now_ns_ / 1000);
         transmit(flow.dst, answer);
         return;
     }

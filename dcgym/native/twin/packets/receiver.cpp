@@ -42,15 +42,18 @@ bool ReceiveWindow::take(uint32_t segments, uint32_t in_order, uint32_t out_of_o
     return grows;
 }
 
-void ReceiveWindow::measure(uint32_t echoed_us, int64_t now_ns) {
-    if (echoed_us == 0 || echoed_us == last_echo_us_)
+void ReceiveWindow::measure(uint32_t echoed_ms, uint32_t now_ms) {
+    if (echoed_ms == last_echo_ms_)
         return;
-    last_echo_us_ = echoed_us;
-    const uint32_t sample_us = std::max(static_cast<uint32_t>(now_ns / 1000) - echoed_us, 1000U);
+    last_echo_ms_ = echoed_ms;
+    const uint32_t sample_us = (now_ms - echoed_ms) * 1000;
+    if (sample_us == 0)
+        return;
+    if (rtt_us_ == 0 || sample_us << 3 < rtt_us_)
+        rtt_us_ = sample_us << 3;
     // While packets wait to be read, a long round trip may be the reader's fault.
-    if (unread_ > 0 && rtt_us_ != 0 && sample_us > rtt_us_ >> 3)
-        return;
-    rtt_us_ = rtt_us_ == 0 ? sample_us << 3 : rtt_us_ + sample_us - (rtt_us_ >> 3);
+    else if (unread_ == 0)
+        rtt_us_ += sample_us - (rtt_us_ >> 3);
 }
 
 // Twice what was read in the last round trip, and more where that grows.

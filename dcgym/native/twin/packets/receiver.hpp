@@ -17,8 +17,8 @@ class ReceiveWindow {
   public:
     // A packet has come; returns whether the window grows by it.
     bool take(uint32_t segments, uint32_t in_order, uint32_t out_of_order, int64_t now_ns);
-    // The time stamp that a packet echoes, in us: a round trip, where no other packet did before.
-    void measure(uint32_t echoed_us, int64_t now_ns);
+    // The time stamp that a packet echoes: a round trip, where no other packet did before.
+    void measure(uint32_t echoed_ms, uint32_t now_ms);
     uint32_t offered_bytes() const { return offered_bytes_; }
 
   private:
@@ -37,7 +37,7 @@ class ReceiveWindow {
     uint64_t unread_bytes_ = 0; // in the buffer, with what the kernel adds
     uint64_t copied_ = 0, copied_before_ = 0, space_bytes_ = 14'480;
     int64_t measured_ns_ = 0;
-    uint32_t rtt_us_ = 0, last_echo_us_ = 0; // the first is eight times the mean
+    uint32_t rtt_us_ = 0, last_echo_ms_ = 0; // the first is eight times the mean
 };
 
 // Blocks of one acknowledgement, the newest first (RFC 2018); the first may tell of data that came

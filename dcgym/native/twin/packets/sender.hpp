@@ -19,6 +19,7 @@ constexpr uint32_t infinite_ssthresh = 0x7fffffff;
 constexpr uint32_t unlimited = 0xffffffff;
 constexpr uint32_t skb_bytes = 832;         // truesize of a packet without its payload
 constexpr uint32_t duplicate_threshold = 3; // sysctl tcp_reordering
+constexpr uint32_t least_tso_segments = 2;  // sysctl tcp_min_tso_segs
 constexpr int64_t tick_ns = 4'000'000;      // CONFIG_HZ=250
 
 enum class CaState : uint8_t { open, disorder, cwr, recovery, loss };
@@ -88,7 +89,9 @@ struct Sender {
     uint64_t pacing_rate = ~0ULL, max_pacing_rate = ~0ULL; // bytes/s
     bool is_paced = false;
     bool uses_ecn = false;
-    uint32_t tso_segments = 1; // most segments of one packet at this host
+    uint32_t tso_segments = 1;  // most segments of one packet at this host
+    uint32_t skb_segments = 1;  // of a packet as the application's write fills it
+    uint32_t head_segments = 0; // left of the packet at the head of what is unsent
     int64_t now_ns = 0;
     Splitmix random; // for congestion controls that draw
 

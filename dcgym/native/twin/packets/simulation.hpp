@@ -161,7 +161,7 @@ class Simulation {
     uint32_t packet_segments(const Sender &sender) const;
     bool is_pacing(uint32_t slot);
     void pace(Sender &sender, uint32_t payload_bytes);
-    bool defers(Flow &flow, uint32_t room, uint32_t most) const;
+    bool defers(Flow &flow, uint32_t room, uint32_t most, uint32_t head) const;
     void validate_cwnd(Sender &sender, bool is_limited);
     void set_timer(uint32_t slot, Timer timer, int64_t at_ns);
     bool schedule_probe(uint32_t slot, bool advances);

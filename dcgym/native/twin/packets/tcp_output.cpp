@@ -9,10 +9,25 @@ namespace {
 
 constexpr uint64_t most_queued_bytes = 4 << 20; // sysctl tcp_limit_output_bytes
 constexpr uint32_t pacing_shift = 10;           // a packet holds what a millisecond sends
-constexpr uint32_t least_tso_segments = 2;      // sysctl tcp_min_tso_segs
 constexpr uint32_t tso_win_divisor = 3;         // sysctl tcp_tso_win_divisor
 constexpr int64_t least_rto_ns = 200'000'000;
 constexpr uint32_t unpaced_segments = 10; // of a flow, before pacing begins
+
+// Segments of the packet to be sent next. As tcp_grow_skb (Linux 6.10): one that is smaller than
+// what may be sent takes from the next.
+uint32_t head_packet(const Sender &sender, uint32_t quota) {
+    const uint32_t head = sender.head_segments;
+    const uint32_t grown = head < quota ? std::min(quota, head + sender.skb_segments) : head;
+    return std::min(grown, sender.total - sender.snd_nxt);
+}
+
+// What is left of the packets that the application's writes made.
+void take_from_head(Sender &sender, uint32_t count) {
+    const uint32_t beyond = count > sender.head_segments ? count - sender.head_segments : 0;
+    sender.head_segments -= count - beyond;
+    if (sender.head_segments == 0)
+        sender.head_segments = sender.skb_segments - beyond % sender.skb_segments;
+}
 
 } // namespace
 
@@ -30,6 +45,7 @@ void Simulation::connected(uint32_t slot) {
         estimate_rtt(sender, rtt_us);
     }
     flow.syn_timeout_ns = 0;
+    sender.echoed_us = flow.receiver.acked_us;
     // The SYN counts as delivered, and there were no data to send beside it.
     sender.delivered = sender.app_limited = 1;
     update_pacing_rate(sender, sender.snd_cwnd, sender.snd_ssthresh);
@@ -80,15 +96,13 @@ bool Simulation::is_small_queue_full(Sender &sender, uint32_t segments, uint32_t
 }
 
 // As tcp_tso_should_defer: a fuller packet may be possible soon.
-bool Simulation::defers(Flow &flow, uint32_t room, uint32_t most) const {
+bool Simulation::defers(Flow &flow, uint32_t room, uint32_t most, uint32_t head) const {
     const Sender &sender = flow.sender;
     if (sender.state >= CaState::recovery || room >= most || sender.packets_out() == 0)
         return false;
     if (now_ns_ - sender.wstamp_ns > 1'000'000)
         return false;
-    const uint32_t left = sender.tso_segments - sender.snd_nxt % sender.tso_segments;
-    if (room >= std::min(left, sender.total - sender.snd_nxt) ||
-        room >= sender.snd_cwnd / tso_win_divisor)
+    if (room >= head || room >= sender.snd_cwnd / tso_win_divisor)
         return false;
     // Not where the next acknowledgement is half a round trip away.
     const int64_t age_ns = now_ns_ - flow.sender.segment(sender.snd_una).sent_ns;
@@ -136,21 +150,21 @@ bool Simulation::write_some(uint32_t slot, bool is_probe) {
         if (is_pacing(slot))
             break;
         const uint32_t in_flight = sender.packets_in_flight();
-        uint32_t room = sender.snd_cwnd > in_flight ? sender.snd_cwnd - in_flight : 0;
+        const uint32_t room = sender.snd_cwnd > in_flight ? sender.snd_cwnd - in_flight : 0;
         if ((room == 0 && !is_probe) || !before(sender.snd_nxt, sender.window_end))
             break;
-        const uint32_t left = std::min(sender.tso_segments - sender.snd_nxt % sender.tso_segments,
-                                       sender.total - sender.snd_nxt);
-        if (!is_probe && left > 1 && defers(flow, room, most)) {
+        const uint32_t quota =
+            std::min({std::max(room, 1U), std::max(sender.snd_cwnd >> 1, 1U), most});
+        const uint32_t head = is_probe ? 1 : head_packet(sender, quota);
+        if (head > 1 && defers(flow, room, most, head)) {
             is_limited = true;
             break;
         }
-        room = std::min(std::max(room, 1U), std::max(sender.snd_cwnd >> 1, 1U));
-        const uint32_t count =
-            is_probe ? 1 : std::min({room, most, left, sender.window_end - sender.snd_nxt});
+        const uint32_t count = std::min({quota, head, sender.window_end - sender.snd_nxt});
         if (is_small_queue_full(sender, count, 0))
             break;
         send_segments(slot, sender.snd_nxt, count, false);
+        take_from_head(sender, count);
         sent += count;
         if (is_probe)
             break;

@@ -29,7 +29,8 @@ void Simulation::on_data(uint32_t slot, const Packet &packet) {
     const uint32_t before_nxt = receiver.rcv_nxt;
     if (!after(packet.seq, receiver.rcv_wup))
         receiver.recent_us = std::max(receiver.recent_us, packet.a);
-    receiver.window.measure(packet.b, now_ns_);
+    // Time stamps count milliseconds.
+    receiver.window.measure(packet.b / 1000, static_cast<uint32_t>(now_ns_ / 1'000'000));
     const uint32_t fresh = receiver.take(packet.seq, end_seq);
     if (flow.sender.uses_ecn)
         hear_congestion(slot, (packet.flags & congestion_experienced) != 0);

@@ -119,10 +119,11 @@ void Simulation::begin_tcp(Flow &flow, const PlannedFlow &plan) {
     sender.ca = congestion_control_[plan.src];
     sender.random = Splitmix(random_.next());
     sender.uses_ecn = sender.ca->needs_ecn;
-    sender.tso_segments =
-        packet_for(config_.ports[n_switch_ports() + plan.src].rate_bps) / frame_bytes;
-    // 64 KB is the most that a packet holds, and sysctl tcp_min_tso_segs the least.
-    sender.tso_segments = std::clamp(sender.tso_segments, 2U, 65536 / mss_bytes);
+    // 64 KB is the most that a packet holds.
+    sender.skb_segments = sender.head_segments =
+        std::min(packet_for(config_.ports[n_switch_ports() + plan.src].rate_bps) / frame_bytes,
+                 65536 / mss_bytes);
+    sender.tso_segments = std::max(sender.skb_segments, least_tso_segments);
     if (plan.size_bytes >= 0)
         sender.total = static_cast<uint32_t>((plan.size_bytes + mss_bytes - 1) / mss_bytes);
     if (plan.rate_bps >= 0) {
