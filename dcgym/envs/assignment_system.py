@@ -199,13 +199,10 @@ class AssignmentSystem:
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the step, one number a copy, each of shape (E,)."""
-        ended = self._steps["ended"]
-        sojourn_ms = np.full(self.n_envs, np.nan)
-        np.divide(self._steps["ended_after_ns"], ended * NS_PER_MS, out=sojourn_ms, where=ended > 0)
         return {
             "jobs": self.seen["under_way"].astype(np.float64),
-            "completed": ended.astype(np.float64),
-            "sojourn_ms_mean": sojourn_ms,
+            "completed": self._steps["ended"].astype(np.float64),
+            "sojourn_ms": self._steps["ended_after_ns"] / NS_PER_MS,
             "failed": self.seen["failed"].astype(np.float64),
         }
 

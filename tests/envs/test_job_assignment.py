@@ -128,6 +128,7 @@ def test_a_hand_worked_trace() -> None:
     # 30 ms with three jobs, 100 ms with two, 100 ms with one.
     assert reward == pytest.approx(-(30 * 3 + 100 * 2 + 100)) and over and not truncated
     assert observation.tolist() == [0, 0, 0] and info["metrics"]["completed"] == 3
+    assert info["metrics"]["sojourn_ms"] == pytest.approx(100 + 140 + 230)
     records = np.sort(env.unwrapped.flow_records(), order="flow")  # type: ignore[attr-defined]
     assert (records["end_ns"] / 1e6).round(6).tolist() == [100, 70, 200, 300]
     assert records["server"].tolist() == [0, 1, 0, 0]
@@ -202,8 +203,7 @@ def test_it_keeps_the_contract_and_gymnasiums() -> None:
         {"observation": "counts"},
     ):
         check_contract(lambda given=arguments: dcgym.make_env(env=ID, **given))
-    # Without infos, whose NaN equals nothing.
-    check_env(gym.make(ID, jobs=30, info="none").unwrapped, skip_render_check=True)
+    check_env(gym.make(ID, jobs=30).unwrapped, skip_render_check=True)
     assert not gym.make(ID).spec.nondeterministic
 
 

@@ -195,8 +195,8 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
-    | metrics | jobs in the system; of the step: completed, sojourn_ms_mean of those, else NaN; |
-    | | since the episode began: failed |
+    | metrics | jobs in the system; of the step: completed, and the sum of their sojourn times, |
+    | | sojourn_ms; since the episode began: failed |
     | servers | of each: jobs, waiting_ms, in_service_ms, remaining_ms, eligible |
     | size_ms | size of the job to be placed |
     | time_s | simulated time since the first job |
