@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from dcgym.errors import ConfigError, suggest
+from dcgym.policies.assignment import JobRulePolicy, LeastPolicy, RandomJobPolicy
 from dcgym.policies.balancing import (
     AwcmpPolicy,
     HlbPolicy,
@@ -174,3 +175,27 @@ _add_hlb("hlb2", "hlb with two candidates a flow.", rule="weighted2")
 _add_hlb("hlb-fix", "hlb with fixed measurement noise.", is_adaptive=False)
 _BALANCING.add("wrr-utilisation", UtilisationPolicy)
 _BALANCING.add("random", RandomWeightsPolicy)
+
+_ASSIGNMENT = POLICIES.add("assignment", PolicyFamily("assignment"), "Servers of single jobs.")
+
+
+def _add_job_rule(name: str, rule: str | None = None) -> None:
+    rule = rule or name
+    _ASSIGNMENT.add(name, lambda: JobRulePolicy(name, rule), f"The rule {rule}, job by job.")
+
+
+def _add_least(name: str, description: str) -> None:
+    _ASSIGNMENT.add(name, lambda: LeastPolicy(name), description)
+
+
+_add_least("least-work", "Least load as Park observes it: its greedy rule.")
+_add_least("least-time", "Least time until the server is done with all it has.")
+_add_least("shortest-processing-time", "Least waiting work over speed, jobs in service left out.")
+_ASSIGNMENT.add("random", RandomJobPolicy)
+_add_job_rule("random-server", "random")
+for _name in ("round-robin", "round-robin-weighted", "wcmp", "lsq", "lsq2", "sed", "sed2"):
+    _add_job_rule(_name)
+for _name in ("sed-half", "least-request", "br", "jiq-own", "prequal", "jiq", "peak-ewma"):
+    _add_job_rule(_name)
+for _name in ("c3-rank", "oracle", "oracle2", "earliest-finish"):
+    _add_job_rule(_name)

@@ -7,7 +7,14 @@ from pathlib import Path
 
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_keys
-from dcgym.envs.factory import default_of, env_id_of, find_environment, form_of, make_session
+from dcgym.envs.factory import (
+    default_of,
+    env_id_of,
+    find_environment,
+    form_of,
+    interval_of,
+    make_session,
+)
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
 from dcgym.policies.base import Overrides
@@ -49,7 +56,7 @@ def interval_s(env: Arguments) -> float:
     Raises:
         ConfigError: It runs freely, so that a run has no length in seconds.
     """
-    value = env.get("interval", default_of(env_id_of(env), "interval"))
+    value = interval_of(env)
     parsed = parse_duration(value, "interval") / 1e9
     if parsed <= 0:
         raise ConfigError("interval", value, "more than 0 s for a timed run")
