@@ -3,6 +3,7 @@
 if __name__ != "dcgym.monitors":
     raise ImportError("import this package as dcgym.monitors")
 
+from dcgym.monitors.network.agent_flows import AGENT_FLOW, CommandFlag, read_agent_flows
 from dcgym.monitors.network.flows import FlowMatrix
 from dcgym.monitors.network.layout import HEADER, HOST, PORT
 from dcgym.monitors.network.queues import MetQueues
@@ -11,11 +12,13 @@ from dcgym.monitors.network.snapshot import HOST_STATE, PORT_STATE, Snapshot
 from dcgym.monitors.network.states import Fields, Snapshots, StateWords
 
 __all__ = [
+    "AGENT_FLOW",
     "HEADER",
     "HOST",
     "HOST_STATE",
     "PORT",
     "PORT_STATE",
+    "CommandFlag",
     "Fields",
     "FlowMatrix",
     "MetQueues",
@@ -23,4 +26,5 @@ __all__ = [
     "Snapshots",
     "StateWords",
     "TelemetryRegion",
+    "read_agent_flows",
 ]

@@ -21,6 +21,7 @@ from dcgym.policies.congestion.classic import (
     TransportPolicy,
 )
 from dcgym.policies.families import PairFamily, PolicyFamily, PolicyMaker, build_policy
+from dcgym.policies.flows.policies import RandomFlowPolicy, UnassistedPolicy
 from dcgym.policies.learners import LEARNERS
 from dcgym.policies.paths.hula import HulaPolicy
 from dcgym.policies.paths.policies import (
@@ -141,7 +142,8 @@ _CONGESTION = POLICIES.add("congestion", PolicyFamily("congestion"), "Sending ra
 for _name in ("cubic", "reno", "bbr"):
     _add_transport(_name)
 _add_transport("dctcp", marking=True)
-_add_transport("new-vegas")
+for _name in ("new-vegas", "swift", "timely", "theta-powertcp", "copa"):
+    _add_transport(_name)
 _CONGESTION.add("fixed-share", FixedSharePolicy)
 _CONGESTION.add("fair-share", FairSharePolicy)
 _CONGESTION.add("random", RandomPolicy)
@@ -154,6 +156,10 @@ _PATHS.add("random", RandomPathsPolicy)
 for _name in ("letflow", "spray", "drill", "plb", "flowbender"):
     _add_path_rule(_name)
 _PATHS.add("hula", HulaPolicy)
+
+_FLOWS = POLICIES.add("flows", PolicyFamily("flows"), "Windows and rates of single flows.")
+_FLOWS.add("unassisted", UnassistedPolicy)
+_FLOWS.add("random", RandomFlowPolicy)
 
 POLICIES.add("joint", PairFamily("joint", _CONGESTION, _PATHS), "Rates and paths together.")
 

@@ -18,6 +18,7 @@ from dcgym.topologies.graph import Link, Node, Port, Topology
 from dcgym.topologies.groups import NextHopGroup, next_hop_groups
 from dcgym.topologies.marking import with_marking
 from dcgym.topologies.registry import TOPOLOGIES, make_topology
+from dcgym.topologies.round_trips import base_rtt_ns, slowest_frame_ns
 
 __all__ = [
     "TOPOLOGIES",
@@ -26,6 +27,7 @@ __all__ = [
     "Node",
     "Port",
     "Topology",
+    "base_rtt_ns",
     "bcube",
     "dumbbell",
     "fat_tree",
@@ -37,5 +39,6 @@ __all__ = [
     "plain_graph",
     "pod",
     "single_switch",
+    "slowest_frame_ns",
     "with_marking",
 ]

@@ -64,6 +64,8 @@ class Capabilities:
         probes: Round trips between chosen hosts can be measured.
         assignments: New flows wait until an agent names their servers: its pools are
             `AssignmentPool`.
+        flow_control: Flows of dcgym_agent can be steered: the network obeys
+            `dcgym.tasks.flows.commands.FlowControls` too.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
         transports: Congestion controls that hosts can run; None where nothing limits them.
@@ -84,6 +86,7 @@ class Capabilities:
     flow_matrix: bool = False
     probes: bool = False
     assignments: bool = False
+    flow_control: bool = False
     copyable: bool = False
     rules: tuple[str, ...] = ()
     transports: tuple[str, ...] | None = None

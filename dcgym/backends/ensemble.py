@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Fidelity, Mask, Network, Record
 from dcgym.monitors import Snapshot, Snapshots, StateWords
+from dcgym.tasks.flows.commands import FlowCommands, FlowControls
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
 
@@ -86,6 +87,22 @@ class NetworkEnsemble:
         """Weigh the paths of every copy, shape (E, W)."""
         self._forget_ends()
         return self._of_each(lambda env, network: network.apply_weights(weights[env]))
+
+    def flow_states(self, count: int) -> npt.NDArray[np.void]:
+        """Return the first flows of each copy's plan, (E, F) of `AGENT_FLOW`."""
+        found = [cast(FlowControls, network).flow_states(count) for network in self._networks]
+        return np.concatenate(found)
+
+    def command_flows(self, commands: FlowCommands, lease_ns: int) -> TimeArray:
+        """Give commands to the flows of every copy; returns when they could be read, (E,)."""
+        self._forget_ends()
+        pairs = enumerate(self._networks)
+        return np.concatenate(
+            [
+                cast(FlowControls, network).command_flows(commands.of(env), lease_ns)
+                for env, network in pairs
+            ]
+        )
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,)."""

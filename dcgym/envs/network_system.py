@@ -69,7 +69,8 @@ class NetworkSystem:
     def __init__(self, tasks: Sequence[NetworkTask], backend: object) -> None:
         self.tasks = tuple(tasks)
         first = self.tasks[0]
-        self.n_envs, self.agents = len(self.tasks), first.agents
+        self.n_envs = len(self.tasks)
+        self.agents: tuple[str, ...] = first.agents
         self.interval_ns = first.interval_ns
         self.action_space, self.observation_space = first.action_space, first.observation_space
         self._meter = Meter(

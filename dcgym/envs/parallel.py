@@ -179,6 +179,8 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         return {agent: rows[i].copy() for i, agent in enumerate(self.agents)}
 
     def _infos(self) -> Infos:
+        if self.settings.info == "none":
+            return {agent: {} for agent in self.agents}
         return {
             agent: shaped(self.session.info(0, i), self.settings.info)
             for i, agent in enumerate(self.agents)

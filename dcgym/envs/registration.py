@@ -10,6 +10,7 @@ __all__ = ["BUILT_IN", "register_envs", "register_id"]
 
 BUILT_IN: Mapping[str, tuple[int | None, bool]] = {
     "dcgym/CongestionControl-v1": (200, False),
+    "dcgym/FlowControl-v0": (200, False),
     "dcgym/Joint-v1": (200, False),
     "dcgym/PathBalancing-v1": (200, False),
     "dcgym/LoadBalancing-v1": (240, True),

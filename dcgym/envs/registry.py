@@ -13,6 +13,7 @@ from typing import Any
 
 from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, PoolMaker
 from dcgym.envs.assignment_system import assignment_system
+from dcgym.envs.flow_system import flow_system
 from dcgym.envs.network_system import network_system
 from dcgym.envs.pool_system import pool_system
 from dcgym.envs.registration import register_id
@@ -24,6 +25,7 @@ from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
 from dcgym.tasks.balancing.task import central_load_balancing, each_balancer, load_balancing
 from dcgym.tasks.common.settings import TaskSettings
 from dcgym.tasks.congestion.task import CongestionSettings, congestion_control
+from dcgym.tasks.flows.task import FlowSettings, FlowTask, each_flow, flow_control
 from dcgym.tasks.joint.task import JointSettings, joint
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
@@ -34,6 +36,7 @@ __all__ = [
     "AgentForm",
     "Environment",
     "add_environment",
+    "flow_form",
     "network_form",
     "pool_form",
 ]
@@ -126,6 +129,21 @@ def network_form(
     )
 
 
+def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
+    """Return the form of a task on the flows of a network.
+
+    Args:
+        task: Makes the task of one copy, of the settings and of a network that is given, or None.
+            Its docstring is the page.
+    """
+    return AgentForm(
+        FlowSettings,
+        lambda given, n_envs: flow_system(task, given, n_envs),
+        task.__doc__ or "",
+        NETWORKS,
+    )
+
+
 def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> AgentForm:
     """Return the form of a task on a server pool.
 
@@ -149,6 +167,7 @@ for _environment in (
         network_form(CongestionSettings, congestion_control),
     ),
     Environment("dcgym/PathBalancing-v1", "paths", network_form(PathSettings, path_balancing)),
+    Environment("dcgym/FlowControl-v0", "flows", flow_form(flow_control), flow_form(each_flow)),
     Environment("dcgym/Joint-v1", "joint", network_form(JointSettings, joint)),
     Environment(
         "dcgym/LoadBalancing-v1",

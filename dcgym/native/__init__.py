@@ -39,7 +39,19 @@ SIMULATION_HINT = (
     "install a C++20 compiler (apt-get install g++ python3-dev), then 'make setup' "
     "(or: pip install pybind11; python setup.py build_ext -i)"
 )
-BPF_OBJECTS = ("fabric", "queues", "l4lb", "l4lb_server", "dctcp", "new_vegas")
+BPF_OBJECTS = (
+    "fabric",
+    "queues",
+    "l4lb",
+    "l4lb_server",
+    "dctcp",
+    "new_vegas",
+    "swift",
+    "timely",
+    "theta_powertcp",
+    "copa",
+    "dcgym_agent",
+)
 
 
 def _root() -> Path:

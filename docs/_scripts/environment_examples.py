@@ -39,6 +39,39 @@ for _ in range(20):
 print(reward, info["path_weights"], info["uplink_loads"])
 env.close()
 """,
+    "flow_control": """
+import gymnasium as gym
+import dcgym
+
+# The window of one flow beside a Reno flow, in the packet twin. No root.
+env = gym.make("dcgym/FlowControl-v0", backend="simulation", interval="20ms")
+observation, info = env.reset(seed=1)
+for step in range(100):
+    # A tenth less where a round trip is three times the least one.
+    observation, reward, terminated, truncated, info = env.step(
+        [-0.15 if observation[-4] > 2 / 3 else 0.0]
+    )
+print(reward, info["flow_cwnd"], info["flow_rate_bps"], info["flow_rtt_us"])
+env.close()
+""",
+    "parallel_flow_control": """
+import dcgym
+
+# One policy for four flows that share a link.
+env = dcgym.parallel_env(
+    "FlowControl-v0",
+    backend="simulation",
+    topology={"name": "dumbbell", "hosts": 8, "rate": "48Mbit"},
+    flows=4,
+    action="rate",
+)
+observations, infos = env.reset(seed=1)
+for step in range(20):
+    actions = {agent: [-0.5] for agent in env.agents}  # a quarter of its link for each
+    observations, rewards, terminations, truncations, infos = env.step(actions)
+print(rewards)
+env.close()
+""",
     "joint": """
 import gymnasium as gym
 import dcgym

@@ -17,6 +17,7 @@ from drawings import network_drawing, pool_drawing
 from dcgym.tasks.balancing import SCENARIOS, Scenario, ServerGroup, make_scenario
 from dcgym.tasks.common.presets import PRESETS
 from dcgym.tasks.congestion import presets as _network_presets  # noqa: F401
+from dcgym.tasks.flows import presets as _flow_presets  # noqa: F401
 from dcgym.topologies import make_topology
 from dcgym.traffic.http import Application
 from dcgym.traffic.sizes import Distribution

@@ -4,9 +4,10 @@ Plans: a large one, drawn and handed over. Fabrics: the round trip of ping, one 
 datagrams by iperf3 and what they cost in processor time, over two switches in a row, for the BPF
 fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
 of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
-reach of their max-min fair share. Emulator: build, reset in place, close. HTTP servers and clients.
-Balancer: new flows and packets by rule, run in place and really forwarded. Switch: decisions by
-path rule. Last the two twins.
+reach of their max-min fair share. Congestion controls in BPF: what an ACK costs, and steps with an
+agent for each flow. Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new
+flows and packets by rule, run in place and really forwarded. Switch: decisions by path rule. Last
+the two twins.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from experiments.speed.environments import (
     measure_stride,
 )
 from experiments.speed.fabric import measure_fabric, measure_tcp
+from experiments.speed.flow_agent import measure_ack_costs, measure_agents
 from experiments.speed.http import measure_idle_server, measure_twenty_servers
 from experiments.speed.networks import KINDS
 from experiments.speed.path_rules import measure_path_rules
@@ -54,6 +56,8 @@ TITLES = {
     "step": "Free-running env.step, every action enforced",
     "stride": "16 TCP flows between pods, all links of a k=4 fat-tree alike",
     "deadlines": "Steps of 10 ms under load",
+    "ack_costs": "Congestion control in BPF: an ACK of two flows at 500 Mbit/s",
+    "flow_agents": "FlowControl: every flow of a dumbbell of 500 Mbit/s has an agent",
     "life": "Emulator: build, reset in place, close",
     "short_flows": "Traffic: 2,000 short TCP flows a second, k=4 fat-tree",
     "many_flows": "Traffic: 5,000 TCP flows at a time",
@@ -91,6 +95,8 @@ def measure_emulation() -> dict[str, list[Row]]:
         "bulk": [*measure_bulk(lambda execute: measure_tcp(execute)[0])],
         "udp": [*measure_udp()],
         "deadlines": [measure_deadlines(k4, "stride-8")],
+        "ack_costs": measure_ack_costs(),
+        "flow_agents": measure_agents(),
         "life": [measure_life(spec) for spec in ("dumbbell", k4, fat_tree(k=8), LARGE)],
         "idle_server": [measure_idle_server()],
         "twenty_servers": [measure_twenty_servers()],

@@ -26,11 +26,16 @@ SMALL = {
     "topology": {"name": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2},
     "traffic": "pairs",
 }
+FLOWS = "dcgym/FlowControl-v0"
 CASES = [
-    pytest.param(env_id, LINEAR.get(env_id, {}), marks=pytest.mark.simulation)
-    if is_simulated
-    else pytest.param(env_id, {**SMALL, **LINEAR[env_id]})
-    for env_id, (_, is_simulated) in BUILT_IN.items()
+    pytest.param(FLOWS, {"backend": "simulation"}, marks=pytest.mark.simulation),
+    *(
+        pytest.param(env_id, LINEAR.get(env_id, {}), marks=pytest.mark.simulation)
+        if is_simulated
+        else pytest.param(env_id, {**SMALL, **LINEAR[env_id]})
+        for env_id, (_, is_simulated) in BUILT_IN.items()
+        if env_id != FLOWS
+    ),
 ]
 
 

@@ -21,6 +21,7 @@ NETWORK = Capabilities(
     flow_matrix=True,
     probes=True,
     path_rules=SWITCH_RULES,
+    flow_control=True,
 )
 
 POOL = Capabilities(

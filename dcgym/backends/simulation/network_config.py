@@ -9,7 +9,8 @@ from dcgym.errors import ConfigError
 from dcgym.native import require_packets
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
-from dcgym.topologies import Port, Topology, next_hop_groups
+from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
+from dcgym.topologies.round_trips import HOP_NS
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.traffic.plans.applications import AppPlan
 
@@ -24,11 +25,22 @@ __all__ = [
     "switch_salt",
 ]
 
-TRANSPORTS = ("cubic", "reno", "bbr", "dctcp", "new-vegas")
+TRANSPORTS = (
+    "cubic",
+    "reno",
+    "bbr",
+    "dctcp",
+    "new-vegas",
+    "swift",
+    "timely",
+    "theta-powertcp",
+    "copa",
+    "dcgym_agent",
+)
 """Congestion controls that the packet twin has."""
 
-PROCESSING_NS = 5_000
-"""What a kernel takes to pass a packet on: 30 us there and back over two switches, as measured."""
+PROCESSING_NS = HOP_NS
+"""What a kernel takes to pass a packet on."""
 
 START_DELAY_NS = 10_000_000
 """Time between the reset and the beginning of the plan, as in the emulation."""
@@ -82,6 +94,8 @@ def network_config(
         "flowlet_gap_ns": paths.flowlet_gap_ns,
         "plb": _plb_limits(paths.rule.sender),
         "timer_late_ns": timer_late_ns,
+        "base_rtt_us": base_rtt_ns(topology) // 1000,
+        "packet_ns": slowest_frame_ns(topology),
     }
 
 

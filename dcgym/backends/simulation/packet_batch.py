@@ -21,8 +21,9 @@ from dcgym.backends.simulation.network_config import (
 from dcgym.backends.simulation.network_events import NetworkEvents
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors import Snapshot, Snapshots, StateWords
+from dcgym.monitors import Snapshot, Snapshots, StateWords, read_agent_flows
 from dcgym.native import require_packets
+from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PATH_RULES, read_path_rule
 from dcgym.topologies import Topology, next_hop_groups
@@ -38,6 +39,7 @@ CAPABILITIES = Capabilities(
     copies=65_536,
     events=True,
     flow_matrix=True,
+    flow_control=True,
     copyable=True,
     transports=TRANSPORTS,
     path_rules=tuple(PATH_RULES),
@@ -189,6 +191,32 @@ class PacketBatch:
             ends = [first for _, first in self._choices[1:]] + [self._n_weights]
             for (number, first), end in zip(self._choices, ends, strict=True):
                 events.note_weights(number, weights[env, first:end])
+        return self._now_ns
+
+    def flow_states(self, count: int) -> npt.NDArray[np.void]:
+        """Return the first flows of each copy's plan, (E, F) of `AGENT_FLOW`.
+
+        Args:
+            count: Number of flows F.
+        """
+        return read_agent_flows(self._running.flows(count)).reshape(self.n_envs, count)
+
+    def command_flows(self, commands: FlowCommands, lease_ns: int) -> TimeArray:
+        """Give commands to the flows of every copy; returns the present times, (E,).
+
+        Args:
+            commands: What the flows are to do, (E, F).
+            lease_ns: How long all commands hold from now on.
+        """
+        _check_shape("generations", commands.generations[:, 0], (self.n_envs,))
+        self._running.command_flows(
+            commands.generations,
+            commands.flags,
+            commands.multipliers_q16,
+            commands.cwnds_packets,
+            commands.rates_bytes_per_s,
+            (np.maximum(self._now_ns + lease_ns, 0) // 1000).astype(np.uint64),
+        )
         return self._now_ns
 
     def advance(self, until_ns: TimeArray) -> TimeArray:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Fidelity, Record
 from dcgym.backends.simulation.packet_batch import CAPABILITIES, TIMER_LATENESS, PacketBatch
 from dcgym.monitors import Snapshot
+from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
 
@@ -93,6 +94,14 @@ class PacketTwin:
     def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
         """Weigh the equal-cost ports of the switches, shape (W,); returns the present time."""
         return int(self._batch.apply_weights(weights[None])[0])
+
+    def flow_states(self, count: int) -> npt.NDArray[np.void]:
+        """Return the first flows of the plan, (1, F) of `AGENT_FLOW`."""
+        return self._batch.flow_states(count)
+
+    def command_flows(self, commands: FlowCommands, lease_ns: int) -> npt.NDArray[np.int64]:
+        """Give commands to the flows, (1, F); returns the present time, (1,)."""
+        return self._batch.command_flows(commands, lease_ns)
 
     def advance(self, until_ns: int) -> int:
         """Simulate until a time; one that has passed changes nothing. Nothing is ever late."""

@@ -22,7 +22,7 @@ VERSIONS = (
         "version for transports",
         (6, 10),
         False,
-        "no 'dctcp' or 'new-vegas' where the kernel has no module",
+        "no congestion control as BPF, no FlowControl on real TCP",
         "cong_control of struct_ops",
     ),
 )

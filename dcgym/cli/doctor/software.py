@@ -102,6 +102,11 @@ def check_native_parts() -> list[Check]:
         "_packets": "no simulated networks",
         "dctcp": "no policy 'dctcp' where the kernel has no module",
         "new_vegas": "no policy 'new-vegas' where the kernel has no module",
+        "swift": "no policy 'swift' on real TCP",
+        "timely": "no policy 'timely' on real TCP",
+        "theta_powertcp": "no policy 'theta-powertcp' on real TCP",
+        "copa": "no policy 'copa' on real TCP",
+        "dcgym_agent": "no FlowControl on real TCP",
     }
     return [
         Check(

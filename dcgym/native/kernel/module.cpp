@@ -22,6 +22,7 @@ void bind_balancer_pools(py::module_ &module);
 void bind_balancer(py::module_ &module);
 void bind_load_reporter(py::module_ &module);
 void bind_congestion(py::module_ &module);
+void bind_flow_agent(py::module_ &module);
 
 PYBIND11_MODULE(_native, module) {
     module.doc() = "Native parts of dcgym: namespaces, traffic control, telemetry, BPF.";
@@ -48,4 +49,5 @@ PYBIND11_MODULE(_native, module) {
     bind_balancer(module);
     bind_load_reporter(module);
     bind_congestion(module);
+    bind_flow_agent(module);
 }

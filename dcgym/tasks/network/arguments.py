@@ -12,6 +12,7 @@ from dcgym.topologies import Topology, make_topology, with_marking
 from dcgym.units import parse_duration
 
 __all__ = [
+    "AGENT_CONTROL",
     "CONGESTION_CONTROLS",
     "TopologySpec",
     "read_congestion_control",
@@ -19,7 +20,21 @@ __all__ = [
     "read_topology",
 ]
 
-CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "new-vegas")
+AGENT_CONTROL = "dcgym_agent"
+"""Reno whose flows an agent can steer."""
+
+CONGESTION_CONTROLS = (
+    "cubic",
+    "reno",
+    "bbr",
+    "dctcp",
+    "new-vegas",
+    "swift",
+    "timely",
+    "theta-powertcp",
+    "copa",
+    AGENT_CONTROL,
+)
 
 TopologySpec: TypeAlias = str | Path | Mapping[str, Any] | Topology
 

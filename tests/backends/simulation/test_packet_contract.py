@@ -92,7 +92,8 @@ def test_what_only_an_emulation_can_do_is_refused(arguments: dict[str, Any]) -> 
 def test_policies_rank_as_they_do_on_a_kernel(tmp_path: Path) -> None:
     quick = {"topology": {"name": "dumbbell", "hosts": 4, "rate": "10Mbit", "queue": "400KB"}}
     case = Case({"env": IDS[0], "backend": "simulation", "traffic": "pairs", **quick})
-    policies = ("cubic", "reno", "bbr", "dctcp", "new-vegas", "fixed-share", "fair-share", "random")
+    transports = ("cubic", "reno", "bbr", "dctcp", "new-vegas", "swift", "theta-powertcp", "copa")
+    policies = (*transports, "fixed-share", "fair-share", "random")
     suite = Suite("twin", "A twin.", (case,), policies, seeds=1, episode_s=6, warmup_s=2, jobs=0)
     records = {record["policy"]: record for record in run_without_report(suite, tmp_path)}
     assert set(records) == set(policies)
@@ -101,8 +102,10 @@ def test_policies_rank_as_they_do_on_a_kernel(tmp_path: Path) -> None:
     goodput = {name: record["metrics"]["goodput_bps"] for name, record in records.items()}
     assert queue["fair-share"] < 2000 < queue["dctcp"] < 35_000
     assert 10_000 < queue["bbr"] < 60_000
+    assert min(queue[name] for name in ("swift", "theta-powertcp", "copa")) > 3_000
+    assert max(queue[name] for name in ("swift", "theta-powertcp", "copa")) < 35_000
     assert 10_000 < queue["new-vegas"] < 150_000 < queue["cubic"]
-    assert min(goodput[name] for name in TRANSPORTS) > 9.5e6
+    assert min(goodput[name] for name in transports) > 9.5e6
     assert 9.2e6 < goodput["fair-share"] < 9.5e6
 
 

@@ -20,10 +20,9 @@ from dcgym.native import bpf_object, require
 TCP_INFO_DELIVERED = 192  # struct tcp_info of linux/tcp.h: tcpi_delivered, tcpi_delivered_ce
 
 
-def listen(ecn: int) -> socket.socket:
+def listen(ecn: int, port: int) -> socket.socket:
     Path("/proc/sys/net/ipv4/tcp_ecn").write_text(str(ecn))
-    listener = socket.create_server(("10.0.0.2", 5000))
-    return listener
+    return socket.create_server(("10.0.0.2", port))
 
 
 def drain(connection: socket.socket, received: list[int]) -> None:
@@ -79,13 +78,14 @@ def build(request: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 def connect(request: dict[str, Any], hosts: list[Any], name: bytes) -> tuple[socket.socket, ...]:
     """Return both ends of a connection whose sender runs an algorithm."""
-    listener = within(hosts[1], lambda: listen(request["receiver_ecn"]))
+    port = request.get("port", 5000)
+    listener = within(hosts[1], lambda: listen(request["receiver_ecn"], port))
     # A listener whose algorithm needs ECN would accept it whatever the sysctl says.
     theirs = name if request["receiver_ecn"] else b"cubic"
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, theirs)
     sender = within(hosts[0], socket.socket)
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
-    sender.connect(("10.0.0.2", 5000))
+    sender.connect(("10.0.0.2", port))
     connection, _ = listener.accept()
     return sender, connection
 
@@ -96,7 +96,10 @@ def main() -> None:
     name = request["algorithm"]
     # Of at most 15 characters, and none that another run has.
     control = require().load_congestion_control(
-        str(bpf_object(name)), f"{name[:5]}_{os.getpid()}", tracing=True
+        str(bpf_object(name)),
+        f"{name[:5]}_{os.getpid()}",
+        tracing=True,
+        **request.get("options", {}),
     )
     size_bytes = require().fabric_layout()["size"]
     region = memoryview(mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE))

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
-from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
+from dcgym.tasks.network.arguments import AGENT_CONTROL, CONGESTION_CONTROLS
+from dcgym.topologies import Topology, base_rtt_ns, slowest_frame_ns
 
 if TYPE_CHECKING:
     from dcgym.native._native import CongestionControl
 
-__all__ = ["ALGORITHMS", "CongestionControls"]
+__all__ = ["AGENT_MAPS", "ALGORITHMS", "CongestionControls"]
+
+AGENT_MAPS = ("flows", "commands", "controls", "free_slots")
+"""Maps of dcgym_agent.bpf.c that agents work with, in the order of `Prepared.agent_maps`."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,11 @@ ALGORITHMS = {
     "bbr": Algorithm("bbr"),
     "dctcp": Algorithm("dctcp", "dctcp"),
     "new-vegas": Algorithm("nv", "new_vegas"),
+    "swift": Algorithm("swift", "swift"),
+    "timely": Algorithm("timely", "timely"),
+    "theta-powertcp": Algorithm("theta", "theta_powertcp"),
+    "copa": Algorithm("copa", "copa"),
+    AGENT_CONTROL: Algorithm("agent", "dcgym_agent"),
 }
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -50,9 +59,14 @@ class CongestionControls:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._loaded: dict[str, CongestionControl] = {}
+        self._has_told_maps = False
 
-    def kernel_name(self, name: str) -> str:
+    def kernel_name(self, name: str, topology: Topology) -> str:
         """Return the name to give the kernel, loading the BPF program if need be.
+
+        Args:
+            name: One of `CONGESTION_CONTROLS`.
+            topology: The network, whose times the program is told.
 
         Raises:
             ConfigError: Unknown algorithm.
@@ -67,8 +81,25 @@ class CongestionControls:
         own_name = f"{algorithm.kernel_name}_{self._run_id}"
         if name not in self._loaded:
             load = require().load_congestion_control
-            self._loaded[name] = load(str(bpf_object(algorithm.bpf_object)), own_name)
+            path = str(bpf_object(algorithm.bpf_object))
+            self._loaded[name] = load(
+                path,
+                own_name,
+                base_rtt_us=base_rtt_ns(topology) // 1000,
+                packet_ns=slowest_frame_ns(topology),
+            )
         return own_name
+
+    def agent_maps(self) -> tuple[int, ...]:
+        """Return descriptors of the maps of dcgym_agent, which stay this object's.
+
+        None where it is not loaded, or where they were told before.
+        """
+        if self._has_told_maps or AGENT_CONTROL not in self._loaded:
+            return ()
+        self._has_told_maps = True
+        control = self._loaded[AGENT_CONTROL]
+        return tuple(control.map_fd(name) for name in AGENT_MAPS)
 
     def implementations(self, names: dict[str, str]) -> dict[str, str]:
         """Say for each algorithm in use whether it is the kernel's or ours."""

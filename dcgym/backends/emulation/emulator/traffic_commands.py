@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcgym.backends.emulation.emulator.commands import Commands
 from dcgym.backends.emulation.emulator.congestion import CongestionControls
 from dcgym.backends.emulation.emulator.state import EmulatorState
-from dcgym.backends.emulation.wire.message import Message
+from dcgym.backends.emulation.wire.message import Descriptor, Message
 from dcgym.backends.emulation.wire.messages import (
     Done,
     Prepare,
@@ -50,13 +50,17 @@ class TrafficCommands:
         # Per socket, not per namespace: a namespace may only default to an unrestricted algorithm.
         algorithms = request.congestion_control
         kernel_names = {
-            name: self._congestion.kernel_name(name) for name in set(algorithms.values())
+            name: self._congestion.kernel_name(name, network.topology)
+            for name in set(algorithms.values())
         }
         names = {host: kernel_names[name] for host, name in algorithms.items()}
         network.forget_path_mtus()
         network.set_marking(request.marking)
         self._state.generator.load_file(request.plan, request.n_flows, names)
-        return Prepared(self._congestion.implementations(algorithms))
+        maps = self._congestion.agent_maps()
+        return Prepared(
+            self._congestion.implementations(algorithms), tuple(Descriptor(fd) for fd in maps)
+        )
 
     def _start(self, request: StartTraffic) -> Message:
         self._state.generator.start(request.start_ns)

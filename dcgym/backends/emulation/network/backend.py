@@ -15,6 +15,7 @@ from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.network.actuators import START_DELAY_NS
+from dcgym.backends.emulation.network.flow_agents import FlowAgents
 from dcgym.backends.emulation.network.lab import NetworkLab
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.network.running import RunningNetwork, build_network
@@ -34,6 +35,7 @@ from dcgym.config import check_in
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
 from dcgym.native import require
+from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import Event, EventLog, check_events
@@ -75,6 +77,7 @@ class EmulationNetwork:
         self._audit: FidelityAudit | None = None
         self._events = EventLog()
         self._plan: Plan | None = None
+        self._agents: FlowAgents | None = None
 
     def start(self) -> None:
         """Build the network; does nothing when it runs already.
@@ -89,6 +92,7 @@ class EmulationNetwork:
             require_generator(self._generator_kind)
         self._native = require()
         self._preflight, self._audit = None, None
+        self._agents = None
         self._network = build_network(self.topology, self.options, self._generator_kind)
 
     def reset(self, episode: NetworkEpisode) -> None:
@@ -150,9 +154,14 @@ class EmulationNetwork:
                 events=tuple(event.to_dict() for event in episode.events),
                 plan=plan,
             )
-            self.congestion_control = session.call(request, Prepared).congestion_control
+            prepared = session.call(request, Prepared)
         finally:
             os.close(plan)
+        self.congestion_control = prepared.congestion_control
+        if prepared.agent_maps:
+            self._agents = FlowAgents(self.topology, prepared.agent_maps)
+        if self._agents is not None:
+            self._agents.begin(episode.plan)
 
     def stop_traffic(self) -> None:
         """Cut every flow that still runs; `flow_records` then holds these too."""
@@ -191,6 +200,29 @@ class EmulationNetwork:
         network = self._running
         network.session.check_alive()
         return network.paths.apply(weights)
+
+    def flow_states(self, count: int) -> npt.NDArray[np.void]:
+        """Return the first flows of the plan, (1, F) of `AGENT_FLOW`.
+
+        Args:
+            count: Number of flows F.
+
+        Raises:
+            BackendError: No episode of dcgym_agent is running.
+        """
+        return self._steered.states(count)[None]
+
+    def command_flows(self, commands: FlowCommands, lease_ns: int) -> npt.NDArray[np.int64]:
+        """Give commands to the flows; returns when the kernel could read them, (1,).
+
+        Args:
+            commands: What the flows are to do, (1, F).
+            lease_ns: How long all commands hold from now on.
+
+        Raises:
+            BackendError: No episode of dcgym_agent is running.
+        """
+        return np.array([self._steered.command(commands, lease_ns)])
 
     def advance(self, until_ns: int) -> int:
         """Sleep until a CLOCK_MONOTONIC time; returns the overrun in ns."""
@@ -301,6 +333,12 @@ class EmulationNetwork:
     @property
     def _has_tool(self) -> bool:
         return self._generator_kind not in (NATIVE, APPS)
+
+    @property
+    def _steered(self) -> FlowAgents:
+        if self._agents is None:
+            raise BackendError("no host runs dcgym_agent, or no episode is running")
+        return self._agents
 
     @property
     def _running(self) -> RunningNetwork:

@@ -159,9 +159,12 @@ class Prepared(Message):
 
     Attributes:
         congestion_control: Implementation of each algorithm in use, "kernel" or "bpf".
+        agent_maps: The maps of dcgym_agent in the order of `AGENT_MAPS`, the first time that a host
+            runs it; else none.
     """
 
     congestion_control: dict[str, str]
+    agent_maps: tuple[Descriptor, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,10 @@
 #define ICSK_ACK_TIMER 2
 #define ICSK_ACK_NOW 16
 
+/* enum sk_pacing: none, by TCP's own timer, by the queueing discipline fq. */
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
+
 #define CORE __attribute__((preserve_access_index))
 
 enum tcp_ca_event {
@@ -40,9 +44,18 @@ enum tcp_ca_state {
 };
 
 /* Only the members used here: CO-RE relocates them, so no vmlinux.h is needed. */
+struct sock_common {
+    __be32 skc_daddr;
+    __be32 skc_rcv_saddr;
+    __be16 skc_dport;
+    __u16 skc_num;
+} CORE;
+
 struct sock {
+    struct sock_common __sk_common;
     __u32 sk_mark;
     unsigned long sk_pacing_rate;
+    __u32 sk_pacing_status; /* enum sk_pacing */
 } CORE;
 
 struct inet_connection_sock {
@@ -54,12 +67,19 @@ struct inet_connection_sock {
 } CORE;
 
 struct tcp_sock {
+    __u64 tcp_mstamp; /* us, of the newest packet received */
     __u32 rcv_wup;
     __u32 rcv_nxt;
     __u32 snd_nxt;
     __u32 snd_una;
     __u32 snd_cwnd;
     __u32 snd_ssthresh;
+    __u32 data_segs_out;
+    __u32 packets_out;
+    __u32 sacked_out;
+    __u32 lost_out;
+    __u32 retrans_out;
+    __u32 lost;
     __u32 delivered;
     __u32 delivered_ce;
     __u32 max_packets_out;
@@ -85,6 +105,7 @@ struct tcp_congestion_ops {
     char name[DCGYM_CC_NAME_BYTES];
     __u32 flags;
     void (*init)(struct sock *sk);
+    void (*release)(struct sock *sk);
 };
 
 static __always_inline struct tcp_sock *tcp_sk(struct sock *sk) {

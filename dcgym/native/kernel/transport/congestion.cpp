@@ -13,6 +13,7 @@
 
 #include "dctcp.h"
 #include "new_vegas.h"
+#include "window_control.h"
 
 namespace dcgym {
 namespace {
@@ -22,6 +23,8 @@ constexpr uint32_t map_flag_link = 1U << 13;
 constexpr auto attach_struct_ops = static_cast<bpf_attach_type>(44);
 // A trace is told by its size.
 static_assert(sizeof(dcgym_dctcp_trace) != sizeof(dcgym_nv_trace));
+static_assert(sizeof(dcgym_cc_trace) != sizeof(dcgym_nv_trace) &&
+              sizeof(dcgym_cc_trace) != sizeof(dcgym_dctcp_trace));
 
 void check_name(const std::string &name) {
     const auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
@@ -50,21 +53,28 @@ bpf_map *struct_ops_map(bpf_object *object) {
     throw_backend_error("the BPF object holds no congestion control", EINVAL);
 }
 
-void set_tracing(bpf_object *object, bool tracing) {
+// The constants are one flag, or the options of window_control.h.
+void set_options(bpf_object *object, const dcgym_cc_options &options) {
     bpf_map *rodata = bpf_object__find_map_by_name(object, ".rodata");
-    check(bpf_map__set_initial_value(rodata, &tracing, sizeof(tracing)), "cannot set tracing");
+    if (rodata == nullptr)
+        return;
+    const bool tracing = options.is_traced != 0;
+    const bool is_flag = bpf_map__value_size(rodata) == sizeof(tracing);
+    const void *value = is_flag ? static_cast<const void *>(&tracing) : &options;
+    check(bpf_map__set_initial_value(rodata, value, is_flag ? sizeof(tracing) : sizeof(options)),
+          "cannot set the options of a congestion control");
 }
 
 } // namespace
 
 CongestionControl::CongestionControl(const std::string &object_path, const std::string &name,
-                                     bool tracing)
+                                     const dcgym_cc_options &options)
     : name_(name) {
     check_name(name);
     std::string bytes = read_object(object_path);
     patch_name(bytes, name, object_path);
     object_ = open_object(bytes, object_path);
-    set_tracing(object_.get(), tracing);
+    set_options(object_.get(), options);
     bpf_map *map = struct_ops_map(object_.get());
     check(bpf_map__set_map_flags(map, map_flag_link), "cannot set BPF_F_LINK");
     check(bpf_object__load(object_.get()), "cannot load the BPF object " + object_path);
@@ -80,12 +90,20 @@ std::optional<std::string> CongestionControl::trace(int socket_fd) const {
     if (!object_)
         throw_backend_error("the congestion control is closed", EBADF);
     const bpf_map *map = bpf_object__find_map_by_name(object_.get(), "traces");
+    if (map == nullptr)
+        return std::nullopt;
     std::string bytes(bpf_map__value_size(map), '\0');
     const int result = bpf_map_lookup_elem(bpf_map__fd(map), &socket_fd, bytes.data());
     if (result == -ENOENT)
         return std::nullopt;
     check(result, "cannot read the trace of a socket");
     return bytes;
+}
+
+int CongestionControl::map_descriptor(const std::string &map) const {
+    if (!object_)
+        throw_backend_error("the congestion control is closed", EBADF);
+    return map_fd(object_.get(), map);
 }
 
 void CongestionControl::close() {

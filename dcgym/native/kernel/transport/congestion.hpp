@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/bpf_object.hpp"
-#include "congestion.h"
+#include "window_control.h"
 
 #include <memory>
 #include <optional>
@@ -18,11 +18,14 @@ struct LinkDeleter {
 // Registers the algorithm under a name of its own; unregistered on close or when the process dies.
 class CongestionControl {
   public:
-    CongestionControl(const std::string &object_path, const std::string &name, bool tracing);
+    CongestionControl(const std::string &object_path, const std::string &name,
+                      const dcgym_cc_options &options);
 
     const std::string &name() const { return name_; }
     // Bytes that the algorithm recorded for a socket of this process, if it runs on it traced.
     std::optional<std::string> trace(int socket_fd) const;
+    // Of a map of its own; the descriptor stays this object's.
+    int map_descriptor(const std::string &map) const;
     void close();
 
   private:

@@ -9,6 +9,7 @@
 #include "congestion.hpp"
 #include "dctcp.h"
 #include "new_vegas.h"
+#include "window_control.h"
 
 namespace py = pybind11;
 
@@ -77,6 +78,36 @@ py::dict describe(const dcgym_nv_trace &trace) {
     return result;
 }
 
+py::dict describe(const dcgym_cc_traced &entry) {
+    constexpr std::array<const char *, 4> events = {"ack", "loss", "timeout", "undo"};
+    py::dict result;
+    result["event"] = events.at(entry.event);
+    result["now_us"] = entry.ack.now_us;
+    result["rtt_us"] = entry.ack.rtt_us;
+    result["srtt_us"] = entry.ack.srtt_us;
+    result["acked"] = entry.ack.acked_packets;
+    result["base_rtt_us"] = entry.ack.base_rtt_us;
+    result["packet_ns"] = entry.ack.packet_ns;
+    result["una_seq"] = entry.ack.una_seq;
+    result["nxt_seq"] = entry.ack.nxt_seq;
+    result["mss_bytes"] = entry.ack.mss_bytes;
+    result["is_limited"] = entry.ack.is_limited != 0;
+    result["cwnd"] = entry.decision.cwnd_packets;
+    result["pacing_bytes_per_s"] = entry.decision.pacing_bytes_per_s;
+    return result;
+}
+
+py::dict describe(const dcgym_cc_trace &trace) {
+    py::list events;
+    const uint64_t kept = std::min<uint64_t>(trace.n_events, DCGYM_CC_TRACE_EVENTS);
+    for (uint64_t i = 0; i < kept; i++)
+        events.append(describe(trace.events[i]));
+    py::dict result;
+    result["n_events"] = trace.n_events;
+    result["events"] = events;
+    return result;
+}
+
 template <typename Trace> py::dict decode(const std::string &bytes) {
     Trace trace{};
     std::memcpy(&trace, bytes.data(), sizeof(trace));
@@ -89,6 +120,8 @@ py::object trace_of(const CongestionControl &control, int socket_fd) {
         return py::none();
     if (bytes->size() == sizeof(dcgym_dctcp_trace))
         return decode<dcgym_dctcp_trace>(*bytes);
+    if (bytes->size() == sizeof(dcgym_cc_trace))
+        return decode<dcgym_cc_trace>(*bytes);
     return decode<dcgym_nv_trace>(*bytes);
 }
 
@@ -100,16 +133,23 @@ void bind_congestion(py::module_ &module) {
                                   "A TCP congestion control that this process keeps registered.")
         .def_property_readonly("name", &CongestionControl::name)
         .def("trace", &trace_of, py::arg("socket_fd"),
-             "What the algorithm recorded for a socket, as dctcp.h or new_vegas.h describe it; "
-             "None where it was not traced.")
+             "What the algorithm recorded for a socket, as its header describes it; None "
+             "where it was not traced.")
+        .def("map_fd", &CongestionControl::map_descriptor, py::arg("map"),
+             "Descriptor of one of its maps, which stays its own.")
         .def("close", &CongestionControl::close, "Unregister the algorithm; idempotent.")
         .def("__enter__", [](const py::object &self) { return self; })
         .def("__exit__", [](CongestionControl &self, const py::args &) { self.close(); });
     module.def(
         "load_congestion_control",
-        [](const std::string &object_path, const std::string &name, bool tracing) {
-            return std::make_unique<CongestionControl>(object_path, name, tracing);
+        [](const std::string &object_path, const std::string &name, bool tracing,
+           uint32_t base_rtt_us, uint32_t packet_ns) {
+            return std::make_unique<CongestionControl>(
+                object_path, name, dcgym_cc_options{base_rtt_us, packet_ns, tracing});
         },
         py::arg("object_path"), py::arg("name"), py::arg("tracing") = false,
-        "Register the algorithm of a BPF object under a name of at most 15 characters.");
+        py::arg("base_rtt_us") = 0, py::arg("packet_ns") = 0,
+        "Register the algorithm of a BPF object under a name of at most 15 characters; the last "
+        "two "
+        "are those of struct dcgym_cc_options, for algorithms that need them.");
 }

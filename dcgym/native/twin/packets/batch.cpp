@@ -43,6 +43,21 @@ void Batch::set_weights(const double *weights) {
     }
 }
 
+void Batch::command_flows(const dcgym_agent_command *commands, uint32_t count,
+                          const uint64_t *lease_us) {
+    for (Simulation &network : networks_) {
+        network.command_flows(commands, count, *lease_us++);
+        commands += count;
+    }
+}
+
+void Batch::read_flows(dcgym_agent_flow *out, uint32_t count) const {
+    for (const Simulation &network : networks_) {
+        network.read_flows(out, count);
+        out += count;
+    }
+}
+
 size_t Batch::row_words() const {
     const Simulation &first = networks_.front();
     return (port_counters + port_levels) * first.n_switch_ports() +

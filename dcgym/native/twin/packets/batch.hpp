@@ -31,6 +31,9 @@ class Batch {
     void advance(const int64_t *until_ns);
     void set_host_rates(const uint64_t *rates_bps);
     void set_weights(const double *weights);
+    void command_flows(const dcgym_agent_command *commands, uint32_t count,
+                       const uint64_t *lease_us);
+    void read_flows(dcgym_agent_flow *out, uint32_t count) const;
 
     // What the ports and hosts of the networks in the mask show, and a new interval for the peaks.
     // A row is in the order of monitors' StateWords.

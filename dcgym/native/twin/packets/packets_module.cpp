@@ -10,6 +10,7 @@
 
 #include "batch.hpp"
 #include "core/column.hpp"
+#include "window_control.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -21,6 +22,7 @@ namespace {
 using Rates = py::array_t<uint64_t, py::array::c_style | py::array::forcecast>;
 using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Times = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+using Words = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
 using Mask = py::array_t<uint8_t, py::array::c_style | py::array::forcecast>;
 
 uint32_t find_path_rule(const std::string &name) {
@@ -88,6 +90,8 @@ NetworkConfig read_network(const py::dict &content) {
     config.plb =
         read_limits(content["plb"].cast<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>>());
     config.timer_late_ns = content["timer_late_ns"].cast<int64_t>();
+    config.base_rtt_us = content["base_rtt_us"].cast<uint32_t>();
+    config.packet_ns = content["packet_ns"].cast<uint32_t>();
     return config;
 }
 
@@ -151,6 +155,30 @@ template <typename Value, typename Ask> py::array_t<Value> of_each(const Batch &
     return out.array;
 }
 
+// Of each network the first flows of its plan, one struct dcgym_agent_flow each.
+py::bytes flows(const Batch &batch, uint32_t count) {
+    std::vector<dcgym_agent_flow> rows(batch.size() * count);
+    batch.read_flows(rows.data(), count);
+    return {reinterpret_cast<const char *>(rows.data()), rows.size() * sizeof(dcgym_agent_flow)};
+}
+
+// A row a network, a column a flow.
+void command_flows(Batch &batch, const Words &generations, const Words &flags,
+                   const Words &multipliers, const Words &windows, const Rates &rates,
+                   const Rates &lease_us) {
+    const auto count = static_cast<size_t>(generations.size());
+    std::vector<dcgym_agent_command> commands(count);
+    for (size_t i = 0; i < count; i++)
+        commands[i] = {.sequence = 0,
+                       .pacing_bytes_per_s = rates.data()[i],
+                       .generation = generations.data()[i],
+                       .flags = flags.data()[i],
+                       .multiplier_q16 = multipliers.data()[i],
+                       .cwnd_packets = windows.data()[i]};
+    batch.command_flows(commands.data(), static_cast<uint32_t>(count / batch.size()),
+                        lease_us.data());
+}
+
 // State of a sender, for tests and traces.
 py::object sender(const Simulation &simulation, uint32_t flow) {
     const Sender *found = simulation.sender_of(flow);
@@ -162,6 +190,30 @@ py::object sender(const Simulation &simulation, uint32_t flow) {
                     "queued_bytes"_a = found->queued_bytes, "lost"_a = found->lost,
                     "pacing_bytes_per_s"_a = found->pacing_rate, "min_rtt_us"_a = found->min_rtt_us,
                     "relabellings"_a = found->plb.moves);
+}
+
+using Seen = std::tuple<uint32_t, uint64_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                        uint32_t, uint32_t, uint32_t, bool>;
+
+// Window and rate that an algorithm answers to each of the recorded events.
+std::vector<std::pair<uint32_t, uint64_t>> replay(const std::string &name,
+                                                  const std::vector<Seen> &rows) {
+    const CongestionOps *ops = find_congestion_control(name);
+    if (ops == nullptr || ops->replay == nullptr)
+        throw py::value_error(name + " is no algorithm of window_control.h");
+    std::vector<dcgym_cc_traced> events;
+    for (const auto &[event, now_us, rtt_us, srtt_us, acked, base, packet_ns, una, nxt, mss,
+                      limited] : rows)
+        events.push_back(
+            {.ack = {now_us, rtt_us, srtt_us, acked, base, packet_ns, una, nxt, mss, limited},
+             .decision = {},
+             .event = event,
+             .reserved = 0});
+    ops->replay(events.data(), events.size());
+    std::vector<std::pair<uint32_t, uint64_t>> answers;
+    for (const dcgym_cc_traced &each : events)
+        answers.emplace_back(each.decision.cwnd_packets, each.decision.pacing_bytes_per_s);
+    return answers;
 }
 
 } // namespace
@@ -176,6 +228,7 @@ PYBIND11_MODULE(_packets, module) {
     module.def("trace_plb", &trace_plb, "limits"_a, "rounds"_a);
     module.def("burst_for", &burst_for, "rate_bps"_a);
     module.def("packet_for", &packet_for, "link_rate_bps"_a);
+    module.def("replay", &replay, "name"_a, "events"_a);
     // One network of a batch; the batch stays as long as it does.
     py::class_<Simulation>(module, "Network")
         .def(
@@ -232,6 +285,9 @@ PYBIND11_MODULE(_packets, module) {
             "set_weights",
             [](Batch &batch, const Weights &weights) { batch.set_weights(weights.data()); },
             "weights"_a)
+        .def("flows", &flows, "count"_a)
+        .def("command_flows", &command_flows, "generations"_a, "flags"_a, "multipliers_q16"_a,
+             "cwnds"_a, "rates"_a, "lease_us"_a)
         .def("states", &states, "mask"_a)
         .def("matrix", &matrix)
         .def("now_ns",

@@ -94,6 +94,8 @@ struct Sender {
     uint32_t skb_segments = 1;  // of a packet as the application's write fills it
     uint32_t head_segments = 0; // left of the packet at the head of what is unsent
     int64_t now_ns = 0;
+    // What an operator tells of the network: its empty round trip, a frame on its slowest link.
+    uint32_t base_rtt_us = 0, packet_ns = 0;
     Splitmix random; // for congestion controls that draw
 
     const CongestionOps *ca = nullptr;

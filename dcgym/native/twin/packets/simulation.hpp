@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "congestion/control.hpp"
+#include "congestion/dcgym_agent.hpp"
 #include "event_tree.hpp"
 #include "flow.hpp"
 #include "port.hpp"
@@ -54,6 +55,8 @@ struct NetworkConfig {
     int64_t flowlet_gap_ns = 0; // of the rule letflow
     dcgym_plb_limits plb{};     // when senders give a flow another label; no rounds: never
     int64_t timer_late_ns = 0;  // most that a timer of a queue comes late
+    // Of a full packet on the longest empty path, and on the slowest link.
+    uint32_t base_rtt_us = 0, packet_ns = 0;
 };
 
 struct EpisodeConfig {
@@ -108,6 +111,10 @@ class Simulation {
     uint64_t packets_held() const;       // as the ports do
     std::vector<uint32_t> path(uint32_t src, uint32_t dst, uint32_t ports, bool is_udp) const;
     const Sender *sender_of(uint32_t flow) const;
+    // Of the first flows of the plan, those that run dcgym_agent and have connected: what they
+    // show, generation 0 where there is none; and what an agent wants of them, by the generation.
+    void read_flows(dcgym_agent_flow *out, uint32_t count) const;
+    void command_flows(const dcgym_agent_command *commands, uint32_t count, uint64_t lease_us);
 
   private:
     // forwarding.cpp

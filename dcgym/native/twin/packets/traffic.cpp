@@ -119,6 +119,8 @@ void Simulation::begin_tcp(Flow &flow, const PlannedFlow &plan) {
     sender.ca = congestion_control_[plan.src];
     sender.random = Splitmix(random_.next());
     sender.uses_ecn = sender.ca->needs_ecn;
+    sender.base_rtt_us = config_.base_rtt_us;
+    sender.packet_ns = config_.packet_ns;
     // 64 KB is the most that a packet holds.
     sender.skb_segments = sender.head_segments =
         std::min(packet_for(config_.ports[n_switch_ports() + plan.src].rate_bps) / frame_bytes,

@@ -6,7 +6,9 @@
 namespace dcgym::twin::packets {
 
 const CongestionOps *find_congestion_control(const std::string &name) {
-    for (const CongestionOps *ops : {&reno_ops, &cubic_ops, &dctcp_ops, &new_vegas_ops, &bbr_ops})
+    for (const CongestionOps *ops :
+         {&reno_ops, &cubic_ops, &dctcp_ops, &new_vegas_ops, &bbr_ops, &swift_ops, &timely_ops,
+          &theta_powertcp_ops, &copa_ops, &dcgym_agent_ops})
         if (name == ops->name)
             return ops;
     return nullptr;

@@ -3,10 +3,13 @@
 // that fills this table, and a line in control.cpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "../sender.hpp"
+
+struct dcgym_cc_traced;
 
 namespace dcgym::twin::packets {
 
@@ -51,12 +54,15 @@ struct CongestionOps {
     // Least segments of a packet, by the pacing rate; else sysctl tcp_min_tso_segs.
     uint32_t (*min_tso_segments)(const Sender &) = nullptr;
     bool samples_rate = false;
+    // Of those of window_control.h: what they answer to recorded events, for tests.
+    void (*replay)(dcgym_cc_traced *events, size_t count) = nullptr;
 };
 
 // Null where there is none of that name.
 const CongestionOps *find_congestion_control(const std::string &name);
 
-extern const CongestionOps reno_ops, cubic_ops, dctcp_ops, new_vegas_ops, bbr_ops;
+extern const CongestionOps reno_ops, cubic_ops, dctcp_ops, new_vegas_ops, bbr_ops, swift_ops,
+    timely_ops, theta_powertcp_ops, copa_ops, dcgym_agent_ops;
 
 // Slow start and additive increase as the kernel's helpers do them.
 uint32_t slow_start(Sender &sender, uint32_t acked);

@@ -1,0 +1,197 @@
+"""Tasks on the flows of a network, bound to one: E copies, an agent for each of F flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Network
+from dcgym.config import check_int
+from dcgym.envs.backends import find_object
+from dcgym.envs.network_system import NetworkSystem
+from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, TimeArray
+from dcgym.errors import ConfigError
+from dcgym.monitors import AGENT_FLOW
+from dcgym.tasks.common.actions import read_actions
+from dcgym.tasks.flows.commands import FlowControls
+from dcgym.tasks.flows.interval import FlowInterval, flow_interval
+from dcgym.tasks.flows.task import FlowSettings, FlowTask
+from dcgym.tasks.network.task import NetworkTask
+from dcgym.topologies import Topology, base_rtt_ns
+
+__all__ = ["FlowSystem", "flow_system"]
+
+Settings = TypeVar("Settings", bound=FlowSettings)
+MakeTask = Callable[[Settings, "Topology | None"], FlowTask]
+
+COUNTERS = ("clamped", "fallbacks")
+
+
+def flow_system(make_task: MakeTask[Settings], settings: Settings, n_envs: int = 1) -> FlowSystem:
+    """Bind a task to copies of a network; nothing is started.
+
+    Args:
+        make_task: Makes the task of one copy.
+        settings: The arguments of the environment.
+        n_envs: Number of copies.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    backend = find_object(settings.backend)
+    if isinstance(backend, type) or not isinstance(backend, Network):
+        first = make_task(settings, None)
+        check_int("num_envs", n_envs, 1)
+        return FlowSystem([first, *(first.another() for _ in range(n_envs - 1))], backend)
+    check_int("num_envs", n_envs, 1, 1)
+    return FlowSystem([make_task(settings, backend.topology)], backend)
+
+
+class FlowSystem(NetworkSystem):
+    """Copies of a task on flows (`dcgym.envs.system.System`).
+
+    Args:
+        tasks: The task of each copy, all on the same topology.
+        backend: Name of a backend, a network, or a function that makes one of a topology.
+
+    Raises:
+        ConfigError: The backend cannot do what the tasks ask for.
+    """
+
+    def __init__(self, tasks: Sequence[FlowTask], backend: object) -> None:
+        super().__init__(tasks, backend)
+        first = self._first = tasks[0]
+        self._flow_tasks = tuple(tasks)
+        self.agents = first.flow_agents
+        shape = (self.n_envs, len(self.agents))
+        self._before = self._after = np.zeros(shape, AGENT_FLOW)
+        self._seen: FlowInterval | None = None
+        settings = first.flow_settings
+        self._history = np.zeros((*shape, settings.history, len(settings.features)), np.float32)
+        self._flow_terms: Mapping[str, FloatArray] = {}
+        self._link_rates_bps = np.zeros(shape)
+        self._told: dict[str, npt.NDArray[Any]] = {}
+        self._base_rtt_s = base_rtt_ns(first.topology) / 1e9
+
+    @property
+    def observations(self) -> Observations:
+        """What the agent of each flow sees, (E, F, n)."""
+        return self._history.reshape(self.n_envs, len(self.agents), -1)
+
+    @property
+    def terms(self) -> Mapping[str, FloatArray]:
+        """Each reward term times its weight, (E, F)."""
+        return self._flow_terms
+
+    @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`."""
+        return [f"{agent}.{label}" for agent in self.agents for label in self.observation_labels]
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Give the commands that the actions mean."""
+        in_force_ns = super().act(None, fresh)
+        if actions is None:
+            return in_force_ns
+        values = self._read(actions, fresh)
+        if self._seen is None:
+            return in_force_ns
+        # Flows of a copy that has just begun are not there yet, and get no command.
+        states = np.where(fresh[:, None], np.zeros((), AGENT_FLOW), self._after)
+        commands = self._first.flow_action.commands(values, states, self._seen)
+        lease_ns = self._first.flow_settings.lease_ns
+        return np.maximum(in_force_ns, self._controls.command_flows(commands, lease_ns))
+
+    def restart(self, mask: Mask) -> None:
+        """Begin the present interval anew in some copies."""
+        super().restart(mask)
+        states = self._controls.flow_states(len(self.agents))
+        self._after = np.where(mask[:, None], states, self._after)
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what the agent of a flow is told beside its observation."""
+        told = super().info(env, 0)
+        own = {name: values[env, agent].item() for name, values in self._told.items()}
+        terms = {name: term[env, agent].item() for name, term in self._flow_terms.items()}
+        return told | own | {"reward_terms": terms}
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and flow, as arrays of shape (E, F, ...)."""
+        count = len(self.agents)
+
+        def of_each(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: of_each(one) for name, one in value.items()}
+            return np.repeat(value, count, axis=1)
+
+        told = {name: of_each(value) for name, value in super().infos().items()}
+        return told | self._told | {"reward_terms": dict(self._flow_terms)}
+
+    def state(self, env: int) -> FloatArray:
+        """Return the observations of all flows of a copy."""
+        return np.asarray(self.observations[env].ravel(), np.float64)
+
+    def _flow_info(self, seen: FlowInterval) -> dict[str, npt.NDArray[Any]]:
+        counters = {name: self._after[name].astype(np.int64) for name in COUNTERS}
+        return {
+            "is_open": seen.is_open,
+            "flow_rate_bps": seen.rate_bps,
+            "flow_rtt_us": seen.rtt_s * 1e6,
+            "flow_cwnd": seen.cwnd,
+            **counters,
+        }
+
+    @property
+    def _controls(self) -> FlowControls:
+        return cast(FlowControls, self.network)
+
+    def _read(self, actions: Actions, fresh: Mask) -> FloatArray:
+        """Return the actions of all flows, (E, F); 0 in fresh copies."""
+        shape = (len(self.agents), 1)
+        values = np.zeros((self.n_envs, len(self.agents)))
+        others = np.flatnonzero(~fresh)
+        if len(others):
+            own = read_actions([actions[env] for env in others.tolist()], shape)
+            if not np.isfinite(own).all():
+                raise ConfigError("action", own.tolist(), f"finite numbers of shape {shape[1:]}")
+            values[others] = own[..., 0]
+        return values
+
+    def _measure(self, mask: Mask | None, *, is_first: bool = False) -> None:
+        super()._measure(mask, is_first=is_first)
+        states = self._controls.flow_states(len(self.agents))
+        chosen = np.ones(self.n_envs, np.bool_) if mask is None else mask
+        rows = chosen[:, None]
+        if is_first:
+            self._begin_flows(chosen)
+        self._before = np.where(rows, states if is_first else self._after, self._before)
+        self._after = np.where(rows, states, self._after)
+        duration_s = self._now.interval.duration_s
+        last = self._seen
+        seen = flow_interval(
+            self._before, self._after, duration_s, self._link_rates_bps, self._base_rtt_s, last
+        )
+        self._seen = seen if mask is None or last is None else seen.where(rows, last)
+        features = self._first.observe(self._seen).astype(np.float32)
+        shifted = np.concatenate([self._history[:, :, 1:], features[:, :, None]], axis=2)
+        self._history = np.where(rows[..., None, None], shifted, self._history)
+        self._flow_terms = self._first.flow_reward.terms(self._seen)
+        self._told = self._flow_info(self._seen)
+
+    def _begin_flows(self, begun: Mask) -> None:
+        """Forget the flows of the last episode of some copies."""
+        self._history = np.where(begun[:, None, None, None], np.float32(0), self._history)
+        for env in np.flatnonzero(begun):
+            self._link_rates_bps[env] = self._flow_tasks[env].link_rates_bps()
+
+    def _check(self, task: NetworkTask) -> None:
+        """Refuse a backend that cannot steer flows, and a plan of which nothing can be steered."""
+        super()._check(task)
+        if not self._capabilities.flow_control:
+            name = "" if self._network is None else self._network.name
+            raise ConfigError("backend", name, "one that can steer flows (flow_control)")
+        assert isinstance(task, FlowTask)
+        task.check_plan(task.plan)

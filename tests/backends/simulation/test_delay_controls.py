@@ -1,0 +1,166 @@
+"""TIMELY, theta-PowerTCP and Copa against their formulas, worked by hand, and on shared links."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dcgym.native import require_packets
+from dcgym.traffic import Flow
+from tests.support.packets import MSS, SECOND, START_NS, begin, series
+
+pytestmark = pytest.mark.simulation
+
+ACK, LOSS, TIMEOUT, UNDO = range(4)
+# A link of 121.12 Mbit/s: 15,140,000 bytes a second.
+BASE_RTT_US, PACKET_NS, LINK = 1000, 100_000, 15_140_000
+
+
+class Event(NamedTuple):
+    """What an algorithm is told, in the order of `replay`."""
+
+    kind: int
+    now_us: int = 0
+    rtt_us: int = 0
+    srtt_us: int = 1000
+    acked: int = 1
+    base_rtt_us: int = BASE_RTT_US
+    packet_ns: int = PACKET_NS
+    una: int = 0
+    nxt: int = 0
+    mss: int = MSS
+    is_limited: bool = True
+
+
+def answers(name: str, *events: Event) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = require_packets().replay(name, list(events))
+    return found
+
+
+def rate(*events: Event) -> int:
+    return answers("timely", *events)[-1][1]
+
+
+# The first ACK sets the rate: 10 packets in 2 ms are 7,240,000 bytes a second. TIMELY's thresholds
+# are 1000 us and 4 packets of 100 us, or 50 us: 1400 us; and 40 packets, or 1 ms: 5000 us.
+FIRST = Event(ACK, 10_000, 2000)
+START = 10 * MSS * 500
+
+
+def test_timely_begins_with_what_the_first_window_was_and_at_most_the_link() -> None:
+    assert rate(FIRST) == START
+    assert rate(Event(ACK, 10_000, 100)) == LINK
+    # Twice the rate times the round trip, in packets.
+    assert answers("timely", FIRST)[-1][0] == 2 * START // 1000 // MSS
+
+
+def test_timely_adds_a_thousandth_of_the_link_a_round_trip_below_its_lower_threshold() -> None:
+    assert rate(FIRST, Event(ACK, 11_000, 1300)) == START + LINK // 1000
+    # In a quarter of the least round trip a quarter.
+    assert rate(FIRST, Event(ACK, 10_250, 1300)) == START + LINK // 4000
+
+
+def test_timely_cuts_by_how_far_the_upper_threshold_is_behind() -> None:
+    # 1 - 0.8 (1 - 5000 / 8000) = 0.7.
+    assert rate(FIRST, Event(ACK, 11_000, 8000)) == pytest.approx(0.7 * START, rel=1e-3)
+    # No step more than halves: 1 - 0.8 (1 - 5000 / 80000) = 0.25.
+    assert rate(FIRST, Event(ACK, 11_000, 80_000)) == pytest.approx(0.5 * START, rel=1e-3)
+
+
+def test_timely_follows_the_gradient_between_its_thresholds() -> None:
+    # 0.02 (3000 - 2000) = 20 us over 1000 us: 1 - 0.8 * 0.02.
+    rising = rate(FIRST, Event(ACK, 11_000, 3000))
+    assert rising == pytest.approx((1 - 0.8 * 0.02) * START, rel=1e-3)
+    # Falling: one step each, and five after five in a row.
+    falling = [Event(ACK, 11_000 + 1000 * step, 1990 - step) for step in range(5)]
+    assert rate(FIRST, *falling[:4]) == START + 4 * (LINK // 1000)
+    assert rate(FIRST, *falling) == START + 9 * (LINK // 1000)
+
+
+def test_timely_halves_for_a_loss_once_a_round_trip() -> None:
+    assert rate(FIRST, Event(LOSS, 20_000)) == START // 2
+    assert rate(FIRST, Event(LOSS, 20_000), Event(LOSS, 20_500)) == START // 2
+    assert rate(FIRST, Event(LOSS, 20_000), Event(UNDO)) == START
+
+
+def theta(*events: Event) -> list[int]:
+    return [cwnd for cwnd, _ in answers("theta-powertcp", *events)]
+
+
+def rounds(*rtts_us: int) -> list[Event]:
+    """Return an ACK a millisecond, each of which ends a round trip."""
+    return [
+        Event(ACK, 10_000 + 1000 * number, rtt_us, una=10 * number, nxt=10 * number + 10)
+        for number, rtt_us in enumerate(rtts_us)
+    ]
+
+
+def test_theta_powertcp_moves_by_power_once_a_round_trip() -> None:
+    # RTT = base, no change: U = 1: 0.7 (10 + 1) + 0.3 * 10 = 10.7.
+    assert theta(*rounds(1000, 1000)) == [10, 11]
+    # RTT 2000 us, 1000 us more in 1000 us: A = 2, U = 4: 0.7 (10 / 4 + 1) + 0.3 * 10 = 5.45.
+    assert theta(*rounds(1000, 2000)) == [10, 5]
+    # RTT 1500 us, 500 us less in 1000 us: A = 1/2, U = 0.75: 0.7 (13.33 + 1) + 3 = 13.03.
+    assert theta(*rounds(2000, 1500)) == [10, 13]
+    # U = 0.2 counts as a half, with 0.9: 0.9 (20 + 1) + 0.1 * 10 = 19.9.
+    assert theta(*rounds(200, 200)) == [10, 20]
+
+
+def test_theta_powertcp_smooths_power_over_the_base_round_trip() -> None:
+    # A quarter of the base after the first: U = 3/4 * 1 + 1/4 * 2 * 1 = 1.25 for 2000 us.
+    first, later = rounds(2000, 2000)
+    later = later._replace(now_us=10_250)
+    # 0.7 (10 / 1.25 + 1) + 0.3 * 10 = 9.3.
+    assert theta(first, later) == [10, 9]
+
+
+def test_theta_powertcp_waits_for_the_round_trip_and_for_use() -> None:
+    first, later = rounds(1000, 1000)
+    assert theta(first, later._replace(una=9)) == [10, 10]
+    assert theta(first, later._replace(is_limited=False)) == [10, 10]
+
+
+def copa(*events: Event) -> list[int]:
+    return [cwnd for cwnd, _ in answers("copa", *events)]
+
+
+def test_copa_doubles_until_its_rate_is_above_the_target() -> None:
+    # With no queue there is no target: one packet more for each that arrived.
+    assert copa(Event(ACK, 0, 1000, acked=3), Event(ACK, 100, 1000, acked=4)) == [13, 17]
+    # 17 packets a standing 1000 us, and 1 / (0.5 * 0): still.
+    queue = Event(ACK, 2000, 1500, acked=4)
+    # After half a smoothed round trip the standing one is min(1000, 1500), and then 1500.
+    found = copa(Event(ACK, 0, 1000, acked=7), queue, queue._replace(now_us=3000, acked=1))
+    assert found[:2] == [17, 21]
+    # 21 packets in 1500 us are more than 2 in 500 us: 1 / (0.5 * 21) = 0.095 less.
+    assert found[2] == 21
+
+
+def test_copa_takes_back_what_is_above_the_target() -> None:
+    events = [Event(ACK, 0, 1000, acked=10)]
+    # 20 packets; the queue is 1000 us, of which the target is 2 packets a millisecond.
+    events += [Event(ACK, 1000 * step, 2000, acked=20) for step in (1, 2)]
+    # At 2 ms the standing round trip is 2 ms: 2 * 20 / 40 packets less of the 40.
+    assert copa(*events) == [20, 40, 39]
+
+
+def test_copa_is_paced_at_twice_its_window() -> None:
+    assert answers("copa", Event(ACK, 0, 1000, acked=10))[-1] == (20, 2 * 20 * MSS * 1000)
+
+
+@pytest.mark.parametrize("transport", ["timely", "theta-powertcp", "copa"])
+def test_two_flows_share_a_link_with_a_short_queue(transport: str) -> None:
+    hosts = {"name": "dumbbell", "hosts": 4, "rate": "100Mbit"}
+    twin = begin(hosts, [Flow("h1", "h3"), Flow("h2", "h4")], transport)
+    twin.advance(START_NS + SECOND)
+    before = twin.snapshot().hosts["rx_bytes"].astype(float)
+    seen = series(twin, 3.0, 10_000_000, 1.0)
+    received = (twin.snapshot().hosts["rx_bytes"] - before)[2:]
+    assert received.sum() * 8 / 2.0 > 0.85 * 100e6 * 1448 / 1514
+    # TIMELY has no fixed point of fairness.
+    least = 0.6 if transport == "timely" else 0.9
+    assert received.sum() ** 2 / (2 * (received**2).sum()) > least
+    assert seen["drops"][-1] == 0
+    assert np.nanmean(seen["queue"]) < 100_000
