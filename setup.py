@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import runpy
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -170,7 +171,8 @@ class BuildNative(build_ext):
                 compile_file(command, target)
 
     def _build_generator(self) -> None:
-        compiler = os.environ.get("CXX", "g++")
+        # It may have a word before it, such as ccache.
+        compiler = shlex.split(os.environ.get("CXX", "g++"))
         options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
         # Asio looks for it before any header of the library says that it is there, or after:
         # one file would free by one function what another took by the other.
@@ -182,13 +184,13 @@ class BuildNative(build_ext):
         for name in sources("generator/**/*.cpp"):
             objects.append((Path(self.build_temp) / name).with_suffix(".o"))
             if self.force or outdated(objects[-1], [name, *included]):
-                commands.append(([compiler, *options, "-c", name], objects[-1]))
+                commands.append(([*compiler, *options, "-c", name], objects[-1]))
         with ThreadPoolExecutor(int(self.parallel or 1)) as pool:
             list(pool.map(lambda each: compile_file(*each), commands))
         target = self._output() / "bin" / "dcgym-generator"
         files = [str(path) for path in objects]
         if files and outdated(target, files):
-            compile_file([compiler, *options, *files], target)
+            compile_file([*compiler, *options, *files], target)
 
 
 setup(

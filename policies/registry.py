@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from dcgym.errors import ConfigError, suggest
+from dcgym.policies.assignment import JobRulePolicy, LeastPolicy, RandomJobPolicy
 from dcgym.policies.balancing import (
     AwcmpPolicy,
     HlbPolicy,
@@ -22,13 +23,16 @@ from dcgym.policies.congestion.classic import (
 from dcgym.policies.families import PairFamily, PolicyFamily, PolicyMaker, build_policy
 from dcgym.policies.flows.policies import RandomFlowPolicy, UnassistedPolicy
 from dcgym.policies.learners import LEARNERS
+from dcgym.policies.paths.hula import HulaPolicy
 from dcgym.policies.paths.policies import (
     EcmpPolicy,
     LeastLoadedPolicy,
     RandomPathsPolicy,
     WcmpPolicy,
 )
+from dcgym.policies.paths.rules import PathRulePolicy
 from dcgym.registry import Registry
+from dcgym.tasks.paths.rules import PATH_RULES
 
 __all__ = ["POLICIES", "env_overrides", "make_policy", "policy_names"]
 
@@ -121,6 +125,12 @@ def _add_rule(name: str, rule: str | None = None) -> None:
     )
 
 
+def _add_path_rule(name: str) -> None:
+    _PATHS.add(
+        name, lambda: PathRulePolicy(name), f"Equal weights, and {PATH_RULES.describe(name)}."
+    )
+
+
 def _add_hlb(name: str, description: str, rule: str = "weighted", is_adaptive: bool = True) -> None:
     def make(period_s: float = 0.5) -> Policy:
         return HlbPolicy(name, rule, period_s, is_adaptive)
@@ -143,6 +153,9 @@ _PATHS.add("ecmp", EcmpPolicy)
 _PATHS.add("wcmp", WcmpPolicy)
 _PATHS.add("least-loaded", LeastLoadedPolicy)
 _PATHS.add("random", RandomPathsPolicy)
+for _name in ("letflow", "spray", "drill", "plb", "flowbender"):
+    _add_path_rule(_name)
+_PATHS.add("hula", HulaPolicy)
 
 _FLOWS = POLICIES.add("flows", PolicyFamily("flows"), "Windows and rates of single flows.")
 _FLOWS.add("unassisted", UnassistedPolicy)
@@ -168,3 +181,27 @@ _add_hlb("hlb2", "hlb with two candidates a flow.", rule="weighted2")
 _add_hlb("hlb-fix", "hlb with fixed measurement noise.", is_adaptive=False)
 _BALANCING.add("wrr-utilisation", UtilisationPolicy)
 _BALANCING.add("random", RandomWeightsPolicy)
+
+_ASSIGNMENT = POLICIES.add("assignment", PolicyFamily("assignment"), "Servers of single jobs.")
+
+
+def _add_job_rule(name: str, rule: str | None = None) -> None:
+    rule = rule or name
+    _ASSIGNMENT.add(name, lambda: JobRulePolicy(name, rule), f"The rule {rule}, job by job.")
+
+
+def _add_least(name: str, description: str) -> None:
+    _ASSIGNMENT.add(name, lambda: LeastPolicy(name), description)
+
+
+_add_least("least-work", "Least load as Park observes it: its greedy rule.")
+_add_least("least-time", "Least time until the server is done with all it has.")
+_add_least("shortest-processing-time", "Least waiting work over speed, jobs in service left out.")
+_ASSIGNMENT.add("random", RandomJobPolicy)
+_add_job_rule("random-server", "random")
+for _name in ("round-robin", "round-robin-weighted", "wcmp", "lsq", "lsq2", "sed", "sed2"):
+    _add_job_rule(_name)
+for _name in ("sed-half", "least-request", "br", "jiq-own", "prequal", "jiq", "peak-ewma"):
+    _add_job_rule(_name)
+for _name in ("c3-rank", "oracle", "oracle2", "earliest-finish"):
+    _add_job_rule(_name)

@@ -24,6 +24,7 @@ from dcgym.topologies import Topology
 
 __all__ = [
     "FIDELITIES",
+    "AssignmentPool",
     "Backend",
     "Capabilities",
     "Fidelity",
@@ -61,11 +62,14 @@ class Capabilities:
         drains: Flows that an episode leaves unfinished can be run to their end.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
+        assignments: New flows wait until an agent names their servers: its pools are
+            `AssignmentPool`.
         flow_control: Flows of dcgym_agent can be steered: the network obeys
             `dcgym.tasks.flows.commands.FlowControls` too.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
         transports: Congestion controls that hosts can run; None where nothing limits them.
+        path_rules: Rules by which switches and senders can choose among equal-cost paths.
         largest_hosts: Most hosts or servers of one copy; None for no limit of its own.
     """
 
@@ -81,10 +85,12 @@ class Capabilities:
     drains: bool = False
     flow_matrix: bool = False
     probes: bool = False
+    assignments: bool = False
     flow_control: bool = False
     copyable: bool = False
     rules: tuple[str, ...] = ()
     transports: tuple[str, ...] | None = None
+    path_rules: tuple[str, ...] = ("ecmp",)
     largest_hosts: int | None = None
 
 
@@ -322,3 +328,31 @@ class Pool(Backend, Protocol):
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
+
+
+class AssignmentPool(Pool, Protocol):
+    """A pool whose new flows wait until somebody names their servers (`Capabilities.assignments`).
+
+    Time waits with them. `assign` takes the place of `advance` from `hold_flows` to the next reset.
+    """
+
+    def hold_flows(self, most: int | None, mask: Mask | None = None) -> None:
+        """Let every new flow wait from now on, right after a reset.
+
+        Args:
+            most: Flows that arrive; None for no end.
+            mask: Which copies, (E,); None for all.
+        """
+
+    def assign(self, servers: npt.NDArray[np.int32] | None, mask: Mask | None = None) -> None:
+        """Put the flow that waits on a server, and run until the next one waits.
+
+        Copies where none waits just run; those without another flow run until the last is done.
+
+        Args:
+            servers: Numbers, (E,); None leaves it to the balancer's rule.
+            mask: Which copies, (E,); None for all.
+        """
+
+    def choices(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Return what is known where flows wait (`BalancingTwin.choices` lists the arrays)."""

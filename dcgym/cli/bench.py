@@ -66,7 +66,9 @@ def _add_suite(suite: Suite) -> None:
         require_fidelity: RequireFidelity = "invalid",
         as_json: Json = False,
     ) -> None:
-        moved = suite if backend is None else suite.on_backend(backend)
+        from dcgym.suites.checks import fit_suite
+
+        moved = suite if backend is None else fit_suite(suite.on_backend(backend))
         timed = moved if seconds is None else replace(moved, episode_s=seconds)
         chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings, train_backend)
         run_and_show(chosen, out, require_fidelity, as_json)

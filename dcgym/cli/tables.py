@@ -113,7 +113,8 @@ def print_run(record: Record, folder: Path | None) -> None:
     for name in ("topology", "traffic", "scenario", "backend"):
         if name in config:
             parts.append(f"{name} {_short(config[name])}")
-    parts.append(f"{config['steps']} steps of {config['interval']}")
+    interval = config.get("interval")
+    parts.append(f"{config['steps']} steps" + (f" of {interval}" if interval is not None else ""))
     console = Console()
     console.print(", ".join(map(escape, parts)), highlight=False)
     if folder is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 
@@ -15,7 +15,7 @@ from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.presets import read_config
-from dcgym.tasks.common.settings import RENDER_MODES
+from dcgym.tasks.common.settings import RENDER_MODES, Duration
 
 if TYPE_CHECKING:
     from dcgym.envs.parallel import TaskParallelEnv
@@ -27,6 +27,7 @@ __all__ = [
     "env_id_of",
     "find_environment",
     "form_of",
+    "interval_of",
     "make_env",
     "make_session",
     "make_vec_env",
@@ -200,6 +201,24 @@ def default_of(env_id: str, argument: str) -> Any:
             made = field.default_factory
             return field.default if made is MISSING else made()
     raise ConfigError("argument", argument, argument_names(env_id))
+
+
+def interval_of(arguments: Mapping[str, Any]) -> Duration:
+    """Return the control interval of a configuration, or the mean length of its steps.
+
+    Args:
+        arguments: The configuration; ``env`` may be among them.
+
+    Raises:
+        ConfigError: There is no such environment, or an argument is not allowed.
+    """
+    environment = find_environment(arguments.get("env", DEFAULT_ENV))
+    given = arguments.get("interval", default_of(environment.id, "interval"))
+    if given is not None:
+        return cast("Duration", given)
+    own = {name: value for name, value in arguments.items() if name != "env"}
+    check_keys(own, environment.single.arguments, "config")
+    return environment.single.settings(**own).mean_interval()
 
 
 def _check_render_mode(arguments: Mapping[str, object]) -> None:

@@ -341,5 +341,8 @@ class NetworkSystem:
             raise ConfigError("features", "flow_matrix", "a backend that measures a flow matrix")
         if task.probes.pairs and not can.probes:
             raise ConfigError("probes", list(task.probes.pairs), "none, with this backend")
+        rule = task.settings.backend_options().get("path_rule", "ecmp")
+        if rule not in can.path_rules:
+            raise ConfigError("path_rule", rule, f"one of {', '.join(can.path_rules)}, here")
         if can.largest_hosts is not None:
             check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)

@@ -8,26 +8,27 @@ import gymnasium as gym
 
 __all__ = ["BUILT_IN", "register_envs", "register_id"]
 
-BUILT_IN: Mapping[str, tuple[int, bool]] = {
+BUILT_IN: Mapping[str, tuple[int | None, bool]] = {
     "dcgym/CongestionControl-v1": (200, False),
     "dcgym/FlowControl-v0": (200, False),
     "dcgym/Joint-v1": (200, False),
     "dcgym/PathBalancing-v1": (200, False),
     "dcgym/LoadBalancing-v1": (240, True),
     "dcgym/CentralLoadBalancing-v1": (240, True),
+    "dcgym/JobAssignment-v0": (None, True),
 }
-"""Time limit in steps of each id, and whether its default backend is deterministic.
+"""Time limit in steps of each id, None for none, and whether its default backend is deterministic.
 
 A test compares `ENVIRONMENTS`.
 """
 
 
-def register_id(env_id: str, max_episode_steps: int, is_deterministic: bool) -> None:
+def register_id(env_id: str, max_episode_steps: int | None, is_deterministic: bool) -> None:
     """Tell Gymnasium about an environment; a second call does nothing.
 
     Args:
         env_id: The id.
-        max_episode_steps: Steps until truncation.
+        max_episode_steps: Steps until truncation; None where episodes end by themselves.
         is_deterministic: Whether its default backend is; the `spec` of a made environment says
             what its own backend is.
     """

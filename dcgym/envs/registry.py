@@ -12,12 +12,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, PoolMaker
+from dcgym.envs.assignment_system import assignment_system
 from dcgym.envs.flow_system import flow_system
 from dcgym.envs.network_system import network_system
 from dcgym.envs.pool_system import pool_system
 from dcgym.envs.registration import register_id
 from dcgym.envs.system import System
 from dcgym.registry import Registry
+from dcgym.tasks.assignment.settings import JobAssignmentSettings
+from dcgym.tasks.assignment.task import job_assignment
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
 from dcgym.tasks.balancing.task import central_load_balancing, each_balancer, load_balancing
 from dcgym.tasks.common.settings import TaskSettings
@@ -76,14 +79,14 @@ class Environment:
         family: Family of the policies that act in it.
         single: The form of one agent.
         agents: The form of several agents, None where there is none.
-        max_episode_steps: Steps until truncation where nobody says more.
+        max_episode_steps: Steps until truncation where nobody says more; None for no limit.
     """
 
     id: str
     family: str
     single: AgentForm
     agents: AgentForm | None = None
-    max_episode_steps: int = 200
+    max_episode_steps: int | None = 200
 
 
 ENVIRONMENTS: Registry[Environment] = Registry(
@@ -178,6 +181,12 @@ for _environment in (
         "balancing",
         pool_form(PoolSettings, central_load_balancing),
         max_episode_steps=240,
+    ),
+    Environment(
+        "dcgym/JobAssignment-v0",
+        "assignment",
+        AgentForm(JobAssignmentSettings, assignment_system, job_assignment.__doc__ or "", POOLS),
+        max_episode_steps=None,
     ),
 ):
     add_environment(_environment)

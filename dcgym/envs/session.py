@@ -202,7 +202,11 @@ class Session:
             self._deadline_ns = self._deadline_ns + passed[0]
             self._overrun_ns = system.advance(self._deadline_ns)
         system.measure(runs)
-        self._elapsed_ns = self._elapsed_ns + passed[0]
+        if self._interval_ns:
+            self._elapsed_ns = self._elapsed_ns + passed[0]
+        else:
+            # Steps end when they end; the deadline stays where the episode began.
+            self._elapsed_ns = np.where(runs, system.read_ns - self._deadline_ns, self._elapsed_ns)
         self._steps = self._steps + passed[1]
         finished = system.finished()
         self._finished = finished if runs is self._all else np.where(runs, finished, self._finished)

@@ -42,7 +42,7 @@ class Caption:
 
     Attributes:
         title: Name of the environment.
-        time_s: Time since the first observation, in whole intervals.
+        time_s: Time since the first observation, in whole intervals where there are such.
         step: Number of steps since then.
         rewards: Reward of each agent in the last step; none before the first.
     """

@@ -80,6 +80,7 @@ class Fabric:
         flow_matrix: bool = False,
         flow_entries: int = 0,
         least_mtu: int = 0,
+        path_rule: str = "ecmp",
     ) -> None: ...
     def add_port(
         self,

@@ -3,6 +3,8 @@
 from dcgym.suites.balancing import balancing_classic, balancing_quick
 from dcgym.suites.congestion import quick
 from dcgym.suites.modern import modern_balancing
+from dcgym.suites.modern_paths import modern_paths
+from dcgym.suites.park import park
 from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import load_records
 from dcgym.suites.rollout import run_episode
@@ -24,6 +26,8 @@ __all__ = [
     "finished_records",
     "load_records",
     "modern_balancing",
+    "modern_paths",
+    "park",
     "quick",
     "run_episode",
     "run_suite",

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_keys
-from dcgym.envs.factory import default_of, env_id_of, find_environment, form_of, make_session
+from dcgym.envs.factory import (
+    default_of,
+    env_id_of,
+    find_environment,
+    form_of,
+    interval_of,
+    make_session,
+)
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
 from dcgym.policies.base import Overrides
@@ -14,7 +22,7 @@ from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
 from dcgym.units import parse_duration
 
-__all__ = ["capabilities_of", "check_suite", "fit_policies", "interval_s", "needs_of"]
+__all__ = ["capabilities_of", "check_suite", "fit_policies", "fit_suite", "interval_s", "needs_of"]
 
 
 def check_suite(suite: Suite) -> None:
@@ -48,7 +56,7 @@ def interval_s(env: Arguments) -> float:
     Raises:
         ConfigError: It runs freely, so that a run has no length in seconds.
     """
-    value = env.get("interval", default_of(env_id_of(env), "interval"))
+    value = interval_of(env)
     parsed = parse_duration(value, "interval") / 1e9
     if parsed <= 0:
         raise ConfigError("interval", value, "more than 0 s for a timed run")
@@ -90,6 +98,18 @@ def fit_policies(policies: tuple[str, ...], env: Arguments) -> tuple[str, ...]:
     return tuple(name for name in policies if _fits(_asked_by(name, family), can))
 
 
+def fit_suite(suite: Suite) -> Suite:
+    """Return a suite without the policies that the backend of one of its cases lacks.
+
+    Args:
+        suite: The suite.
+    """
+    policies = suite.policies
+    for case in suite.cases:
+        policies = fit_policies(policies, case.env)
+    return replace(suite, policies=policies)
+
+
 def needs_of(suite: Suite) -> str:
     """Say what a suite needs to run, for listings.
 
@@ -108,6 +128,7 @@ def _asked_by(policy: str, family: str) -> Overrides:
 def _fits(asked: Overrides, can: Capabilities) -> bool:
     rule, transport = asked.get("rule"), asked.get("congestion_control")
     has_rule = rule is None or rule in can.rules
+    has_rule &= asked.get("path_rule", "ecmp") in can.path_rules
     return has_rule and (transport is None or can.transports is None or transport in can.transports)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Record
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
+from dcgym.traffic.analysis.reordering import REORDERING, reordering_metrics
 from dcgym.traffic.analysis.slowdown import (
     find_origin_ns,
     flow_metrics,
@@ -29,6 +30,7 @@ __all__ = ["FlowFacts", "describe_flows", "flow_table"]
 
 _TIMES = ("planned_start_ns", "start_ns", "end_ns")
 _RTTS = ("srtt_ns", "min_rtt_ns")
+_COUNTS = ("retransmits", *REORDERING)
 
 
 class DescribedTask(Protocol):
@@ -48,8 +50,8 @@ class FlowFacts:
     """The parts of a record that tell of the plan and its flows.
 
     Attributes:
-        metrics: See `dcgym.traffic.analysis.slowdown.flow_metrics`; empty for a plan without
-            sizes.
+        metrics: See `dcgym.traffic.analysis.slowdown.flow_metrics`, without which a plan without
+            sizes is, and `dcgym.traffic.analysis.reordering.reordering_metrics`.
         flow_sizes: The same by size class.
         plan: Name, seed, flows and digest.
     """
@@ -80,7 +82,8 @@ def describe_flows(
     warmup_ns = int(np.rint(warmup_s * NS_PER_S))
     runs = gather_runs(plan, flow_records, topology, ended_ns, origin_ns, warmup_ns)
     facts = {"name": plan.name, "seed": plan.seed, "flows": len(plan), "digest": plan.digest()}
-    return FlowFacts(flow_metrics(runs), size_table(runs), facts)
+    metrics = flow_metrics(runs) | reordering_metrics(flow_records, origin_ns + warmup_ns)
+    return FlowFacts(metrics, size_table(runs), facts)
 
 
 def flow_table(flow_records: npt.NDArray[np.void], hosts: Sequence[str]) -> pl.DataFrame:
@@ -107,7 +110,7 @@ def flow_table(flow_records: npt.NDArray[np.void], hosts: Sequence[str]) -> pl.D
         "transport": np.array(TRANSPORTS)[flow_records["transport"]],
         **times,
         "fct_ns": times["end_ns"] - times["planned_start_ns"],
-        **{n: flow_records[n].astype(np.int64) for n in ("bytes", "retransmits", *_RTTS)},
+        **{name: flow_records[name].astype(np.int64) for name in ("bytes", *_COUNTS, *_RTTS)},
         "outcome": outcomes[flow_records["outcome"]],
     }
     is_finished = pl.col("outcome") == OUTCOMES[FINISHED]

@@ -23,7 +23,8 @@ __all__ = [
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 STEPS = 20
-LOSSES = ("drops", "rejected")
+LOSSES = ("drops", "rejected", "failed")
+_WHOLE = gym.spaces.Discrete, gym.spaces.MultiDiscrete
 INFO_TIMES = ("interval_us", "action_latency_us", "observation_age_us", "deadline_overrun_us")
 
 
@@ -69,7 +70,7 @@ def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     else:
         parts.append(("action", env.action_space))
     for name, space in parts:
-        if name == "action" and isinstance(space, gym.spaces.MultiDiscrete):
+        if name == "action" and isinstance(space, _WHOLE):
             continue
         assert isinstance(space, gym.spaces.Box), f"{name} space is {space}, not a Box"
         assert space.dtype == np.float32, f"{name} space has dtype {space.dtype}"
@@ -142,8 +143,10 @@ def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) ->
     """
     observation, _ = env.reset(seed=4)
     action = _largest(env.action_space)
-    n_actions = int(sum(np.prod(np.shape(part)) for part in _parts(action)))
-    measured = slice(0, -n_actions)
+    # Observations end with the last action, unless that is the number of a choice.
+    is_number = isinstance(env.action_space, gym.spaces.Discrete)
+    n_actions = 0 if is_number else int(sum(np.prod(np.shape(one)) for one in _parts(action)))
+    measured = slice(0, len(observation) - n_actions)
     seen = [observation[measured]]
     for _ in range(steps):
         observation, _, terminated, truncated, _ = env.step(action)
@@ -220,6 +223,8 @@ def _largest(space: gym.Space[Any]) -> Any:
     """Return the action that asks for the most of everything."""
     if isinstance(space, gym.spaces.Dict):
         return {name: _largest(part) for name, part in space.items()}
+    if isinstance(space, gym.spaces.Discrete):
+        return int(space.n) - 1
     if isinstance(space, gym.spaces.MultiDiscrete):
         return space.nvec - 1
     assert isinstance(space, gym.spaces.Box)

@@ -21,6 +21,7 @@ from dcgym.errors import BackendError
 from dcgym.monitors import HOST, PORT, Snapshot
 from dcgym.tasks.common.events import count_due
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.paths.rules import PATH_RULES
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.view import RECORD_DTYPE
@@ -42,8 +43,15 @@ class FakeBackend:
     """Fluid flows over a topology, one rate a flow, one fluid queue a switch port."""
 
     name = "fake"
+    # A fluid has neither flowlets nor packets: it is split by the weights under every rule.
     capabilities = Capabilities(
-        real_time=True, copies=64, events=True, flow_matrix=True, probes=True, copyable=True
+        real_time=True,
+        copies=64,
+        events=True,
+        flow_matrix=True,
+        probes=True,
+        copyable=True,
+        path_rules=tuple(PATH_RULES),
     )
 
     def __init__(

@@ -77,6 +77,28 @@ ALL = {
     ),
     "load_balancing": Baselines("dcgym/LoadBalancing-v1", BALANCING, 10, 240.0, 0.0),
     "central_load_balancing": Baselines("dcgym/CentralLoadBalancing-v1", BALANCING, 10, 240.0, 0.0),
+    "job_assignment": Baselines(
+        "dcgym/JobAssignment-v0",
+        {
+            "random-server": "naive",
+            "round-robin": "naive",
+            "wcmp": "at random by speed",
+            "br": "two candidates by speed, fewer jobs",
+            "sed2": "",
+            "shortest-processing-time": "Genet's",
+            "lsq": "join the shortest queue",
+            "sed": "",
+            "sed-half": "",
+            "least-work": "Park's greedy rule: knows sizes",
+            "least-time": "knows sizes",
+            "earliest-finish": "knows sizes",
+        },
+        24,
+        54.5,
+        0.0,
+        "A run is 1000 jobs. Sizes have an infinite variance, so that seeds differ by a factor of "
+        "five and more: compare rules on the same seeds. `dcgym bench park` repeats the table.",
+    ),
 }
 
 

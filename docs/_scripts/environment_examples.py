@@ -112,6 +112,21 @@ for _ in range(100):
 print(observation.shape, reward)
 env.close()
 """,
+    "job_assignment": """
+import gymnasium as gym
+import dcgym
+
+# Each job goes to the server that is done first with what it has. No root.
+env = gym.make("dcgym/JobAssignment-v0")
+observation, info = env.reset(seed=1)
+total, is_over = 0.0, False
+while not is_over:
+    server = info["servers"]["remaining_ms"].argmin()
+    observation, reward, is_over, truncated, info = env.step(server)
+    total += reward
+print(total, info["time_s"])
+env.close()
+""",
     "parallel_load_balancing": """
 import dcgym
 

@@ -56,6 +56,7 @@ SCENES: Mapping[str, Scene] = {
     "central_load_balancing_64": Scene(
         "dcgym/CentralLoadBalancing-v1", 40, {"scenario": {"preset": "charon-64"}}, 0.2
     ),
+    "job_assignment": Scene("dcgym/JobAssignment-v0", 60, {"action": "scores"}, 1.0),
     "load_balancing_emulation": Scene(
         "dcgym/LoadBalancing-v1", 40, {"backend": "emulation", "scenario": "testbed-7"}, 0.2
     ),

@@ -54,6 +54,7 @@ SOURCES = {
     "charon-64": "Yao 2023, chapter 4 (Charon)",
     "markov-2": "Yao 2023, section 6.2.1",
     "large-20": "Yao et al., table 14",
+    "park-10": "Mao et al. 2019 (Park), `load_balance`",
     "testbed-7": "Yao 2023, sections 6.4 and 7.5",
     "testbed-20": "Yao 2023, sections 6.4 and 7.5",
 }

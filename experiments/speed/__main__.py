@@ -6,7 +6,8 @@ fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Env
 of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
 reach of their max-min fair share. Congestion controls in BPF: what an ACK costs, and steps with an
 agent for each flow. Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new
-flows and packets by rule, run in place and really forwarded. Last the two twins.
+flows and packets by rule, run in place and really forwarded. Switch: decisions by path rule. Last
+the two twins.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from experiments.speed.fabric import measure_fabric, measure_tcp
 from experiments.speed.flow_agent import measure_ack_costs, measure_agents
 from experiments.speed.http import measure_idle_server, measure_twenty_servers
 from experiments.speed.networks import KINDS
+from experiments.speed.path_rules import measure_path_rules
 from experiments.speed.plans import measure_plan
 from experiments.speed.pod import measure_pod
 from experiments.speed.traffic import (
@@ -67,6 +69,7 @@ TITLES = {
     "balanced_packets": "Balancer: a packet of a flow (ns)",
     "forwarding": "Balancer: packets really forwarded",
     "feature_reads": "Balancer: reading all features",
+    "path_rules": "Switch: the decision about a packet (ns), by rule and equal-cost ports",
     "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
 }
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
@@ -101,6 +104,7 @@ def measure_emulation() -> dict[str, list[Row]]:
         "balanced_packets": [*measure_packets()],
         "forwarding": [*measure_forwarding()],
         "feature_reads": [measure_feature_reads()],
+        "path_rules": [*measure_path_rules()],
         "pod": [measure_pod()],
     }
 

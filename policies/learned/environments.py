@@ -51,10 +51,13 @@ def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
         n_envs: Copies that are wanted.
 
     Raises:
-        ConfigError: An argument is not allowed.
+        ConfigError: An argument is not allowed, or actions are not continuous.
     """
     # Refuses wrong arguments, also those that only the form of one agent has.
-    make_env(dict(config)).close()  # type: ignore[no-untyped-call]
+    env = make_env(dict(config))
+    env.close()  # type: ignore[no-untyped-call]
+    # The libraries would say it in their own words, in processes of their own.
+    flat_action_space(env.action_space)
     environment = find_environment(config.get("env", DEFAULT_ENV))
     form = environment.agents or environment.single
     given = {name: value for name, value in config.items() if name in form.arguments}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -42,6 +43,11 @@ class PathsTask(Protocol):
     @property
     def weight_map(self) -> DecisionMap:
         """What weights of an action mean."""
+        ...
+
+    @property
+    def observation_labels(self) -> Sequence[str]:
+        """Name of each position of an observation."""
         ...
 
 

@@ -19,6 +19,7 @@ LINEAR = {
     "dcgym/CongestionControl-v1": {"action": "linear"},
     "dcgym/PathBalancing-v1": {"action": "linear"},
     "dcgym/Joint-v1": {"action": "linear", "weighting": "linear", "flat": True},
+    "dcgym/JobAssignment-v0": {"action": "scores"},
 }
 SMALL = {
     "backend": FakeBackend,
@@ -29,7 +30,7 @@ FLOWS = "dcgym/FlowControl-v0"
 CASES = [
     pytest.param(FLOWS, {"backend": "simulation"}, marks=pytest.mark.simulation),
     *(
-        pytest.param(env_id, {}, marks=pytest.mark.simulation)
+        pytest.param(env_id, LINEAR.get(env_id, {}), marks=pytest.mark.simulation)
         if is_simulated
         else pytest.param(env_id, {**SMALL, **LINEAR[env_id]})
         for env_id, (_, is_simulated) in BUILT_IN.items()

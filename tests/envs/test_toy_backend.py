@@ -81,8 +81,17 @@ def test_a_slot_of_the_vector_form_gives_what_a_single_environment_gives(env_id:
     vector.close()
 
 
-@pytest.mark.parametrize("env_id", IDS)
-def test_rllib_samples_from_it(env_id: str) -> None:
+RLLIB = [(env_id, arguments(env_id)) for env_id in IDS]
+# The environment without intervals, from the compiled twin.
+RLLIB += [
+    pytest.param(
+        "dcgym/JobAssignment-v0", {"observation": "work"}, marks=pytest.mark.simulation, id="jobs"
+    )
+]
+
+
+@pytest.mark.parametrize(("env_id", "given"), RLLIB)
+def test_rllib_samples_from_it(env_id: str, given: dict[str, object]) -> None:
     pytest.importorskip("ray.rllib")
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -91,7 +100,7 @@ def test_rllib_samples_from_it(env_id: str) -> None:
 
     config = (
         PPOConfig()
-        .environment(register_rllib(), env_config={"env": env_id, **arguments(env_id)})
+        .environment(register_rllib(), env_config={"env": env_id, **given})
         .env_runners(num_env_runners=0)
     )
     runner = SingleAgentEnvRunner(config=config)

@@ -41,9 +41,12 @@ EVEN = [1.0] * 4
 def play(run_scenario: Scenario) -> Callable[..., list[Any]]:
     """Play steps on a group 0 of members b, c, d, e that leads to host 3; return their results."""
 
-    def call(*steps: tuple[Any, ...], flow_entries: int = 4096) -> list[Any]:
+    def call(
+        *steps: tuple[Any, ...], flow_entries: int = 4096, path_rule: str = "ecmp"
+    ) -> list[Any]:
         first = [("group", 0, "bcde", EVEN, SALT), ("route", 0, 3, 0)]
-        result = run_scenario("groups", {"flow_entries": flow_entries, "steps": [*first, *steps]})
+        request = {"flow_entries": flow_entries, "path_rule": path_rule}
+        result = run_scenario("groups", {**request, "steps": [*first, *steps]})
         assert not any(result["drops"].values()), result["drops"]
         return list(result["out"][len(first) :])
 
@@ -166,6 +169,7 @@ def test_a_flow_may_move_after_the_gap_and_not_before(play: Any) -> None:
         ("gap", 1000),
         ("idle", 1001),
         ("select", FLOWS),
+        path_rule="letflow",
     )
     assert busy == before
     assert set(idle) == {"e"}
@@ -173,7 +177,7 @@ def test_a_flow_may_move_after_the_gap_and_not_before(play: Any) -> None:
 
 def test_flowlets_spread_one_flow_in_proportion(play: Any) -> None:
     steps: list[tuple[Any, ...]] = [("gap", 0.001), ("weights", 0, "bcde", [4, 3, 2, 1])]
-    *_, chosen = play(*steps, ("select", [packet(1000)] * 4001))
+    *_, chosen = play(*steps, ("select", [packet(1000)] * 4001), path_rule="letflow")
     counts = Counter(chosen[1:])
     expected = dict(zip("bcde", (1600, 1200, 800, 400), strict=True))
     statistic = sum((counts[name] - value) ** 2 / value for name, value in expected.items())

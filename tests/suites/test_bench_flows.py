@@ -83,11 +83,13 @@ def test_the_file_of_flows_reads_in_names_and_holds_no_time_that_was_not_measure
     rows["transport"], rows["outcome"] = [0, 0, 0, 0, 1], [1, 2, 3, 4, 1]
     rows["planned_start_ns"], rows["start_ns"], rows["end_ns"] = 1000, 1100, 5000
     rows["bytes"], rows["retransmits"] = 7, [2, 0, 0, 0, 0]
+    rows["out_of_order"], rows["reorderings"] = [5, 0, 0, 0, 0], [3, 0, 0, 0, 0]
     rows["srtt_ns"], rows["min_rtt_ns"] = [90, 90, 0, 90, 0], [80, 80, 0, 80, 0]
     table = flow_table(rows, ["left", "middle", "right"])
     first = {
         **{"flow": 3, "repetition": 1, "src": "left", "dst": "right", "transport": "tcp"},
         **{"planned_start_ns": 1000, "start_ns": 1100, "end_ns": 5000, "fct_ns": 4000},
+        **{"out_of_order": 5, "reorderings": 3, "spurious_retransmits": 0},
         **{"bytes": 7, "retransmits": 2, "srtt_ns": 90, "min_rtt_ns": 80, "outcome": "finished"},
     }
     assert table.row(0, named=True) == first

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MAGIC = 0x4447454E45523031
-VERSION = 2
+VERSION = 3
 
 FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
 """Outcomes of a record: all was sent; its time or the plan was over; no connection came about; the
@@ -54,7 +54,7 @@ HOST_DTYPE = _words(
 PROBE_DTYPE = _words("src dst sent answered rtt_ns rtt_sum_ns waiting_ns")
 RECORD_DTYPE = _words(
     "sequence id repetition src dst transport outcome planned_start_ns start_ns end_ns bytes"
-    " srtt_ns min_rtt_ns retransmits"
+    " srtt_ns min_rtt_ns retransmits out_of_order reorderings spurious_retransmits"
 )
 
 _Entries: TypeAlias = tuple[np.void, npt.NDArray[np.void], npt.NDArray[np.void]]

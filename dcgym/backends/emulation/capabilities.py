@@ -5,8 +5,12 @@ from __future__ import annotations
 from dcgym.backends.base import Capabilities
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.rules import kernel_rules
+from dcgym.tasks.paths.rules import PATH_RULES
 
 __all__ = ["NETWORK", "POOL"]
+
+# No map tells the switches yet that a sender gave its flow another label.
+SWITCH_RULES = tuple(name for name, rule in PATH_RULES.items() if not rule.sender)
 
 NETWORK = Capabilities(
     real_time=True,
@@ -16,6 +20,7 @@ NETWORK = Capabilities(
     applications=True,
     flow_matrix=True,
     probes=True,
+    path_rules=SWITCH_RULES,
     flow_control=True,
 )
 

@@ -40,6 +40,7 @@ NETWORK_EMULATION = NetworkMaker(
             "switch",
             "flow_matrix",
             "probes",
+            "path_rule",
             "flow_table",
             "flowlet_gap",
             "preflight",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcgym.backends.base import Network, NetworkBatch, Pool
 from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, Options, PoolMaker
-from dcgym.backends.simulation.balancing import CAPABILITIES, BalancingTwin
+from dcgym.backends.simulation.assignment import ASSIGNMENT_CAPABILITIES, AssignmentTwin
 from dcgym.backends.simulation.packet_batch import MOST_THREADS, PacketBatch
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.config import check_int
@@ -27,11 +27,14 @@ def _make_networks(topology: Topology, n_envs: int, options: Options) -> Network
 
 def _make(scenario: Scenario, n_envs: int, options: Options) -> Pool:
     # The twin checks the values; the registry has checked the names.
-    return BalancingTwin(scenario, n_envs, **options)  # type: ignore[arg-type]
+    return AssignmentTwin(scenario, n_envs, **options)  # type: ignore[arg-type]
 
 
 SIMULATION = PoolMaker(
-    BalancingTwin.name, CAPABILITIES, frozenset({"threads", "record_limit", "warm_up_ns"}), _make
+    AssignmentTwin.name,
+    ASSIGNMENT_CAPABILITIES,
+    frozenset({"threads", "record_limit", "warm_up_ns"}),
+    _make,
 )
 
 POOLS.add(SIMULATION.name, SIMULATION, "compiled twin: simulated time, any number of copies")
@@ -39,7 +42,7 @@ POOLS.add(SIMULATION.name, SIMULATION, "compiled twin: simulated time, any numbe
 NETWORK_SIMULATION = NetworkMaker(
     PacketBatch.name,
     PacketBatch.capabilities,
-    frozenset({"flow_matrix", "flow_table", "flowlet_gap", "threads"}),
+    frozenset({"flow_matrix", "path_rule", "flow_table", "flowlet_gap", "threads"}),
     _make_network,
     _make_networks,
 )

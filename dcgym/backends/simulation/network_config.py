@@ -6,7 +6,9 @@ import zlib
 from typing import Any
 
 from dcgym.errors import ConfigError
+from dcgym.native import require_packets
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.paths.rules import PathChoice
 from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
 from dcgym.topologies.round_trips import HOP_NS
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES
@@ -69,8 +71,7 @@ def check_mtus(topology: Topology) -> None:
 def network_config(
     topology: Topology,
     counts_matrix: bool,
-    flow_table: int,
-    flowlet_gap_ns: int,
+    paths: PathChoice,
     timer_late_ns: int,
 ) -> dict[str, Any]:
     """Return a topology with names replaced by numbers: the switches' ports, then one a host.
@@ -78,8 +79,7 @@ def network_config(
     Args:
         topology: The network.
         counts_matrix: Whether bytes are counted by switch port and source host.
-        flow_table: Flows that switches remember; 0 for none.
-        flowlet_gap_ns: Idle time after which they may move; 0 for never.
+        paths: The path rule with its numbers.
         timer_late_ns: Most that the timer of a queue comes late.
     """
     ports = (*topology.switch_ports, *topology.host_ports)
@@ -89,12 +89,22 @@ def network_config(
         "ports": [_port(topology, port) for port in ports],
         "port_switch": [topology.node(port.node).index for port in topology.switch_ports],
         "counts_matrix": counts_matrix,
-        "pins_flows": flow_table > 0,
-        "flowlet_gap_ns": flowlet_gap_ns if flow_table > 0 else 0,
+        "pins_flows": paths.flow_entries > 0,
+        "path_rule": paths.rule.switch,
+        "flowlet_gap_ns": paths.flowlet_gap_ns,
+        "plb": _plb_limits(paths.rule.sender),
         "timer_late_ns": timer_late_ns,
         "base_rtt_us": base_rtt_ns(topology) // 1000,
         "packet_ns": slowest_frame_ns(topology),
     }
+
+
+def _plb_limits(sender: str) -> tuple[int, int, int, int]:
+    """Return when a sender gives its flow another label; no rounds: never."""
+    if not sender:
+        return 0, 0, 0, 0
+    limits: tuple[int, int, int, int] = getattr(require_packets(), f"{sender.upper()}_LIMITS")
+    return limits
 
 
 def episode_config(topology: Topology, episode: NetworkEpisode) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from dcgym.monitors import Snapshot, Snapshots, StateWords, read_agent_flows
 from dcgym.native import require_packets
 from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.paths.rules import PATH_RULES, read_path_rule
 from dcgym.topologies import Topology, next_hop_groups
 from dcgym.traffic.generators.view import RECORD_DTYPE
 from dcgym.units import parse_duration
@@ -41,6 +42,7 @@ CAPABILITIES = Capabilities(
     flow_control=True,
     copyable=True,
     transports=TRANSPORTS,
+    path_rules=tuple(PATH_RULES),
 )
 """Of the twin: time waits, and the same seed and actions give the same bits."""
 
@@ -62,10 +64,11 @@ class PacketBatch:
         flow_matrix: Count the bytes of every host at every switch port.
         flow_table: Flows that the switches remember: a flow keeps its path when weights change. Any
             number above 0 stands for all. 0: every packet follows the weights.
-        flowlet_gap: Idle time after which a remembered flow may move; 0: never.
+        flowlet_gap: With the rule letflow, idle time after which a flow may move; 0: 500 us.
         threads: Threads that `advance` uses.
         timer_lateness: Most that the timers of queues come late, drawn evenly by the episode's
             seed; tokens make the time good, as in the kernel.
+        path_rule: How flows, flowlets or packets are spread over equal-cost ports.
 
     Raises:
         ConfigError: A value is not allowed.
@@ -87,6 +90,7 @@ class PacketBatch:
         flowlet_gap: str | int | float = 0,
         threads: int = 1,
         timer_lateness: str | int | float = TIMER_LATENESS,
+        path_rule: str = "ecmp",
     ) -> None:
         check_mtus(topology)
         self.topology = topology
@@ -96,8 +100,7 @@ class PacketBatch:
         self._config = network_config(
             topology,
             flow_matrix,
-            check_int("flow_table", flow_table, 0),
-            parse_duration(flowlet_gap, "flowlet_gap"),
+            read_path_rule(path_rule, flow_table, flowlet_gap),
             parse_duration(timer_lateness, "timer_lateness"),
         )
         # Number and first weight of each group with a choice.

@@ -29,8 +29,9 @@ class PacketTwin:
         topology: The network.
         flow_matrix: As `PacketBatch` takes it, and so are the others.
         flow_table: Flows that the switches remember.
-        flowlet_gap: Idle time after which a remembered flow may move.
+        flowlet_gap: With the rule letflow, idle time after which a flow may move.
         timer_lateness: Most that the timers of queues come late.
+        path_rule: How flows, flowlets or packets are spread over equal-cost ports.
 
     Raises:
         ConfigError: A value is not allowed.
@@ -49,10 +50,17 @@ class PacketTwin:
         flow_table: int = 0,
         flowlet_gap: str | int | float = 0,
         timer_lateness: str | int | float = TIMER_LATENESS,
+        path_rule: str = "ecmp",
     ) -> None:
         self.topology = topology
         self._batch = PacketBatch(
-            topology, 1, flow_matrix, flow_table, flowlet_gap, timer_lateness=timer_lateness
+            topology,
+            1,
+            flow_matrix,
+            flow_table,
+            flowlet_gap,
+            timer_lateness=timer_lateness,
+            path_rule=path_rule,
         )
 
     @property

@@ -37,6 +37,11 @@ SERVED: Colour = (42, 157, 143)
 WAITING: Colour = (233, 196, 106)
 WEIGHT: tuple[Colour, Colour] = (62, 124, 177), (178, 207, 230)
 
+WEIGHT_SHARES = (
+    "action: share of the weights, %",
+    "weight over the sum of the balancer's weights",
+)
+
 
 class PoolPainter:
     """Draws one pool again and again.
@@ -48,11 +53,17 @@ class PoolPainter:
         workers: Processors of each server, shape (N,).
         agents: Names of the balancers that are controlled.
         subject: What the pool is called in the header.
+        shares: Heading of the upper part, and what its bars are in the legend.
     """
 
     def __init__(
-        self, workers: npt.NDArray[np.float64], agents: Sequence[str], subject: str
+        self,
+        workers: npt.NDArray[np.float64],
+        agents: Sequence[str],
+        subject: str,
+        shares: tuple[str, str] = WEIGHT_SHARES,
     ) -> None:
+        self._shares = shares
         self._workers, self._agents = workers, tuple(agents)
         count = len(workers)
         self._subject = subject
@@ -84,7 +95,7 @@ class PoolPainter:
 
     def _draw_base(self) -> None:
         sheet, n_agents = self._base, len(self._agents)
-        title = "action: share of the weights, %"
+        title = self._shares[0]
         if n_agents > MOST_BALANCERS:
             title += f" (mean of {n_agents} balancers; pale: up to the largest)"
         sheet.text(16, HEADER + 16, title, 13)
@@ -96,7 +107,7 @@ class PoolPainter:
         sheet.fill(0, HEIGHT - LEGEND, WIDTH, HEIGHT - LEGEND + 1, LINE)
         x, y = 16.0, HEIGHT - LEGEND / 2
         for colour, words in (
-            (WEIGHT[0], "weight over the sum of the balancer's weights"),
+            (WEIGHT[0], self._shares[1]),
             (SERVED, "flows in service"),
             (WAITING, "flows that wait"),
         ):

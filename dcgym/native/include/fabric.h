@@ -51,11 +51,12 @@ struct dcgym_fabric_constants {
     __u32 count_flows;  /* whether the flow matrix is counted */
     __u32 flow_entries; /* size of the flow table; 0: every packet is hashed, no flow is pinned */
     __u32 least_mtu;    /* no link's is smaller; 0: unknown */
+    __u32 path_rule;    /* one of enum dcgym_path_rule */
 };
 
 /* What writers change while the programs run, in a memory-mapped section. */
 struct dcgym_fabric_control {
-    __u64 flowlet_gap_ns;  /* a flow idle for longer may move; 0: never */
+    __u64 flowlet_gap_ns;  /* with letflow, a flow idle for longer may move; 0: never */
     __u32 epoch;           /* flows pinned in an earlier one are forgotten */
     __u32 last_generation; /* of all groups: each change of members takes the next */
 };

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define DCGYM_GENERATOR_MAGIC UINT64_C(0x4447454e45523031)
-#define DCGYM_GENERATOR_VERSION 2
+#define DCGYM_GENERATOR_VERSION 3
 
 /* In a flow: no limit. */
 #define DCGYM_GENERATOR_UNLIMITED (-1)
@@ -93,6 +93,9 @@ struct dcgym_generator_record {
     uint64_t srtt_ns; /* smoothed RTT when the flow ended, 0 if never measured */
     uint64_t min_rtt_ns;
     uint64_t retransmits;
+    uint64_t out_of_order;         /* segments that came before an earlier one, losses included */
+    uint64_t reorderings;          /* times that the sender saw that one was late and not lost */
+    uint64_t spurious_retransmits; /* segments that the receiver reported to have come twice */
 };
 
 /* One flow of a plan; its number in the array is the id of its records. */

@@ -5,9 +5,11 @@ A package with a protocol of its own adds a recorder: ``RECORDERS[MySettings] = 
 
 from __future__ import annotations
 
+from dcgym.suites.recorders.assignment import AssignmentRecorder
 from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult
 from dcgym.suites.recorders.network import NetworkRecorder
 from dcgym.suites.recorders.pool import PoolRecorder
+from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.common.settings import TaskSettings
 from dcgym.tasks.network.settings import NetworkSettings
@@ -18,6 +20,7 @@ RECORDERS: dict[type[TaskSettings], type[Recorder]] = {
     TaskSettings: Recorder,
     NetworkSettings: NetworkRecorder,
     PoolSettings: PoolRecorder,
+    JobAssignmentSettings: AssignmentRecorder,
 }
 """Recorder of the runs of a task, by the class of its settings or a base of it."""
 

@@ -40,6 +40,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "uplink_load_max": (LOW, "Load of the busiest uplink, mean over the run."),
     "uplink_imbalance": (LOW, "Load of the busiest uplink over the mean of all uplinks."),
     "uplink_jain": (HIGH, "Jain's index of the uplinks' loads: 1 where all have the same."),
+    "out_of_order_share": (
+        LOW,
+        "Segments that came before an earlier one, late or lost, over all that arrived.",
+    ),
+    "spurious_retransmits": (LOW, "Segments sent again that were not lost, sum over the run."),
     "slowdown_mean": (LOW, "Mean completion time over that on an empty network."),
     "slowdown_p99": (LOW, "99th percentile of completion times over those on an empty network."),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dcgym.config import check_in, check_int
+from dcgym.errors import ConfigError
 
 __all__ = ["INFO_FORMS", "RENDER_MODES", "Duration", "TaskSettings"]
 
@@ -22,7 +23,7 @@ class TaskSettings:
 
     Attributes:
         backend: Name of a backend, a backend, or what makes one; "module:name" names the latter.
-        interval: Control interval.
+        interval: Control interval; None where steps have no fixed length.
         render_mode: None or "rgb_array".
         max_steps: Steps until truncation, which also bounds what is drawn and started; None for
             no limit of the environment's own.
@@ -30,7 +31,7 @@ class TaskSettings:
     """
 
     backend: object
-    interval: Duration
+    interval: Duration | None
     render_mode: str | None = None
     max_steps: int | None = None
     info: str = "full"
@@ -41,3 +42,13 @@ class TaskSettings:
         check_in("info", self.info, INFO_FORMS)
         if self.max_steps is not None:
             check_int("max_steps", self.max_steps, 1)
+
+    def mean_interval(self) -> Duration:
+        """Return the length of a step, or its mean where steps have no fixed length.
+
+        Raises:
+            ConfigError: Nothing is known of it.
+        """
+        if self.interval is None:
+            raise ConfigError("interval", None, "a duration, such as '50ms'")
+        return self.interval

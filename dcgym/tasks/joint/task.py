@@ -85,8 +85,9 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     | floor | least share a host is given |
     | weighting | of the paths: "direct", "linear" or "softmax" |
     | flat | whether the action is one `Box` instead of a `Dict` |
+    | path_rule | "ecmp", "letflow", "spray", "drill", "plb" or "flowbender" |
     | flow_table | flows the switches remember, the oldest going first; 0: packets follow weights |
-    | flowlet_gap | idle time after which a flow may move, such as "500us"; 0: never |
+    | flowlet_gap | with letflow, idle time after which a flow may move; 0: 500 us |
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |

@@ -13,6 +13,7 @@ from dcgym.tasks.common.settings import Duration
 from dcgym.tasks.network.arguments import TopologySpec, read_topology
 from dcgym.tasks.network.settings import NetworkSettings, TrafficSpec
 from dcgym.tasks.network.task import NetworkTask
+from dcgym.tasks.paths.rules import read_path_rule
 from dcgym.tasks.paths.weights import WeightDecision
 from dcgym.topologies import Topology
 
@@ -51,8 +52,10 @@ class PathSettings(NetworkSettings):
     Attributes:
         observe: "uplinks" or "all": the ports whose features are observed.
         action: One of `dcgym.tasks.paths.actions.WEIGHTINGS`.
+        path_rule: How flows, flowlets or packets are spread, one of
+            `dcgym.tasks.paths.rules.PATH_RULES`.
         flow_table: Flows that the switches remember; 0 for none.
-        flowlet_gap: Idle time after which a flow may move; 0 for never.
+        flowlet_gap: Idle time after which a flowlet of the rule letflow has ended; 0 for its own.
     """
 
     topology: TopologySpec = "fat-tree"
@@ -60,6 +63,7 @@ class PathSettings(NetworkSettings):
     features: Sequence[str] = ("tx_rate", "d_tx_rate", "backlog", "d_backlog")
     observe: str = "uplinks"
     action: str = "direct"
+    path_rule: str = "ecmp"
     flow_table: int = FLOW_TABLE
     flowlet_gap: Duration = 0
 
@@ -70,11 +74,12 @@ class PathSettings(NetworkSettings):
             # Its select groups do not keep to unequal weights: openvswitch/ovs-issues 180.
             raise ConfigError("switch", self.switch, "ebpf (Open vSwitch cannot weigh paths)")
         check_in("observe", self.observe, OBSERVED)
+        read_path_rule(self.path_rule, self.flow_table, self.flowlet_gap)
 
     def backend_options(self) -> dict[str, object]:
         """Return the fields that are options of a backend, as far as it has them."""
-        own = {"flow_table": self.flow_table, "flowlet_gap": self.flowlet_gap}
-        return super().backend_options() | own
+        names = ("path_rule", "flow_table", "flowlet_gap")
+        return super().backend_options() | {name: getattr(self, name) for name in names}
 
 
 def observed_ports(settings: PathSettings, weights: WeightDecision) -> list[int] | None:
@@ -95,8 +100,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     Between most pairs of hosts of a data-centre network there are several shortest paths. Every
     switch spreads flows over the next hops of a destination by a hash of their addresses and
     ports; once per control interval the agent sets with which probability it takes which. A flow
-    that has begun keeps its path, so that its packets stay in order, unless flowlets are on: then
-    it chooses anew after an idle gap.
+    that has begun keeps its path, so that its packets stay in order. That is the path rule `ecmp`;
+    with others a flowlet, a packet or a sender chooses, still in the proportions of the weights.
 
     ## Action Space
     `Box(n_weights)`: for each switch in the order of `topology.switches`, for each of its groups
@@ -158,8 +163,9 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | observe | "uplinks" or "all": whose features |
     | reward | a term, a list of terms, or a mapping term to weight |
     | action | "direct", "linear" or "softmax" |
+    | path_rule | "ecmp", "letflow", "spray", "drill", "plb" or "flowbender" |
     | flow_table | flows the switches remember, the oldest going first; 0: packets follow weights |
-    | flowlet_gap | idle time after which a flow may move, such as "500us"; 0: never |
+    | flowlet_gap | with letflow, idle time after which a flow may move; 0: 500 us |
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | switch | "ebpf"; Open vSwitch cannot weigh paths |

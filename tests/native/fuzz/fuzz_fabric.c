@@ -26,6 +26,9 @@ static struct quote quote_values[1];
 static struct dcgym_group group_values[N_GROUPS];
 static struct dcgym_flow flow_values[FLOWS];
 static struct dcgym_flow_id flow_ids[FLOWS];
+static __u64 path_random_values[1];
+static __u64 device_values[N_PORTS];
+static __u64 memory_values[N_GROUPS];
 
 static struct Qdisc qdisc;
 static struct net_device device = {&qdisc};
@@ -34,6 +37,10 @@ static __u32 sent_to;
 
 void *bpf_cast_to_kern_ctx(void *skb) {
     return &kernel_skb;
+}
+
+void *bpf_rdonly_cast(const void *object, __u32 type) {
+    return (void *)object;
 }
 
 long bpf_redirect(__u32 ifindex, __u64 flags) {
@@ -103,12 +110,19 @@ static void make_groups(void) {
 }
 
 static void begin(const __u8 *settings) {
-    const struct dcgym_fabric_constants values = {N_HOSTS, 1, FLOWS, settings[1] & 8 ? 60 : 0};
+    const struct dcgym_fabric_constants values = {
+        .n_hosts = N_HOSTS,
+        .count_flows = 1,
+        .flow_entries = FLOWS,
+        .least_mtu = settings[1] & 8 ? 60 : 0,
+        .path_rule = settings[0] % DCGYM_PATH_RULES,
+    };
 
     set_constants(&constants, &values, sizeof(values));
     make_groups();
     for (__u32 i = 0; i < N_SWITCHES * N_HOSTS; i++)
-        route_values[i] = (settings[0] + i) % (N_GROUPS + 2); /* no route, a group, none such */
+        route_values[i] = (settings[0] / DCGYM_PATH_RULES + i) %
+                          (N_GROUPS + 2); /* no route, a group, none such */
     for (__u32 i = 0; i < N_PORTS; i++)
         port_values[i] = (struct dcgym_port_config){
             .in_use = i > 0,
@@ -124,6 +138,12 @@ static void begin(const __u8 *settings) {
             .loss_out = settings[1] & 128 ? 0x20000000u : 0,
             .mtu = i * 60,
         };
+    /* A port with a link, others without. */
+    for (__u32 i = 0; i < N_PORTS; i++)
+        device_values[i] = i & 1 ? (__u64)(long)&device : 0;
+    device.state = LINK_STARTED | (settings[2] & 1 ? LINK_WITHOUT_CARRIER : 0);
+    path_random_values[0] = settings[0];
+    memset(memory_values, settings[2], sizeof(memory_values));
     memset(answer_values, 0, sizeof(answer_values));
     memset(flow_values, 0, sizeof(flow_values));
     memset(flow_ids, 0xff, sizeof(flow_ids));
@@ -229,6 +249,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     ADD_ARRAY(answers, answer_values);
     ADD_ARRAY(quotes, quote_values);
     ADD_ARRAY(groups, group_values);
+    ADD_ARRAY(path_randoms, path_random_values);
+    ADD_ARRAY(devices, device_values);
+    ADD_ARRAY(drill_memory, memory_values);
     ADD_TABLE(flows, find_flow);
     return 0;
 }

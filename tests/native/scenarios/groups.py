@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -11,18 +12,22 @@ from typing import Any
 
 import numpy as np
 from network import quiet, run
+from queues import send, shaped
 
 from dcgym.native import bpf_object, require
 
+PACKET_BYTES = 1000
 SIZES = {"n_switches": 2, "n_hosts": 8, "n_ports": 16, "n_groups": 16}
 
 
 class Scenario:
     """Packets come in by port a of switch 0 or z of switch 1; b to g are nothing but numbers."""
 
-    def __init__(self, flow_entries: int) -> None:
+    def __init__(self, flow_entries: int, path_rule: str) -> None:
         native = require()
-        self.fabric = native.Fabric(str(bpf_object("fabric")), **SIZES, flow_entries=flow_entries)
+        self.fabric = native.Fabric(
+            str(bpf_object("fabric")), **SIZES, flow_entries=flow_entries, path_rule=path_rule
+        )
         # As the environment's process does: through the descriptors.
         self.groups = native.GroupTable(
             group_map_fd=self.fabric.group_map_fd,
@@ -68,6 +73,24 @@ class Scenario:
     def idle(self, microseconds: float) -> None:
         """Let time pass."""
         time.sleep(microseconds / 1e6)
+
+    def seed(self, seed: int) -> None:
+        """Begin the draws of paths anew; every packet so comes to one CPU, the first."""
+        os.sched_setaffinity(0, {0})
+        self.fabric.seed_paths(seed)
+
+    def queues(self, backlogs: dict[str, int]) -> None:
+        """Make real ports of the names, with so many bytes that wait and hardly ever leave."""
+        for number, (name, backlog) in enumerate(backlogs.items()):
+            self.indexes[name] = shaped(name)
+            self.names[self.indexes[name]] = name
+            self.fabric.add_port(self.indexes[name], 0, 2 + number)
+            self.fabric.attach(self.indexes[name])
+            send(name, 1 + backlog // PACKET_BYTES, PACKET_BYTES)
+
+    def link(self, name: str, state: str) -> None:
+        """Take a port's link up or down at its other end."""
+        run(f"ip link set dev {name}p {state}")
 
     def forget(self) -> None:
         """Empty the flow table."""
@@ -127,7 +150,7 @@ class Scenario:
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    scenario = Scenario(request["flow_entries"])
+    scenario = Scenario(request["flow_entries"], request.get("path_rule", "ecmp"))
     out = [getattr(scenario, name)(*arguments) for name, *arguments in request["steps"]]
     json.dump({"out": out, "drops": scenario.fabric.drop_counters()}, sys.stdout)
 

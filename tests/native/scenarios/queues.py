@@ -75,4 +75,5 @@ def main() -> None:
     json.dump(out, sys.stdout)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -95,6 +95,7 @@ class EmulatedNetwork:
         n_spare_numbers: Host numbers beyond the hosts', whose routes the caller sets; as many
             next-hop groups are left for them, from `first_spare_group` on.
         nodes: Switches that are not of the usual kind, by name.
+        path_rule: How switches choose among equal-cost ports.
         ipv6: Whether hosts have IPv6 addresses too, fd00:dc:: and their number.
     """
 
@@ -107,6 +108,7 @@ class EmulatedNetwork:
         n_spare_numbers: int = 0,
         nodes: Mapping[str, NodeKind] | None = None,
         ipv6: bool = False,
+        path_rule: str = "ecmp",
     ) -> None:
         self._native = require()
         self.topology = topology
@@ -120,7 +122,7 @@ class EmulatedNetwork:
             start_ovs()
         self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
-        self._load_fabric(flow_matrix, flow_entries, n_spare_numbers)
+        self._load_fabric(flow_matrix, flow_entries, n_spare_numbers, path_rule)
         sysctls = list((HOST_SYSCTLS | (IPV6_SYSCTLS if ipv6 else {})).items())
         self.namespace_fds = self._native.make_namespaces(len(topology.hosts), sysctls)
         self.rtnl_fd = self._native.open_rtnl()
@@ -140,7 +142,9 @@ class EmulatedNetwork:
         if switch == "ebpf":
             self.events = EpisodeEvents(topology, self.fabric, self.port_ifindexes)
 
-    def _load_fabric(self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int) -> None:
+    def _load_fabric(
+        self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int, path_rule: str
+    ) -> None:
         topology = self.topology
         self.first_spare_group = len(self.groups) + count_spare_groups(topology)
         self.fabric: Fabric = self._native.Fabric(
@@ -153,6 +157,7 @@ class EmulatedNetwork:
             flow_matrix=flow_matrix,
             flow_entries=flow_entries,
             least_mtu=min(port.mtu_bytes for port in topology.switch_ports),
+            path_rule=path_rule,
         )
 
     def ifindex(self, port: Port) -> int:

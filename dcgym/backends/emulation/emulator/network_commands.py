@@ -58,7 +58,11 @@ class NetworkCommands:
         topology = Topology.from_dict(request.topology)
         name_hosts({host.name: topology.ip(host.name) for host in topology.hosts})
         network = EmulatedNetwork(
-            topology, request.switch, request.has_flow_matrix, request.flow_entries
+            topology,
+            request.switch,
+            request.has_flow_matrix,
+            request.flow_entries,
+            path_rule=request.path_rule,
         )
         generator = self._state.begin(network, request.generator, request.probes)
         fabric, queues = network.fabric, network.queues

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dcgym.config import check_in, check_int
+from dcgym.backends.emulation.capabilities import NETWORK
+from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.settings import SWITCHES
+from dcgym.tasks.paths.rules import PathChoice, read_path_rule
 from dcgym.traffic.generators.host_access import HOST_ACCESS
 from dcgym.traffic.generators.tools import GENERATORS
 from dcgym.traffic.plans.applications import APPS
-from dcgym.units import parse_duration
 
 __all__ = ["NetworkOptions"]
 
@@ -29,7 +30,9 @@ class NetworkOptions:
         probes: Ordered pairs of hosts whose round trips every snapshot holds.
         flow_table: Flows that the switches remember, all together, the oldest forgotten first: a
             flow keeps its path when weights change. 0: every packet follows the weights.
-        flowlet_gap: Idle time after which a remembered flow may move; 0: never.
+        path_rule: How flows, flowlets or packets are spread over equal-cost ports; Open vSwitch has
+            ``ecmp`` alone.
+        flowlet_gap: With the rule ``letflow``, idle time after which a flow may move; 0: 500 us.
         preflight: Measure a few links before the first episode, which takes about a second.
         generator: What sends the flows: ``native``, ``iperf3`` or ``goben``. A plan of
             applications has a generator of its own, ``apps``, and the network is built anew where
@@ -44,6 +47,7 @@ class NetworkOptions:
     switch: str = "ebpf"
     flow_matrix: bool = False
     probes: Sequence[tuple[str, str]] = ()
+    path_rule: str = "ecmp"
     flow_table: int = 0
     flowlet_gap: str | int | float = 0
     preflight: bool = True
@@ -54,8 +58,10 @@ class NetworkOptions:
         """Check the values."""
         check_in("switch", self.switch, SWITCHES)
         check_in("flow_matrix", self.flow_matrix, (True, False))
-        check_int("flow_table", self.flow_table, 0, MOST_FLOWS)
-        parse_duration(self.flowlet_gap, "flowlet_gap")
+        if self.paths.rule.sender or (self.switch == "ovs" and self.path_rule != "ecmp"):
+            known = ("ecmp",) if self.switch == "ovs" else NETWORK.path_rules
+            allowed = f"{', '.join(known)} with the switch {self.switch} of the emulation"
+            raise ConfigError("path_rule", self.path_rule, allowed)
         check_in("preflight", self.preflight, (True, False))
         check_in("generator", self.generator, (*GENERATORS, APPS))
         check_in("host_access", self.host_access, HOST_ACCESS)
@@ -64,9 +70,9 @@ class NetworkOptions:
             raise ConfigError("probes", [list(pair) for pair in self.probes], allowed)
 
     @property
-    def flowlet_gap_ns(self) -> int:
-        """Idle time after which a remembered flow may move; 0 for never."""
-        return parse_duration(self.flowlet_gap, "flowlet_gap")
+    def paths(self) -> PathChoice:
+        """The path rule with its numbers."""
+        return read_path_rule(self.path_rule, self.flow_table, self.flowlet_gap, MOST_FLOWS)
 
     @property
     def flow_generator(self) -> str:

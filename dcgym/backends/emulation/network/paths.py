@@ -26,7 +26,7 @@ class PathGroups:
         group_map_fd: Descriptor of the fabric's groups; mapped, not owned.
         control_map_fd: Descriptor of the fabric's run-time settings; mapped, not owned.
         port_ifindexes: Interface number of each switch port.
-        flowlet_gap_ns: Idle time after which a flow may move; 0 for never.
+        flowlet_gap_ns: With letflow, idle time after which a flow may move; 0 for never.
     """
 
     def __init__(

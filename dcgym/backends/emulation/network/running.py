@@ -126,7 +126,8 @@ def _attach(
         switch=options.switch,
         has_flow_matrix=options.flow_matrix,
         probes=tuple(options.probes),
-        flow_entries=options.flow_table,
+        path_rule=options.paths.rule.switch,
+        flow_entries=options.paths.flow_entries,
         generator=generator,
         host_access=options.host_access,
     )
@@ -143,7 +144,7 @@ def _attach(
         built.groups,
         built.fabric_control,
         built.port_ifindexes,
-        options.flowlet_gap_ns,
+        options.paths.flowlet_gap_ns,
     )
     session.at_end(paths.close)
     record_network(session.process.run_id, topology, telemetry.region.fd)

@@ -95,6 +95,19 @@ int fabric_select(struct __sk_buff *skb) {
     return decide(skb).ifindex;
 }
 
+/* Run once for each interface of the rule drill by BPF_PROG_TEST_RUN, which looks it up. */
+SEC("tc")
+int fabric_learn(struct __sk_buff *skb) {
+    struct sk_buff *kernel_skb = bpf_cast_to_kern_ctx(skb);
+    __u32 ifindex = skb->ifindex;
+    __u64 *device = bpf_map_lookup_elem(&devices, &ifindex);
+
+    if (!device)
+        return TC_ACT_SHOT;
+    *device = (__u64)kernel_skb->dev;
+    return TC_ACT_OK;
+}
+
 static __always_inline void count_flow(struct __sk_buff *skb, __u32 port_id, __u64 bytes) {
     struct ethhdr *eth = (void *)(long)skb->data;
     __u32 host, index;

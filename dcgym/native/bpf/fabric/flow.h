@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which member of its group a flow takes: hash, weighted groups, flow table, flowlets. */
+/* Which member of its group a flow takes: hash, weighted groups, flow table, flowlets, spray. */
 #ifndef DCGYM_BPF_FLOW_H
 #define DCGYM_BPF_FLOW_H
 
 #include "common/barrier.h"
 #include "fabric.h"
+#include "path_rules.h"
 
 /* A writer takes longer for a replacement than we for a read: 8 in a row need a hostile one. */
 #define GROUP_READ_RETRIES 8
@@ -28,6 +29,20 @@ struct {
     __type(value, struct dcgym_flow);
 } flows SEC(".maps");
 
+/* State of the draws; each CPU has its own, so that none waits for another. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} path_randoms SEC(".maps");
+
+static __always_inline __u64 *path_random(void) {
+    const __u32 only = 0;
+
+    return bpf_map_lookup_elem(&path_randoms, &only);
+}
+
 /* Fields that keep a flow on one path. IPv4 uses the first word of each address. */
 struct flow_key {
     __u32 source[4];
@@ -37,8 +52,6 @@ struct flow_key {
     __u32 begins; /* TCP's SYN: what the same fields meant before is over; not hashed */
 };
 
-#define FLOW_WORDS 10
-
 /* What a group's table in force says about one packet. */
 struct draw {
     __u32 hash;
@@ -47,41 +60,23 @@ struct draw {
     __u32 size;
 };
 
-/* MurmurHash3 x86_32 over whole words; the salt is its seed. */
-static __always_inline __u32 hash_word(__u32 hash, __u32 word) {
-    word *= 0xcc9e2d51;
-    word = (word << 15) | (word >> 17);
-    word *= 0x1b873593;
-    hash ^= word;
-    hash = (hash << 13) | (hash >> 19);
-    return hash * 5 + 0xe6546b64;
-}
-
 static __always_inline __u32 hash_flow(const struct flow_key *key, __u32 salt) {
     const __u32 *words = (const __u32 *)key;
     __u32 hash = salt;
 
 #pragma unroll
-    for (int i = 0; i < FLOW_WORDS; i++)
-        hash = hash_word(hash, words[i]);
-    hash ^= FLOW_WORDS * sizeof(__u32);
-    hash ^= hash >> 16;
-    hash *= 0x85ebca6b;
-    hash ^= hash >> 13;
-    hash *= 0xc2b2ae35;
-    return hash ^ (hash >> 16);
+    for (int i = 0; i < DCGYM_FLOW_WORDS; i++)
+        hash = dcgym_hash_word(hash, words[i]);
+    return dcgym_hash_end(hash);
 }
 
-/* The product's high word is the slot, its low word is the uniform draw within it. */
-static __always_inline __u32 pick(const struct dcgym_group_table *table, __u32 size, __u32 hash) {
-    __u64 product = (__u64)hash * size;
-    const struct dcgym_group_slot *slot;
+static __always_inline __u32 pick(const struct dcgym_group_table *table, __u32 size, __u32 draw) {
+    __u64 product = dcgym_slot_draw(draw, size);
     __u32 index = product >> 32;
 
     if (index >= DCGYM_GROUP_MEMBERS)
         return 0;
-    slot = &table->slots[index];
-    return (__u32)product < slot->threshold ? slot->ifindex : slot->alias;
+    return dcgym_port_of(&table->slots[index], (__u32)product);
 }
 
 static __always_inline __u64 version_of(const struct dcgym_group *group) {
@@ -113,8 +108,12 @@ static __always_inline bool draw_by_hash(const struct dcgym_group *group,
 }
 
 static __always_inline bool draw_at_random(const struct dcgym_group *group, struct draw *draw) {
-    __u32 random = bpf_get_prandom_u32();
+    __u64 *state = path_random();
+    __u32 random;
 
+    if (!state)
+        return false;
+    random = dcgym_random(state) >> 32;
     for (int i = 0; i < GROUP_READ_RETRIES; i++) {
         __u64 version = version_of(group);
         const struct dcgym_group_table *table = &group->tables[version & 1];
@@ -201,18 +200,17 @@ static __always_inline void remember(struct dcgym_flow *flow, const struct dcgym
 
 /*
  * A flow keeps the member it began with while that is a member, whatever the weights say since.
- * With a flowlet gap it draws again, at random as LetFlow does (Vanini et al., NSDI 2017), once it
- * was idle for longer: no packet of it is under way that could be overtaken.
+ * With letflow it draws again, at random, once a flowlet of it has ended.
  */
 static __always_inline __u32 pinned_member(const struct dcgym_group *group, __u32 switch_id,
                                            const struct flow_key *key, struct draw *draw) {
     struct dcgym_flow_id id = {switch_id, draw->hash};
     struct dcgym_flow *flow = bpf_map_lookup_elem(&flows, &id);
-    __u64 gap_ns = control.flowlet_gap_ns;
+    __u64 gap_ns = constants.path_rule == DCGYM_PATH_LETFLOW ? control.flowlet_gap_ns : 0;
     __u64 now_ns = gap_ns ? bpf_ktime_get_ns() : 0;
     __u32 kept = flow && !key->begins ? kept_member(group, flow, draw->generation) : 0;
 
-    if (kept && (!gap_ns || now_ns - flow->last_ns <= gap_ns)) {
+    if (kept && !dcgym_flowlet_ended(now_ns, flow->last_ns, gap_ns)) {
         if (gap_ns)
             flow->last_ns = now_ns;
         return kept;

@@ -31,6 +31,7 @@ struct Qdisc {
 
 struct net_device {
     struct Qdisc *qdisc;
+    unsigned long state;
 } CORE;
 
 struct sk_buff {

@@ -3,6 +3,7 @@
 #ifndef DCGYM_BPF_FABRIC_ROUTE_H
 #define DCGYM_BPF_FABRIC_ROUTE_H
 
+#include "drill.h"
 #include "fabric_maps.h"
 #include "fabric_packet.h"
 #include "flow.h"
@@ -21,11 +22,17 @@ static __always_inline struct decision refuse(__u32 reason) {
     return (struct decision){.reason = reason};
 }
 
+static __always_inline bool keeps_flows(void) {
+    return constants.flow_entries && constants.path_rule <= DCGYM_PATH_LETFLOW;
+}
+
 static __always_inline struct decision next_hop(__u32 switch_id, __u32 host, struct flow_key *key) {
     __u32 index = switch_id * constants.n_hosts + host - 1, id;
     __u32 *route = bpf_map_lookup_elem(&routes, &index);
     struct dcgym_group *group;
     struct draw draw;
+    bool is_drawn;
+    int port;
 
     if (!route || !*route)
         return refuse(DCGYM_DROP_NO_ROUTE);
@@ -33,9 +40,15 @@ static __always_inline struct decision next_hop(__u32 switch_id, __u32 host, str
     group = bpf_map_lookup_elem(&groups, &id);
     if (!group)
         return refuse(DCGYM_DROP_NO_ROUTE);
-    if (!draw_by_hash(group, key, &draw))
+    if (constants.path_rule == DCGYM_PATH_DRILL) {
+        port = drill_port(id);
+        return port < 0 ? refuse(-port) : (struct decision){port, DCGYM_DROP_NO_ROUTE};
+    }
+    is_drawn = constants.path_rule == DCGYM_PATH_SPRAY ? draw_at_random(group, &draw)
+                                                       : draw_by_hash(group, key, &draw);
+    if (!is_drawn)
         return refuse(DCGYM_DROP_GROUP_BUSY);
-    if (constants.flow_entries && draw.size > 1)
+    if (keeps_flows() && draw.size > 1)
         draw.ifindex = pinned_member(group, switch_id, key, &draw);
     return (struct decision){draw.ifindex, DCGYM_DROP_NO_ROUTE};
 }

@@ -46,6 +46,9 @@ dcgym_generator_record Run::record(dcgym_generator_outcome outcome, std::uint64_
     record.srtt_ns = srtt_ns_;
     record.min_rtt_ns = min_rtt_ns_;
     record.retransmits = retransmits_;
+    record.out_of_order = out_of_order_;
+    record.reorderings = reorderings_;
+    record.spurious_retransmits = spurious_retransmits_;
     return record;
 }
 

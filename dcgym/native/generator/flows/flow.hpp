@@ -51,6 +51,9 @@ class Run : public std::enable_shared_from_this<Run>, protected Timetable::Entry
     std::uint64_t srtt_ns_ = 0;
     std::uint64_t min_rtt_ns_ = 0;
     std::uint64_t retransmits_ = 0;
+    std::uint64_t out_of_order_ = 0;
+    std::uint64_t reorderings_ = 0;
+    std::uint64_t spurious_retransmits_ = 0;
     bool ended_ = false;
 
   private:

@@ -238,6 +238,8 @@ void TcpRun::sample() {
         source().retransmits += now.retransmits - retransmits_;
         retransmits_ = now.retransmits;
     }
+    reorderings_ = now.reorderings;
+    spurious_retransmits_ = now.spurious_retransmits;
     if (now.srtt_ns == 0)
         return;
     srtt_ns_ = now.srtt_ns;
@@ -248,6 +250,7 @@ void TcpRun::sample() {
 void TcpRun::close(dcgym_generator_outcome outcome) {
     listeners_.forget(connection_);
     if (receiver_.is_open()) {
+        out_of_order_ = sample_tcp(receiver_.native_handle()).out_of_order;
         set_silent_close(receiver_.native_handle());
         close_socket(receiver_, outcome);
     }

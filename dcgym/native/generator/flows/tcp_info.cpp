@@ -22,6 +22,9 @@ TcpSample sample_tcp(int fd) {
         sample.acked_bytes = info.tcpi_bytes_acked - 1;
     sample.sacked_bytes = std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss;
     sample.retransmits = info.tcpi_total_retrans;
+    sample.reorderings = info.tcpi_reord_seen;
+    sample.spurious_retransmits = info.tcpi_dsack_dups;
+    sample.out_of_order = info.tcpi_rcv_ooopack;
     if (info.tcpi_min_rtt != std::numeric_limits<std::uint32_t>::max()) {
         sample.srtt_ns = std::uint64_t{info.tcpi_rtt} * 1000;
         sample.min_rtt_ns = std::uint64_t{info.tcpi_min_rtt} * 1000;

@@ -3,6 +3,8 @@
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -53,7 +55,26 @@ bpf_tc_hook hook(uint32_t ifindex, int point) {
     return result;
 }
 
+constexpr std::array<const char *, DCGYM_PATH_RULES> path_rule_names = DCGYM_PATH_RULE_NAMES;
+
+uint64_t random_seed() {
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+        throw_backend_error("cannot seed the draws of paths", errno);
+    return seed;
+}
+
 } // namespace
+
+uint32_t find_path_rule(const std::string &name) {
+    std::string known;
+    for (uint32_t rule = 0; rule < DCGYM_PATH_RULES; rule++) {
+        if (name == path_rule_names[rule])
+            return rule;
+        known += (rule == 0 ? "" : ", ") + std::string(path_rule_names[rule]);
+    }
+    throw_config_error("path_rule", name, "one of " + known);
+}
 
 Fabric::Fabric(const std::string &object_path, const FabricSize &size) : size_(size) {
     check_size(size);
@@ -62,6 +83,7 @@ Fabric::Fabric(const std::string &object_path, const FabricSize &size) : size_(s
     resize_maps();
     check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
     groups_ = std::make_unique<GroupTable>(group_map_fd(), control_map_fd(), size_.groups);
+    seed_paths(random_seed());
 }
 
 bpf_object *Fabric::object() const {
@@ -72,7 +94,8 @@ bpf_object *Fabric::object() const {
 
 void Fabric::resize_maps() {
     const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
-    const std::array<std::pair<const char *, uint32_t>, 8> sizes = {{
+    const bool reads_queues = size_.path_rule == DCGYM_PATH_DRILL;
+    const std::array<std::pair<const char *, uint32_t>, 10> sizes = {{
         {"ports", size_.ifindexes},
         {"routes", size_.switches * size_.hosts},
         {"groups", size_.groups},
@@ -81,6 +104,8 @@ void Fabric::resize_maps() {
         {"answers", size_.switches},
         {"flow_bytes", cells},
         {"flows", std::max(size_.flow_entries, 1u)},
+        {"devices", reads_queues ? size_.ifindexes : 1},
+        {"drill_memory", reads_queues ? size_.groups : 1},
     }};
     for (const auto &[name, entries] : sizes) {
         bpf_map *map = bpf_object__find_map_by_name(object(), name);
@@ -88,7 +113,7 @@ void Fabric::resize_maps() {
     }
     bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
     const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries,
-                                           size_.least_mtu};
+                                           size_.least_mtu, size_.path_rule};
     check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
           "cannot set the fabric's constants");
 }
@@ -115,6 +140,20 @@ void Fabric::set_port(uint32_t ifindex, const dcgym_port_config &config) {
         throw_config_error("mark_max_bytes", std::to_string(config.mark_max_bytes),
                            "mark_min_bytes or more");
     update("ports", ifindex, &config, sizeof(config));
+}
+
+void Fabric::seed_paths(uint64_t seed) {
+    std::vector<uint64_t> states(check(libbpf_num_possible_cpus(), "cannot count CPUs"));
+    // 2^56 draws or more lie between two streams, as the generator counts in odd steps.
+    for (size_t cpu = 0; cpu < states.size(); cpu++)
+        states[cpu] = seed + (uint64_t{cpu} << 56);
+    update("path_randoms", 0, states.data(), states.size() * sizeof(uint64_t));
+}
+
+// The program of the rule drill finds queues by the kernel's own devices.
+void Fabric::learn_device(uint32_t ifindex) {
+    check_below("ifindex", ifindex, size_.ifindexes);
+    test_run("fabric_learn", std::string(ETH_HLEN + 1, '\0'), ifindex);
 }
 
 void Fabric::reset_red() {
@@ -184,6 +223,8 @@ void Fabric::attach(uint32_t ifindex, bool forward) {
     const int created = bpf_tc_hook_create(&both);
     if (created != -EEXIST)
         check(created, "cannot add clsact to interface " + std::to_string(ifindex));
+    if (forward && size_.path_rule == DCGYM_PATH_DRILL)
+        learn_device(ifindex);
     if (forward)
         attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
     attach_program(ifindex, BPF_TC_EGRESS, "fabric_egress");
@@ -193,6 +234,9 @@ void Fabric::detach(uint32_t ifindex) {
     bpf_tc_hook both = hook(ifindex, BPF_TC_INGRESS | BPF_TC_EGRESS);
     check(bpf_tc_hook_destroy(&both),
           "cannot remove clsact from interface " + std::to_string(ifindex));
+    const uint64_t none = 0;
+    if (size_.path_rule == DCGYM_PATH_DRILL)
+        update("devices", ifindex, &none, sizeof(none));
 }
 
 int Fabric::port_map_fd() const {

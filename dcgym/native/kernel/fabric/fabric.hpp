@@ -5,6 +5,7 @@
 #include "common/bpf_object.hpp"
 #include "fabric.h"
 #include "groups.hpp"
+#include "path_rules.h"
 
 #include <cstdint>
 #include <map>
@@ -23,7 +24,11 @@ struct FabricSize {
     bool has_flow_matrix;
     uint32_t flow_entries; // of the flow table; 0: none
     uint32_t least_mtu;    // no port has a smaller one; 0: unknown
+    uint32_t path_rule;    // one of dcgym_path_rule
 };
+
+// Number of a rule by its name.
+uint32_t find_path_rule(const std::string &name);
 
 class Fabric {
   public:
@@ -53,6 +58,8 @@ class Fabric {
     // RED's average of the queue at a port, in bytes.
     double red_average_bytes(uint32_t port_id) const;
     void reset_red();
+    // Begins the draws of paths anew; every CPU has a stream of its own, number 0 that of the seed.
+    void seed_paths(uint64_t seed);
 
     // Releases programs and maps that nothing else holds; idempotent.
     void close() {
@@ -65,6 +72,7 @@ class Fabric {
     void update(const char *map, uint32_t key, const void *value, size_t value_bytes);
     bpf_object *object() const;
     int map_fd(const char *name) const;
+    void learn_device(uint32_t ifindex);
     void attach_program(uint32_t ifindex, bpf_tc_attach_point point, const char *program);
 
     FabricSize size_;

@@ -77,20 +77,22 @@ void bind_changes(py::class_<Fabric> &fabric) {
     fabric
         .def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
                          uint32_t ports, uint32_t groups, uint32_t ifindexes, bool flow_matrix,
-                         uint32_t flow_entries, uint32_t least_mtu) {
-                 return std::make_unique<Fabric>(object_path,
-                                                 dcgym::FabricSize{.switches = switches,
-                                                                   .hosts = hosts,
-                                                                   .ports = ports,
-                                                                   .groups = groups,
-                                                                   .ifindexes = ifindexes,
-                                                                   .has_flow_matrix = flow_matrix,
-                                                                   .flow_entries = flow_entries,
-                                                                   .least_mtu = least_mtu});
+                         uint32_t flow_entries, uint32_t least_mtu, const std::string &path_rule) {
+                 return std::make_unique<Fabric>(
+                     object_path, dcgym::FabricSize{.switches = switches,
+                                                    .hosts = hosts,
+                                                    .ports = ports,
+                                                    .groups = groups,
+                                                    .ifindexes = ifindexes,
+                                                    .has_flow_matrix = flow_matrix,
+                                                    .flow_entries = flow_entries,
+                                                    .least_mtu = least_mtu,
+                                                    .path_rule = dcgym::find_path_rule(path_rule)});
              }),
              py::arg("object_path"), py::kw_only(), py::arg("n_switches"), py::arg("n_hosts"),
              py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
-             py::arg("flow_matrix") = false, py::arg("flow_entries") = 0, py::arg("least_mtu") = 0)
+             py::arg("flow_matrix") = false, py::arg("flow_entries") = 0, py::arg("least_mtu") = 0,
+             py::arg("path_rule") = "ecmp")
         .def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"), py::arg("port_id"),
              py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
              py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
@@ -141,6 +143,8 @@ void bind_tests(py::class_<Fabric> &fabric) {
         .def("test_egress", &test_egress, py::arg("packet"), py::arg("ifindex"),
              py::arg("times") = 1,
              "Run the egress program on a packet, as if it came to the interface's queue.")
+        .def("seed_paths", &Fabric::seed_paths, py::arg("seed"),
+             "Begin the draws of paths anew; the first CPU's come from the seed itself.")
         .def("reset_red", &Fabric::reset_red, "Set RED's averages of all ports to 0.")
         .def("red_average_bytes", &Fabric::red_average_bytes, py::arg("port_id"),
              "Queue as RED at a port averages it.");

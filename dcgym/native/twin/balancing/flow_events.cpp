@@ -42,7 +42,16 @@ void Simulation::syn_at_balancer(FlowId id) {
     flow.reporting = balancer.takes_reports();
     balancer.new_flow(flow, now_ns_);
     statistics_.untracked += !flow.tracked && flow.arrival_ns >= config_->warm_up_ns;
-    flow.server = place(balancer, flow);
+    if (waits(flow))
+        return held_.push_back(id);
+    enter(id, place(balancer, flow));
+}
+
+// The flow goes to a server; to none it is lost.
+void Simulation::enter(FlowId id, uint16_t number) {
+    Flow &flow = flows_[id];
+    Balancer &balancer = balancers_[flow.balancer];
+    flow.server = number;
     if (flow.server == no_server) {
         balancer.release(flow);
         note_end(flow, Outcome::lost, now_ns_);

@@ -112,4 +112,42 @@ py::dict Truth::dict() const {
                     "rejected"_a = rejected_.array, "pcc_violations"_a = violations_.array);
 }
 
+Choices::Choices(size_t e, size_t n)
+    : servers_(n), time_({e}), demand_({e}), flow_time_({e}), under_way_({e}), ended_({e}),
+      ended_after_({e}), failed_({e}), assigned_({e, n}), waiting_work_({e, n}),
+      in_service_({e, n}), remaining_({e, n}), waits_({e}), eligible_({e, n}) {}
+
+void Choices::fill(size_t env, const Simulation &simulation) {
+    const Flow *flow = simulation.waiting();
+    time_.data[env] = simulation.now_ns();
+    waits_.data[env] = flow != nullptr;
+    demand_.data[env] = flow ? simulation.demand_ns(*flow) : 0;
+    flow_time_.data[env] = simulation.flow_time_ns();
+    under_way_.data[env] = static_cast<int64_t>(simulation.under_way());
+    ended_.data[env] = simulation.ended();
+    ended_after_.data[env] = simulation.ended_after_ns();
+    const Statistics &statistics = simulation.statistics();
+    failed_.data[env] = 0;
+    for (const Outcome outcome : {Outcome::rejected, Outcome::pcc_violation, Outcome::lost})
+        failed_.data[env] += static_cast<int64_t>(statistics.count(outcome));
+    for (size_t i = 0; i < servers_; i++) {
+        const size_t at = env * servers_ + i;
+        assigned_.data[at] = simulation.assigned(i);
+        waiting_work_.data[at] = simulation.waiting_ns(i);
+        in_service_.data[at] = simulation.in_service_ns(i);
+        remaining_.data[at] = simulation.remaining_ns(i);
+        eligible_.data[at] = simulation.servers()[i].eligible;
+    }
+}
+
+py::dict Choices::dict() const {
+    return py::dict("time_ns"_a = time_.array, "waits"_a = waits_.array,
+                    "demand_ns"_a = demand_.array, "flow_time_ns"_a = flow_time_.array,
+                    "under_way"_a = under_way_.array, "ended"_a = ended_.array,
+                    "ended_after_ns"_a = ended_after_.array, "failed"_a = failed_.array,
+                    "assigned"_a = assigned_.array, "waiting_ns"_a = waiting_work_.array,
+                    "in_service_ns"_a = in_service_.array, "remaining_ns"_a = remaining_.array,
+                    "eligible"_a = eligible_.array);
+}
+
 } // namespace dcgym::twin::balancing

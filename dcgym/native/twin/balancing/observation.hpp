@@ -52,4 +52,19 @@ class Truth {
     Column<double> parts_;
 };
 
+// What an agent that places every flow is told of the one that waits, and of the servers.
+class Choices {
+  public:
+    Choices(size_t envs, size_t servers);
+    void fill(size_t env, const Simulation &simulation);
+    py::dict dict() const;
+
+  private:
+    size_t servers_;
+    Column<int64_t> time_, demand_, flow_time_, under_way_, ended_, ended_after_, failed_;
+    Column<int64_t> assigned_, waiting_work_;
+    Column<double> in_service_, remaining_;
+    Column<bool> waits_, eligible_;
+};
+
 } // namespace dcgym::twin::balancing

@@ -50,7 +50,10 @@ void Simulation::reset(uint64_t seed) {
     messages_ = {};
     counts_ = {};
     open_ = 0;
-    drained_ = false;
+    drained_ = arrivals_end_ = holds_ = false;
+    held_.clear();
+    most_flows_ = 0;
+    flow_time_ns_ = 0;
     begin_arrivals();
     if (!config_->changes.empty())
         queue_.schedule(change_owner_, config_->changes.front().at_ns);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -44,6 +45,23 @@ class Simulation {
     // before the next reset. Averages over time are those of the moment before.
     void drain(int64_t until_ns);
     bool drained() const { return drained_; }
+    // From now on each new flow waits for `assign`; none arrives after `most` since the reset, 0
+    // for no end. Follows a reset; `run_to_choice` is then the way to advance.
+    void hold_flows(uint64_t most);
+    // Runs until a flow waits and all else of that time has happened, or until the last flow that
+    // comes is done, or for a time at most.
+    void run_to_choice(int64_t longest_ns);
+    // Puts the flow that has waited longest on a server; no_server: on that of the balancer's rule.
+    void assign(uint16_t server);
+    // The flow that waits; nullptr where none does.
+    const Flow *waiting() const { return held_.empty() ? nullptr : &flows_[held_.front()]; }
+    // Time integral of the flows under way, of those runs, in flows times ns.
+    int64_t flow_time_ns() const { return flow_time_ns_; }
+    // Work that waits at a server, on its way to it or for a later stage; and time that the work in
+    // service takes.
+    int64_t waiting_ns(size_t server) const;
+    double in_service_ns(size_t server) const;
+    int64_t demand_ns(const Flow &flow) const; // of all stages
     // The flows that `advance` would see arrive after a reset with this seed, and nothing more: no
     // server serves them. Only a reset may follow.
     std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns);
@@ -62,6 +80,7 @@ class Simulation {
     int64_t measured_ns() const;
     bool begun() const { return !balancers_.empty(); }
     size_t in_flight() const { return flows_.in_use(); }
+    size_t under_way() const { return open_; } // flows whose end is not known yet
     uint32_t assigned(size_t server) const { return assigned_[server]; }
     // Flows that have completed since the reset, and the sum of their completion times.
     int64_t ended() const { return ended_; }
@@ -100,6 +119,8 @@ class Simulation {
 
     // The flow's way, one function per phase.
     void syn_at_balancer(FlowId id);
+    bool waits(const Flow &flow) const;
+    void enter(FlowId id, uint16_t server);
     void syn_at_server(FlowId id);
     void report_at_balancer(FlowId id);
     void data_at_balancer(FlowId id);
@@ -182,8 +203,13 @@ class Simulation {
     ArrivalProcess process_;                // in their place, if arrivals are not plain
     std::vector<Splitmix> users_;           // a stream each
     std::vector<Correlation> correlations_; // by application and stage; none if there are none
-    size_t open_ = 0;                       // flows whose end is not known yet
+    size_t open_ = 0;
     bool drained_ = false;
+    bool arrivals_end_ = false; // no flow comes any more
+    bool holds_ = false;
+    std::deque<FlowId> held_; // flows that wait for `assign`, in order of arrival
+    uint64_t most_flows_ = 0; // that arrive; 0: no end
+    int64_t flow_time_ns_ = 0;
     int64_t measured_until_ns_ = 0;    // if drained
     std::vector<ServerTotals> totals_; // as of the last call of integrate
     std::vector<double> rate_factor_;

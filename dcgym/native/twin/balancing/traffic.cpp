@@ -85,7 +85,8 @@ size_t Simulation::come(size_t app) {
 }
 
 void Simulation::plan_arrival() {
-    queue_.schedule(arrival_owner(0), process_.next_ns());
+    if (!arrivals_end_)
+        queue_.schedule(arrival_owner(0), process_.next_ns());
 }
 
 void Simulation::modulate() {
@@ -126,6 +127,8 @@ void Simulation::arrive(size_t app, uint32_t user) {
     flow.server = no_server;
     flow.balancer = no_balancer;
     open_++;
+    if (flow_number_ == most_flows_)
+        stop_arrivals();
     if (now_ns_ >= config_->warm_up_ns)
         statistics_.arrivals++;
     send(id, Phase::syn_at_balancer, 1);
@@ -137,11 +140,12 @@ void Simulation::ask_again(Flow &flow, int64_t end_ns) {
         return;
     const uint32_t user = flow.user;
     flow.user = no_user;
-    if (!drained_)
+    if (!arrivals_end_)
         queue_.schedule(user_owner(user), end_ns + config_->arrivals.think.sample(users_[user]));
 }
 
 void Simulation::stop_arrivals() {
+    arrivals_end_ = true;
     for (size_t app = 0; app < config_->applications.size(); app++)
         queue_.cancel(arrival_owner(app));
     queue_.cancel(modulation_owner_);
@@ -173,6 +177,8 @@ void Simulation::change_rate(uint32_t app, double factor) {
         process_.set_rate(now_ns_, rate_per_ns());
         return plan_arrival();
     }
+    if (arrivals_end_)
+        return;
     const auto left_ns = static_cast<double>(queue_.time_of(arrival_owner(app)) - now_ns_);
     const double stretched = std::min(left_ns * rate_factor_[app] / factor + 0.5, 0x1p60);
     rate_factor_[app] = factor;

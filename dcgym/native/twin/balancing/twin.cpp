@@ -123,6 +123,32 @@ void Twin::drain(const Integers &until_ns, const Mask &mask) {
     });
 }
 
+void Twin::hold_flows(uint64_t most, const Mask &mask) {
+    check_begun();
+    for (size_t env = 0; env < simulations_.size(); env++)
+        if (mask.data()[env])
+            simulations_[env].hold_flows(most);
+}
+
+void Twin::assign(const Servers &servers, int64_t longest_ns, const Mask &mask) {
+    check_begun();
+    for_each([&, chosen = mask.data(), server = servers.data()](size_t env) {
+        Simulation &simulation = simulations_[env];
+        if (!chosen[env])
+            return;
+        if (simulation.waiting())
+            simulation.assign(server[env] < 0 ? no_server : static_cast<uint16_t>(server[env]));
+        simulation.run_to_choice(longest_ns);
+    });
+}
+
+py::dict Twin::choices() {
+    check_begun();
+    Choices choices(simulations_.size(), servers_);
+    for_each([&](size_t env) { choices.fill(env, simulations_[env]); });
+    return choices.dict();
+}
+
 py::dict Twin::observe(const std::vector<uint8_t> &wanted) {
     check_begun();
     if (wanted.size() != balancers_)

@@ -18,6 +18,7 @@ namespace py = pybind11;
 
 using Mask = py::array_t<uint8_t, py::array::c_style>;
 using Doubles = py::array_t<double, py::array::c_style>;
+using Servers = py::array_t<int32_t, py::array::c_style>;
 using Integers = py::array_t<int64_t, py::array::c_style>;
 
 class Twin {
@@ -30,6 +31,11 @@ class Twin {
     void set_weights(const Doubles &weights, int balancer, const Mask &mask);
     void advance(const Integers &until_ns);
     void drain(const Integers &until_ns, const Mask &mask);
+    void hold_flows(uint64_t most, const Mask &mask);
+    // Puts the flows that wait on these servers, below 0: on those of the rule; runs until others
+    // wait.
+    void assign(const Servers &servers, int64_t longest_ns, const Mask &mask);
+    py::dict choices();
     py::dict observe(const std::vector<uint8_t> &wanted);
     py::dict truth();
     py::array ongoing();

@@ -39,7 +39,7 @@ struct Flow {
     int64_t planned_ns = 0, start_ns = 0, end_ns = 0, deadline_ns = 0;
     int64_t size_bytes = -1;
     uint64_t read_bytes = 0;
-    uint64_t retransmits = 0;
+    uint64_t retransmits = 0, out_of_order = 0;
     uint32_t in_network = 0;                // packets; the place is free when they are gone
     int64_t syn_ns = 0, syn_timeout_ns = 0; // when the next one is due; 0: none
     uint32_t syns = 0;

@@ -151,22 +151,42 @@ void Simulation::refresh(Path &path, uint32_t target) {
 uint32_t Simulation::kept_port(Path &path, uint32_t hop, uint32_t target) {
     if (config_.flowlet_gap_ns == 0)
         return path.ports[hop];
-    const int64_t idle_ns = now_ns_ - path.last_ns[hop];
+    const bool has_ended = dcgym_flowlet_ended(static_cast<uint64_t>(now_ns_),
+                                               static_cast<uint64_t>(path.last_ns[hop]),
+                                               static_cast<uint64_t>(config_.flowlet_gap_ns));
     path.last_ns[hop] = now_ns_;
     const uint32_t node = config_.port_switch[path.ports[hop]];
     const Group &group = groups_[routes_[size_t{node} * config_.n_hosts + target]];
-    if (!group.has_choice() || idle_ns <= config_.flowlet_gap_ns)
+    if (!group.has_choice() || !has_ended)
         return path.ports[hop];
-    const uint32_t drawn = group.pick(static_cast<uint32_t>(random_.next() >> 32));
+    const uint32_t drawn = group.draw(&path_random_);
     if (drawn != path.ports[hop])
         path.length = hop + 1;
     return path.ports[hop] = drawn;
+}
+
+// A port for this packet alone: spray and DRILL.
+uint32_t Simulation::drawn_port(uint32_t node, uint32_t host) {
+    const uint32_t number = routes_[size_t{node} * config_.n_hosts + host];
+    if (number == no_group)
+        return no_port;
+    Group &group = groups_[number];
+    if (!group.has_choice())
+        return group.ports()[0];
+    if (config_.path_rule == DCGYM_PATH_SPRAY)
+        return group.draw(&path_random_);
+    return group.drill(&path_random_, [this](uint32_t port) {
+        ports_[port].settle(now_ns_);
+        return ports_[port].is_up() ? ports_[port].backlog_bytes() : DCGYM_NO_QUEUE;
+    });
 }
 
 uint32_t Simulation::next_port(Packet &packet, uint32_t node) {
     Flow &flow = flows_[packet.flow];
     const uint32_t way = packet.is_forward() ? 0 : 1;
     const uint32_t target = way == 0 ? flow.dst : flow.src;
+    if (is_per_packet())
+        return drawn_port(node, target);
     Path &path = flow.paths[way];
     if (path.routes_version != routes_version_ || path.weights_version != weights_version_)
         refresh(path, target);

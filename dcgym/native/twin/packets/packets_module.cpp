@@ -5,6 +5,8 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <numeric>
+#include <stdexcept>
 
 #include "batch.hpp"
 #include "core/column.hpp"
@@ -23,6 +25,55 @@ using Times = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
 using Words = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
 using Mask = py::array_t<uint8_t, py::array::c_style | py::array::forcecast>;
 
+uint32_t find_path_rule(const std::string &name) {
+    constexpr const char *names[] = DCGYM_PATH_RULE_NAMES;
+    for (uint32_t rule = 0; rule < DCGYM_PATH_RULES; rule++)
+        if (name == names[rule])
+            return rule;
+    throw std::invalid_argument("no path rule " + name);
+}
+
+py::tuple as_tuple(const dcgym_plb_limits &limits) {
+    return py::make_tuple(limits.marked_share, limits.rounds, limits.idle_rounds,
+                          limits.suspend_ns);
+}
+
+dcgym_plb_limits read_limits(const std::tuple<uint32_t, uint32_t, uint32_t, uint64_t> &limits) {
+    const auto [share, rounds, idle_rounds, suspend_ns] = limits;
+    return {share, rounds, idle_rounds, suspend_ns};
+}
+
+// What a group of a switch would choose for packets in a row, while its queues stay as they are.
+std::vector<uint32_t> choose_paths(const std::string &rule, const std::vector<double> &weights,
+                                   const std::vector<uint64_t> &queue_bytes, uint64_t seed,
+                                   size_t count) {
+    const uint32_t number = find_path_rule(rule);
+    std::vector<uint32_t> ports(weights.size()), chosen;
+    std::iota(ports.begin(), ports.end(), 0);
+    Group group(0, ports);
+    group.set_weights(weights.data());
+    while (chosen.size() < count)
+        chosen.push_back(number == DCGYM_PATH_DRILL
+                             ? group.drill(&seed, [&](uint32_t port) { return queue_bytes[port]; })
+                             : group.draw(&seed));
+    return chosen;
+}
+
+// Round trips of a flow, each (delivered, marked, whether nothing is under way, time in ns): after
+// which of them it moves.
+std::vector<bool>
+trace_plb(const std::tuple<uint32_t, uint32_t, uint32_t, uint64_t> &limits,
+          const std::vector<std::tuple<uint32_t, uint32_t, bool, uint64_t>> &rounds) {
+    const dcgym_plb_limits read = read_limits(limits);
+    dcgym_plb plb{};
+    std::vector<bool> moves;
+    for (const auto &[delivered, marked, is_idle, now_ns] : rounds) {
+        dcgym_plb_round(&plb, &read, delivered, marked);
+        moves.push_back(dcgym_plb_moves(&plb, &read, is_idle, now_ns) != 0);
+    }
+    return moves;
+}
+
 NetworkConfig read_network(const py::dict &content) {
     NetworkConfig config;
     config.n_switches = content["n_switches"].cast<uint32_t>();
@@ -34,7 +85,10 @@ NetworkConfig read_network(const py::dict &content) {
     config.port_switch = content["port_switch"].cast<std::vector<uint32_t>>();
     config.counts_matrix = content["counts_matrix"].cast<bool>();
     config.pins_flows = content["pins_flows"].cast<bool>();
+    config.path_rule = find_path_rule(content["path_rule"].cast<std::string>());
     config.flowlet_gap_ns = content["flowlet_gap_ns"].cast<int64_t>();
+    config.plb =
+        read_limits(content["plb"].cast<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>>());
     config.timer_late_ns = content["timer_late_ns"].cast<int64_t>();
     config.base_rtt_us = content["base_rtt_us"].cast<uint32_t>();
     config.packet_ns = content["packet_ns"].cast<uint32_t>();
@@ -134,8 +188,8 @@ py::object sender(const Simulation &simulation, uint32_t flow) {
                     "in_flight"_a = found->packets_in_flight(), "srtt_us"_a = found->srtt_us >> 3,
                     "state"_a = static_cast<int>(found->state), "delivered"_a = found->delivered,
                     "queued_bytes"_a = found->queued_bytes, "lost"_a = found->lost,
-                    "pacing_bytes_per_s"_a = found->pacing_rate,
-                    "min_rtt_us"_a = found->min_rtt_us);
+                    "pacing_bytes_per_s"_a = found->pacing_rate, "min_rtt_us"_a = found->min_rtt_us,
+                    "relabellings"_a = found->plb.moves);
 }
 
 using Seen = std::tuple<uint32_t, uint64_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
@@ -166,6 +220,12 @@ std::vector<std::pair<uint32_t, uint64_t>> replay(const std::string &name,
 
 PYBIND11_MODULE(_packets, module) {
     module.doc() = "The packet twin of dcgym.";
+    constexpr dcgym_plb_limits plb = DCGYM_PLB_LIMITS, flowbender = DCGYM_FLOWBENDER_LIMITS;
+    module.attr("PLB_LIMITS") = as_tuple(plb);
+    module.attr("FLOWBENDER_LIMITS") = as_tuple(flowbender);
+    module.def("choose_paths", &choose_paths, "rule"_a, "weights"_a, "queue_bytes"_a, "seed"_a,
+               "count"_a);
+    module.def("trace_plb", &trace_plb, "limits"_a, "rounds"_a);
     module.def("burst_for", &burst_for, "rate_bps"_a);
     module.def("packet_for", &packet_for, "link_rate_bps"_a);
     module.def("replay", &replay, "name"_a, "events"_a);

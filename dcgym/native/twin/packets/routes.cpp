@@ -2,19 +2,11 @@
 #include "routes.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
 namespace dcgym::twin::packets {
 namespace {
-
-constexpr uint32_t key_words = 10; // IPv6 addresses fill four words each, IPv4 the first of them
-
-uint32_t hash_word(uint32_t hash, uint32_t word) {
-    word = std::rotl(word * 0xcc9e2d51U, 15) * 0x1b873593U;
-    return std::rotl(hash ^ word, 13) * 5 + 0xe6546b64U;
-}
 
 uint32_t threshold_of(double probability) {
     return static_cast<uint32_t>(std::min(std::floor(probability * 0x1p32), 0xffffffffp0));
@@ -22,19 +14,13 @@ uint32_t threshold_of(double probability) {
 
 } // namespace
 
-// MurmurHash3 x86_32 over whole words; the salt is its seed.
 uint32_t hash_flow(const FlowKey &key, uint32_t salt) {
-    const uint32_t words[key_words] = {key.source, 0, 0, 0,         key.destination,
-                                       0,          0, 0, key.ports, key.protocol};
-    uint32_t hash = salt;
+    const uint32_t words[DCGYM_FLOW_WORDS] = {key.source, 0, 0, 0,         key.destination,
+                                              0,          0, 0, key.ports, key.protocol};
+    uint32_t hash = salt ^ key.label;
     for (const uint32_t word : words)
-        hash = hash_word(hash, word);
-    hash ^= key_words * 4;
-    hash ^= hash >> 16;
-    hash *= 0x85ebca6bU;
-    hash ^= hash >> 13;
-    hash *= 0xc2b2ae35U;
-    return hash ^ (hash >> 16);
+        hash = dcgym_hash_word(hash, word);
+    return dcgym_hash_end(hash);
 }
 
 // The order of GroupTable (kernel/fabric/groups.cpp): the same weights make the same table.
@@ -48,6 +34,7 @@ void Group::set_weights(const double *weights) {
     }
     for (double &weight : scaled)
         weight /= total / static_cast<double>(n);
+    remembered_ = no_member;
     slots_.clear();
     std::vector<size_t> below, above;
     for (size_t i = 0; i < n; i++) {
@@ -68,7 +55,7 @@ void Group::set_weights(const double *weights) {
 }
 
 uint32_t Group::choose(const FlowKey &key) const {
-    return has_choice() ? pick(hash_flow(key, salt_)) : slots_[0].port;
+    return has_choice() ? pick(hash_flow(key, salt_)) : slots_[0].ifindex;
 }
 
 } // namespace dcgym::twin::packets

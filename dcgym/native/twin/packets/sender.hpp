@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "packet.hpp"
+#include "plb.h"
 #include "receiver.hpp"
 #include "ring.hpp"
 #include "core/random.hpp"
@@ -107,8 +108,12 @@ struct Sender {
     bool has_undo = false, is_frto = false;
     // Reordering: most segments that one came late, how often, and what RACK waits for it.
     uint32_t reordering = 3, reorderings = 0;
+    uint32_t spurious_retransmits = 0; // segments that the receiver reported to have come twice
     uint32_t reorder_steps = 1, reorder_persists = 0, reorder_delivered = 0;
     bool has_duplicate = false;
+    // Marks of the round trip that ends with a segment, and what had come before it.
+    dcgym_plb plb{};
+    uint32_t round_end_seq = 0, round_delivered = 0, round_marked = 0;
     uint32_t fack = 0; // after the highest that was selectively acknowledged
     Block taken[3]{};  // blocks of the last acknowledgement that had any
     // The delivery rate: first sending and last delivery of those that are out, and what had been

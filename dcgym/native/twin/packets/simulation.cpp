@@ -18,6 +18,7 @@ void Simulation::reset(const EpisodeConfig &episode) {
     now_ns_ = 0;
     start_ns_ = episode.start_ns;
     random_ = Splitmix(stream_seed(episode.seed, 'p', 0));
+    path_random_ = stream_seed(episode.seed, 'r', 0);
     packet_hops_ = 0;
     for (uint32_t i = 0; i < n_ports(); i++)
         ports_[i].reset(i < n_switch_ports() ? episode.marking[i] : MarkingRule{}, now_ns_,

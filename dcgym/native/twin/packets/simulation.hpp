@@ -30,6 +30,7 @@ struct PlannedFlow {
 struct FlowRecord {
     uint64_t sequence, id, repetition, src, dst, transport, outcome;
     uint64_t planned_start_ns, start_ns, end_ns, bytes, srtt_ns, min_rtt_ns, retransmits;
+    uint64_t out_of_order, reorderings, spurious_retransmits;
 };
 
 struct HostCounters {
@@ -49,8 +50,10 @@ struct NetworkConfig {
     std::vector<PortConfig> ports;     // those of the switches, then one a host
     std::vector<uint32_t> port_switch; // whose each switch port is
     bool counts_matrix = false;
-    bool pins_flows = false;    // a flow keeps its ports when weights change ...
-    int64_t flowlet_gap_ns = 0; // ... until it was idle for longer; 0: always
+    bool pins_flows = false; // a flow keeps its ports when weights change
+    uint32_t path_rule = DCGYM_PATH_ECMP;
+    int64_t flowlet_gap_ns = 0; // of the rule letflow
+    dcgym_plb_limits plb{};     // when senders give a flow another label; no rounds: never
     int64_t timer_late_ns = 0;  // most that a timer of a queue comes late
     // Of a full packet on the longest empty path, and on the slowest link.
     uint32_t base_rtt_us = 0, packet_ns = 0;
@@ -126,9 +129,16 @@ class Simulation {
     void forget(const Packet &packet);
     bool is_lost(uint32_t probability);
     uint32_t next_port(Packet &packet, uint32_t node);
+    uint32_t drawn_port(uint32_t node, uint32_t host);
     uint32_t choose_port(uint32_t node, uint32_t host, const FlowKey &key) const;
+    bool is_per_packet() const { return config_.path_rule > DCGYM_PATH_LETFLOW; }
     void refresh(Path &path, uint32_t target);
     uint32_t kept_port(Path &path, uint32_t hop, uint32_t target);
+
+    // relabelling.cpp
+    void watch_marks(uint32_t slot);
+    void relabel_after_timeout(Flow &flow);
+    void relabel(Flow &flow);
 
     // traffic.cpp
     void schedule_start(uint32_t id, uint64_t repetition, int64_t at_ns);
@@ -178,6 +188,7 @@ class Simulation {
     // tcp_input.cpp
     struct Ack;
     void on_ack(uint32_t slot, const Packet &packet);
+    void on_old_ack(uint32_t slot, Ack &ack);
     void take_sack(Sender &sender, Block block, Ack &ack);
     void take_note(Sender &sender, SackNote note, Ack &ack);
     void clean_window(Sender &sender, uint32_t upto, Ack &ack);
@@ -247,6 +258,7 @@ class Simulation {
     std::vector<Group> groups_;
     std::vector<uint32_t> routes_;
     uint32_t routes_version_ = 1, weights_version_ = 1;
+    uint64_t path_random_ = 0;
 
     std::deque<Flow> flows_; // places; references stay good while it grows
     std::vector<uint32_t> free_slots_, active_;

@@ -33,6 +33,8 @@ void Simulation::on_ack(uint32_t slot, const Packet &packet) {
     ack.prior_fack = sender.sacked_out == 0 ? sender.snd_una : sender.fack;
     if (packet.flags & has_sack)
         take_note(sender, notes_[packet.b], ack);
+    if (before(packet.seq, sender.snd_una))
+        return on_old_ack(slot, ack);
     if (ack.advanced)
         clean_window(sender, packet.seq, ack);
     measure_rtt(sender, ack);
@@ -42,6 +44,8 @@ void Simulation::on_ack(uint32_t slot, const Packet &packet) {
         sender.delivered_ce += sender.delivered - ack.prior_delivered;
     if (sender.ca->in_ack_event != nullptr)
         sender.ca->in_ack_event(sender);
+    if (config_.plb.rounds > 0)
+        watch_marks(slot);
     if (sender.has_duplicate || sender.reorder_steps > 1)
         adapt_reorder_window(sender, ack);
     if (sender.is_tlp_out)
@@ -61,6 +65,15 @@ void Simulation::on_ack(uint32_t slot, const Packet &packet) {
     if (ack.retransmits)
         retransmit_lost(slot);
     write_some(slot, false);
+}
+
+// One that a later one has overtaken tells of nothing but its blocks (old_ack in tcp_ack).
+void Simulation::on_old_ack(uint32_t slot, Ack &ack) {
+    if (!ack.sacked)
+        return;
+    alert(slot, ack);
+    if (ack.retransmits)
+        retransmit_lost(slot);
 }
 
 // Takes in blocks by rising sequence, but for what the last acknowledgement had told already.

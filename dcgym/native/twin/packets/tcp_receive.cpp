@@ -27,6 +27,8 @@ void Simulation::on_data(uint32_t slot, const Packet &packet) {
         return send_ack(slot, receiver.rcv_nxt);
     }
     const uint32_t before_nxt = receiver.rcv_nxt;
+    if (after(packet.seq, before_nxt))
+        flow.out_of_order += packet.count;
     if (!after(packet.seq, receiver.rcv_wup))
         receiver.recent_us = std::max(receiver.recent_us, packet.a);
     // Time stamps count milliseconds.

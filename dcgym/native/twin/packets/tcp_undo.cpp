@@ -46,6 +46,7 @@ void Simulation::note_duplicate(Sender &sender, Block block, Ack &ack) {
     if (sender.is_tlp_out && sender.is_tlp_retransmission && block.end == sender.tlp_high_seq)
         ack.is_probe_duplicate = true;
     sender.has_duplicate = true;
+    sender.spurious_retransmits += static_cast<uint32_t>(count);
     const bool is_known = !after(block.end, ack.prior_una);
     bool was_sent_again = false;
     for (uint32_t seq = block.begin; !is_known && seq != block.end; seq++)

@@ -92,6 +92,8 @@ void Simulation::on_retransmit_timeout(uint32_t slot) {
     if (sender.packets_out() == 0)
         return;
     enter_loss(sender);
+    if (config_.plb.rounds > 0)
+        relabel_after_timeout(flow);
     sender.backoff++;
     sender.rto_ns = std::min(2 * sender.rto_ns, longest_rto_ns);
     retransmit_lost(slot);

@@ -144,13 +144,13 @@ void Simulation::end(uint32_t slot, Outcome outcome) {
     if (flow.end_ns == 0)
         flow.end_ns = now_ns_;
     const Sender &sender = flow.sender;
-    records_.push_back({records_.size() + 1, flow.id, flow.repetition, flow.src, flow.dst,
-                        flow.is_udp ? 1U : 0U, static_cast<uint64_t>(outcome),
-                        static_cast<uint64_t>(flow.planned_ns),
-                        static_cast<uint64_t>(flow.start_ns), static_cast<uint64_t>(flow.end_ns),
-                        flow.is_udp ? flow.datagrams.received_bytes : flow.read_bytes,
-                        uint64_t{sender.srtt_us >> 3} * 1000, uint64_t{sender.min_rtt_us} * 1000,
-                        flow.retransmits});
+    records_.push_back(
+        {records_.size() + 1, flow.id, flow.repetition, flow.src, flow.dst, flow.is_udp ? 1U : 0U,
+         static_cast<uint64_t>(outcome), static_cast<uint64_t>(flow.planned_ns),
+         static_cast<uint64_t>(flow.start_ns), static_cast<uint64_t>(flow.end_ns),
+         flow.is_udp ? flow.datagrams.received_bytes : flow.read_bytes,
+         uint64_t{sender.srtt_us >> 3} * 1000, uint64_t{sender.min_rtt_us} * 1000, flow.retransmits,
+         flow.out_of_order, sender.reorderings, sender.spurious_retransmits});
     const uint32_t place = flow.active_place;
     active_[place] = active_.back();
     flows_[active_[place]].active_place = place;

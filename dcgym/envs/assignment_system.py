@@ -1,0 +1,314 @@
+"""One decision a job, bound to a pool whose jobs wait for it: many copies, one agent.
+
+Shapes: E copies, N servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import AssignmentPool, Capabilities, Fidelity, Pool, Record
+from dcgym.backends.registry import POOLS, make_pool
+from dcgym.config import check_in, check_int
+from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
+from dcgym.errors import BackendError, ConfigError
+from dcgym.tasks.assignment.observation import JobView
+from dcgym.tasks.assignment.rewards import JobInputs
+from dcgym.tasks.assignment.settings import JobAssignmentSettings
+from dcgym.tasks.assignment.task import JobAssignmentTask, job_assignment
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.pool import PoolPainter
+
+__all__ = ["AssignmentSystem", "assignment_system"]
+
+NS_PER_MS = 1e6
+JOB_SHARES = "jobs placed since the episode began, %", "share of the jobs"
+# What the pool counts since the reset.
+TOTALS = ("flow_time_ns", "ended", "ended_after_ns", "failed", "time_ns")
+
+
+def assignment_system(settings: JobAssignmentSettings, n_envs: int = 1) -> AssignmentSystem:
+    """Bind the task to copies of a pool; nothing is started.
+
+    Args:
+        settings: The arguments of the environment.
+        n_envs: Number of copies.
+
+    Raises:
+        ConfigError: An argument is not allowed, or the backend cannot let jobs wait.
+    """
+    return AssignmentSystem(job_assignment(settings), find_object(settings.backend), n_envs)
+
+
+class AssignmentSystem:
+    """Job assignment on copies of a pool (`dcgym.envs.system.System`).
+
+    Steps have no fixed length: `act` runs each copy to the arrival of its next job.
+
+    Args:
+        task: The task.
+        backend: Name of a backend, or a function that makes an `AssignmentPool` of a scenario and
+            a number of copies.
+        n_envs: Number of copies.
+
+    Attributes:
+        seeds: The seed of each copy's episode, shape (E,).
+        seen: What is known where jobs wait (`AssignmentTwin.choices`).
+
+    Raises:
+        ConfigError: The backend cannot do what the task asks for.
+    """
+
+    is_measured_at_once = True
+    interval_ns = 0
+
+    def __init__(self, task: JobAssignmentTask, backend: object, n_envs: int = 1) -> None:
+        self._task, self._spec, self.n_envs = task, backend, check_int("num_envs", n_envs, 1)
+        self.agents = task.agents
+        self.action_space, self.observation_space = task.action_space, task.observation_space
+        self.observations = np.zeros((n_envs, 1, *self.observation_space.shape), np.float32)
+        self.terms: dict[str, FloatArray] = {
+            name: np.zeros((n_envs, 1)) for name in task.reward.weights
+        }
+        self.read_ns = np.zeros(n_envs, np.int64)
+        self.seeds = np.zeros(n_envs, np.uint64)
+        self.seen: Mapping[str, npt.NDArray[Any]] = {}
+        self._steps = {name: np.zeros(n_envs, np.int64) for name in TOTALS}
+        # Made with the first picture.
+        self._painter: PoolPainter | None = None
+        # Unknown names and options must fail here, not in the first episode.
+        self._pool: AssignmentPool | None = self._make()
+        self._capabilities = self._pool.capabilities
+        if task.settings.rule is not None:
+            check_in("rule", task.settings.rule, self._capabilities.rules)
+
+    @property
+    def backend(self) -> Pool | None:
+        """The pool; None after `close` or a failure."""
+        return self._pool
+
+    @property
+    def pool(self) -> AssignmentPool:
+        """The pool of running episodes.
+
+        Raises:
+            BackendError: There is none.
+        """
+        if self._pool is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self._pool
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+        return self._capabilities
+
+    @property
+    def observation_labels(self) -> list[str]:
+        """Name of each position of an observation."""
+        return self._task.observation_labels
+
+    @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`."""
+        return [f"server{number}.jobs" for number in range(self._task.n_servers)]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that `begin` takes."""
+        return self._task.options
+
+    def task(self, env: int = 0) -> JobAssignmentTask:
+        """Return the task, the same for every copy."""
+        return self._task
+
+    def draw_seed(self, generator: np.random.Generator) -> int:
+        """Draw the seed of an episode."""
+        return self._task.draw_seed(generator)
+
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+        """Empty the copies that have a seed, and run them to their first job."""
+        mask = np.array([seed is not None for seed in seeds], np.bool_)
+        drawn = np.array([0 if seed is None else seed for seed in seeds], np.uint64)
+        if self._pool is None:
+            self._pool = self._make()
+        settings, pool = self._task.settings, self._pool
+        if settings.paths == "shared" and mask.any():
+            drawn[mask] = drawn[mask][0]
+        self.seeds = np.where(mask, drawn, self.seeds)
+        pool.reset(drawn, mask=mask)
+        if settings.rule is not None:
+            pool.set_rule(settings.rule, mask=mask)
+        pool.hold_flows(settings.jobs, mask=mask)
+        pool.assign(None, mask=mask)
+        self._read(mask, is_new=True)
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Place the jobs that wait, but for those of fresh copies, and run to the next ones.
+
+        Args:
+            actions: An action for each copy and agent.
+            fresh: Copies that have just begun, shape (E,).
+        """
+        if actions is None:
+            raise ConfigError("action", None, "an action for each job")
+        given = np.asarray(actions)
+        servers = self._task.servers_of(given.reshape(self.n_envs, *given.shape[2:]))
+        acted_ns, runs = self.read_ns, ~fresh
+        if self._task.settings.rule is None:
+            self.pool.assign(servers, mask=runs)
+        else:
+            self.pool.assign(None, mask=runs)
+        return acted_ns
+
+    def restart(self, mask: Mask) -> None:
+        """Do nothing: an action is never late where time waits."""
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Do nothing: `act` has run every copy as far as it goes."""
+        return np.zeros(self.n_envs, np.int64)
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy."""
+        return self.pool.now_ns()
+
+    def measure(self, mask: Mask) -> None:
+        """Read the state of some copies; the others are as they were."""
+        self._read(mask, is_new=False)
+
+    def _read(self, mask: Mask, is_new: bool) -> None:
+        """Read the state, and what the step led to: nothing where an episode is new."""
+        before, seen = self.seen, self.pool.choices()
+        self.seen, self.read_ns = seen, seen["time_ns"]
+        passed = {name: seen[name] - (seen if is_new else before)[name] for name in TOTALS}
+        if not mask.all():
+            passed = {n: np.where(mask, now, self._steps[n]) for n, now in passed.items()}
+        self._steps = passed
+        self.observations = self._task.observation(_view(seen))[:, None]
+        inputs = JobInputs(
+            passed["flow_time_ns"] / NS_PER_MS, passed["ended"] * 1.0, passed["failed"] * 1.0
+        )
+        terms = self._task.reward.terms(inputs)
+        self.terms = {name: values[:, None] for name, values in terms.items()}
+
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """Return the metrics of the step, one number a copy, each of shape (E,)."""
+        return {
+            "jobs": self.seen["under_way"].astype(np.float64),
+            "completed": self._steps["ended"].astype(np.float64),
+            "sojourn_ms": self._steps["ended_after_ns"] / NS_PER_MS,
+            "failed": self.seen["failed"].astype(np.float64),
+        }
+
+    def finish(self, mask: Mask) -> None:
+        """Do nothing: the step of the last job has served all of them."""
+
+    def finished(self) -> Mask:
+        """Tell in which copies no job waits, and none will come."""
+        return ~self.seen["waits"]
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what an agent is told beside its observation."""
+        return {
+            "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
+            "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
+            "servers": {name: values[env] for name, values in self._servers().items()},
+            "size_ms": float(self.seen["demand_ns"][env]) / NS_PER_MS,
+            "interval_us": float(self._steps["time_ns"][env]) / 1e3,
+        }
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and agent, as arrays of shape (E, 1, ...)."""
+        return {
+            "reward_terms": dict(self.terms),
+            "metrics": {name: values[:, None] for name, values in self.metrics().items()},
+            "servers": {name: values[:, None] for name, values in self._servers().items()},
+            "size_ms": self.seen["demand_ns"][:, None] / NS_PER_MS,
+            "interval_us": self._steps["time_ns"][:, None] / 1e3,
+        }
+
+    def state(self, env: int) -> FloatArray:
+        """Return the jobs at each server, as the observation "counts" shows them."""
+        jobs = self.seen["assigned"][env].astype(np.float64)
+        state: FloatArray = jobs / (jobs + 8.0)
+        return state
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return and forget the finished jobs of a copy, at most `record_limit`."""
+        return self.pool.records(env)
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have happened in a copy's episode."""
+        return self.pool.event_records(env)
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+        return self.pool.fidelity(env)
+
+    def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the servers with their jobs, and of those that each has got."""
+        if not self.seen:
+            return None
+        from dcgym.envs.render.pool import PoolPainter
+
+        task = self._task
+        if self._painter is None:
+            groups = task.scenario.server_groups
+            workers = np.array([group.workers for group in groups], np.float64)
+            subject = f"{task.scenario.name}, {task.n_servers} servers"
+            self._painter = PoolPainter(workers, ["dispatcher"], subject, JOB_SHARES)
+        # Before the first job they are alike.
+        placed = np.maximum([self.pool.summary(env)["server_flows"]], 1e-9)
+        return self._painter.draw(self.seen["assigned"][env], placed, caption)
+
+    def close(self) -> None:
+        """End the pool; the next episode makes a new one."""
+        pool, self._pool = self._pool, None
+        self.seen = {}
+        if pool is not None:
+            pool.close()
+
+    def _servers(self) -> dict[str, npt.NDArray[Any]]:
+        seen = self.seen
+        times = {
+            f"{name}_ms": seen[f"{name}_ns"] / NS_PER_MS
+            for name in ("waiting", "in_service", "remaining")
+        }
+        return {"jobs": seen["assigned"], **times, "eligible": seen["eligible"]}
+
+    def _make(self) -> AssignmentPool:
+        spec, scenario, settings = self._spec, self._task.scenario, self._task.settings
+        if not isinstance(spec, str):
+            if not callable(spec):
+                allowed = "a name, or a function that makes an AssignmentPool of a scenario"
+                raise ConfigError("backend", spec, allowed)
+            made: Pool = spec(scenario, self.n_envs)
+            _check_waits(made.name, made.capabilities)
+            return cast(AssignmentPool, made)
+        maker = POOLS.find(spec)
+        _check_waits(spec, maker.capabilities)
+        wanted = {"record_limit": settings.record_limit}
+        options = taken_options(wanted, {"record_limit": 0}, maker.options)
+        return cast(AssignmentPool, make_pool(spec, scenario, self.n_envs, options))
+
+
+def _check_waits(name: str, can: Capabilities) -> None:
+    if not can.assignments:
+        allowed = "simulation: there each job waits for the agent; real connections do not"
+        raise ConfigError("backend", name, allowed)
+
+
+def _view(seen: Mapping[str, npt.NDArray[Any]]) -> JobView:
+    return JobView(
+        jobs=seen["assigned"].astype(np.float64),
+        waiting_ms=seen["waiting_ns"] / NS_PER_MS,
+        in_service_ms=seen["in_service_ns"] / NS_PER_MS,
+        remaining_ms=seen["remaining_ns"] / NS_PER_MS,
+        size_ms=seen["demand_ns"] / NS_PER_MS,
+    )

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flows that wait until somebody outside names their server: one decision a flow.
+#include <algorithm>
+
+#include "simulation.hpp"
+
+namespace dcgym::twin::balancing {
+
+void Simulation::hold_flows(uint64_t most) {
+    holds_ = true;
+    most_flows_ = most;
+}
+
+// What the table cannot track follows the hash, whoever decides (`place`).
+bool Simulation::waits(const Flow &flow) const {
+    return holds_ && (flow.tracked || flow.covert) && balancers_[flow.balancer].pool_view().n > 0;
+}
+
+// One time after the other: a flow that arrives at the time of another one's end meets what that
+// end has left.
+void Simulation::run_to_choice(int64_t longest_ns) {
+    const int64_t until_ns = now_ns_ + longest_ns;
+    while (held_.empty() && !(arrivals_end_ && open_ == 0)) {
+        if (queue_.empty() || queue_.first().time_ns > until_ns)
+            return;
+        const int64_t time_ns = queue_.first().time_ns;
+        flow_time_ns_ += static_cast<int64_t>(open_) * (time_ns - now_ns_);
+        queue_.run_until(time_ns, [this](const EventQueue::Event &event) {
+            now_ns_ = event.time_ns;
+            events_++;
+            handle(event);
+        });
+    }
+}
+
+void Simulation::assign(uint16_t server) {
+    const FlowId id = held_.front();
+    held_.pop_front();
+    Flow &flow = flows_[id];
+    enter(id, server == no_server ? place(balancers_[flow.balancer], flow) : server);
+    // Its way through what takes no time comes before the next decision of this time.
+    while (!queue_.empty() && queue_.first().time_ns == now_ns_)
+        queue_.run_until(now_ns_, [this](const EventQueue::Event &event) {
+            events_++;
+            handle(event);
+        });
+}
+
+int64_t Simulation::waiting_ns(size_t server) const {
+    int64_t sum_ns = 0;
+    for (const ServerResource &resource : servers_[server].resources())
+        sum_ns += resource.pending_ns;
+    return sum_ns;
+}
+
+double Simulation::in_service_ns(size_t server) const {
+    const Server &at = servers_[server];
+    double sum_ns = 0;
+    for (size_t r = 0; at.up && r < at.n_resources; r++)
+        sum_ns += at.all_resources[r].jobs.all_left(now_ns_) / at.capacity(r);
+    return sum_ns;
+}
+
+int64_t Simulation::demand_ns(const Flow &flow) const {
+    int64_t sum_ns = 0;
+    for (const int64_t part_ns : demand(flow))
+        sum_ns += part_ns;
+    return sum_ns;
+}
+
+} // namespace dcgym::twin::balancing

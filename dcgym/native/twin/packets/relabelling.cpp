@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the senders of PLB and FlowBender do: a flow that meets marks gets another label, and with
+// it another path. The labels of acknowledgements are the receiver's and stay.
+#include "simulation.hpp"
+
+namespace dcgym::twin::packets {
+
+// Once a round trip, as Linux' DCTCP calls PLB (tcp_dctcp.c), for whatever congestion control.
+void Simulation::watch_marks(uint32_t slot) {
+    Flow &flow = flows_[slot];
+    Sender &sender = flow.sender;
+    if (before(sender.snd_una, sender.round_end_seq))
+        return;
+    dcgym_plb_round(&sender.plb, &config_.plb, sender.delivered - sender.round_delivered,
+                    sender.delivered_ce - sender.round_marked);
+    sender.round_end_seq = sender.snd_nxt;
+    sender.round_delivered = sender.delivered;
+    sender.round_marked = sender.delivered_ce;
+    if (dcgym_plb_moves(&sender.plb, &config_.plb, sender.packets_out() == 0,
+                        static_cast<uint64_t>(now_ns_)))
+        relabel(flow);
+}
+
+void Simulation::relabel_after_timeout(Flow &flow) {
+    const auto random = static_cast<uint32_t>(random_.next() >> 32);
+    dcgym_plb_timeout(&flow.sender.plb, &config_.plb, static_cast<uint64_t>(now_ns_), random);
+    relabel(flow);
+}
+
+void Simulation::relabel(Flow &flow) {
+    flow.keys[0].label = static_cast<uint32_t>(random_.next() >> 32);
+    flow.paths[0].length = 0;
+}
+
+} // namespace dcgym::twin::packets

@@ -1,0 +1,104 @@
+"""Path rules on the real kernel: one flow over both uplinks, its order, links that fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.errors import ConfigError
+from dcgym.tasks.network.events import make_events
+from dcgym.topologies import Topology, make_topology
+from dcgym.traffic import Flow, Plan
+from tests.support.networks import begin, sleep_for
+
+pytestmark = pytest.mark.emulation
+
+MBIT = 1_000_000
+DEADLINE_S = 20.0
+# Upper 0.1 % point of chi-square with 1 degree of freedom.
+CHI_SQUARE_999_OF_1 = 10.83
+LEAVES = {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
+
+
+def wait_for(network: EmulationNetwork, is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_true():
+        assert time.monotonic() < deadline, "it did not come about"
+        sleep_for(network, 0.05)
+
+
+def uplink_packets(network: EmulationNetwork) -> list[int]:
+    """Packets that the two uplinks of the first leaf have sent."""
+    sent = network.snapshot().ports["tx_packets"]
+    ports = enumerate(network.topology.switch_ports)
+    return [int(sent[row]) for row, port in ports if port.node == "s1" and port.peer[0] == "s"]
+
+
+def received(network: EmulationNetwork) -> int:
+    return int(network.snapshot().hosts["rx_bytes"].sum())
+
+
+def test_every_flowlet_of_a_flow_takes_either_uplink(make: Any) -> None:
+    """Datagrams come 3 ms apart, so that each of them is a flowlet."""
+    network = make(LEAVES, path_rule="letflow", flow_table=4096, flowlet_gap="1us")
+    flow = Flow("h1", "h3", "udp", rate_bps=4 * MBIT)
+    begin(network, Plan("one", 0, (flow,)))
+    wait_for(network, lambda: sum(uplink_packets(network)) > 300)
+    one, other = uplink_packets(network)
+    assert (one - other) ** 2 / (one + other) < CHI_SQUARE_999_OF_1
+
+
+def unequal_spines() -> Topology:
+    whole = make_topology(LEAVES)
+    slow = whole.switches[-1].name
+    links = [replace(link, rate_bps=10 * MBIT) if link.b == slow else link for link in whole.links]
+    return Topology("two-spines", whole.nodes, tuple(links))
+
+
+def test_records_tell_what_spray_does_to_the_order(make: Any) -> None:
+    """Over 100 and 10 Mbit/s every second packet is late; a flow that keeps its path is not."""
+    counts = {}
+    for path_rule in ("ecmp", "spray"):
+        network = make(unequal_spines(), path_rule=path_rule)
+        flow = Flow("h1", "h3", size_bytes=300_000, repetitions=4)
+        begin(network, Plan("one", 0, (flow,)))
+        wait_for(network, network.finished)
+        counts[path_rule] = network.flow_records()
+        network.close()
+        assert counts[path_rule]["outcome"].tolist() == [1] * 4
+    assert counts["spray"]["out_of_order"].all() and counts["spray"]["reorderings"].any()
+    assert not counts["ecmp"]["reorderings"].any()
+    # What is out of order on one path was lost before, which 300 KB in a queue of 400 KB is not.
+    assert not counts["ecmp"]["out_of_order"].any()
+
+
+def test_drill_finds_the_link_that_is_left_and_none_where_there_is_none(make: Any) -> None:
+    network = make(LEAVES, path_rule="drill")
+    rows = [
+        {"at": "0.2s", "link": ["s1", "s3"], "action": "down"},
+        {"at": "0.8s", "link": ["s1", "s4"], "action": "down"},
+        {"at": "1.2s", "link": ["s1", "s3"], "action": "up"},
+    ]
+    flow = Flow("h1", "h3", "udp", rate_bps=4 * MBIT)
+    events = make_events(rows, network.topology)
+    begin(network, Plan("one", 0, (flow,)), events=events)
+    network.advance(network.now_ns() + 700_000_000)
+    # Both at first; after the failure the second carries all.
+    first, second = uplink_packets(network)
+    assert 0 < first < second
+    before = received(network)
+    assert before > 0
+    wait_for(network, lambda: len(network.event_records()) == 3 and received(network) > before)
+    again, _ = uplink_packets(network)
+    wait_for(network, lambda: uplink_packets(network)[0] > again + 50)
+
+
+def test_open_vswitch_has_no_rule_but_its_hash() -> None:
+    with pytest.raises(ConfigError, match=r"path_rule.*ecmp with the switch ovs"):
+        NetworkOptions(switch="ovs", path_rule="spray")

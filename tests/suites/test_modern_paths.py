@@ -1,0 +1,62 @@
+"""The suite of path rules: what it holds, and what is left of it where a backend lacks rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcgym.suites.checks import check_suite, fit_suite
+from dcgym.suites.modern_paths import (
+    CONTROLS,
+    FAT_TREE,
+    LOADS,
+    PATH_POLICIES,
+    SLOW_LINKS,
+    TRAFFIC,
+    modern_paths,
+)
+from dcgym.tasks.paths.rules import PATH_RULES
+from dcgym.topologies import make_topology
+from tests.support.packets import FRAME, MSS, SECOND, START_NS, begin
+
+pytestmark = pytest.mark.simulation
+
+
+def test_the_suite_has_every_rule_with_every_congestion_control() -> None:
+    suite = modern_paths()
+    assert len(suite.cases) == len(CONTROLS) * len(TRAFFIC)
+    assert {f"web-search-{load}" for load in LOADS} | {"incast"} <= set(TRAFFIC)
+    assert set(PATH_RULES) | {"hula"} <= set(PATH_POLICIES)
+    for case in suite.cases:
+        assert case.env["marking"] == (case.env["congestion_control"] == "dctcp")
+    check_suite(suite)
+
+
+def test_the_slow_links_are_a_fifth_of_those_to_the_core() -> None:
+    topology = make_topology(FAT_TREE)
+    core = {node.name for node in topology.switches[-4:]}
+    links = {(link.a, link.b) for link in topology.links if {link.a, link.b} & core}
+    assert len(links) == 16 and set(SLOW_LINKS) <= links
+    assert len({a for a, _ in SLOW_LINKS}) == len({b for _, b in SLOW_LINKS}) == 3
+
+
+def goodput_bps(path_rule: str) -> float:
+    """Return what bulk flows between the pods get in the second second, with DCTCP."""
+    table = 0 if path_rule == "drill" else 1000
+    twin = begin(FAT_TREE, "stride-8", "dctcp", path_rule=path_rule, flow_table=table)
+    twin.advance(START_NS + SECOND)
+    before = twin.snapshot().hosts["rx_bytes"].sum()
+    twin.advance(START_NS + 2 * SECOND)
+    return float(twin.snapshot().hosts["rx_bytes"].sum() - before) * 8
+
+
+def test_drill_fills_a_fat_tree_where_hashes_collide() -> None:
+    """16 flows over links of 100 Mbit/s, 95.6 of payload: none is at another's cost."""
+    most = 16 * 100e6 * MSS / FRAME
+    assert goodput_bps("drill") > 0.97 * most
+    # Two flows and more of the 16 share a link: by the hash's draw it is little over half.
+    assert goodput_bps("ecmp") < 0.65 * most
+
+
+def test_the_emulation_runs_what_its_switches_have() -> None:
+    suite = fit_suite(modern_paths().on_backend("emulation"))
+    assert set(PATH_POLICIES) - set(suite.policies) == {"plb", "flowbender"}
