@@ -17,7 +17,10 @@ __all__ = ["CONTROLS", "LOADS", "PATH_POLICIES", "TRAFFIC", "modern_paths"]
 LOADS = (0.3, 0.5, 0.8)
 """Offered load of web search, over the links of the hosts."""
 
-CONTROLS = ("cubic", "dctcp", "new-vegas", "bbr")
+CONTROLS = (
+    *("cubic", "dctcp", "new-vegas", "bbr"),
+    *("swift", "timely", "theta-powertcp", "copa"),
+)
 """Congestion controls; switches mark for DCTCP alone."""
 
 PATH_POLICIES = (

@@ -44,7 +44,7 @@ def test_a_policy_from_outside_is_found_listed_and_paired(quarter_policy):
 
 def test_pairs_are_every_rate_policy_with_every_path_policy():
     pairs = POLICIES["joint"]
-    assert len(pairs) == len(pairs.names()) == 8 * 4
+    assert len(pairs) == len(pairs.names()) == 12 * 10
     assert list(pairs)[:2] == ["cubic+ecmp", "cubic+wcmp"]
     with pytest.raises(ConfigError, match="did you mean 'dctcp\\+wcmp'"):
         pairs.find("dctpc+wcmp")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dcgym.suites.checks import check_suite, fit_suite
@@ -28,7 +30,8 @@ def test_the_suite_has_every_rule_with_every_congestion_control() -> None:
     assert set(PATH_RULES) | {"hula"} <= set(PATH_POLICIES)
     for case in suite.cases:
         assert case.env["marking"] == (case.env["congestion_control"] == "dctcp")
-    check_suite(suite)
+    # Each traffic with one control, and each control with one traffic.
+    check_suite(replace(suite, cases=(*suite.cases[: len(TRAFFIC)], *suite.cases[:: len(TRAFFIC)])))
 
 
 def test_the_slow_links_are_a_fifth_of_those_to_the_core() -> None:
