@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,15 @@ from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, Tim
 from dcgym.errors import ConfigError
 from dcgym.monitors import AGENT_FLOW
 from dcgym.tasks.common.actions import read_actions
+from dcgym.tasks.common.statistics import safe_ratio
 from dcgym.tasks.flows.commands import FlowControls
 from dcgym.tasks.flows.interval import FlowInterval, flow_interval
 from dcgym.tasks.flows.task import FlowSettings, FlowTask
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import Topology, base_rtt_ns
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.rows import Rows
 
 __all__ = ["FlowSystem", "flow_system"]
 
@@ -133,6 +137,17 @@ class FlowSystem(NetworkSystem):
     def state(self, env: int) -> FloatArray:
         """Return the observations of all flows of a copy."""
         return np.asarray(self.observations[env].ravel(), np.float64)
+
+    def _drawn_rows(self) -> list[Rows]:
+        from dcgym.envs.render.rows import RATES, Rows
+
+        title = "rate of each agent's flow over its sender's link"
+        return [Rows(title, tuple(self.agents), None, RATES, "rate over the link's")]
+
+    def _drawn_values(self, env: int) -> list[FloatArray]:
+        assert self._seen is not None
+        rates_bps, links_bps = self._seen.rate_bps[env], self._link_rates_bps[env]
+        return [np.clip(safe_ratio(rates_bps, links_bps, 0.0), 0, 1)]
 
     def _flow_info(self, seen: FlowInterval) -> dict[str, npt.NDArray[Any]]:
         counters = {name: self._after[name].astype(np.int64) for name in COUNTERS}

@@ -24,6 +24,7 @@ from dcgym.traffic.plans.applications import AppPlan
 
 if TYPE_CHECKING:
     from dcgym.envs.render.network import NetworkPainter
+    from dcgym.envs.render.rows import Rows
 
 __all__ = ["NetworkSystem", "network_system"]
 
@@ -270,9 +271,19 @@ class NetworkSystem:
         from dcgym.envs.render.network import NetworkPainter
 
         if self._painter is None:
-            self._painter = NetworkPainter(task.topology, task.decisions)
-        values = [values[env] for values in self._values]
-        return self._painter.draw(measured.interval.of(env), values, caption)
+            self._painter = NetworkPainter(task.topology, self._drawn_rows())
+        return self._painter.draw(measured.interval.of(env), self._drawn_values(env), caption)
+
+    def _drawn_rows(self) -> list[Rows]:
+        """Return what stands beside a picture: the decisions."""
+        from dcgym.envs.render.rows import make_rows
+
+        task = self.tasks[0]
+        return [make_rows(task.topology, decision) for decision in task.decisions]
+
+    def _drawn_values(self, env: int) -> list[FloatArray]:
+        """Return the values of these rows, 0 to 1 each."""
+        return [values[env] for values in self._values]
 
     def close(self) -> None:
         """End the networks; the next episode makes new ones."""

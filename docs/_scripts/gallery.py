@@ -47,6 +47,7 @@ class Scene:
 SCENES: Mapping[str, Scene] = {
     "congestion_control": Scene("dcgym/CongestionControl-v1", swing=0.9),
     "path_balancing": Scene("dcgym/PathBalancing-v1"),
+    "flow_control": Scene("dcgym/FlowControl-v0", 40, {"backend": "simulation"}, 0.2),
     "joint": Scene("dcgym/Joint-v1", swing=0.9),
     "joint_54_hosts": Scene(
         "dcgym/Joint-v1", 20, {"topology": {"name": "fat-tree", "k": 6}, "interval": "200ms"}, 0.9
@@ -87,6 +88,23 @@ def film(scene: Scene) -> Image.Image:
         return Image.fromarray(env.render())
     finally:
         env.close()
+
+
+def film_flows() -> Image.Image:
+    """Return a picture of flows that each have an agent, on a fat-tree."""
+    env = dcgym.parallel_env(
+        "FlowControl-v0",
+        backend="simulation",
+        topology={"name": "fat-tree", "k": 4},
+        traffic="stride-8",
+        flows=16,
+        render_mode="rgb_array",
+    )
+    generator = np.random.default_rng(1)
+    env.reset(seed=1)
+    for _ in range(40):
+        env.step({agent: generator.uniform(-0.9, 0.9, 1).astype("f4") for agent in env.agents})
+    return Image.fromarray(env.render())
 
 
 def film_agents() -> Image.Image:
@@ -137,6 +155,7 @@ def main() -> None:
         name: lambda scene=scene: film(scene) for name, scene in SCENES.items()
     }
     makers["parallel_load_balancing"] = film_agents
+    makers["parallel_flow_control"] = film_flows
     for name in TOPOLOGIES:
         path = folder / f"topology_{name}.png"
         makers[path.stem] = lambda name=name, path=path: draw_topology(name, path)

@@ -17,7 +17,7 @@ pytest.importorskip("PIL")
 
 from dcgym.envs.render.network import NetworkPainter
 from dcgym.envs.render.pool import SERVED, WAITING, WEIGHT, PoolPainter
-from dcgym.envs.render.rows import RATES, WEIGHTS
+from dcgym.envs.render.rows import RATES, WEIGHTS, make_rows
 
 SINGLE = "dcgym/LoadBalancing-v1"
 CAPTION = Caption("Name-v0", 1.5, 30, (0.25,))
@@ -42,7 +42,8 @@ def painted(env, caption=CAPTION, shares=None):
     task, interval = system.task(), system._now.interval.of(0)
     decided = [values[0] for values in system._values]
     values = decided if shares is None else [np.full(len(one), shares) for one in decided]
-    return NetworkPainter(task.topology, task.decisions).draw(interval, values, caption)
+    rows = [make_rows(task.topology, decision) for decision in task.decisions]
+    return NetworkPainter(task.topology, rows).draw(interval, values, caption)
 
 
 @pytest.mark.parametrize(

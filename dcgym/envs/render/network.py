@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.envs.render.map import NetworkMap, draw_host, draw_switch
-from dcgym.envs.render.rows import Rows, make_rows
+from dcgym.envs.render.rows import Rows
 from dcgym.envs.render.sheet import HEADER, HEIGHT, LINE, MUTED, WIDTH, Pixels, Sheet
 from dcgym.envs.render.summary import PortRows
 from dcgym.envs.system import Caption
-from dcgym.tasks.network.decision import Decision
 from dcgym.tasks.network.interval import Interval
 from dcgym.topologies import Topology
 
@@ -36,11 +35,11 @@ class NetworkPainter:
 
     Args:
         topology: The network.
-        decisions: What the agent decides.
+        rows: What stands beside it, such as the agent's decisions.
     """
 
-    def __init__(self, topology: Topology, decisions: Sequence[Decision]) -> None:
-        self._rows = [make_rows(topology, one) for one in decisions]
+    def __init__(self, topology: Topology, rows: Sequence[Rows]) -> None:
+        self._rows = rows
         hosts, switches = len(topology.hosts), len(topology.switches)
         plural = "es" if switches != 1 else ""
         self._subject = f"{topology.name}, {hosts} hosts, {switches} switch{plural}"
@@ -48,7 +47,7 @@ class NetworkPainter:
         bottom = HEIGHT - LEGEND
         self._body: NetworkMap | PortRows
         if len(topology.links) <= MOST_LINKS:
-            has_shares = any(one.uplinks is None for one in decisions)
+            has_shares = any(one.is_rate for one in rows)
             box = (EDGE, HEADER + 4, MAP_RIGHT, bottom)
             self._body = NetworkMap(topology, box, has_shares=has_shares)
             self._boxes = _split(self._rows, (MAP_RIGHT + 24, HEADER + 12, WIDTH - EDGE, bottom))
@@ -64,7 +63,7 @@ class NetworkPainter:
 
         Args:
             interval: What the ports did.
-            values: What is in force of each decision, 0 to 1 each.
+            values: Of the rows, 0 to 1 each.
             caption: Title, time, step and rewards.
         """
         seconds = max(interval.duration_s, 1e-9)
