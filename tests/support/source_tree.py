@@ -8,7 +8,6 @@ function, by statement or by a string that names a module (`import_module("dcgym
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import re
 import subprocess
@@ -72,7 +71,6 @@ def modules() -> dict[str, Path]:
     return found
 
 
-@functools.cache
 def arrows() -> list[Arrow]:
     """Return every arrow from a module of the package to another, or to anything else of ours."""
     paths = modules()
