@@ -25,6 +25,7 @@ NETWORKS = {
     "dcgym/PathBalancing-v1": (LEAF_SPINE, FAT_TREE),
     "dcgym/Joint-v1": (LEAF_SPINE, FAT_TREE),
 }
+FLOWS = "dcgym/FlowControl-v0"
 
 
 def make(env_id: str, topology: dict[str, Any]) -> gym.Env[Any, Any]:
@@ -43,7 +44,16 @@ def make(env_id: str, topology: dict[str, Any]) -> gym.Env[Any, Any]:
 
 def test_every_emulated_environment_is_here() -> None:
     emulated = {env_id for env_id in BUILT_IN if default_of(env_id, "backend") == "emulation"}
-    assert emulated == set(NETWORKS)
+    assert emulated == {*NETWORKS, FLOWS}
+
+
+def test_contract_of_steered_flows() -> None:
+    # Features and traffic of its own: the flows that it steers are those of the plan.
+    check_contract(
+        lambda: dcgym.make_env(env=FLOWS, topology=DUMBBELL, interval="20ms", preflight=False),
+        steps=12,
+        is_shared=True,
+    )
 
 
 @pytest.mark.parametrize(
