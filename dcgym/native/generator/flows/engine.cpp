@@ -12,12 +12,9 @@
 namespace dcgym {
 namespace {
 
-/* What arrived is shown once a tick. Steps of 10, 20 and 50 ms are whole numbers of ticks: with
-   ticks of 4 ms a step of 10 ms saw two or three, and goodput was 20 % off either way. */
-constexpr std::int64_t kTickNs = 2'000'000;
-constexpr std::int64_t kIdleTickNs = 4'000'000;
+constexpr std::int64_t kTickNs = 4'000'000;
 /* Bounds the cost of one tick: with more flows, each is sampled every few ticks. */
-constexpr std::size_t kSamplesPerTick = 128;
+constexpr std::size_t kSamplesPerTick = 256;
 /* A flow that failed is not repeated at once, or it would spin. */
 constexpr std::int64_t kRetryNs = 100'000'000;
 /* Then what became due meanwhile has its turn. */
@@ -172,8 +169,7 @@ void Engine::tick() {
     for (const auto &probe : probes_)
         probe->sample();
     publish();
-    next_tick_ns_ += runs_.empty() && probes_.empty() ? kIdleTickNs : kTickNs;
-    next_tick_ns_ = std::max(next_tick_ns_, now_ns());
+    next_tick_ns_ = std::max(next_tick_ns_ + kTickNs, now_ns());
     world_.timetable.set(tick_, next_tick_ns_);
 }
 
