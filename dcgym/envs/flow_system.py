@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Network
-from dcgym.config import check_int
-from dcgym.envs.backends import find_object
-from dcgym.envs.network_system import NetworkSystem
+from dcgym.envs.network_system import NetworkSystem, make_copies
 from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import ConfigError
 from dcgym.monitors import AGENT_FLOW
@@ -45,13 +42,7 @@ def flow_system(make_task: MakeTask[Settings], settings: Settings, n_envs: int =
     Raises:
         ConfigError: An argument is not allowed.
     """
-    backend = find_object(settings.backend)
-    if isinstance(backend, type) or not isinstance(backend, Network):
-        first = make_task(settings, None)
-        check_int("num_envs", n_envs, 1)
-        return FlowSystem([first, *(first.another() for _ in range(n_envs - 1))], backend)
-    check_int("num_envs", n_envs, 1, 1)
-    return FlowSystem([make_task(settings, backend.topology)], backend)
+    return FlowSystem(*make_copies(make_task, settings, n_envs))
 
 
 class FlowSystem(NetworkSystem):

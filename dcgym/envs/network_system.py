@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from dcgym.envs.render.network import NetworkPainter
     from dcgym.envs.render.rows import Rows
 
-__all__ = ["NetworkSystem", "network_system"]
+__all__ = ["NetworkSystem", "make_copies", "network_system"]
 
 Settings = TypeVar("Settings", bound=NetworkSettings)
+Task = TypeVar("Task", bound=NetworkTask)
 MakeTask = Callable[[Settings, "Topology | None"], NetworkTask]
 
 
@@ -45,13 +46,29 @@ def network_system(
     Raises:
         ConfigError: An argument is not allowed.
     """
+    return NetworkSystem(*make_copies(make_task, settings, n_envs))
+
+
+def make_copies(
+    make_task: Callable[[Settings, Topology | None], Task], settings: Settings, n_envs: int
+) -> tuple[list[Task], object]:
+    """Return the tasks of some copies, and the backend that the settings name.
+
+    Args:
+        make_task: Makes the task of one copy.
+        settings: The arguments of the environment.
+        n_envs: Number of copies.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
     backend = find_object(settings.backend)
     if isinstance(backend, type) or not isinstance(backend, Network):
         first = make_task(settings, None)
         check_int("num_envs", n_envs, 1)
-        return NetworkSystem([first, *(first.another() for _ in range(n_envs - 1))], backend)
+        return [first, *(first.another() for _ in range(n_envs - 1))], backend
     check_int("num_envs", n_envs, 1, 1)
-    return NetworkSystem([make_task(settings, backend.topology)], backend)
+    return [make_task(settings, backend.topology)], backend
 
 
 class NetworkSystem:
