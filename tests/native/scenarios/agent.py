@@ -43,6 +43,19 @@ class Steered:
                 raise TimeoutError(f"still {rows}")
             time.sleep(0.001)
 
+    def wait_without_loss(self) -> dict[str, int]:
+        """Return the flow's row after a hundred packets of which none was lost."""
+        while True:
+            before = self.rows()[0]
+            row = self.wait_for_packets(before)
+            if row["lost_packets"] == before["lost_packets"]:
+                return row
+
+    def wait_for_packets(self, before: dict[str, int]) -> dict[str, int]:
+        """Return the flow's row a hundred packets later."""
+        enough = before["delivered_packets"] + 100
+        return self.wait(lambda row: row["delivered_packets"] > enough)
+
     def command(
         self,
         flags: int,
@@ -60,8 +73,7 @@ class Steered:
         self.agent.write([0], [told], [flags], [multiplier_q16], [cwnd], [rate])
         if generation is None:
             return self.wait(lambda row: row["taken"] > before["taken"])
-        acked = before["delivered_packets"] + 100
-        return self.wait(lambda row: row["delivered_packets"] > acked)
+        return self.wait_for_packets(before)
 
 
 def now_us() -> int:
@@ -89,13 +101,14 @@ def steer(flow: Steered) -> dict[str, Any]:
     seen["large factor"] = flow.command(CommandFlag.MULTIPLIER, multiplier_q16=(1 << 32) - 1)
     seen["unknown flags"] = flow.command(0xF0)
     seen["another flow"] = flow.command(CommandFlag.WINDOW, cwnd=7, generation=10_000)
-    seen["before the end"] = flow.command(CommandFlag.WINDOW, cwnd=12)
+    flow.command(CommandFlag.WINDOW, cwnd=12)
+    # What "large factor" made the queue drop is repaired first: Reno would halve 12 for it.
+    seen["before the end"] = flow.wait_without_loss()
     flow.agent.renew(now_us())
     seen["lease ended"] = flow.wait(lambda row: row["fallbacks"] > 0)
     before = seen["lease ended"]["taken"]
     flow.agent.write([0], [seen["reno"]["generation"]], [2], [0], [9], [0])
-    acked = seen["lease ended"]["delivered_packets"] + 100
-    seen["no lease"] = flow.wait(lambda row: row["delivered_packets"] > acked)
+    seen["no lease"] = flow.wait_for_packets(seen["lease ended"])
     seen["taken without a lease"] = seen["no lease"]["taken"] > before
     return seen
 
