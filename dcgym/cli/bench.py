@@ -195,7 +195,7 @@ def report(
 
     Example: [bold]dcgym report bench-quick[/bold]
     """
-    from dcgym.suites import load_records, write_report
+    from dcgym.suites import load_records, write_report, write_verdicts
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
 
@@ -206,6 +206,7 @@ def report(
         return show_comparison(found, folder, None, as_json)
     records = load_records(folder)
     write_results(folder, records)
+    write_verdicts(folder, records)
     write_report(folder, records)
     _show(records, folder, as_json)
 
@@ -274,8 +275,11 @@ def _show(records: Records, out: Path, as_json: bool) -> None:
         print_json(records)
         return
     from dcgym.cli import tables
+    from dcgym.cli.verdicts import print_verdicts
+    from dcgym.suites import find_verdicts
 
     _print_tables(records)
+    print_verdicts(find_verdicts(out, records))
     tables.print_paths(out)
 
 

@@ -28,6 +28,7 @@ from dcgym.suites.reports.layout import (
 )
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.results import Records, run_name
+from dcgym.suites.verdicts import VERDICTS_FILE
 
 if TYPE_CHECKING:
     from dcgym.cli.doctor import Check
@@ -202,13 +203,14 @@ def _wide(title: str, records: Records) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
     table.add_column("runs", justify="right")
-    for column in layout_of(records).columns:
+    columns = layout_of(records).columns
+    for column in columns:
         table.add_column(column.heading, justify="right")
     table.add_column("fidelity")
     table.add_column("training")
     for policy in policies_of(records):
         runs = runs_of(records, policy)
-        cells = _cells(runs, layout_of(runs).columns)
+        cells = _cells(runs, columns)
         training = "\n".join(describe_training(runs))
         table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), training)
     return table
@@ -252,7 +254,7 @@ def print_paths(folder: Path) -> None:
         folder: Folder of the results.
     """
     console = Console(soft_wrap=True)
-    for name in ("report.html", "results.parquet"):
+    for name in ("report.html", "results.parquet", VERDICTS_FILE):
         if (folder / name).exists():
             console.print(str(folder / name), highlight=False)
 

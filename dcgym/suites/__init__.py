@@ -9,20 +9,27 @@ from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import load_records
 from dcgym.suites.rollout import run_episode
 from dcgym.suites.runner import finished_records, run_suite
+from dcgym.suites.shapes import Check, Shape, Term
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import SUITES, Case, Published, Suite, Training
 from dcgym.suites.sweep import sweep_suite
 from dcgym.suites.twin_error import twin_error_suite
+from dcgym.suites.verdicts import Verdict, find_verdicts, write_verdicts
 
 __all__ = [
     "SUITES",
     "Case",
+    "Check",
     "Published",
     "RunSpec",
+    "Shape",
     "Suite",
+    "Term",
     "Training",
+    "Verdict",
     "balancing_classic",
     "balancing_quick",
+    "find_verdicts",
     "finished_records",
     "load_records",
     "modern_balancing",
@@ -34,4 +41,5 @@ __all__ = [
     "sweep_suite",
     "twin_error_suite",
     "write_report",
+    "write_verdicts",
 ]

@@ -18,6 +18,7 @@ from dcgym.envs.factory import (
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
 from dcgym.policies.base import Overrides
+from dcgym.suites.shapes import check_shapes
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
 from dcgym.units import parse_duration
@@ -35,6 +36,7 @@ def check_suite(suite: Suite) -> None:
         ConfigError: A name is unknown, or something cannot run where it is asked for.
     """
     _check_policies(suite)
+    check_shapes(suite.shapes, suite.case_names, sorted(policy_names(suite.family)))
     _check_checkpoints(suite)
     if not suite.cases:
         raise ConfigError("cases", (), "one case or more")
@@ -106,7 +108,8 @@ def fit_suite(suite: Suite) -> Suite:
     """
     policies = suite.policies
     for case in suite.cases:
-        policies = fit_policies(policies, case.env)
+        fit = fit_policies(policies, case.env)
+        policies = tuple(name for name in policies if name in fit or not case.meets(name))
     return replace(suite, policies=policies)
 
 
@@ -153,6 +156,6 @@ def _check_checkpoints(suite: Suite) -> None:
 def _check_capabilities(suite: Suite, case: Case) -> None:
     fit = fit_policies(suite.policies, case.env)
     for name in suite.policies:
-        if name not in fit:
+        if case.meets(name) and name not in fit:
             backend = case.env.get("backend", "this backend")
             raise ConfigError("policies", name, f"with {backend} one of {list(fit)}")

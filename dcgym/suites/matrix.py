@@ -98,10 +98,11 @@ class Matrix:
         """List the runs: all policies of a seed before the next seed."""
         suite = self._suite
         return [
-            Run(case, policy, seed)
-            for case in suite.case_names
+            Run(case.name, policy, seed)
+            for case in suite.cases
             for seed in range(suite.seeds)
             for policy in suite.policies
+            if case.meets(policy)
         ]
 
     def finished(self, run: Run, fidelity: str | None = None) -> Record | None:

@@ -24,6 +24,7 @@ from dcgym.suites.results import (
     write_results,
 )
 from dcgym.suites.suite import Suite
+from dcgym.suites.verdicts import write_verdicts
 from dcgym.suites.workers import Workers
 
 __all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
@@ -90,6 +91,7 @@ def run_matrix(
 def _write_bench(out: Path, complete: Records, refused: Records) -> None:
     if complete:
         write_results(out, complete)
+        write_verdicts(out, complete)
         write_report(out, complete, refused)
 
 

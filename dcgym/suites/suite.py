@@ -1,4 +1,4 @@
-"""A suite is data: cases, policies, seeds, lengths, and what was published about them."""
+"""A suite is data: cases, policies, seeds, lengths, what was published, what is expected."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dcgym.config import check_int, check_positive, check_range
 from dcgym.envs.factory import env_id_of, find_environment
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
+from dcgym.suites.shapes import Shape
 from dcgym.suites.spec import Arguments, Scalar
 
 __all__ = ["MOST_RUNS", "SUITES", "Case", "Published", "Suite", "Training", "check_runs"]
@@ -34,6 +35,7 @@ class Case:
         train_name: Name of that environment in folders; that of the case if None. Equal trainings
             happen once.
         episode_s: Length of its runs; the suite's if None.
+        policies: Names of the only policies that meet it; all of the suite's if None.
     """
 
     env: Arguments
@@ -43,6 +45,15 @@ class Case:
     train_env: Arguments | None = None
     train_name: str | None = None
     episode_s: float | None = None
+    policies: tuple[str, ...] | None = None
+
+    def meets(self, policy: str) -> bool:
+        """Tell whether a policy meets this case.
+
+        Args:
+            policy: Name of the policy.
+        """
+        return self.policies is None or policy in self.policies
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ def check_runs(count: int) -> None:
 
 @dataclass(frozen=True)
 class Suite:
-    """A comparison of policies: every policy meets every case with every seed.
+    """A comparison of policies: every policy meets every case that asks for it, with every seed.
 
     Attributes:
         name: Name for commands and listings.
@@ -111,6 +122,7 @@ class Suite:
         training: How learners are trained.
         checkpoints: Folder of a trained policy by the learner's name; others are trained.
         published: Numbers to set beside the results.
+        shapes: What the results are expected to show.
 
     Raises:
         ConfigError: A number is not allowed.
@@ -128,11 +140,13 @@ class Suite:
     training: Training = field(default_factory=Training)
     checkpoints: Mapping[str, str] = field(default_factory=dict)
     published: tuple[Published, ...] = ()
+    shapes: tuple[Shape, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
         check_int("seeds", self.seeds, 1, MOST_RUNS)
-        check_runs(len(self.cases) * len(self.policies) * self.seeds)
+        pairs = sum(case.meets(policy) for case in self.cases for policy in self.policies)
+        check_runs(pairs * self.seeds)
         check_int("jobs", self.jobs, 0, MOST_JOBS)
         check_int("train_envs", self.training.envs, 1, MOST_RUNS)
         check_int("trainings", self.training.trainings, 1, self.seeds)

@@ -8,8 +8,11 @@ import pytest
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.suites.checks import check_suite
+from dcgym.suites.evaluate import compare
 from dcgym.suites.modern import MODERN_POLICIES, RAMP, modern_balancing
+from dcgym.suites.reports.layout import layout_of, runs_of
 from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.metrics import MESSAGE_METRICS
 
 pytestmark = pytest.mark.simulation
 
@@ -63,3 +66,27 @@ def test_prequal_keeps_its_tail_where_round_robin_runs_into_the_antagonists() ->
     assert tail_us("prequal", light) < tail_us("round-robin-weighted", light)
     # Half of the crowded servers' capacity is below their even share here: queues grow without end.
     assert tail_us("round-robin-weighted", heavy) > 5 * tail_us("prequal", heavy)
+
+
+def test_messages_stand_beside_the_score() -> None:
+    (case,) = [case for case in modern_balancing().cases if case.name == "ramp-0.75"]
+    env = {**case.env, "lead_in": 0}
+    policies = ["sed", "prequal", "jiq", "c3-rank"]
+    found = compare(env, policies, seeds=[1], seconds=4, warmup=1, every_agent=True)
+    runs = {str(record["policy"]): record["metrics"] for record in found.records}
+    assert {name: runs["sed"][name] for name in MESSAGE_METRICS} == dict.fromkeys(
+        MESSAGE_METRICS, 0
+    )
+    # Three probes and three answers a flow; one report; flows at the border are counted apart.
+    assert runs["prequal"]["messages_per_flow"] == pytest.approx(6, rel=0.01)
+    assert runs["prequal"]["probes"] % 3 == 0 and runs["prequal"]["idle_messages"] == 0
+    assert runs["c3-rank"]["messages_per_flow"] == pytest.approx(1, rel=0.01)
+    assert 0 < runs["jiq"]["messages_per_flow"] <= 1 and runs["jiq"]["probes"] == 0
+
+    def shown(policy: str | None) -> set[str]:
+        records = found.records if policy is None else runs_of(found.records, policy)
+        return {column.metric for column in layout_of(records).columns} & {*MESSAGE_METRICS}
+
+    # A table has a column where any of its runs sent such messages.
+    assert shown(None) == {*MESSAGE_METRICS}
+    assert shown("sed") == set() and shown("jiq") == {"idle_messages", "messages_per_flow"}

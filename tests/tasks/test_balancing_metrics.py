@@ -8,6 +8,7 @@ from dcgym.tasks.balancing.metrics import (
     FCT_METRICS,
     fct_metrics,
     flow_metrics,
+    message_metrics,
     regret_us,
     server_metrics,
 )
@@ -61,3 +62,14 @@ def test_group_shares_and_utilisation():
     assert metrics["utilisation"] == 6 / 12
     assert (metrics["jain"], metrics["overprovision"]) == (0.7, 2.5)
     assert (metrics["rejected"], metrics["pcc_violations"], metrics["untracked"]) == (3, 1, 2)
+
+
+def test_messages_by_hand():
+    counts = {"probes": 30, "idle": 4, "reports": 6, "answers": 20, "late": 5, "repeated": 1}
+    summary = {"arrivals": 10, "messages": {**counts, "lost": 3, "unanswered": 1}}
+    metrics = message_metrics(summary)
+    assert (metrics["probes"], metrics["idle_messages"], metrics["reports"]) == (30, 4, 6)
+    # 30 probes, 26 answers that arrived, 4 idle messages, 6 reports; 10 flows.
+    assert metrics["messages_per_flow"] == 6.6
+    # The emulation counts none: they are not measured there.
+    assert np.isnan(list(message_metrics({"arrivals": 10}).values())).all()

@@ -21,7 +21,12 @@ from dcgym.suites.recorders.base import (
 from dcgym.suites.recorders.pool_best import RECORD_LIMIT, best_of
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
-from dcgym.tasks.balancing.metrics import flow_metrics, regret_us, server_metrics
+from dcgym.tasks.balancing.metrics import (
+    flow_metrics,
+    message_metrics,
+    regret_us,
+    server_metrics,
+)
 
 __all__ = ["PoolRecorder"]
 
@@ -80,7 +85,8 @@ class PoolRecorder(Recorder):
         steady = steady_part(columns, self.spec.warmup_s)
         metrics = {"reward_mean": mean_of(steady["reward"])}
         metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
-        metrics |= server_metrics(pool.summary(0), scenario)
+        summary = pool.summary(0)
+        metrics |= server_metrics(summary, scenario) | message_metrics(summary)
         metrics |= self._against_best(flows)
         return Outcome(metrics, self._flow_columns(flows), self.system.fidelity(0))
 

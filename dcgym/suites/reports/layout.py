@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 from typing import Protocol, runtime_checkable
@@ -33,11 +34,22 @@ def layout_of(records: Records) -> Layout:
     """Return the layout of the records' environment, with the columns that they have.
 
     Args:
-        records: Records of runs in one environment.
+        records: Records of runs in one environment. All runs of a table, since columns that are
+            optional are there for all of them or for none.
     """
     layout, known = _layout_of_env(str(records[0]["env"])), records[0]["metrics"]
-    columns = tuple(column for column in layout.columns if column.metric in known)
+    columns = tuple(
+        column
+        for column in layout.columns
+        if column.metric in known and not (column.is_optional and _is_idle(records, column.metric))
+    )
     return replace(layout, columns=columns)
+
+
+def _is_idle(records: Records, metric: str) -> bool:
+    """Whether no run has something else than 0 in a metric."""
+    values = (float(record["metrics"].get(metric, math.nan)) for record in records)
+    return all(value == 0 or math.isnan(value) for value in values)
 
 
 def policies_of(records: Records) -> list[str]:

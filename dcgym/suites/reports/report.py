@@ -44,6 +44,7 @@ from dcgym.suites.reports.plots import (
     scale_of,
 )
 from dcgym.suites.reports.published import published_section
+from dcgym.suites.reports.verdicts import verdicts_section
 from dcgym.suites.results import Records, run_folder
 from dcgym.suites.statistics import FloatArray
 
@@ -70,7 +71,7 @@ def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
         MissingDependency: Matplotlib is not installed.
     """
     sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
-    sections.append(published_section(folder, records))
+    sections += [verdicts_section(folder, records), published_section(folder, records)]
     return write_page(folder, _page(folder, records, refused, sections))
 
 

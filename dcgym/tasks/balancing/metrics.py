@@ -16,13 +16,22 @@ from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.common.statistics import FloatArray
 from dcgym.traffic.analysis.slowdown import enough_for
 
-__all__ = ["FCT_METRICS", "fct_metrics", "flow_metrics", "regret_us", "server_metrics"]
+__all__ = [
+    "FCT_METRICS",
+    "MESSAGE_METRICS",
+    "fct_metrics",
+    "flow_metrics",
+    "message_metrics",
+    "regret_us",
+    "server_metrics",
+]
 
 FlowRecords: TypeAlias = npt.NDArray[np.void]
 """Finished flows, of `flow_dtype`."""
 
 QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 FCT_METRICS = ("fct_us_mean", *(f"fct_us_{name}" for name in QUANTILES))
+MESSAGE_METRICS = ("probes", "idle_messages", "reports", "messages_per_flow")
 
 
 def fct_metrics(times_us: FloatArray) -> dict[str, float]:
@@ -108,3 +117,23 @@ def server_metrics(summary: Mapping[str, Any], scenario: Scenario) -> dict[str, 
         chosen = [group == name for group in groups]
         metrics[f"share_{name}"] = float(flows[chosen].sum()) / total
     return metrics
+
+
+def message_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Return what balancers and servers told each other for the sake of a rule.
+
+    Args:
+        summary: As of `BalancingTwin.summary`.
+
+    Returns:
+        probes, idle_messages: numbers of those that were sent. reports: loads that came with
+        SYN-ACKs. messages_per_flow: these three and the answers to probes, late and repeated ones
+        too, over the flows that arrived. All NaN where the backend does not count them.
+    """
+    if "messages" not in summary:
+        return dict.fromkeys(MESSAGE_METRICS, float("nan"))
+    counts = summary["messages"]
+    own = [float(counts[name]) for name in ("probes", "idle", "reports")]
+    answers = sum(float(counts[name]) for name in ("answers", "late", "repeated"))
+    per_flow = (sum(own) + answers) / max(float(summary["arrivals"]), 1.0)
+    return dict(zip(MESSAGE_METRICS, [*own, per_flow], strict=True))

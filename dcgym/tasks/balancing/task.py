@@ -49,6 +49,10 @@ BALANCING_LAYOUT = Layout(
         Column("overprovision", "max/mean", low=1.0),
         Column("rejected", "rejected", 1.0, 0),
         Column("share_strong", "strong share", high=1.0),
+        Column("probes", "probes", 1.0, 0, is_optional=True),
+        Column("idle_messages", "idle messages", 1.0, 0, is_optional=True),
+        Column("reports", "reports", 1.0, 0, is_optional=True),
+        Column("messages_per_flow", "messages, a flow", 1.0, 2, is_optional=True),
     ),
     series=(
         Column("queue", "flows at all servers"),

@@ -24,6 +24,7 @@ class Column:
         better: The better end, "high" or "low"; "" where there is none, None for the usual one of
             a metric of this name.
         meaning: One sentence about it; None for the usual one of a metric of this name.
+        is_optional: Shown only where a run has something else than 0.
     """
 
     metric: str
@@ -34,6 +35,7 @@ class Column:
     high: float | None = None
     better: str | None = None
     meaning: str | None = None
+    is_optional: bool = False
 
     def __post_init__(self) -> None:
         """Take what is known of the metric's name where nothing was said."""
