@@ -9,6 +9,7 @@ from dcgym.policies.assignment import JobRulePolicy, LeastPolicy, RandomJobPolic
 from dcgym.policies.balancing import (
     AwcmpPolicy,
     HlbPolicy,
+    KnapsackPolicy,
     RandomWeightsPolicy,
     RulePolicy,
     UtilisationPolicy,
@@ -180,6 +181,7 @@ _add_hlb("hlb", "Counts weighed by slowness, estimated from flow durations.")
 _add_hlb("hlb2", "hlb with two candidates a flow.", rule="weighted2")
 _add_hlb("hlb-fix", "hlb with fixed measurement noise.", is_adaptive=False)
 _BALANCING.add("wrr-utilisation", UtilisationPolicy)
+_BALANCING.add("knapsack", KnapsackPolicy)
 _BALANCING.add("random", RandomWeightsPolicy)
 
 _ASSIGNMENT = POLICIES.add("assignment", PolicyFamily("assignment"), "Servers of single jobs.")

@@ -2,12 +2,14 @@
 
 from dcgym.policies.balancing.awcmp import AwcmpPolicy
 from dcgym.policies.balancing.hlb import HlbPolicy
+from dcgym.policies.balancing.knapsack import KnapsackPolicy
 from dcgym.policies.balancing.rules import RandomWeightsPolicy, RulePolicy
 from dcgym.policies.balancing.utilisation import UtilisationPolicy
 
 __all__ = [
     "AwcmpPolicy",
     "HlbPolicy",
+    "KnapsackPolicy",
     "RandomWeightsPolicy",
     "RulePolicy",
     "UtilisationPolicy",

@@ -110,7 +110,7 @@ def test_shapes_are_data_and_wrong_ones_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=field):
             check_suite(replace(suite, shapes=(Shape("s", "c", "ours", (Check(wrong, "<", 1),)),)))
-    with pytest.raises(ConfigError, match="shapes: .* each name once"):
+    with pytest.raises(ConfigError, match=r"shapes: .* each name once"):
         check_suite(replace(suite, shapes=(shape_of_suite(),) * 2))
 
 

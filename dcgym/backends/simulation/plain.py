@@ -59,7 +59,13 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
         "prequal_probes": float(data_plane.prequal_probes),
         "prequal_timeout_ns": data_plane.prequal_timeout_ns,
         "events": [
-            (event.at_ns, EVENTS.index(event.kind), scenario.targets(event), event.value or 0.0)
+            (
+                event.at_ns,
+                EVENTS.index(event.kind),
+                scenario.targets(event),
+                event.value or 0.0,
+                event.period_ns or 0,
+            )
             for event in scenario.events
         ],
     }

@@ -8,8 +8,11 @@ from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
+from dcgym.units import parse_duration
 
-__all__ = ["EVENTS", "TWIN_EVENTS", "Event"]
+__all__ = ["EVENTS", "MOVING_LOAD", "TWIN_EVENTS", "Event"]
+
+MOVING_LOAD = "moving-load"
 
 EVENTS = (
     "capacity",
@@ -24,6 +27,7 @@ EVENTS = (
     "gray-failure",
     "flapping",
     "false-reports",
+    MOVING_LOAD,
 )
 """The kinds, in the order of their numbers in the compiled twin."""
 
@@ -35,12 +39,14 @@ _VALUES = {
     "gray-failure": (0.0, 1.0),
     "flapping": (0.0, 3600.0),
     "false-reports": (0.0, 1000.0),
+    MOVING_LOAD: (0.0, 1024.0),
 }
 # A server that fails every microsecond is not what the events are for.
 _LEAST_PERIOD_S = 0.001
 TWIN_EVENTS = ("fail-fast", "gray-failure", "flapping", "false-reports")
 """Those that only the twin can make happen."""
 
+_FIELDS = ("kind", "target", "value", "period", "period_ns")
 _ON_BALANCERS = ("balancer-failure", "balancer-recovery")
 
 
@@ -63,13 +69,18 @@ class Event(TimedEvent):
             ``flapping``: the servers are away for half of each period of `value` seconds, with all
             their flows, and back for the other half; 0 ends it, and they are there.
             ``false-reports``: the load that the servers tell is `value` times the true one.
+            ``moving-load``: `value` CPU-bound processes run on one of the servers, and move to
+            another one after each `period_ns`; the seed of the episode decides to which. They add
+            up with other such loads and with ``colocated-load``.
         target: Which servers (a group's name, a server's number, a tuple of numbers, or "all"),
             or which balancer (its number); for ``rate`` an application's name or "all".
         value: See `kind`; None where the kind has none.
+        period_ns: Of ``moving-load``; None for the others.
     """
 
     target: str | int | tuple[int, ...] = "all"
     value: float | None = None
+    period_ns: int | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that need no scenario."""
@@ -85,6 +96,11 @@ class Event(TimedEvent):
                 raise ConfigError("event.value", self.value, allowed)
         elif self.value is not None:
             raise ConfigError("event.value", self.value, f"nothing for {self.kind}")
+        if self.kind == MOVING_LOAD:
+            allowed_ns = round(_LEAST_PERIOD_S * 1e9), LATEST_NS
+            check_int("event.period_ns", self.period_ns, *allowed_ns)
+        elif self.period_ns is not None:
+            raise ConfigError("event.period_ns", self.period_ns, f"nothing for {self.kind}")
 
     @property
     def on_balancer(self) -> bool:
@@ -93,16 +109,20 @@ class Event(TimedEvent):
 
     def to_dict(self) -> dict[str, object]:
         """Return the event as plain data."""
-        return asdict(self) | {"target": self._plain_target}
+        fields = asdict(self) | {"target": self._plain_target}
+        if self.period_ns is None:
+            del fields["period_ns"]
+        return fields
 
     def record(self) -> dict[str, object]:
-        """Return the event as records hold it: at_s, kind, target, value."""
-        return {
+        """Return the event as records hold it: at_s, kind, target, value, period_s if any."""
+        found: dict[str, object] = {
             "at_s": self.at_ns / 1e9,
             "kind": self.kind,
             "target": self._plain_target,
             "value": self.value,
         }
+        return found if self.period_ns is None else {**found, "period_s": self.period_ns / 1e9}
 
     @property
     def _plain_target(self) -> str | int | list[int]:
@@ -113,14 +133,25 @@ class Event(TimedEvent):
         """Build an event from plain data.
 
         Args:
-            data: The fields; the time is ``at_ns``, or ``at`` in seconds or as a text ("25s").
+            data: The fields; the time is ``at_ns``, or ``at`` in seconds or as a text ("25s"). The
+                period is ``period_ns`` or ``period``, likewise.
 
         Raises:
             ConfigError: A field is unknown, missing or not allowed.
         """
-        check_keys(data, ("at", "at_ns", "kind", "target", "value"), "event")
+        check_keys(data, ("at", "at_ns", *_FIELDS), "event")
         target = data.get("target", "all")
         if isinstance(target, list):
             target = tuple(target)
-        fields = {"kind": data.get("kind", ""), "target": target, "value": data.get("value")}
+        period_ns = data.get("period_ns")
+        if "period" in data:
+            if period_ns is not None:
+                raise ConfigError("event", sorted(data), "either period or period_ns")
+            period_ns = parse_duration(data["period"], "event.period")
+        fields = {
+            "kind": data.get("kind", ""),
+            "target": target,
+            "value": data.get("value"),
+            "period_ns": period_ns,
+        }
         return build(cls, {"at_ns": read_time_ns(data, "event"), **fields})

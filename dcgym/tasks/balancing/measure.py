@@ -216,6 +216,8 @@ def server_info(
 
     Returns:
         ongoing: flows that they track, shape (E, A, N).
+        flows, completed: flows since the reset that they have seen send a request, and that they
+        have seen end, shape (E, A, N).
         duration_s, completion_s: reduced samples, shape (E, A, N, 5).
         probed_busy: busy workers at the last answered poll, shape (E, A, N).
         probed_answered, probed_errors: requests answered by then, and those with an error.
@@ -227,6 +229,8 @@ def server_info(
     at = (copies, _index(balancers))
     return {
         "ongoing": seen["ongoing"][at].copy(),
+        "flows": seen["flows"][at].copy(),
+        "completed": seen["completed"][at].copy(),
         "duration_s": seen["duration_us"][at] / _US_PER_S,
         "completion_s": seen["completion_us"][at] / _US_PER_S,
         "probed_flows": seen["probe_queue"][at].copy(),

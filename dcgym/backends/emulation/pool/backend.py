@@ -132,7 +132,7 @@ class EmulatedPool:
         self._flows.begin(drawn, self._results, 0)
         self._servers.begin()
         self._polls.begin(seed)
-        self._events.begin()
+        self._events.begin(seed)
         for writer in running.writers:
             writer.begin(self._servers.eligible)
         self._start_ns = 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.events import TWIN_EVENTS
+from dcgym.tasks.balancing.events import MOVING_LOAD, TWIN_EVENTS
 from dcgym.tasks.balancing.rules import check_kernel_rule
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http.programs import ServerProgram
 
 __all__ = ["check_events", "check_rule", "read_program"]
 
-CAPACITY_EVENTS = ("capacity", "colocated-load")
+CAPACITY_EVENTS = ("capacity", "colocated-load", MOVING_LOAD)
 # Their scores come from the servers, with SYN-ACKs.
 REPORTED_RULES = ("sapp", "wsapp")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,10 +12,30 @@ from dcgym.backends.base import Record
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers
 from dcgym.backends.emulation.wire.messages import ChangeServer, SetBalancer, SetCapacity
-from dcgym.tasks.balancing.events import Event
+from dcgym.tasks.balancing.events import MOVING_LOAD, Event
+from dcgym.tasks.balancing.moving import servers_visited
 from dcgym.tasks.balancing.scenario import Scenario
 
 __all__ = ["PoolEvents"]
+
+
+@dataclass
+class _MovingLoad:
+    """Processes that wander between servers.
+
+    Attributes:
+        event: What began it.
+        targets: Numbers of the servers.
+        way: Positions of those that it visits, one after the other.
+        server: The server that it is on.
+        next_ns: When it moves on, from the beginning of the episode.
+    """
+
+    event: Event
+    targets: tuple[int, ...]
+    way: Iterator[int]
+    server: int
+    next_ns: int
 
 
 class PoolEvents:
@@ -33,26 +55,38 @@ class PoolEvents:
         self._scenario, self._servers = scenario, servers
         self.begin()
 
-    def begin(self) -> None:
-        """Start anew."""
+    def begin(self, seed: int = 0) -> None:
+        """Start anew.
+
+        Args:
+            seed: Seed of the episode, which decides the ways of loads that move.
+        """
+        self._seed = seed
         self.is_up = np.ones(self._scenario.balancers, np.bool_)
         self.records: list[Record] = []
+        self._moving: list[_MovingLoad] = []
 
     @property
     def due_ns(self) -> int | None:
-        """When the next event happens, from the beginning of the episode; None after the last."""
-        events = self._scenario.events
-        return events[len(self.records)].at_ns if len(self.records) < len(events) else None
+        """When something happens next, from the beginning of the episode; None if nothing does."""
+        due = [load.next_ns for load in self._moving]
+        event = self._next_event()
+        return min(due if event is None else [event.at_ns, *due], default=None)
 
     def happen(self, pod: RunningPod, start_ns: int) -> None:
-        """Let the next event happen.
+        """Let the next event happen, or a load move on.
 
         Args:
             pod: Where.
             start_ns: CLOCK_MONOTONIC of the episode's beginning.
         """
-        event = self._scenario.events[len(self.records)]
+        event = self._next_event()
+        if event is None or event.at_ns != self.due_ns:
+            self._move_on(pod)
+            return
         began_ns = time.monotonic_ns()
+        if event.kind == MOVING_LOAD:
+            self._begin_moving(event, pod)
         for target in self._scenario.targets(event):
             if event.on_balancer:
                 self.is_up[target] = event.kind == "balancer-recovery"
@@ -67,6 +101,35 @@ class PoolEvents:
                 "applied_us": (done_ns - began_ns) / 1e3,
             }
         )
+
+    def _next_event(self) -> Event | None:
+        events = self._scenario.events
+        return events[len(self.records)] if len(self.records) < len(events) else None
+
+    def _begin_moving(self, event: Event, pod: RunningPod) -> None:
+        assert event.period_ns is not None and event.value is not None
+        targets = self._scenario.targets(event)
+        way = servers_visited(self._seed, len(self._moving), len(targets))
+        load = _MovingLoad(event, targets, way, targets[next(way)], event.at_ns + event.period_ns)
+        self._moving.append(load)
+        self._visit(load.server, event.value, pod)
+
+    def _move_on(self, pod: RunningPod) -> None:
+        load = min(self._moving, key=lambda one: one.next_ns)
+        assert load.event.period_ns is not None and load.event.value is not None
+        left, load.server = load.server, load.targets[next(load.way)]
+        load.next_ns += load.event.period_ns
+        self._visit(left, -load.event.value, pod)
+        self._visit(load.server, load.event.value, pod)
+
+    def _visit(self, target: int, processes: float, pod: RunningPod) -> None:
+        self._servers.visiting[target] += processes
+        self._set_capacity(target, pod)
+
+    def _set_capacity(self, target: int, pod: RunningPod) -> None:
+        servers = self._servers
+        others = float(servers.colocated[target] + servers.visiting[target])
+        pod.order(SetCapacity(target, float(servers.factor[target]), others))
 
     def _apply(self, event: Event, target: int, pod: RunningPod) -> None:
         servers = self._servers
@@ -85,5 +148,4 @@ class PoolEvents:
         elif event.kind in ("capacity", "colocated-load"):
             factors = servers.factor if event.kind == "capacity" else servers.colocated
             factors[target] = event.value
-            speed, colocated = float(servers.factor[target]), float(servers.colocated[target])
-            pod.order(SetCapacity(target, speed, colocated))
+            self._set_capacity(target, pod)

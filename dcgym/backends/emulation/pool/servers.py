@@ -45,6 +45,7 @@ class PoolServers:
         self.is_up = self._present.copy()
         self.factor = np.ones(len(self._workers))
         self.colocated = np.zeros(len(self._workers))
+        self.visiting = np.zeros(len(self._workers))
         self._sums = {name: np.zeros(len(self._workers)) for name in ("busy", "workers_busy")}
         self._fairness = dict.fromkeys(("jain_queue", "overprovision_queue"), 0.0)
         self._fairness |= dict.fromkeys(("jain_remaining", "overprovision_remaining"), 0.0)
@@ -53,7 +54,7 @@ class PoolServers:
     @property
     def capacity(self) -> FloatArray:
         """CPU seconds a second for flows when all workers are busy; 0 for a server not there."""
-        share = self._workers / (self._workers + self.colocated)
+        share = self._workers / (self._workers + self.colocated + self.visiting)
         found: FloatArray = self._cpu_speed * self.factor * self._workers * share
         return np.where(self.is_up, found, 0.0)
 

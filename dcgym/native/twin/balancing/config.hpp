@@ -31,6 +31,7 @@ enum class Change : uint8_t {
     gray_failure,
     flapping,
     false_reports,
+    moving_load,
 };
 
 struct ServerConfig {
@@ -56,6 +57,7 @@ struct ScheduledChange {
     Change change;
     std::vector<uint32_t> targets;
     double value;
+    int64_t period_ns; // of moving_load
 };
 
 struct Range {

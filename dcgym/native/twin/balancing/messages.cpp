@@ -67,6 +67,8 @@ void Simulation::deliver() {
         return;
     case MessageKind::flap:
         return flap(message);
+    case MessageKind::move:
+        return move(message);
     }
 }
 
@@ -197,6 +199,41 @@ void Simulation::flap(Message next) {
     refresh_pools();
     next.at_ns = now_ns_ + next.latency_ns;
     schedule(next);
+}
+
+// Each load has draws of its own, so that its way depends on the seed and on nothing else. The
+// emulation draws the same (dcgym.tasks.balancing.moving).
+void Simulation::begin_moving(const ScheduledChange &change) {
+    MovingLoad load{&change, stream_seed(seed_, moving_stream, moving_.size()), 0};
+    load.at = dcgym_below(&load.random, static_cast<uint32_t>(change.targets.size()));
+    visit(load, change.value);
+    Message next{};
+    next.kind = MessageKind::move;
+    next.server = static_cast<uint16_t>(moving_.size());
+    next.latency_ns = change.period_ns;
+    next.at_ns = now_ns_ + change.period_ns;
+    moving_.push_back(load);
+    schedule(next);
+}
+
+// To another server than now: of n - 1, those from the present one on count one further.
+void Simulation::move(Message next) {
+    MovingLoad &load = moving_[next.server];
+    const auto n = static_cast<uint32_t>(load.change->targets.size());
+    visit(load, -load.change->value);
+    if (n > 1) {
+        const uint32_t found = dcgym_below(&load.random, n - 1);
+        load.at = found + (found >= load.at);
+    }
+    visit(load, load.change->value);
+    next.at_ns = now_ns_ + next.latency_ns;
+    schedule(next);
+}
+
+void Simulation::visit(const MovingLoad &load, double processes) {
+    const uint32_t target = load.change->targets[load.at];
+    servers_[target].visiting += processes;
+    settle(target);
 }
 
 } // namespace dcgym::twin::balancing

@@ -13,6 +13,7 @@ enum class MessageKind : uint8_t {
     answer, // and back
     idle,   // server to balancer, unasked
     flap,   // no message: the server's own clock, for the event `flapping`
+    move,   // no message either: the clock of a `moving_load`, whose number stands for a server
 };
 
 struct Message {

@@ -100,10 +100,15 @@ void check_arrivals(const Config &config) {
 }
 
 std::vector<ScheduledChange> changes(const py::dict &config) {
-    using Event = std::tuple<int64_t, uint8_t, std::vector<uint32_t>, double>;
+    using Event = std::tuple<int64_t, uint8_t, std::vector<uint32_t>, double, int64_t>;
     std::vector<ScheduledChange> found;
-    for (const auto &[at_ns, kind, targets, value] : config["events"].cast<std::vector<Event>>())
-        found.push_back({at_ns, static_cast<Change>(kind), targets, value});
+    for (const auto &[at_ns, kind, targets, value, period_ns] :
+         config["events"].cast<std::vector<Event>>()) {
+        const ScheduledChange change{at_ns, static_cast<Change>(kind), targets, value, period_ns};
+        if (change.change == Change::moving_load && (targets.empty() || period_ns <= 0))
+            throw py::value_error("events: a load moves between servers, once in each period");
+        found.push_back(change);
+    }
     return found;
 }
 

@@ -62,7 +62,7 @@ void Server::integrate(int64_t now_ns) {
 
 void Server::update_rates(int64_t now_ns) {
     ServerResource &first = all_resources.front();
-    first.jobs.set_rate(now_ns, first.config.rate(first.jobs.size(), factor, colocated));
+    first.jobs.set_rate(now_ns, first.config.rate(first.jobs.size(), factor, colocated + visiting));
     for (ServerResource &other : resources().subspan(1))
         other.jobs.set_rate(now_ns, other.config.rate(other.jobs.size()));
 }
@@ -72,7 +72,7 @@ double Server::capacity(size_t resource) const {
     const double workers = config.workers;
     if (resource > 0)
         return config.speed * workers;
-    return config.speed * factor * workers * workers / (workers + colocated);
+    return config.speed * factor * workers * workers / (workers + colocated + visiting);
 }
 
 double Server::remaining_ns(int64_t now_ns, const Demand &more_ns) const {

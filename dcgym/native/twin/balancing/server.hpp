@@ -38,7 +38,8 @@ struct Server {
     bool up = false;
     bool eligible = false;      // takes new flows
     double factor = 1;          // of the processors' first speed
-    double colocated = 0;       // other CPU-bound processes
+    double colocated = 0;       // other CPU-bound processes that stay
+    double visiting = 0;        // and those of loads that move between servers
     double mean_service_ns = 0; // exponentially weighted; 0 before the first
     double fail_share = 0;      // of the requests that it answers with an error at once
     double gray_share = 0;      // of the requests that it serves slowly

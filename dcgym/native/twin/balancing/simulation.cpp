@@ -48,6 +48,7 @@ void Simulation::reset(uint64_t seed) {
     probing_ = Splitmix(stream_seed(seed, probe_stream, 0));
     messaging_ = Splitmix(stream_seed(seed, message_stream, 0));
     messages_ = {};
+    moving_.clear();
     counts_ = {};
     open_ = 0;
     drained_ = arrivals_end_ = holds_ = false;
@@ -143,6 +144,8 @@ void Simulation::send(FlowId id, Phase phase, int hops) {
 }
 
 void Simulation::apply(const ScheduledChange &change) {
+    if (change.change == Change::moving_load)
+        begin_moving(change);
     for (const uint32_t target : change.targets) {
         switch (change.change) {
         case Change::balancer_failure:
@@ -192,6 +195,7 @@ void Simulation::apply_to_server(const ScheduledChange &change, uint32_t target)
     case Change::remove_server:
         remove_server(target);
         return;
+    case Change::moving_load: // of all its targets at once
     default:
         return;
     }

@@ -33,6 +33,14 @@ enum Stream : uint64_t {
     service_stream,
     process_stream,
     message_stream,
+    moving_stream,
+};
+
+// Other processes that wander between servers.
+struct MovingLoad {
+    const ScheduledChange *change;
+    __u64 random; // state of its draws, by which servers follow on each other
+    uint32_t at;  // position in the change's targets
 };
 
 class Simulation {
@@ -180,6 +188,9 @@ class Simulation {
     void remove_server(uint32_t server);
     void fail_balancer(uint32_t balancer);
     void change_rate(uint32_t app, double factor);
+    void begin_moving(const ScheduledChange &change);
+    void move(Message next);
+    void visit(const MovingLoad &load, double processes);
     void refresh_pools();
     void probe();
     void sample_fairness();
@@ -218,6 +229,7 @@ class Simulation {
     MessageQueue messages_;
     MessageCounts counts_;
     std::vector<uint16_t> listeners_;
+    std::vector<MovingLoad> moving_;
     int64_t ended_ = 0;
     int64_t ended_after_ns_ = 0;
     Statistics statistics_;
