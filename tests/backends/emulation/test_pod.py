@@ -123,10 +123,12 @@ def test_servers_drain_and_change_their_speed(make_pool: MakePool) -> None:
         Event(200 * MS, "drain-server", 0),
         Event(200 * MS, "capacity", 1, 0.5),
         Event(200 * MS, "colocated-load", 2, 2.0),
+        # It has nowhere else to go.
+        Event(200 * MS, "moving-load", 3, 4.0, 100 * MS),
     )
     np.testing.assert_array_equal(first["eligible"][0], [False] + [True] * 6)
-    # p speed p / (p + c): half of 2; 2 processors of which 2 of 4 processes are others'.
-    np.testing.assert_allclose(first["capacity"][0], [2, 1, 1, 4, 4, 4, 4])
+    # p speed p / (p + c): half of 2; 2 and 4 processors, half of whose processes are others'.
+    np.testing.assert_allclose(first["capacity"][0], [2, 1, 1, 2, 4, 4, 4])
     before, after = (found["flows"][0].sum(axis=0) for found in (first, later))
     assert before[0] == after[0] > 0, "a drained server got flows"
     assert (after[1:] > before[1:]).all()
