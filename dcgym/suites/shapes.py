@@ -117,8 +117,8 @@ def shape_from_dict(data: Mapping[str, object]) -> Shape:
     checks = data.get("checks")
     if not isinstance(checks, list | tuple):
         raise ConfigError("shape.checks", checks, "a list")
-    texts = [str(data.get(name, "")) for name in ("name", "claim", "source")]
-    return Shape(*texts, tuple(_check_from_dict(one) for one in checks))
+    name, claim, source = (str(data.get(name, "")) for name in ("name", "claim", "source"))
+    return Shape(name, claim, source, tuple(_check_from_dict(one) for one in checks))
 
 
 def _check_from_dict(data: object) -> Check:
@@ -137,5 +137,5 @@ def _term_from_dict(data: object) -> Term:
     if not isinstance(data, Mapping):
         raise ConfigError("shape.term", data, "a mapping")
     check_keys(data, ("metric", "policy", "case", "factor"), "shape.term")
-    texts = [str(data.get(name, "")) for name in ("metric", "policy", "case")]
-    return Term(*texts, factor=float(data.get("factor", 1.0)))
+    metric, policy, case = (str(data.get(name, "")) for name in ("metric", "policy", "case"))
+    return Term(metric, policy, case, float(data.get("factor", 1.0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing import EVENTS, Scenario, ServerGroup
+from dcgym.tasks.balancing import EVENTS, Event, Scenario, ServerGroup
 from dcgym.traffic.http import Application
 from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution, Sampler, exponential
 from dcgym.traffic.sizes.distributions import describe
@@ -58,17 +58,13 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
         "prequal_quantile": float(data_plane.prequal_quantile),
         "prequal_probes": float(data_plane.prequal_probes),
         "prequal_timeout_ns": data_plane.prequal_timeout_ns,
-        "events": [
-            (
-                event.at_ns,
-                EVENTS.index(event.kind),
-                scenario.targets(event),
-                event.value or 0.0,
-                event.period_ns or 0,
-            )
-            for event in scenario.events
-        ],
+        "events": [_event(event, scenario) for event in scenario.events],
     }
+
+
+def _event(event: Event, scenario: Scenario) -> tuple[int, int, tuple[int, ...], float, int]:
+    kind, targets = EVENTS.index(event.kind), scenario.targets(event)
+    return event.at_ns, kind, targets, event.value or 0.0, event.period_ns or 0
 
 
 def _check(scenario: Scenario) -> None:
