@@ -11,6 +11,9 @@ from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.suites import (
     Case,
+    Check,
+    Shape,
+    Term,
     balancing_classic,
     balancing_quick,
     run_episode,
@@ -156,7 +159,9 @@ def test_suite_resumes_and_reports_every_scenario(tmp_path):
     names = ("right-weights", "wrong-weights")
     cases = tuple(Case(pool_env(make_pool(n, 0.85, 30.0).to_dict()), n) for n in names)
     small = replace(balancing_classic(), cases=cases, policies=("sed", "lsq"), seeds=1)
-    suite = replace(small, episode_s=30.0, warmup_s=5.0)
+    served = Check(Term("fct_us_mean", "sed", "wrong-weights"), ">", 0.0)
+    shapes = (Shape("served", "SED serves flows", "ours", (served,)),)
+    suite = replace(small, episode_s=30.0, warmup_s=5.0, shapes=shapes)
     records = run_suite(suite, tmp_path)
     assert [(r["scenario"], r["policy"]) for r in records] == [
         (scenario, policy) for scenario in names for policy in ("sed", "lsq")
@@ -173,6 +178,10 @@ def test_suite_resumes_and_reports_every_scenario(tmp_path):
     assert "wrong-weights" in page and "FCT mean" in page and 'src="http' not in page
     frame = pl.read_parquet(tmp_path / "results.parquet")
     assert frame["regret"].is_finite().all() and set(frame["scenario"]) == set(names)
+    # One seed decides nothing.
+    (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())
+    assert (verdict["name"], verdict["verdict"]) == ("served", "within noise")
+    assert "Expected shapes" in page and "SED serves flows" in page
 
 
 def test_the_emulation_scores_what_the_twin_trained(tmp_path):
