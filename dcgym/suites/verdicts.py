@@ -133,10 +133,10 @@ def _find(check: Check, records: Records) -> Finding:
     else:
         right = dict.fromkeys(left, float(check.right))
     seeds = sorted(left.keys() & right.keys())
-    means = [interval_95([side[seed] for seed in seeds])[0] for side in (left, right)]
+    first, second = (interval_95([side[seed] for seed in seeds])[0] for side in (left, right))
     difference, half = interval_95([left[seed] - right[seed] for seed in seeds])
     verdict = _verdict(check.relation, difference, half) if seeds else NOT_RUN
-    return Finding(str(check), verdict, *means, difference, half, len(seeds))
+    return Finding(str(check), verdict, first, second, difference, half, len(seeds))
 
 
 def _verdict(relation: str, difference: float, half: float) -> str:

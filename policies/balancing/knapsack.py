@@ -173,14 +173,14 @@ class KnapsackPolicy(SlowLoopPolicy):
     def _begin(self) -> FloatArray:
         n = len(self.task.configured_weights)
         weights = np.asarray(self.task.configured_weights, np.float64)
-        self._first: FloatArray = weights / weights.sum()
-        self._shares = self._first
+        first: FloatArray = weights / weights.sum()
+        self._first, self._shares = first, first
         self._means_s = np.full(n, np.nan)
         self._seen: list[tuple[FloatArray, FloatArray]] = []
         self._curves: FloatArray | None = None
         self._stretches = np.ones(n)
         self._changed_s = self._now_s
-        return self._shares.copy()
+        return first.copy()
 
     def _update(self, weights: FloatArray, servers: Mapping[str, FloatArray]) -> FloatArray:
         latencies_s = self._latencies_s(servers)
