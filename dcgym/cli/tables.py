@@ -42,6 +42,7 @@ __all__ = [
     "print_sweep",
     "print_training",
     "print_with_reasons",
+    "wide_console",
 ]
 
 # Columns that any table fits in.
@@ -157,7 +158,7 @@ def print_sweep(records: Records) -> None:
 
 
 def _print_scenario(title: str, records: Records) -> None:
-    console = _console()
+    console = wide_console()
     table = _wide(title, records)
     if (
         Measurement.get(console, console.options.update(max_width=UNBOUNDED), table).maximum
@@ -228,7 +229,7 @@ def print_with_reasons(table: Table, records: Records) -> None:
         table: The table.
         records: Records of the runs.
     """
-    console = _console()
+    console = wide_console()
     console.print(table)
     poor = [record for record in records if not is_as_good_as(record, "ok")]
     if poor:
@@ -259,7 +260,8 @@ def print_paths(folder: Path) -> None:
             console.print(str(folder / name), highlight=False)
 
 
-def _console() -> Console:
+def wide_console() -> Console:
+    """Return the terminal, or something wide where there is none."""
     # Files and pipes claim 80 columns, where the results do not fit.
     console = Console()
     return console if console.is_terminal else Console(width=max(console.width, 170))
