@@ -82,6 +82,7 @@ class Fabric:
         flow_entries: int = 0,
         least_mtu: int = 0,
         path_rule: str = "ecmp",
+        labels: bool = False,
     ) -> None: ...
     def add_port(
         self,
@@ -115,6 +116,8 @@ class Fabric:
     def group_map_fd(self) -> int: ...
     @property
     def control_map_fd(self) -> int: ...
+    @property
+    def label_map_fd(self) -> int: ...
     @property
     def port_map_fd(self) -> int: ...
     @property

@@ -96,6 +96,7 @@ class EmulatedNetwork:
             next-hop groups are left for them, from `first_spare_group` on.
         nodes: Switches that are not of the usual kind, by name.
         path_rule: How switches choose among equal-cost ports.
+        relabelling: How senders of dctcp avoid congested paths, "plb" or "flowbender".
         ipv6: Whether hosts have IPv6 addresses too, fd00:dc:: and their number.
     """
 
@@ -109,8 +110,10 @@ class EmulatedNetwork:
         nodes: Mapping[str, NodeKind] | None = None,
         ipv6: bool = False,
         path_rule: str = "ecmp",
+        relabelling: str = "",
     ) -> None:
         self._native = require()
+        self.relabelling = relabelling
         self.topology = topology
         self._switch = switch
         self._nodes = dict(nodes or {})
@@ -158,6 +161,7 @@ class EmulatedNetwork:
             flow_entries=flow_entries,
             least_mtu=min(port.mtu_bytes for port in topology.switch_ports),
             path_rule=path_rule,
+            labels=bool(self.relabelling),
         )
 
     def ifindex(self, port: Port) -> int:
