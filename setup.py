@@ -1,6 +1,6 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Five artefacts go into ``dcgym/native``: three C++ modules, the BPF objects and the traffic
+Six artefacts go into ``dcgym/native``: four C++ modules, the BPF objects and the traffic
 generator. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
@@ -91,6 +91,7 @@ def extensions() -> list[Extension]:
             include_dirs=[str(NATIVE / "twin")],
             flags=TWIN_FLAGS,
         ),
+        extension("_measure", "measure", pybind11.get_include(), flags=TWIN_FLAGS),
     ]
 
 

@@ -20,6 +20,7 @@ from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArra
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
+    balancer_index,
     counts,
     interval_metrics,
     load_inputs,
@@ -91,6 +92,7 @@ class PoolSystem:
         groups = task.scenario.server_groups
         self._workers = np.array([group.workers for group in groups], np.float64)
         self._chosen = list(task.controlled)
+        self._at = balancer_index(self._chosen)
         shape = (n_envs, len(self._chosen), task.n_servers)
         idle = task.weight_map.from_weights(np.ones(task.n_servers))
         self._idle = np.broadcast_to(idle, shape)
@@ -211,10 +213,10 @@ class PoolSystem:
             # The others keep what they have.
             weights[~fresh] = self._weights[~fresh][:, self._chosen]
             units = np.where(fresh[:, None, None], units, self._last_actions)
-        elif fresh.any():
+        elif np.count_nonzero(fresh):
             weights[fresh] = 1.0
             units = np.where(fresh[:, None, None], task.weight_map.unit(self._idle), units)
-        self._weights[:, self._chosen] = weights
+        self._weights[:, self._at] = weights
         self._last_actions = units
         return self.pool.set_weights(self._weights, mask=None if actions is not None else fresh)
 
@@ -245,7 +247,7 @@ class PoolSystem:
         terms = self.reward.terms(inputs)
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
         before = self._counts
-        if not mask.all():
+        if np.count_nonzero(mask) < self.n_envs:
             before = {n: np.where(mask, before[n], self._before[n]) for n in COUNTERS}
         self._before = before
         self._counts = counts(self.seen, self.truth)

@@ -33,6 +33,10 @@ __all__ = ["LATE_FRACTION", "Session"]
 
 LATE_FRACTION = 0.2
 
+# Of the clock: end of the interval on the backend's clock, time and steps since the first
+# observation. One array, as NumPy takes as long for one of them as for all three.
+DEADLINE, ELAPSED, STEPS = range(3)
+
 _Result = TypeVar("_Result")
 
 
@@ -56,18 +60,17 @@ class Session:
         # How late an action may come; 0 where none can.
         self._limit_ns = LATE_FRACTION * self._interval_ns if is_timed else 0.0
         self._all = np.ones(n_envs, np.bool_)
-        # Time and number of a step of each copy.
-        self._one_step = np.array([[self._interval_ns], [1]], np.int64).repeat(n_envs, axis=1)
+        # Rows `DEADLINE`, `ELAPSED` and `STEPS` of each copy, and what a step adds to them.
+        self._clock = np.zeros((3, n_envs), np.int64)
+        one_step = np.array([[self._interval_ns], [self._interval_ns], [1]], np.int64)
+        self._one_step = one_step.repeat(n_envs, axis=1)
         self._fresh = self._all.copy()
         # Whether any of them is: nearly every step can go without asking the copies.
         self._has_fresh = True
-        self._deadline_ns = np.zeros(n_envs, np.int64)
-        self._elapsed_ns = np.zeros(n_envs, np.int64)
         self._latency_ns = np.zeros(n_envs, np.int64)
         self._overrun_ns = np.zeros(n_envs, np.int64)
         self._age_ns = np.zeros(n_envs, np.int64)
         self._is_late = np.zeros(n_envs, np.bool_)
-        self._steps = np.zeros(n_envs, np.int64)
         # Time that pictures took since the last interval.
         self._drawn_ns = np.zeros(n_envs, np.int64)
         self._finished = np.zeros(n_envs, np.bool_)
@@ -99,7 +102,9 @@ class Session:
     def rewards(self) -> FloatArray:
         """Return the reward of each agent, shape (E, A)."""
         shape = (self.system.n_envs, len(self.system.agents))
-        total: FloatArray = sum(self.system.terms.values(), np.zeros(shape))
+        terms = list(self.system.terms.values())
+        # Of one term, no sum of lists; never the term itself, which infos show.
+        total: FloatArray = terms[0] + 0.0 if len(terms) == 1 else sum(terms, np.zeros(shape))
         return total
 
     def finished(self) -> Mask:
@@ -131,13 +136,12 @@ class Session:
         begun = np.array([seed is not None for seed in seeds])
         self._fresh |= begun
         self._has_fresh = bool(self._fresh.any())
-        self._deadline_ns = np.where(begun, system.read_ns, self._deadline_ns)
+        self._clock[DEADLINE] = np.where(begun, system.read_ns, self._clock[DEADLINE])
+        self._clock[ELAPSED:, begun] = 0
         for counts in (
-            self._elapsed_ns,
             self._latency_ns,
             self._overrun_ns,
             self._age_ns,
-            self._steps,
             self._drawn_ns,
         ):
             counts[begun] = 0
@@ -198,44 +202,42 @@ class Session:
         if self._limit_ns:
             self._begin_interval(acted_ns, runs)
         passed = self._one_step if runs is self._all else np.where(runs, self._one_step, 0)
+        self._clock = self._clock + passed
         if self._interval_ns:
-            self._deadline_ns = self._deadline_ns + passed[0]
-            self._overrun_ns = system.advance(self._deadline_ns)
+            self._overrun_ns = system.advance(self._clock[DEADLINE])
         system.measure(runs)
-        if self._interval_ns:
-            self._elapsed_ns = self._elapsed_ns + passed[0]
-        else:
+        if not self._interval_ns:
             # Steps end when they end; the deadline stays where the episode began.
-            self._elapsed_ns = np.where(runs, system.read_ns - self._deadline_ns, self._elapsed_ns)
-        self._steps = self._steps + passed[1]
+            since_ns = system.read_ns - self._clock[DEADLINE]
+            self._clock[ELAPSED] = np.where(runs, since_ns, self._clock[ELAPSED])
         finished = system.finished()
         self._finished = finished if runs is self._all else np.where(runs, finished, self._finished)
         # Last: whatever was done until here has aged the observation.
         self._age_ns = system.now_ns() - system.read_ns
         if self._has_fresh:
             # An action that nobody gave has no latency; time counts from the first observation.
-            for counts in (self._latency_ns, self._elapsed_ns, self._steps):
-                counts[self._fresh] = 0
+            self._latency_ns[self._fresh] = 0
+            self._clock[ELAPSED:, self._fresh] = 0
             self._overrun_ns = self._overrun_ns * runs
             self._age_ns = self._age_ns * runs
 
     def _begin_interval(self, acted_ns: TimeArray, runs: Mask) -> None:
         """Let an interval begin with its action, if that came late or after a picture."""
-        late_ns = acted_ns - self._deadline_ns - self._drawn_ns
+        late_ns = acted_ns - self._clock[DEADLINE] - self._drawn_ns
         self._is_late = runs & (late_ns > self._limit_ns)
         is_new = runs & (self._is_late | (self._drawn_ns > 0))
         if is_new.any():
-            self._deadline_ns = np.where(is_new, acted_ns, self._deadline_ns)
+            self._clock[DEADLINE] = np.where(is_new, acted_ns, self._clock[DEADLINE])
             self.system.restart(is_new)
             self._drawn_ns = np.where(is_new, 0, self._drawn_ns)
 
     def time_s(self, env: int) -> float:
         """Return the time since the first observation of a copy's episode, in whole intervals."""
-        return float(self._elapsed_ns[env]) / 1e9
+        return float(self._clock[ELAPSED, env]) / 1e9
 
     def steps(self, env: int) -> int:
         """Return the number of steps since the first observation of a copy's episode."""
-        return int(self._steps[env])
+        return int(self._clock[STEPS, env])
 
     def render(self, env: int, title: str) -> npt.NDArray[np.uint8] | None:
         """Return a picture of a copy, and take the time it took out of the clock.
@@ -274,7 +276,7 @@ class Session:
     def infos(self) -> Info:
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         times = {
-            "time_s": self._elapsed_ns / 1e9,
+            "time_s": self._clock[ELAPSED] / 1e9,
             "action_latency_us": self._latency_ns / 1e3,
             "observation_age_us": self._age_ns / 1e3,
             "deadline_overrun_us": np.maximum(self._overrun_ns, 0) / 1e3,

@@ -1,4 +1,4 @@
-"""The compiled parts: three C++ modules, BPF objects and the traffic generator.
+"""The compiled parts: four C++ modules, BPF objects and the traffic generator.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -21,6 +21,7 @@ __all__ = [
     "SIMULATION_HINT",
     "available",
     "bpf_object",
+    "find_measure",
     "generator_path",
     "missing_parts",
     "packets_available",
@@ -89,6 +90,18 @@ def require_packets() -> ModuleType:
         return importlib.import_module("dcgym.native._packets")
 
 
+def find_measure() -> ModuleType | None:
+    """Return the compiled measurements of networks; None where they are not built.
+
+    NumPy then measures the same in several times the time.
+    """
+    try:
+        with _load("_measure", "the compiled measurements", SIMULATION_HINT):
+            return importlib.import_module("dcgym.native._measure")
+    except FeatureNotSupported:
+        return None
+
+
 @contextmanager
 def _load(name: str, what: str, hint: str) -> Iterator[None]:
     _require_current(name, what)
@@ -124,6 +137,7 @@ def missing_parts() -> list[str]:
     missing = [] if available() else ["_native"]
     missing += [] if simulation_available() else ["_simulation"]
     missing += [] if packets_available() else ["_packets"]
+    missing += [] if find_measure() is not None else ["_measure"]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
     if not (_root() / "bin" / "dcgym-generator").exists():
         missing.append("dcgym-generator")

@@ -10,7 +10,12 @@ from pathlib import Path
 
 __all__ = ["digest_path", "interface_digest"]
 
-FOLDERS = {"_native": "kernel", "_simulation": "twin", "_packets": "twin/packets"}
+FOLDERS = {
+    "_native": "kernel",
+    "_simulation": "twin",
+    "_packets": "twin/packets",
+    "_measure": "measure",
+}
 
 
 def interface_digest(root: Path, name: str) -> str | None:

@@ -108,6 +108,10 @@ class Fields(Mapping[str, npt.NDArray[np.generic]]):
         """Return a part, (..., n)."""
         return self._values[..., self._slices[name]]
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is such a part, without making it."""
+        return name in self._slices
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
         return iter(self._slices)

@@ -182,7 +182,7 @@ class BalancingTwin:
             raise ConfigError("until_ns", until_ns, f"one or {self.n_envs} whole numbers of ns")
         if values.dtype == np.uint64 and values.max() > _LATEST_NS:
             raise ConfigError("until_ns", int(values.max()), f"at most {_LATEST_NS}")
-        if self._drained.any():
+        if np.count_nonzero(self._drained):
             raise BackendError("an environment was drained: reset it first")
         times = np.ascontiguousarray(values, dtype=np.int64)
         if values.ndim == 0:

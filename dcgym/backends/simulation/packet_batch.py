@@ -116,6 +116,8 @@ class PacketBatch:
         self._begun = np.zeros(self.n_envs, np.bool_)
         self._is_running = False
         self._now_ns: TimeArray = np.zeros(self.n_envs, np.int64)
+        self._late_ns: TimeArray = np.zeros(self.n_envs, np.int64)
+        self._everybody = np.ones(self.n_envs, np.bool_)
         # Of the copies whose episode has any.
         self._events: dict[int, NetworkEvents] = {}
         self._controls: list[Mapping[str, str]] = [{}] * self.n_envs
@@ -233,7 +235,7 @@ class PacketBatch:
                 events.happen()
         twin.advance(until_ns)
         self._now_ns = twin.now_ns()
-        return np.zeros(self.n_envs, np.int64)
+        return self._late_ns
 
     def now_ns(self) -> TimeArray:
         """Return the simulated time of each copy, (E,); 0 before its first reset."""
@@ -246,7 +248,7 @@ class PacketBatch:
             mask: Which, (E,); None for all.
         """
         twin = self._running
-        chosen = np.ones(self.n_envs, np.bool_) if mask is None else mask
+        chosen = self._everybody if mask is None else mask
         _check_shape("mask", chosen, (self.n_envs,))
         matrix = twin.matrix() if self._has_flow_matrix else None
         return Snapshots(self._now_ns, twin.states(chosen.view(np.uint8)), matrix)

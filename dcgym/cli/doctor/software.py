@@ -96,10 +96,18 @@ def _mininet() -> Check:
 def check_native_parts() -> list[Check]:
     """Look for what setup builds."""
     missing = native.missing_parts()
-    names = ("_native", "_simulation", "_packets", *native.BPF_OBJECTS, "dcgym-generator")
+    names = (
+        "_native",
+        "_simulation",
+        "_packets",
+        "_measure",
+        *native.BPF_OBJECTS,
+        "dcgym-generator",
+    )
     costs = {
         "_simulation": "no simulated load balancing",
         "_packets": "no simulated networks",
+        "_measure": "slower steps on networks",
         "dctcp": "no policy 'dctcp' where the kernel has no module",
         "new_vegas": "no policy 'new-vegas' where the kernel has no module",
         "swift": "no policy 'swift' on real TCP",
@@ -116,7 +124,9 @@ def check_native_parts() -> list[Check]:
             "not built" if name in missing else "built",
             name not in costs,
             costs.get(name, "no emulation"),
-            native.SIMULATION_HINT if name in ("_simulation", "_packets") else native.HINT,
+            native.SIMULATION_HINT
+            if name in ("_simulation", "_packets", "_measure")
+            else native.HINT,
         )
         for name in names
     ]

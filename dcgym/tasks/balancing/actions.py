@@ -94,6 +94,7 @@ class ContinuousWeights:
 
     def __init__(self, n_weights: int) -> None:
         self.space = gym.spaces.Box(-1.0, 1.0, (n_weights,), np.float32)
+        self._least, self._most = np.full(n_weights, -1.0), np.ones(n_weights)
 
     def to_weights(self, actions: npt.ArrayLike) -> FloatArray:
         """Return 8**a, with a clipped to -1..1.
@@ -102,7 +103,7 @@ class ContinuousWeights:
             actions: Finite numbers.
         """
         values = read_action(actions, self.space.shape, is_batch=True)
-        weights: FloatArray = WEIGHT_LIMIT ** np.clip(values, -1.0, 1.0)
+        weights: FloatArray = WEIGHT_LIMIT ** self._clip(values)
         return weights
 
     def from_weights(self, weights: FloatArray) -> npt.NDArray[np.float32]:
@@ -132,7 +133,12 @@ class ContinuousWeights:
         Args:
             actions: Finite numbers.
         """
-        return np.clip(np.asarray(actions, np.float64), -1.0, 1.0)
+        return self._clip(np.asarray(actions, np.float64))
+
+    def _clip(self, values: FloatArray) -> FloatArray:
+        # np.clip costs several times as much on so few numbers.
+        clipped: FloatArray = np.minimum(np.maximum(values, self._least), self._most)
+        return clipped
 
 
 class DiscreteWeights:

@@ -22,6 +22,7 @@ from dcgym.tasks.common.statistics import FloatArray, jain_index, safe_ratio
 __all__ = [
     "COUNTERS",
     "Arrays",
+    "balancer_index",
     "counts",
     "interval_metrics",
     "left_out",
@@ -49,7 +50,7 @@ def measurements(seen: Arrays, balancers: Sequence[int]) -> Measurements:
         seen: What the balancers know.
         balancers: Numbers of the balancers, A of them.
     """
-    chosen = _index(balancers)
+    chosen = balancer_index(balancers)
     return Measurements(
         ongoing=seen["ongoing"][:, chosen],
         durations_s=seen["duration_us"][:, chosen] / _US_PER_S,
@@ -58,8 +59,12 @@ def measurements(seen: Arrays, balancers: Sequence[int]) -> Measurements:
     )
 
 
-def _index(balancers: Sequence[int]) -> slice | list[int]:
-    """Return what indexes these balancers: a slice, which copies nothing, where they follow on."""
+def balancer_index(balancers: Sequence[int]) -> slice | list[int]:
+    """Return what indexes these balancers: a slice, which copies nothing, where they follow on.
+
+    Args:
+        balancers: Numbers of the balancers.
+    """
     first, count = balancers[0], len(balancers)
     if count == 1 or all(number == first + i for i, number in enumerate(balancers)):
         return slice(first, first + count)
@@ -83,7 +88,7 @@ def load_inputs(
         rate_per_s: Flows a second that a balancer gets on average.
         shadow: ``ongoing`` of a pool that met the same flows under SED.
     """
-    return _Inputs(seen, truth, _index(balancers), rate_per_s, shadow)
+    return _Inputs(seen, truth, balancer_index(balancers), rate_per_s, shadow)
 
 
 class _Inputs(LoadInputs):
@@ -139,6 +144,8 @@ def left_out(seen: Arrays) -> npt.NDArray[np.bool_]:
         seen: What the balancers know.
     """
     eligible = seen["eligible"]
+    if np.logical_and.reduce(eligible, axis=None):
+        return np.zeros_like(eligible)
     out: npt.NDArray[np.bool_] = ~eligible & eligible.any(axis=-1, keepdims=True)
     return out
 
@@ -226,7 +233,7 @@ def server_info(
         eligible: servers that take new flows, shape (E, A, N).
     """
     copies = slice(None) if env is None else slice(env, env + 1)
-    at = (copies, _index(balancers))
+    at = (copies, balancer_index(balancers))
     return {
         "ongoing": seen["ongoing"][at].copy(),
         "flows": seen["flows"][at].copy(),

@@ -30,9 +30,10 @@ def read_weights(weights: npt.ArrayLike, allows_zero: bool = False) -> FloatArra
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError("weights", weights, allowed) from error
     # The usual case in two passes; a NaN fails each comparison.
-    least = 0.0 if allows_zero else np.finfo(np.float64).smallest_subnormal
-    if values.size and values.min() >= least and values.max() < np.inf:
-        return values
+    if values.size:
+        least, most = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
+        if (least >= 0 if allows_zero else least > 0) and most < np.inf:
+            return values
     is_allowed = np.isfinite(values) & ((values >= 0) if allows_zero else (values > 0))
     if not is_allowed.all():
         raise ConfigError("weights", float(values[~is_allowed][0]), allowed)
@@ -52,7 +53,8 @@ def check_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     values = read_weights(weights)
     if values.shape != shape:
         raise ConfigError("weights", f"shape {values.shape}", f"shape {shape}")
-    if values.max() <= MAX_WEIGHT_RATIO * values.min():
+    largest = np.maximum.reduce(values, axis=None)
+    if largest <= MAX_WEIGHT_RATIO * np.minimum.reduce(values, axis=None):
         return values
     too_large = values > MAX_WEIGHT_RATIO * values.min(axis=-1, keepdims=True)
     if too_large.any():

@@ -48,14 +48,16 @@ class DirectAction:
 
     def __init__(self, n_hosts: int, floor: float) -> None:
         """Build the space for a number of hosts."""
-        self._floor = floor
+        # Arrays, as each plain number would cost NumPy as much as the operation.
+        self._least, self._most = np.full(n_hosts, floor), np.ones(n_hosts)
         self.space = gym.spaces.Box(floor, 1.0, (n_hosts,), np.float32)
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
         # np.clip costs three times as much on so few numbers.
         asked = read_action(action, self.space.shape, is_batch=True)
-        return np.minimum(np.maximum(asked, self._floor), 1.0)
+        shares: FloatArray = np.minimum(np.maximum(asked, self._least), self._most)
+        return shares
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
         """Return the action that asks for these shares."""

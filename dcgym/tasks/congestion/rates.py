@@ -33,6 +33,7 @@ class RateDecision:
     def __init__(self, topology: Topology, action: str, floor: float) -> None:
         """Build the space."""
         self._rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
+        self._least_bps = np.ones_like(self._rates_bps)
         self.action_map: ActionMap = make_action_map(action, len(self._rates_bps), floor)
         self.labels = [f"host{host}.rate" for host in range(len(self._rates_bps))]
         # Nobody is limited.
@@ -40,7 +41,7 @@ class RateDecision:
 
     def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
         """Set the limits of all hosts of every copy."""
-        rates_bps = np.maximum(np.rint(values * self._rates_bps), 1)
+        rates_bps = np.maximum(np.rint(values * self._rates_bps), self._least_bps)
         return controls.apply_rates(rates_bps.astype(np.uint64))
 
     def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
@@ -37,9 +38,13 @@ from dcgym.tasks.network.interval import Interval
 __all__ = [
     "FEATURES",
     "FLOW_MATRIX",
+    "LINK_BYTES",
     "PROBE_RTT",
+    "QUEUE_LIMIT",
     "Feature",
     "FeatureSet",
+    "Ratio",
+    "RatioColumns",
     "check_feature_names",
     "feature_names",
 ]
@@ -56,27 +61,35 @@ def _fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.minimum(np.maximum(part / np.maximum(whole, 1), 0.0), 1.0)
 
 
-def _queue(field: str) -> Callable[[Interval], FloatArray]:
-    return lambda interval: _fraction(interval.ports[field], interval.queue_limits_bytes)
+QUEUE_LIMIT, LINK_BYTES = "queue_limit", "link_bytes"
+"""What a ratio is a share of, beside counters: what the queue holds, what the link could send."""
 
 
-def _rate(field: str) -> Callable[[Interval], FloatArray]:
-    def measure(interval: Interval) -> FloatArray:
-        capacity_bytes = interval.rates_bps / 8 * interval.duration_s
-        return _fraction(interval.port_deltas[field], capacity_bytes)
+@dataclass(frozen=True)
+class Ratio:
+    """A feature that is one field of a port over another quantity, 0 to 1 (`Feature`).
 
-    return measure
+    `dcgym.native` works out all ratios of an observation at once, from these names.
 
+    Attributes:
+        part: A field of `PORT_STATE`: a counter's rise, or a level at the interval's end.
+        whole: `QUEUE_LIMIT`, `LINK_BYTES`, or the counters whose rises add up to the whole.
+    """
 
-def _per_packet(field: str) -> Callable[[Interval], FloatArray]:
-    return lambda interval: _fraction(
-        interval.port_deltas[field], interval.port_deltas["tx_packets"]
-    )
+    part: str
+    whole: str | tuple[str, ...]
 
-
-def _drops(interval: Interval) -> FloatArray:
-    drops = interval.port_deltas["drops"]
-    return _fraction(drops, drops + interval.port_deltas["tx_packets"])
+    def __call__(self, interval: Interval) -> FloatArray:
+        """Return the ratio of each port, (E, P)."""
+        deltas = interval.port_deltas
+        part = (deltas if self.part in deltas else interval.ports)[self.part]
+        if self.whole == QUEUE_LIMIT:
+            return _fraction(part, interval.queue_limits_bytes)
+        if self.whole == LINK_BYTES:
+            return _fraction(part, interval.rates_bps / 8 * interval.duration_s)
+        assert not isinstance(self.whole, str)
+        first, *others = (deltas[name] for name in self.whole)
+        return _fraction(part, sum(others, first))
 
 
 Feature = Callable[[Interval], FloatArray]
@@ -85,21 +98,49 @@ Feature = Callable[[Interval], FloatArray]
 FEATURES: Registry[Feature] = Registry("features", "features", re.compile(r"[a-z][a-z0-9_]*"))
 """What a switch port can be observed by; each has a change ``d_NAME`` beside it."""
 
-FEATURES.add("backlog", _queue("backlog_bytes"), "bytes queued now, over the queue limit")
-FEATURES.add("peak", _queue("peak_bytes"), "highest backlog in the interval, over the queue limit")
-FEATURES.add("drops", _drops, "packets dropped, over packets offered to the port")
 FEATURES.add(
-    "overlimits", _per_packet("overlimits"), "packets that waited for tokens, over sent ones"
+    "backlog", Ratio("backlog_bytes", QUEUE_LIMIT), "bytes queued now, over the queue limit"
 )
-FEATURES.add("marks", _per_packet("marks"), "packets marked CE, over sent ones")
-FEATURES.add("tx_rate", _rate("tx_bytes"), "sending rate, over the link rate")
-FEATURES.add("rx_rate", _rate("rx_bytes"), "receiving rate, over the link rate")
+FEATURES.add(
+    "peak",
+    Ratio("peak_bytes", QUEUE_LIMIT),
+    "highest backlog in the interval, over the queue limit",
+)
+FEATURES.add(
+    "drops",
+    Ratio("drops", ("drops", "tx_packets")),
+    "packets dropped, over packets offered to the port",
+)
+FEATURES.add(
+    "overlimits",
+    Ratio("overlimits", ("tx_packets",)),
+    "packets that waited for tokens, over sent ones",
+)
+FEATURES.add("marks", Ratio("marks", ("tx_packets",)), "packets marked CE, over sent ones")
+FEATURES.add("tx_rate", Ratio("tx_bytes", LINK_BYTES), "sending rate, over the link rate")
+FEATURES.add("rx_rate", Ratio("rx_bytes", LINK_BYTES), "receiving rate, over the link rate")
 
 
 def feature_names() -> list[str]:
     """List all names that an observation may be made of."""
     names = FEATURES.names()
     return [*names, *(DELTA_PREFIX + name for name in names), FLOW_MATRIX, PROBE_RTT]
+
+
+@dataclass(frozen=True)
+class RatioColumns:
+    """An observation of ratios and their changes alone, which native code makes.
+
+    Attributes:
+        ratios: Those that are measured.
+        columns: Of each position in a port's row the number of its ratio, and whether its change
+            is shown.
+        ports: Indexes of the switch ports that are observed.
+    """
+
+    ratios: tuple[Ratio, ...]
+    columns: tuple[tuple[int, bool], ...]
+    ports: tuple[int, ...]
 
 
 class FeatureSet:
@@ -132,6 +173,11 @@ class FeatureSet:
         self._n_probes = n_probes if PROBE_RTT in self.names else 0
         self._columns = tuple(name for name in self.names if name not in (FLOW_MATRIX, PROBE_RTT))
         self._base = tuple(dict.fromkeys(name.removeprefix(DELTA_PREFIX) for name in self._columns))
+        # Number of each column's feature among these, and whether its change is shown.
+        self._shown = tuple(
+            (self._base.index(name.removeprefix(DELTA_PREFIX)), self._is_delta(name))
+            for name in self._columns
+        )
         self._rows = list(range(n_ports) if rows is None else rows)
         self._has_all_rows = self._rows == list(range(n_ports))
         self._n_hosts = n_hosts
@@ -139,9 +185,9 @@ class FeatureSet:
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )
         self._has_deltas = any(self._is_delta(name) for name in self._columns)
-        # Features of the last observation, and of the one before it.
-        self._now: dict[str, FloatArray] = {}
-        self._last: dict[str, FloatArray] = {}
+        # Features of the last observation, and of the one before it, (E, F, P).
+        self._now: FloatArray | None = None
+        self._last: FloatArray | None = None
         low = self._low = self._lowest()
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
 
@@ -173,18 +219,24 @@ class FeatureSet:
             measured: Copies of which the interval is new, (E,); those of the others has been
                 observed before. None for all.
         """
-        values = {name: FEATURES[name](interval) for name in self._base}
-        if not self._has_all_rows:
-            # In the order of the copies, which indexing does not keep.
-            values = {name: np.take(one, self._rows, axis=-1) for name, one in values.items()}
+        if interval.compiled is not None and measured is None and isinstance(is_first, bool):
+            last = None if is_first or not self._has_deltas else self._now
+            observation, now = interval.compiled(settings, last)
+            if self._has_deltas:
+                self._last, self._now = now if is_first else self._now, now
+            return observation
+        n_rows, n_columns, lead = len(self._rows), len(self._columns), settings.shape[:-1]
+        values = np.empty((*lead, len(self._base), n_rows))
+        for number, name in enumerate(self._base):
+            one = FEATURES[name](interval)
+            values[..., number, :] = one if self._has_all_rows else one[..., self._rows]
         if self._has_deltas:
             self._remember(values, is_first, measured)
-        n_rows, n_columns = len(self._rows), len(self._columns)
-        end, lead = n_rows * n_columns, settings.shape[:-1]
+        end = n_rows * n_columns
         observation = np.empty((*lead, len(self._low)), np.float32)
         rows = observation[..., :end].reshape(*lead, n_rows, n_columns)
-        for column, name in enumerate(self._columns):
-            rows[..., column] = values[name] if name in values else self._change(name)
+        for column, (number, is_change) in enumerate(self._shown):
+            rows[..., column] = self._change(number) if is_change else values[..., number, :]
         tail = observation.shape[-1] - settings.shape[-1]
         if self.has_flow_matrix:
             matrix = self._matrix(interval)
@@ -195,27 +247,30 @@ class FeatureSet:
         np.maximum(observation, self._low, out=observation)
         return np.minimum(observation, 1.0, out=observation)
 
-    def _remember(
-        self, values: dict[str, FloatArray], is_first: bool | Mask, measured: Mask | None
-    ) -> None:
-        """Keep what was observed, and what before it, to which changes are relative."""
-        last, before = self._now, self._last
-        if measured is None:
-            self._last = values if is_first is True else last
-        else:
-            new, first = measured[:, None], np.asarray(is_first)[..., None]
-            # Copies that are not measured keep what their last observation was made of.
-            self._last = {
-                name: np.where(
-                    new, np.where(first, now, last.get(name, now)), before.get(name, now)
-                )
-                for name, now in values.items()
-            }
-        self._now = values
+    def ratio_columns(self) -> RatioColumns | None:
+        """Return what native code has to know; None where something else is observed too."""
+        features = tuple(FEATURES[name] for name in self._base)
+        ratios = tuple(one for one in features if isinstance(one, Ratio))
+        if len(ratios) < len(features) or self.has_flow_matrix or self._n_probes:
+            return None
+        return RatioColumns(ratios, self._shown, tuple(self._rows))
 
-    def _change(self, name: str) -> FloatArray:
-        base = name.removeprefix(DELTA_PREFIX)
-        return self._now[base] - self._last[base]
+    def _remember(self, now: FloatArray, is_first: bool | Mask, measured: Mask | None) -> None:
+        """Keep what was observed, and what before it, to which changes are relative."""
+        last = now if self._now is None else self._now
+        if measured is None:
+            self._last = now if is_first is True else last
+        else:
+            new, first = measured[:, None, None], np.asarray(is_first)[..., None, None]
+            before = now if self._last is None else self._last
+            # Copies that are not measured keep what their last observation was made of.
+            self._last = np.where(new, np.where(first, now, last), before)
+        self._now = now
+
+    def _change(self, number: int) -> FloatArray:
+        assert self._now is not None and self._last is not None
+        changes: FloatArray = self._now[..., number, :] - self._last[..., number, :]
+        return changes
 
     def _matrix(self, interval: Interval) -> FloatArray:
         if interval.flow_matrix is None:

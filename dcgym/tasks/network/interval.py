@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Interval", "rises"]
+from dcgym.monitors import Fields
+
+__all__ = ["Interval", "Levels", "Rises", "rises"]
 
 FloatArray = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
 
 
 @dataclass(slots=True)
@@ -33,6 +36,8 @@ class Interval:
             None.
         hosts: Fields of the later snapshot's hosts by name (`HOST_STATE`), (E, H) each, as doubles.
         host_deltas: Increase of each of their counters, (E, H) each.
+        compiled: Makes observations in native code: of what is in force and the last ratios, or
+            None, it returns the observations and the new ratios. None where that cannot be.
     """
 
     duration_s: Any
@@ -44,6 +49,9 @@ class Interval:
     probe_shares: FloatArray | None = None
     hosts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     host_deltas: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    compiled: (
+        Callable[[FloatArray, FloatArray | None], tuple[npt.NDArray[np.float32], FloatArray]] | None
+    ) = None
 
     def of(self, env: int) -> Interval:
         """Return the interval of one copy, without the axis of the copies.
@@ -80,3 +88,34 @@ def rises(now: npt.NDArray[np.uint64], before: npt.NDArray[np.uint64]) -> FloatA
     """
     # In signed words: a counter that started again has fallen.
     return np.maximum((now - before).view(np.int64), 0).astype(np.float64)
+
+
+class Levels(Fields):
+    """Fields of words as doubles; those that nobody asks for are not converted."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Return a field, (..., n)."""
+        return super().__getitem__(name).astype(np.float64)
+
+
+class Rises(Fields):
+    """By how much counters rose (`rises`); those that nobody asks for are not worked out.
+
+    Args:
+        now: Words, (..., W).
+        before: The same, earlier.
+        slices: Where each counter is.
+    """
+
+    __slots__ = ("_before", "_now")
+
+    def __init__(self, now: Words, before: Words, slices: Mapping[str, slice]) -> None:
+        super().__init__(now, slices)
+        self._now, self._before = now, before
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Return the rise of a counter, (..., n)."""
+        own = self._slices[name]
+        return rises(self._now[..., own], self._before[..., own])

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from dcgym.errors import ConfigError
 from dcgym.monitors import Fields, Snapshots, StateWords
 from dcgym.tasks.common.lazy import Lazy
+from dcgym.tasks.network.compiled import CompiledTotals, compiled_meter
 from dcgym.tasks.network.decision import Decision
 from dcgym.tasks.network.interval import Interval, rises
-from dcgym.tasks.network.metrics import interval_metrics
 from dcgym.tasks.network.rewards import DELIVERY, RewardInputs
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.tasks.network.totals import Totals
@@ -53,7 +53,7 @@ class Measured:
     def __init__(
         self,
         interval: Interval,
-        totals: Totals,
+        totals: Totals | CompiledTotals,
         decisions: Sequence[Decision],
         values: Sequence[FloatArray],
     ) -> None:
@@ -65,7 +65,7 @@ class Measured:
     @Lazy
     def metrics(self) -> Mapping[str, FloatArray]:
         """The interval's metrics by the names of results, (E,) each."""
-        metrics = interval_metrics(self.interval, self._totals)
+        metrics = self._totals.metrics()
         for decision, _ in self._decided:
             metrics.update(decision.metrics(self.interval))
         return metrics
@@ -97,6 +97,13 @@ class Meter:
         self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
         self._has_delivery = DELIVERY in task.reward.weights
+        self._compiled = compiled_meter(
+            layout,
+            self._port_rates_bps,
+            self._queue_limits_bytes,
+            self._host_rates_bps,
+            task.features.ratio_columns(),
+        )
 
     def begin(self, states: Snapshots, mask: Mask) -> None:
         """Begin an episode in some copies, and an interval of no length.
@@ -158,19 +165,9 @@ class Meter:
         Raises:
             ConfigError: A reward term returns something else than one number a copy.
         """
-        before, after, layout = self._before, self._after, self._layout
+        before, after = self._before, self._after
         assert before is not None and after is not None
-        rose = rises(after.words[:, : layout.n_counters], before.words[:, : layout.n_counters])
-        interval = self._interval(before, after, rose)
-        active_before = before.words[:, layout.hosts["active_flows"]].astype(np.float64)
-        totals = Totals(
-            interval,
-            rose,
-            layout.counter_starts,
-            active_before,
-            self._host_rates_bps,
-            traffic.is_hidden,
-        )
+        interval, totals = self._interval(before, after, traffic)
         made = Measured(interval, totals, self._task.decisions, values)
         settings = values[0] if len(values) == 1 else np.concatenate(values, axis=-1)
         made.observation = self._task.features.observe(
@@ -179,27 +176,44 @@ class Meter:
         decided: dict[str, Callable[[], FloatArray]] = {}
         for decision, own in zip(self._task.decisions, values, strict=True):
             decided.update(decision.reward_inputs(own, interval))
-        deliverable_bps = traffic.deliverable_bps if self._has_delivery else None
-        inputs = _Inputs(interval, totals, decided, self._host_rates_bps, deliverable_bps)
+        inputs = _Inputs(interval, totals, decided, self._host_rates_bps, self._has_delivery)
         made.terms = self._task.reward.terms(inputs)
-        _check_terms(made.terms, len(rose))
+        _check_terms(made.terms, len(after.time_ns))
         return made
 
-    def _interval(self, before: Snapshots, after: Snapshots, rose: FloatArray) -> Interval:
-        layout, matrix = self._layout, after.flow_matrix
+    def _interval(
+        self, before: Snapshots, after: Snapshots, traffic: Traffic
+    ) -> tuple[Interval, Totals | CompiledTotals]:
+        """Return the interval between two states, and what ports and hosts did together."""
+        matrix, shares = after.flow_matrix, self._task.probes.shares(after.probe_rtt_ns)
         if matrix is not None and before.flow_matrix is not None:
             matrix = np.maximum(matrix - before.flow_matrix, 0)
-        state = after.words.astype(np.float64)
-        return Interval(
+        if self._compiled is not None:
+            return self._compiled.measure(
+                before, after, traffic.deliverable_bps, traffic.is_hidden, matrix, shares
+            )
+        layout, state = self._layout, after.words.astype(np.float64)
+        rose = rises(after.words[:, : layout.n_counters], before.words[:, : layout.n_counters])
+        interval = Interval(
             duration_s=((after.time_ns - before.time_ns) / 1e9)[:, None],
             ports=Fields(state, layout.ports),
             port_deltas=Fields(rose, layout.port_counters),
             rates_bps=self._port_rates_bps,
             queue_limits_bytes=self._queue_limits_bytes,
             flow_matrix=matrix,
-            probe_shares=self._task.probes.shares(after.probe_rtt_ns),
+            probe_shares=shares,
             hosts=Fields(state, layout.hosts),
             host_deltas=Fields(rose, layout.host_counters),
+        )
+        active_before = before.words[:, layout.hosts["active_flows"]].astype(np.float64)
+        return interval, Totals(
+            interval,
+            rose,
+            layout.counter_starts,
+            active_before,
+            self._host_rates_bps,
+            traffic.deliverable_bps,
+            traffic.is_hidden,
         )
 
 
@@ -222,10 +236,10 @@ class _Inputs(RewardInputs):
     """Inputs that are worked out when a term asks for them."""
 
     interval: Interval
-    totals: Totals
+    totals: Totals | CompiledTotals
     decided: Mapping[str, Callable[[], FloatArray]]
     host_rates_bps: FloatArray
-    deliverable_bps: FloatArray | None
+    has_delivery: bool
 
     shares = _lazy("shares")
     queues = _lazy("queues")
@@ -239,10 +253,10 @@ class _Inputs(RewardInputs):
     def __init__(
         self,
         interval: Interval,
-        totals: Totals,
+        totals: Totals | CompiledTotals,
         decided: Mapping[str, Callable[[], FloatArray]],
         host_rates_bps: FloatArray,
-        deliverable_bps: FloatArray | None,
+        has_delivery: bool,
     ) -> None:
         # Past the lock of the frozen base, as its own constructor goes.
         self.__dict__.update(
@@ -250,8 +264,19 @@ class _Inputs(RewardInputs):
             totals=totals,
             decided=decided,
             host_rates_bps=host_rates_bps,
-            deliverable_bps=deliverable_bps,
+            has_delivery=has_delivery,
         )
+
+    @property
+    def queue_peak(self) -> FloatArray:
+        """Fill of the fullest queue, 0 to 1, (E,)."""
+        return self.totals.queue_peak
+
+    @property
+    def delivery(self) -> FloatArray:
+        """The default reward, (E,)."""
+        known = self.totals.delivery if self.has_delivery else None
+        return super().delivery if known is None else known
 
     def _shares(self) -> FloatArray:
         return np.ones_like(self.interval.host_deltas["rx_bytes"])
@@ -267,12 +292,12 @@ class _Inputs(RewardInputs):
         return np.asarray(np.minimum(received, 1.0))
 
     def _delivered(self) -> FloatArray:
-        if self.deliverable_bps is None:
+        if not self.has_delivery:
             return np.zeros(len(self.interval.duration_s))
-        return self.totals.delivered(self.deliverable_bps)
+        return self.totals.delivered
 
     def _sender_jain(self) -> FloatArray:
-        if self.deliverable_bps is None:
+        if not self.has_delivery:
             return np.ones(len(self.interval.duration_s))
         return self.totals.waiting_jain
 

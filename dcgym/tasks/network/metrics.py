@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.tasks.network.interval import Interval
-from dcgym.tasks.network.totals import Totals
+
+if TYPE_CHECKING:
+    from dcgym.tasks.network.totals import Totals
 
 __all__ = ["interval_metrics"]
 

@@ -89,6 +89,17 @@ class RewardInputs:
     uplink_queues: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
     uplink_jain: Number = 1.0
 
+    @property
+    def queue_peak(self) -> FloatArray:
+        """Fill of the fullest queue, 0 to 1, (E,)."""
+        return _peak(self.queues)
+
+    @property
+    def delivery(self) -> FloatArray:
+        """The default reward, D (1 - q / 2 - (1 - J) / 2), (E,)."""
+        paid = 1 - (self.queue_peak + 1 - self.sender_jain) / 2
+        return np.asarray(self.delivered * paid)
+
 
 # Reductions of ufuncs: the methods of arrays cost several times as much on so few numbers.
 def _mean(values: FloatArray) -> FloatArray:
@@ -101,29 +112,24 @@ def _peak(values: FloatArray) -> FloatArray:
 
 def _joint_queue(inputs: RewardInputs) -> FloatArray:
     action = _mean(inputs.shares)
-    return action - 2 * action * _peak(inputs.queues)
+    return action - 2 * action * inputs.queue_peak
 
 
 def _fair_queue(inputs: RewardInputs) -> FloatArray:
-    action, queue = _mean(inputs.shares), _peak(inputs.queues)
+    action, queue = _mean(inputs.shares), inputs.queue_peak
     limited = np.where(inputs.shares < 1.0, inputs.shares, np.nan)
     return action - queue * action + jain_index(limited) * (1 - queue)
 
 
 def _step(inputs: RewardInputs) -> FloatArray:
-    queue = _peak(inputs.queues)
+    queue = inputs.queue_peak
     action = _mean(inputs.shares) * (1 - gini_coefficient(inputs.shares))
     return np.where(queue > STEP_QUEUE_THRESHOLD, -action - queue, action - queue)
 
 
-def _delivery(inputs: RewardInputs) -> FloatArray:
-    paid = 1 - (_peak(inputs.queues) + 1 - inputs.sender_jain) / 2
-    return np.asarray(inputs.delivered * paid)
-
-
 def _goodput_queue(inputs: RewardInputs) -> FloatArray:
     goodput = _mean(inputs.goodput_shares)
-    return goodput - 2 * goodput * _peak(inputs.queues)
+    return goodput - 2 * goodput * inputs.queue_peak
 
 
 def _queue(inputs: RewardInputs) -> FloatArray:
@@ -137,7 +143,7 @@ NETWORK_REWARDS: Registry[Callable[[RewardInputs], FloatArray]] = Registry(
 
 NETWORK_REWARDS.add_all(
     {
-        DELIVERY: _delivery,
+        DELIVERY: lambda inputs: inputs.delivery,
         "joint_queue": _joint_queue,
         "action": lambda inputs: _mean(inputs.shares),
         "queue": _queue,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.metrics import interval_metrics
 
 __all__ = ["Totals"]
 
@@ -33,6 +34,7 @@ class Totals:
         starts: Where each counter begins, as `StateWords` has it.
         active_before: Flows of each host when the interval began, (E, H).
         host_rates_bps: Rate of each host's interface, (H,).
+        deliverable_bps: What all flows of the plans get together, (E,).
         is_hidden: Copies where nobody knows who has something to send, (E,): who sent, waited. None
             for nowhere.
     """
@@ -44,11 +46,19 @@ class Totals:
         starts: npt.NDArray[np.int64],
         active_before: FloatArray,
         host_rates_bps: FloatArray,
+        deliverable_bps: FloatArray,
         is_hidden: Mask | None = None,
     ) -> None:
         self._interval, self._rose, self._starts = interval, rose, starts
         self._active_before, self._rates_bps = active_before, host_rates_bps
-        self._is_hidden = is_hidden
+        self._deliverable_bps, self._is_hidden = deliverable_bps, is_hidden
+
+    # `RewardInputs` works it out.
+    delivery = None
+
+    def metrics(self) -> dict[str, FloatArray]:
+        """Return the interval's metrics by the names of results, (E,) each."""
+        return interval_metrics(self._interval, self)
 
     @Lazy
     def _counters(self) -> FloatArray:
@@ -127,14 +137,18 @@ class Totals:
         mean: FloatArray = self._hosts[7] / np.where(count > 0, count, np.nan) / 1e3
         return mean
 
-    def delivered(self, deliverable_bps: FloatArray) -> FloatArray:
-        """Return what arrived over what the hosts that wait could have sent, 0 to 1, (E,).
-
-        Args:
-            deliverable_bps: What all flows of the plans get together, (E,).
-        """
+    @property
+    def delivered(self) -> FloatArray:
+        """What arrived over what the hosts that wait could have sent, 0 to 1, (E,)."""
         # Where nobody waits, more than 1 over 1.
         nobody = 1.0 - np.minimum(self._hosts[5], 1.0)
-        could_bps = np.minimum(self._hosts[6], deliverable_bps)
+        could_bps = np.minimum(self._hosts[6], self._deliverable_bps)
         shares: FloatArray = (self.goodput_bps + nobody) / (could_bps + nobody)
         return np.minimum(shares, 1.0)
+
+    @property
+    def queue_peak(self) -> FloatArray:
+        """Fill of the fullest queue, 0 to 1, (E,)."""
+        interval = self._interval
+        shares = interval.ports["backlog_bytes"] / interval.queue_limits_bytes
+        return np.asarray(np.maximum.reduce(np.minimum(shares, 1.0), axis=-1, initial=0.0))

@@ -1,0 +1,183 @@
+"""Intervals measured by native code: totals and observations of all copies in one call each.
+
+The definitions are those of `dcgym.tasks.network.totals` and `features`, which serve where the
+module is not built, and where an observation holds more than ratios. Both give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.monitors import Snapshots, StateWords
+from dcgym.native import find_measure
+from dcgym.tasks.network.features import RatioColumns
+from dcgym.tasks.network.interval import Interval, Levels, Rises
+
+__all__ = ["CompiledMeter", "CompiledTotals", "compiled_meter"]
+
+FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+METRICS = 10
+"""Totals that are metrics; those after them are for rewards alone."""
+
+
+class CompiledTotals:
+    """What `dcgym.tasks.network.totals.Totals` knows, worked out already.
+
+    Args:
+        names: Of the rows.
+        rows: A total each, (K, E).
+    """
+
+    __slots__ = ("_names", "_rows")
+
+    def __init__(self, names: tuple[str, ...], rows: FloatArray) -> None:
+        self._names, self._rows = names, rows
+
+    def metrics(self) -> dict[str, FloatArray]:
+        """Return the interval's metrics by the names of results, (E,) each."""
+        return dict(zip(self._names[:METRICS], self._rows, strict=False))
+
+    @property
+    def delivered(self) -> FloatArray:
+        """What arrived over what the hosts that wait could have sent, 0 to 1, (E,)."""
+        row: FloatArray = self._rows[METRICS]
+        return row
+
+    @property
+    def waiting_jain(self) -> FloatArray:
+        """Jain's index over the bytes of the hosts that wait, (E,)."""
+        row: FloatArray = self._rows[METRICS + 1]
+        return row
+
+    @property
+    def delivery(self) -> FloatArray:
+        """The default reward, `RewardInputs.delivery`, (E,)."""
+        row: FloatArray = self._rows[METRICS + 3]
+        return row
+
+    @property
+    def queue_peak(self) -> FloatArray:
+        """Fill of the fullest queue, 0 to 1, (E,)."""
+        row: FloatArray = self._rows[METRICS + 2]
+        return row
+
+
+class CompiledMeter:
+    """Measures intervals of E copies of one network.
+
+    Args:
+        module: `dcgym.native._measure`.
+        layout: Of the states' words.
+        port_rates_bps: Link rate of each switch port, (P,).
+        queue_limits_bytes: Queue limit of each switch port, (P,).
+        host_rates_bps: Rate of each host's interface, (H,).
+        columns: What is observed; None where native code cannot make it.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        layout: StateWords,
+        port_rates_bps: FloatArray,
+        queue_limits_bytes: FloatArray,
+        host_rates_bps: FloatArray,
+        columns: RatioColumns | None,
+    ) -> None:
+        self._layout, self._names = layout, tuple(module.TOTALS)
+        self._rates_bps, self._limits_bytes = port_rates_bps, queue_limits_bytes
+        self._observes = columns is not None
+        shown = RatioColumns((), (), ()) if columns is None else columns
+        ports = layout.port_counters
+        ratios = [
+            (
+                layout.ports[one.part].start,
+                one.part not in ports,
+                one.whole if isinstance(one.whole, str) else "",
+                [] if isinstance(one.whole, str) else [ports[name].start for name in one.whole],
+            )
+            for one in shown.ratios
+        ]
+        self._measure = module.Measure(
+            layout.size,
+            {name: own.start for name, own in layout.ports.items()},
+            {name: own.start for name, own in layout.hosts.items()},
+            port_rates_bps.tolist(),
+            queue_limits_bytes.tolist(),
+            host_rates_bps.tolist(),
+            ratios,
+            list(shown.columns),
+            list(shown.ports),
+        )
+
+    def measure(
+        self,
+        before: Snapshots,
+        after: Snapshots,
+        deliverable_bps: FloatArray,
+        is_hidden: Mask | None,
+        flow_matrix: FloatArray | None,
+        probe_shares: FloatArray | None,
+    ) -> tuple[Interval, CompiledTotals]:
+        """Return an interval and its totals; its fields are worked out when somebody asks.
+
+        Args:
+            before: The states at its beginning.
+            after: The states at its end.
+            deliverable_bps: What all flows of the plans get together, (E,).
+            is_hidden: Copies where nobody knows who has something to send, (E,); None for nowhere.
+            flow_matrix: As `Interval` has it.
+            probe_shares: As `Interval` has it.
+        """
+        now, then, layout = after.words, before.words, self._layout
+        rows, duration_s = self._measure.totals(
+            then, now, before.time_ns, after.time_ns, deliverable_bps, is_hidden
+        )
+        interval = Interval(
+            duration_s,
+            Levels(now, layout.ports),
+            Rises(now, then, layout.port_counters),
+            self._rates_bps,
+            self._limits_bytes,
+            flow_matrix,
+            probe_shares,
+            Levels(now, layout.hosts),
+            Rises(now, then, layout.host_counters),
+            self._observer(then, now, duration_s) if self._observes else None,
+        )
+        return interval, CompiledTotals(self._names, rows)
+
+    def _observer(
+        self, before: Any, after: Any, duration_s: FloatArray
+    ) -> Callable[[FloatArray, FloatArray | None], tuple[npt.NDArray[np.float32], FloatArray]]:
+        return lambda settings, last: self._measure.observe(
+            before, after, duration_s, settings, last
+        )
+
+
+def compiled_meter(
+    layout: StateWords,
+    port_rates_bps: FloatArray,
+    queue_limits_bytes: FloatArray,
+    host_rates_bps: FloatArray,
+    columns: RatioColumns | None,
+) -> CompiledMeter | None:
+    """Return a `CompiledMeter` of these, or None where the native module is not built.
+
+    Args:
+        layout: Of the states' words.
+        port_rates_bps: Link rate of each switch port, (P,).
+        queue_limits_bytes: Queue limit of each switch port, (P,).
+        host_rates_bps: Rate of each host's interface, (H,).
+        columns: What is observed; None where native code cannot make it.
+    """
+    module = find_measure()
+    if module is None:
+        return None
+    return CompiledMeter(
+        module, layout, port_rates_bps, queue_limits_bytes, host_rates_bps, columns
+    )
