@@ -3,7 +3,7 @@
 from dcgym.suites.balancing import balancing_classic, balancing_quick
 from dcgym.suites.congestion import quick
 from dcgym.suites.modern import modern_balancing
-from dcgym.suites.modern_paths import modern_paths
+from dcgym.suites.modern_congestion import modern_congestion
 from dcgym.suites.park import park
 from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import load_records
@@ -33,7 +33,7 @@ __all__ = [
     "finished_records",
     "load_records",
     "modern_balancing",
-    "modern_paths",
+    "modern_congestion",
     "park",
     "quick",
     "run_episode",

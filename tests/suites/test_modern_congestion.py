@@ -8,14 +8,14 @@ import pytest
 
 from dcgym.suites import checks
 from dcgym.suites.checks import capabilities_of, check_suite, fit_suite
-from dcgym.suites.modern_paths import (
+from dcgym.suites.modern_congestion import (
     CONTROLS,
     FAT_TREE,
     LOADS,
     PATH_POLICIES,
     SLOW_LINKS,
     TRAFFIC,
-    modern_paths,
+    modern_congestion,
 )
 from dcgym.tasks.paths.rules import PATH_RULES
 from dcgym.topologies import make_topology
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.simulation
 
 
 def test_the_suite_has_every_rule_with_every_congestion_control() -> None:
-    suite = modern_paths()
+    suite = modern_congestion()
     assert len(suite.cases) == len(CONTROLS) * len(TRAFFIC)
     assert {f"web-search-{load}" for load in LOADS} | {"incast"} <= set(TRAFFIC)
     assert set(PATH_RULES) | {"hula"} <= set(PATH_POLICIES)
@@ -62,7 +62,7 @@ def test_drill_fills_a_fat_tree_where_hashes_collide() -> None:
 
 
 def test_a_suite_leaves_out_what_its_backend_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = modern_paths().on_backend("emulation")
+    suite = modern_congestion().on_backend("emulation")
     assert set(PATH_POLICIES) <= set(fit_suite(suite).policies)
     can = replace(capabilities_of(suite.cases[0].env), path_rules=("ecmp", "letflow"))
     monkeypatch.setattr(checks, "capabilities_of", lambda _: can)

@@ -1,4 +1,4 @@
-"""The suite of path rules: every congestion control with every rule on a fat-tree of 16 hosts.
+"""The suite of modern congestion control: every congestion control with every rule on a fat-tree of 16 hosts.
 
 Traffic is web search at three loads, bursts of incast, bulk flows whose hashes collide, and web
 search with slower core links: the asymmetry that tells rules which know of congestion from those
@@ -12,13 +12,13 @@ from itertools import product
 
 from dcgym.suites.suite import SUITES, Case, Suite
 
-__all__ = ["CONTROLS", "LOADS", "PATH_POLICIES", "TRAFFIC", "modern_paths"]
+__all__ = ["CONTROLS", "LOADS", "PATH_POLICIES", "TRAFFIC", "modern_congestion"]
 
 LOADS = (0.3, 0.5, 0.8)
 """Offered load of web search, over the links of the hosts."""
 
 CONTROLS = (
-    *("cubic", "dctcp", "new-vegas", "bbr"),
+    *("cubic", "reno", "dctcp", "new-vegas", "bbr"),
     *("swift", "timely", "theta-powertcp", "copa"),
 )
 """Congestion controls; switches mark for DCTCP alone."""
@@ -49,8 +49,8 @@ TRAFFIC: Mapping[str, Mapping[str, object]] = {
 """Arguments of the environment for each kind of traffic."""
 
 
-def modern_paths() -> Suite:
-    """Return the suite of path rules in the packet twin, without learners."""
+def modern_congestion() -> Suite:
+    """Return the suite of congestion controls and path rules in the packet twin, without learners."""
     base = {"env": "PathBalancing-v1", "backend": "simulation", "topology": FAT_TREE}
     cases = tuple(
         Case(
@@ -60,12 +60,12 @@ def modern_paths() -> Suite:
         for control, (traffic, own) in product(CONTROLS, TRAFFIC.items())
     )
     return Suite(
-        name="modern-paths",
-        description="Path rules and congestion controls on a fat-tree: web search, incast, bulk.",
+        name="modern-congestion",
+        description="Congestion controls and path rules on a fat-tree: web search, incast, bulk.",
         cases=cases,
         policies=PATH_POLICIES,
     )
 
 
-_SUITE = modern_paths()
+_SUITE = modern_congestion()
 SUITES.add(_SUITE.name, _SUITE, _SUITE.description)
