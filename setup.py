@@ -1,7 +1,7 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Five artefacts go into ``dcgym/native``: three C++ modules, the BPF objects and the traffic
-generator. Each is optional: what cannot be built is named in a warning and the install goes on.
+Six artefacts go into ``dcgym/native``: three C++ modules, the BPF objects, the traffic generator
+and the relay. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def compile_file(command: list[str], target: Path) -> None:
 
 
 class BuildNative(build_ext):
-    """Build the C++ modules, then the BPF objects and the generator beside it."""
+    """Build the C++ modules, then the BPF objects and the programs beside it."""
 
     def run(self) -> None:
         """Build everything; a part that fails is reported, not fatal."""
@@ -125,9 +125,9 @@ class BuildNative(build_ext):
             return
         self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
-        self._attempt(
-            "the traffic generator", "g++ libasio-dev libboost-dev", self._build_generator
-        )
+        packages = "g++ libasio-dev libboost-dev"
+        self._attempt("the traffic generator", packages, lambda: self._build_program("generator"))
+        self._attempt("the relay", "g++", lambda: self._build_program("relay"))
 
     def _attempt(self, what: str, packages: str, build: Callable[[], None]) -> None:
         try:
@@ -170,24 +170,24 @@ class BuildNative(build_ext):
                 command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'bpf'}", "-c", name]
                 compile_file(command, target)
 
-    def _build_generator(self) -> None:
+    def _build_program(self, folder: str) -> None:
         # It may have a word before it, such as ccache.
         compiler = shlex.split(os.environ.get("CXX", "g++"))
         options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
         # Asio looks for it before any header of the library says that it is there, or after:
         # one file would free by one function what another took by the other.
         options += ["-DASIO_DISABLE_STD_ALIGNED_ALLOC"]
-        options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}"]
-        included = headers("generator")
+        options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / folder}"]
+        included = headers(folder)
         objects = []
         commands = []
-        for name in sources("generator/**/*.cpp"):
+        for name in sources(f"{folder}/**/*.cpp"):
             objects.append((Path(self.build_temp) / name).with_suffix(".o"))
             if self.force or outdated(objects[-1], [name, *included]):
                 commands.append(([*compiler, *options, "-c", name], objects[-1]))
         with ThreadPoolExecutor(int(self.parallel or 1)) as pool:
             list(pool.map(lambda each: compile_file(*each), commands))
-        target = self._output() / "bin" / "dcgym-generator"
+        target = self._output() / "bin" / f"dcgym-{folder}"
         files = [str(path) for path in objects]
         if files and outdated(target, files):
             compile_file([*compiler, *options, *files], target)
@@ -199,7 +199,7 @@ setup(
         "dcgym": ["py.typed"],
         "dcgym.native": [
             "*.pyi",
-            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h*", "bpf/**/*.[ch]"),
+            *("obj/*.bpf.o", "bin/dcgym-*", "include/*.h*", "bpf/**/*.[ch]"),
             # The sources tell a module that was built from others (digest.py).
             *("kernel/**/*.?pp", "twin/**/*.?pp"),
         ],

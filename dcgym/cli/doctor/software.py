@@ -96,7 +96,7 @@ def _mininet() -> Check:
 def check_native_parts() -> list[Check]:
     """Look for what setup builds."""
     missing = native.missing_parts()
-    names = ("_native", "_simulation", "_packets", *native.BPF_OBJECTS, "dcgym-generator")
+    names = ("_native", "_simulation", "_packets", *native.BPF_OBJECTS, *native.PROGRAMS)
     costs = {
         "_simulation": "no simulated load balancing",
         "_packets": "no simulated networks",
@@ -107,6 +107,8 @@ def check_native_parts() -> list[Check]:
         "theta_powertcp": "no policy 'theta-powertcp' on real TCP",
         "copa": "no policy 'copa' on real TCP",
         "dcgym_agent": "no FlowControl on real TCP",
+        "delay": "no emulated links with a delay",
+        "dcgym-relay": "no emulated links with a delay",
     }
     return [
         Check(
