@@ -129,8 +129,12 @@ bool Relay::step() {
 void Relay::receive(std::size_t index) {
     for (int i = 0; i < kPacketsInARow; i++) {
         const ssize_t got = read(links_[index].fd, buffer_.data(), buffer_.size());
-        if (got <= 0)
+        if (got <= 0) {
+            // A TAP without its interface is always ready.
+            if (got == 0 || (errno != EAGAIN && errno != EINTR))
+                epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, links_[index].fd, nullptr);
             return;
+        }
         const auto frame = take_stamp(buffer_.data(), static_cast<std::size_t>(got), now());
         // What the namespace's own stack sends at the TAP is nobody's.
         if (frame)
@@ -208,7 +212,8 @@ void Relay::deliver_first(std::size_t index, std::int64_t now_ns) {
 
 void Relay::set_timer() {
     const std::int64_t due_ns = next_due_ns();
-    if (due_ns == timer_ns_)
+    // A timer that has fired is set again: more may be due at its time than was delivered.
+    if (due_ns == timer_ns_ && due_ns > now())
         return;
     timer_ns_ = due_ns;
     itimerspec setting{}; // zero: never

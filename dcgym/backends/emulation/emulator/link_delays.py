@@ -19,7 +19,7 @@ from dcgym.topologies import Port, Topology
 if TYPE_CHECKING:
     from dcgym.native._native import LinkDelay
 
-__all__ = ["LinkDelays", "wire_sysctls"]
+__all__ = ["LinkDelays", "make_delays", "wire_sysctls"]
 
 # Packets that wait until the relay has a processor: 120 ms of full frames at 1 Gbit/s.
 TAP_PACKETS = 10_000
@@ -37,6 +37,14 @@ def wire_sysctls(topology: Topology) -> dict[str, str]:
         "/proc/sys/net/ipv4/tcp_wmem": "4096 16384 134217728",
         "/proc/sys/net/ipv4/tcp_rmem": "4096 131072 33554432",
     }
+
+
+def make_delays(
+    topology: Topology, interface_of: Callable[[Port], tuple[int, int]]
+) -> LinkDelays | None:
+    """Return the delays of a network, none where no link has any; arguments as of `LinkDelays`."""
+    has_any = any(has_wire(link) for link in topology.links)
+    return LinkDelays(topology, interface_of) if has_any else None
 
 
 class LinkDelays:

@@ -13,7 +13,7 @@ from mininet.node import Switch
 
 from dcgym.backends.emulation.emulator.bursts import send_burst
 from dcgym.backends.emulation.emulator.events import EpisodeEvents
-from dcgym.backends.emulation.emulator.link_delays import LinkDelays, wire_sysctls
+from dcgym.backends.emulation.emulator.link_delays import make_delays, wire_sysctls
 from dcgym.backends.emulation.emulator.nodes import (
     Description,
     enter_namespace,
@@ -23,7 +23,6 @@ from dcgym.backends.emulation.emulator.nodes import (
 from dcgym.backends.emulation.emulator.ovs import start_ovs
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import EbpfSwitch, OVSSwitch
-from dcgym.backends.emulation.wire.delays import has_wire
 from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.errors import CommandError
 from dcgym.native import bpf_object, require
@@ -126,8 +125,7 @@ class EmulatedNetwork:
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
         self._load_fabric(flow_matrix, flow_entries, n_spare_numbers, path_rule)
         sysctls = HOST_SYSCTLS | wire_sysctls(topology) | (IPV6_SYSCTLS if ipv6 else {})
-        hosts = len(topology.hosts)
-        self.namespace_fds = self._native.make_namespaces(hosts, list(sysctls.items()))
+        self.namespace_fds = self._native.make_namespaces(len(topology.hosts), [*sysctls.items()])
         self.rtnl_fd = self._native.open_rtnl()
         self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
         self._cables = _cables(topology)
@@ -136,9 +134,7 @@ class EmulatedNetwork:
             # While the ports are down: a queue set up later costs an RCU grace period each.
             self._shape_ports()
         self._read_queues()
-        self.delays: LinkDelays | None = None
-        if any(has_wire(link) for link in topology.links):
-            self.delays = LinkDelays(topology, lambda port: self._end(port)[:2])
+        self.delays = make_delays(topology, lambda port: self._end(port)[:2])
         self.net = self._build_mininet()
         if switch == "ovs":
             # Not before: Open vSwitch removes the queues of the ports that it takes.
@@ -146,8 +142,8 @@ class EmulatedNetwork:
         self._set_up()
         self.events: EpisodeEvents | None = None
         if switch == "ebpf":
-            ports = self.port_ifindexes
-            self.events = EpisodeEvents(topology, self.fabric, ports, self.delays)
+            parts = self.fabric, self.port_ifindexes, self.delays
+            self.events = EpisodeEvents(topology, *parts)
 
     def _load_fabric(
         self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int, path_rule: str

@@ -92,7 +92,6 @@ class Relay:
             except OSError as error:
                 raise BackendError(f"the relay of link delay is dead or hangs: {error}") from error
         if not reply.startswith("ok"):
-            raise BackendError(
-                f"the relay of link delay refused: {reply or 'it closed its socket'}"
-            )
+            reason = reply.removeprefix("error ") or "it closed its socket"
+            raise BackendError(f"the relay of link delay refused: {reason}")
         return reply.removeprefix("ok ")
