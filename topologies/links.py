@@ -59,8 +59,8 @@ class LinkShape:
             a: Name of one end.
             b: Name of the other end.
         """
-        fields = {**self.delay, **self.mark}
-        return Link(a, b, self.rate_bps, self.queue_bytes, mtu_bytes=self.mtu_bytes, **fields)
+        rates = self.rate_bps, self.queue_bytes
+        return Link(a, b, *rates, mtu_bytes=self.mtu_bytes, **self.delay, **self.mark)
 
 
 def parse_tiers(

@@ -12,6 +12,7 @@ from dcgym.suites.runner import finished_records, run_suite
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import SUITES, Case, Published, Suite, Training
 from dcgym.suites.sweep import sweep_suite
+from dcgym.suites.testbeds import sussex_fairness
 from dcgym.suites.twin_error import twin_error_suite
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "quick",
     "run_episode",
     "run_suite",
+    "sussex_fairness",
     "sweep_suite",
     "twin_error_suite",
     "write_report",

@@ -94,7 +94,7 @@ def test_the_queue_comes_before_the_delay_and_offload_survives_it(make: Any) -> 
     network = make(dumbbell(hosts=2, rate="100Mbit", queue="100KB", mark=None, tiers=tiers))
     begin(network, plan(Flow("h1", "h2")))
     wait_for(lambda: network.snapshot().ports["drops"].any(), "a full queue")
-    delays = network._running.delays
+    delays = network.link_delays
     assert delays is not None
     held = delays.links()["held_bytes_max"].max()
     # Of 20 Mbit/s, 20 ms and the burst of a bucket are on the wire; without the queue before it,
@@ -108,7 +108,7 @@ def test_the_queue_comes_before_the_delay_and_offload_survives_it(make: Any) -> 
 def test_a_reset_leaves_nothing_under_way(make: Any) -> None:
     network = make(wire("200ms"))
     begin(network, plan(Flow("h1", "h2", transport="udp", rate_bps=5_000_000)))
-    delays = network._running.delays
+    delays = network.link_delays
     assert delays is not None
     wait_for(lambda: delays.links()["held"].max() > 10, "packets on the wire")
     begin(network, IDLE)
@@ -124,7 +124,7 @@ def test_what_is_on_the_wire_of_a_link_that_fails_is_lost(make: Any) -> None:
     network = make(topology)
     flow = Flow("h1", "h2", transport="udp", rate_bps=5_000_000)
     begin(network, plan(flow), events=events)
-    delays = network._running.delays
+    delays = network.link_delays
     assert delays is not None
     wait_for(network.event_records, "the event")
     wait_for(lambda: not delays.links()["held"].any(), "an empty wire")
@@ -141,7 +141,7 @@ def test_losses_are_of_single_packets(make: Any) -> None:
     begin(network, plan(Flow("h1", "h2", size_bytes=3_000_000)), "reno")
     wait_for(network.finished, "end of the flow")
     network.snapshot()
-    delays = network._running.delays
+    delays = network.link_delays
     assert delays is not None
     links = delays.links()
     # Without offload each packet is a frame, with its header of 10 bytes.

@@ -35,6 +35,7 @@ from dcgym.backends.emulation.wire.messages import (
 from dcgym.config import check_in
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
+from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
 from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
@@ -329,6 +330,15 @@ class EmulationNetwork:
             BackendError: It is not running.
         """
         return self._running.lab
+
+    @property
+    def link_delays(self) -> LinkDelayView | None:
+        """What is counted of links with a delay; None where no link has one.
+
+        Raises:
+            BackendError: The network is not running.
+        """
+        return self._running.delays
 
     def close(self) -> None:
         """End the emulator and release every descriptor; a second call does nothing."""
