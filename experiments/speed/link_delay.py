@@ -18,6 +18,8 @@ from dcgym.units import parse_rate
 
 __all__ = ["measure_link_delays"]
 
+# No faster than the fastest link that delays, whose port would segment larger packets.
+HOST_RATE = "1Gbit"
 PINGS = 100
 FLOW_S = 8.0
 SETTLED_S = 3.0
@@ -41,7 +43,7 @@ def measure_link_delays() -> Iterator[dict[str, Any]]:
         # Room for a product of rate and round trip, without which CUBIC would not fill the link.
         queue = max(parse_rate(rate) * round_trip_ms // 8000, 100_000)
         core = {"delay": delay, "queue": queue, "rate": rate}
-        tiers = {"core": core, "host": {"rate": "10Gbit", "queue": "4MB"}}
+        tiers = {"core": core, "host": {"rate": HOST_RATE, "queue": "4MB"}}
         network = EmulationNetwork(
             dumbbell(hosts=2, mark=None, tiers=tiers), NetworkOptions(preflight=False)
         )
