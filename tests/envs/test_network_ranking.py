@@ -25,7 +25,7 @@ LEAF_SPINE = {"name": "leaf-spine", "leaves": 2, "spines": 4, "hosts_per_leaf": 
 RATES = ("20Mbit", "10Mbit", "20Mbit", "5Mbit", "20Mbit")
 # Return and completion times are of one run. They may disagree if a link or the generator was not
 # what it should be, and not because the processors had other work too or a step ended late.
-OF_THE_NETWORK = ("rate_", "generator_", "late_start_", "records_", "softirq_", "preflight_")
+OF_THE_NETWORK = ("rate_", "generator_", "records_", "softirq_", "preflight_")
 # A run has some dozens of flows: smaller factors are their luck with hashes.
 EACH, TOGETHER, SAME_RETURN = 1.05, 1.5, 0.95
 

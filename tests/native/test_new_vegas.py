@@ -39,7 +39,7 @@ def run(run_scenario: Scenario, **changes: Any) -> dict[str, Any]:
     return run_scenario("transport", request | changes)
 
 
-@pytest.fixture(scope="module", params=["10mbit", "100mbit", ""])
+@pytest.fixture(scope="module", params=["10mbit", "40mbit", ""])
 def flow(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, Any]:
     """A flow alone on a link of a rate, or (empty) of what the machine can do."""
     rate = request.param

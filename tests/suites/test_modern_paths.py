@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dcgym.suites.checks import check_suite, fit_suite
+from dcgym.suites import checks
+from dcgym.suites.checks import capabilities_of, check_suite, fit_suite
 from dcgym.suites.modern_paths import (
     CONTROLS,
     FAT_TREE,
@@ -60,6 +61,10 @@ def test_drill_fills_a_fat_tree_where_hashes_collide() -> None:
     assert goodput_bps("ecmp") < 0.65 * most
 
 
-def test_the_emulation_runs_what_its_switches_have() -> None:
-    suite = fit_suite(modern_paths().on_backend("emulation"))
-    assert set(PATH_POLICIES) - set(suite.policies) == {"plb", "flowbender"}
+def test_a_suite_leaves_out_what_its_backend_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = modern_paths().on_backend("emulation")
+    assert set(PATH_POLICIES) <= set(fit_suite(suite).policies)
+    can = replace(capabilities_of(suite.cases[0].env), path_rules=("ecmp", "letflow"))
+    monkeypatch.setattr(checks, "capabilities_of", lambda _: can)
+    left_out = set(PATH_POLICIES) - set(fit_suite(suite).policies)
+    assert left_out == {"spray", "drill", "plb", "flowbender"}

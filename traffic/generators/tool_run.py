@@ -16,7 +16,7 @@ from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 
 __all__ = ["ToolRun", "in_namespace"]
 
-LISTEN_DEADLINE_NS = 3_000_000_000
+LISTEN_DEADLINE_NS = 10_000_000_000
 ANSWER_DEADLINE_NS = 500_000_000
 FOREVER_NS = 1 << 62
 _LISTENING = {"tcp": "0A", "udp": "07"}  # enum of net/tcp_states.h: TCP_LISTEN, TCP_CLOSE

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MAGIC = 0x4447454E45523031
-VERSION = 3
+VERSION = 4
 
 FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
 """Outcomes of a record: all was sent; its time or the plan was over; no connection came about; the
@@ -46,7 +46,7 @@ def _words(names: str) -> np.dtype[np.void]:
 HEADER_DTYPE = _words(
     "magic version n_hosts n_probes record_capacity sequence heartbeat_ns sample_ns start_ns"
     " flows_planned flows_active flows_finished finished starts late_starts udp_period_ns"
-    " record_count record_base"
+    " record_count record_base sample_due_ns"
 )
 HOST_DTYPE = _words(
     "tx_bytes rx_bytes retransmits srtt_ns min_rtt_ns rtt_sum_ns rtt_samples active_flows"

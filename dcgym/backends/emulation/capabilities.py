@@ -9,9 +9,6 @@ from dcgym.tasks.paths.rules import PATH_RULES
 
 __all__ = ["NETWORK", "POOL"]
 
-# No map tells the switches yet that a sender gave its flow another label.
-SWITCH_RULES = tuple(name for name, rule in PATH_RULES.items() if not rule.sender)
-
 NETWORK = Capabilities(
     real_time=True,
     deterministic=False,
@@ -20,7 +17,7 @@ NETWORK = Capabilities(
     applications=True,
     flow_matrix=True,
     probes=True,
-    path_rules=SWITCH_RULES,
+    path_rules=tuple(PATH_RULES),
     flow_control=True,
 )
 

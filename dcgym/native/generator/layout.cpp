@@ -81,7 +81,7 @@ std::string layout_json() {
                      FIELD(Header, flows_active), FIELD(Header, flows_finished),
                      FIELD(Header, finished), FIELD(Header, starts), FIELD(Header, late_starts),
                      FIELD(Header, udp_period_ns), FIELD(Header, record_count),
-                     FIELD(Header, record_base)}),
+                     FIELD(Header, record_base), FIELD(Header, sample_due_ns)}),
         struct_json("host", sizeof(Host),
                     {FIELD(Host, tx_bytes), FIELD(Host, rx_bytes), FIELD(Host, retransmits),
                      FIELD(Host, srtt_ns), FIELD(Host, min_rtt_ns), FIELD(Host, rtt_sum_ns),

@@ -52,6 +52,7 @@ struct dcgym_fabric_constants {
     __u32 flow_entries; /* size of the flow table; 0: every packet is hashed, no flow is pinned */
     __u32 least_mtu;    /* no link's is smaller; 0: unknown */
     __u32 path_rule;    /* one of enum dcgym_path_rule */
+    __u32 has_labels;   /* whether senders label their flows (plb.h) */
 };
 
 /* What writers change while the programs run, in a memory-mapped section. */

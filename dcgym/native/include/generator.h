@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define DCGYM_GENERATOR_MAGIC UINT64_C(0x4447454e45523031)
-#define DCGYM_GENERATOR_VERSION 3
+#define DCGYM_GENERATOR_VERSION 4
 
 /* In a flow: no limit. */
 #define DCGYM_GENERATOR_UNLIMITED (-1)
@@ -53,6 +53,8 @@ struct dcgym_generator_header {
     uint64_t udp_period_ns;  /* time between two bursts of one UDP flow, rises with their number */
     uint64_t record_count;   /* records ever written, never reset */
     uint64_t record_base;    /* record_count when the running plan was started */
+    uint64_t sample_due_ns;  /* CLOCK_MONOTONIC at which a reader wants a sample beside those that
+                                are taken anyway; written by that reader, 5 ms before or earlier */
 };
 
 /* Cumulative over the life of the generator, except where it says "now". */

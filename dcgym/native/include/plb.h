@@ -11,6 +11,23 @@
 
 #define DCGYM_PLB_ONE 256u /* a share of marked packets of 1 */
 
+/* Flows that have a label of their own, the longest unused forgotten first. */
+#define DCGYM_LABELS 65536
+
+/* A flow as switches hash it (DCGYM_FLOW_WORDS of path_rules.h). */
+struct dcgym_labelled_flow {
+    __u32 source[4]; /* IPv4 in the first word */
+    __u32 destination[4];
+    __u32 ports; /* as on the wire */
+    __u32 protocol;
+};
+
+/* What a sender tells the switches by: its bits change the seed of every hash of the flow. */
+struct dcgym_label {
+    __u32 label;
+    __u32 moves;
+};
+
 struct dcgym_plb_limits {
     __u32 marked_share; /* of DCGYM_PLB_ONE: a round trip with as much is congested */
     __u32 rounds;       /* congested ones in a row after which a flow moves */

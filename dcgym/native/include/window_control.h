@@ -16,6 +16,7 @@
 #define DCGYM_WINDOW_CONTROL_H
 
 #include "congestion.h"
+#include "plb.h"
 
 #define DCGYM_INLINE static inline __attribute__((always_inline))
 
@@ -33,6 +34,7 @@ struct dcgym_cc_options {
     __u32 base_rtt_us; /* of a full packet on the longest path while queues are empty */
     __u32 packet_ns;   /* what a full packet takes on the slowest link */
     __u32 is_traced;
+    struct dcgym_plb_limits plb; /* of dctcp; no rounds: flows keep their label */
 };
 
 /* One acknowledgement. Sequence numbers are in the transport's own units. */

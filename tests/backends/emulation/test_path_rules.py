@@ -99,6 +99,38 @@ def test_drill_finds_the_link_that_is_left_and_none_where_there_is_none(make: An
     wait_for(network, lambda: uplink_packets(network)[0] > again + 50)
 
 
+def two_flows(port: int) -> Plan:
+    return Plan("two", 0, (Flow("h1", "h3", port=port), Flow("h2", "h4", port=port + 100)))
+
+
+def colliding_port(make: Any, topology: dict[str, Any]) -> int:
+    """Return the first port of two flows that one uplink carries alone."""
+    network = make(topology)
+    for port in range(5001, 5050):
+        begin(network, two_flows(port), "dctcp", marking=True)
+        wait_for(network, lambda: sum(uplink_packets(network)) > 200)
+        if min(uplink_packets(network)) < 10:
+            network.close()
+            return port
+    pytest.fail("hashes never collide")
+
+
+def test_senders_leave_the_path_that_marks(make: Any) -> None:
+    """Two packets in the queue are marked: more than half of all, of which PLB sees twelve rounds.
+
+    Hashes are the same in every network, so that the flows meet in one uplink at first.
+    """
+    topology = {**LEAVES, "rate": "20Mbit", "mark": "3KB"}
+    port = colliding_port(make, topology)
+    for path_rule in ("ecmp", "plb", "flowbender"):
+        network = make(topology, path_rule=path_rule)
+        begin(network, two_flows(port), "dctcp", marking=True)
+        wait_for(network, lambda network=network: max(uplink_packets(network)) > 2000)
+        carried = uplink_packets(network)
+        assert min(carried) < 10 if path_rule == "ecmp" else min(carried) > 500, path_rule
+        network.close()
+
+
 def test_open_vswitch_has_no_rule_but_its_hash() -> None:
     with pytest.raises(ConfigError, match=r"path_rule.*ecmp with the switch ovs"):
         NetworkOptions(switch="ovs", path_rule="spray")

@@ -221,23 +221,22 @@ SEED = 22
 def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
     """Return the mean completion time of an episode's flows after its first second.
 
-    An episode whose requests began late is no result by its own fidelity, and is repeated.
+    An episode whose requests began late is no result by its own fidelity: it counts as endless.
     """
-    for _ in range(3):
-        pool.reset([SEED])
-        pool.set_rule(rule)
-        pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
-        pool.advance(SECOND)
-        pool.records()
-        pool.advance(3 * SECOND)
-        flows = pool.records()
-        lag_ms = pool.fidelity().figures["generator_lag_ms_p99"]
-        if lag_ms <= LIMITS["generator_lag_ms_p99"].degraded:
-            served = flows[flows["outcome"] == 0]
-            return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)
-    pytest.fail(f"requests began {lag_ms:.0f} ms late (p99) in the last of three episodes")
+    pool.reset([SEED])
+    pool.set_rule(rule)
+    pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
+    pool.advance(SECOND)
+    pool.records()
+    pool.advance(3 * SECOND)
+    flows = pool.records()
+    if pool.fidelity().figures["generator_lag_ms_p99"] > LIMITS["generator_lag_ms_p99"].invalid:
+        return math.inf
+    served = flows[flows["outcome"] == 0]
+    return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)
 
 
+@pytest.mark.timeout(400)
 def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:
     right, wrong = (np.repeat(w, [3, 4]).astype(float) for w in ([2, 4], [4, 2]))
     pool = make_pool(scenario(load=0.85), record_limit=10**6)
@@ -254,6 +253,8 @@ def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:
         """
         for name, (rule, weights) in rules.items():
             found[name] = min(found[name], mean_ms(pool, rule, weights))
+        if math.inf in found.values():
+            return math.inf
         # In the twin, on these flows: 4.0 times WCMP's, 2.3 times LSQ's, 1.2 and 1.8 times SED's.
         return max(
             found["sed"] / found["lsq"],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.monitors import Snapshot
 from dcgym.monitors.network.layout import check_layout
 from dcgym.native import require
@@ -25,6 +26,8 @@ LINK_BPS = 10_000_000
 UDP_WIRE_OVERHEAD = 1514 / 1472
 # Cost of asking the host queues, of which the aim is 20 us for four; slack for a busy machine.
 MOST_COLLECT_US = 150
+# By which the generator samples its hosts before an interval ends.
+SAMPLE_LEAD_NS = 250_000
 
 
 def udp(source: str, target: str, rate_bps: int) -> Flow:
@@ -46,6 +49,25 @@ def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> No
 
     ages = best_of(ages_ns, max, 249_999_999)
     assert len(ages) == 2 and min(ages) > 0 and max(ages) < 250_000_000
+
+
+def test_hosts_are_sampled_at_the_end_of_each_interval(make: Any) -> None:
+    """The generator's own samples, 4 ms apart, would make steps of 10 ms see 8 or 12 ms."""
+    copies = NetworkEnsemble([make("dumbbell"), make("dumbbell")])
+    for network in copies.networks:
+        begin(network, Plan("one", 0, (udp("h2", "h4", 1_000_000),)))
+
+    def share_in_time() -> float:
+        deadline_ns, ages_ns = time.monotonic_ns(), []
+        for _ in range(50):
+            deadline_ns += 10_000_000
+            copies.advance(np.full(2, deadline_ns))
+            sampled_ns = [network._network.telemetry.generator_ns for network in copies.networks]
+            ages_ns += [deadline_ns - sample_ns for sample_ns in sampled_ns]
+        return float(np.mean(np.array(ages_ns) <= SAMPLE_LEAD_NS))
+
+    # By chance it would be one in sixteen.
+    assert best_of(share_in_time, lambda share: 0.8 - share, 0.0) >= 0.8
 
 
 def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:

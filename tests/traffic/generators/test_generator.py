@@ -16,7 +16,7 @@ import pytest
 from dcgym.errors import BackendError, ConfigError
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView, plan_file
-from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED
+from dcgym.traffic.generators.view import CUT, FINISHED, HEADER_DTYPE, REFUSED
 from tests.support.pairs import Pair, run_plan, wait_for
 from tests.support.windows import best_of
 
@@ -328,6 +328,29 @@ def test_heartbeat_and_idle_cost(generator: Generator, view: GeneratorView) -> N
 
     spent_s, oldest_s = best_of(idle_for_a_second, max, 0.05)
     assert spent_s <= 0.05 and oldest_s <= 0.05
+
+
+def wait_for_sample(view: GeneratorView, least_ns: int) -> int:
+    """Return when the first sample at or after this time was taken."""
+    wait_for(lambda: int(view.read()[0]["sample_ns"]) >= least_ns)
+    return int(view.read()[0]["sample_ns"])
+
+
+def test_hosts_are_sampled_when_a_reader_wants_it(
+    generator: Generator, view: GeneratorView
+) -> None:
+    """At odd phases of the 4 ms between two samples, which would be 2 ms late by chance."""
+    at = (HEADER_DTYPE.names or ()).index("sample_due_ns") * 8
+
+    def median_delay_ns() -> float:
+        delays_ns = []
+        for number in range(30):
+            due_ns = time.monotonic_ns() + 10_000_000 + number * 333_000
+            os.pwrite(generator.shm_fd, due_ns.to_bytes(8, "little"), at)
+            delays_ns.append(wait_for_sample(view, due_ns) - due_ns)
+        return float(np.median(delays_ns))
+
+    assert best_of(median_delay_ns, float, 1e6) <= 1e6
 
 
 def test_death_is_reported(generator: Generator) -> None:

@@ -46,6 +46,8 @@ ALGORITHMS = {
     "copa": Algorithm("copa", "copa"),
     AGENT_CONTROL: Algorithm("agent", "dcgym_agent"),
 }
+# Linux' own calls PLB (tcp_plb.c), of which no switch here hears.
+RELABELLING_CONTROL = "dctcp"
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -61,19 +63,25 @@ class CongestionControls:
         self._loaded: dict[str, CongestionControl] = {}
         self._has_told_maps = False
 
-    def kernel_name(self, name: str, topology: Topology) -> str:
+    def kernel_name(
+        self, name: str, topology: Topology, relabelling: str = "", label_map_fd: int = -1
+    ) -> str:
         """Return the name to give the kernel, loading the BPF program if need be.
 
         Args:
             name: One of `CONGESTION_CONTROLS`.
             topology: The network, whose times the program is told.
+            relabelling: How senders of dctcp avoid congested paths, "plb" or "flowbender".
+            label_map_fd: Where they tell the switches.
 
         Raises:
             ConfigError: Unknown algorithm.
             FeatureNotSupported: The kernel has neither the module nor what the program needs.
         """
         algorithm = ALGORITHMS[check_in("congestion_control", name, CONGESTION_CONTROLS)]
-        if algorithm.kernel_name in _AVAILABLE.read_text().split():
+        if name != RELABELLING_CONTROL:
+            relabelling, label_map_fd = "", -1
+        if not relabelling and algorithm.kernel_name in _AVAILABLE.read_text().split():
             return algorithm.kernel_name
         if algorithm.bpf_object is None:
             module = f"a kernel with the module tcp_{algorithm.kernel_name}"
@@ -87,6 +95,8 @@ class CongestionControls:
                 own_name,
                 base_rtt_us=base_rtt_ns(topology) // 1000,
                 packet_ns=slowest_frame_ns(topology),
+                relabelling=relabelling,
+                label_map_fd=label_map_fd,
             )
         return own_name
 

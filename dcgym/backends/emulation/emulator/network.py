@@ -97,6 +97,7 @@ class EmulatedNetwork:
             next-hop groups are left for them, from `first_spare_group` on.
         nodes: Switches that are not of the usual kind, by name.
         path_rule: How switches choose among equal-cost ports.
+        relabelling: How senders of dctcp avoid congested paths, "plb" or "flowbender".
         ipv6: Whether hosts have IPv6 addresses too, fd00:dc:: and their number.
     """
 
@@ -110,8 +111,10 @@ class EmulatedNetwork:
         nodes: Mapping[str, NodeKind] | None = None,
         ipv6: bool = False,
         path_rule: str = "ecmp",
+        relabelling: str = "",
     ) -> None:
         self._native = require()
+        self.relabelling = relabelling
         self.topology = topology
         self._switch = switch
         self._nodes = dict(nodes or {})
@@ -128,7 +131,6 @@ class EmulatedNetwork:
         self.namespace_fds = self._native.make_namespaces(len(topology.hosts), [*sysctls.items()])
         self.rtnl_fd = self._native.open_rtnl()
         self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
-        self._cables = _cables(topology)
         self._make_links()
         if switch == "ebpf":
             # While the ports are down: a queue set up later costs an RCU grace period each.
@@ -161,6 +163,7 @@ class EmulatedNetwork:
             flow_entries=flow_entries,
             least_mtu=min(port.mtu_bytes for port in topology.switch_ports),
             path_rule=path_rule,
+            labels=bool(self.relabelling),
         )
 
     def ifindex(self, port: Port) -> int:
@@ -177,6 +180,7 @@ class EmulatedNetwork:
         return (self.namespace_fds[node.index], HOST_IFINDEX + port.number, port.name, mac)
 
     def _make_links(self) -> None:
+        self._cables = _cables(self.topology)
         self._port_index = {p.name: i for i, p in enumerate(self.topology.switch_ports)}
         ends = [
             tuple((*self._end(port), port.rate_bps, port.mtu_bytes) for port in pair)

@@ -70,6 +70,7 @@ class NetworkCommands:
             request.has_flow_matrix,
             request.flow_entries,
             path_rule=request.path_rule,
+            relabelling=request.relabelling,
         )
         generator = self._state.begin(network, request.generator, request.probes)
         fabric, queues = network.fabric, network.queues

@@ -52,7 +52,9 @@ class TrafficCommands:
         # Per socket, not per namespace: a namespace may only default to an unrestricted algorithm.
         algorithms = request.congestion_control
         kernel_names = {
-            name: self._congestion.kernel_name(name, network.topology)
+            name: self._congestion.kernel_name(
+                name, network.topology, network.relabelling, network.fabric.label_map_fd
+            )
             for name in set(algorithms.values())
         }
         names = {host: kernel_names[name] for host, name in algorithms.items()}

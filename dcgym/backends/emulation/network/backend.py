@@ -231,6 +231,7 @@ class EmulationNetwork:
 
     def advance(self, until_ns: int) -> int:
         """Sleep until a CLOCK_MONOTONIC time; returns the overrun in ns."""
+        self._running.telemetry.announce_deadline(until_ns)
         overrun_ns = int(self._native.wait_until(until_ns))
         if self._audit is not None:
             self._audit.interval(overrun_ns)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dcgym.backends.emulation.capabilities import NETWORK
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.settings import SWITCHES
@@ -58,9 +57,8 @@ class NetworkOptions:
         """Check the values."""
         check_in("switch", self.switch, SWITCHES)
         check_in("flow_matrix", self.flow_matrix, (True, False))
-        if self.paths.rule.sender or (self.switch == "ovs" and self.path_rule != "ecmp"):
-            known = ("ecmp",) if self.switch == "ovs" else NETWORK.path_rules
-            allowed = f"{', '.join(known)} with the switch {self.switch} of the emulation"
+        if self.paths.name != "ecmp" and self.switch == "ovs":
+            allowed = "ecmp with the switch ovs of the emulation"
             raise ConfigError("path_rule", self.path_rule, allowed)
         check_in("preflight", self.preflight, (True, False))
         check_in("generator", self.generator, (*GENERATORS, APPS))

@@ -168,6 +168,7 @@ def _attach(
         has_flow_matrix=options.flow_matrix,
         probes=tuple(options.probes),
         path_rule=options.paths.rule.switch,
+        relabelling=options.paths.rule.sender,
         flow_entries=options.paths.flow_entries,
         generator=generator,
         host_access=options.host_access,

@@ -127,6 +127,10 @@ class NetworkTelemetry:
             self._flows.rebase()
         self._collector.set_rates(rates_bps)
 
+    def announce_deadline(self, deadline_ns: int) -> None:
+        """Have the generator sample its hosts just before the end of an interval."""
+        self._collector.announce_deadline(deadline_ns)
+
     def note_action(self, rates_bps: Rates, acknowledged_ns: int) -> None:
         """Show new limits of the hosts, and since when they are in force."""
         self._collector.set_rates(rates_bps)

@@ -84,6 +84,7 @@ class BuildNetwork(Message):
         has_flow_matrix: Whether bytes are counted by switch port and source host.
         probes: Ordered pairs of hosts whose round trips are measured.
         path_rule: How switches choose among equal-cost ports.
+        relabelling: How senders avoid congested paths, "plb" or "flowbender"; "": they do not.
         flow_entries: Flows that the switches remember; 0 for none.
         generator: What sends the flows.
         host_access: What the hosts' processes may do, one of `HOST_ACCESS`.
@@ -94,6 +95,7 @@ class BuildNetwork(Message):
     has_flow_matrix: bool
     probes: tuple[tuple[str, str], ...]
     path_rule: str
+    relabelling: str
     flow_entries: int
     generator: str
     host_access: str

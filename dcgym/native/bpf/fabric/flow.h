@@ -6,6 +6,7 @@
 #include "common/barrier.h"
 #include "fabric.h"
 #include "path_rules.h"
+#include "plb.h"
 
 /* A writer takes longer for a replacement than we for a read: 8 in a row need a hostile one. */
 #define GROUP_READ_RETRIES 8
@@ -29,6 +30,14 @@ struct {
     __type(value, struct dcgym_flow);
 } flows SEC(".maps");
 
+/* Written by the senders' congestion control. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1);
+    __type(key, struct dcgym_labelled_flow);
+    __type(value, struct dcgym_label);
+} labels SEC(".maps");
+
 /* State of the draws; each CPU has its own, so that none waits for another. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -43,7 +52,7 @@ static __always_inline __u64 *path_random(void) {
     return bpf_map_lookup_elem(&path_randoms, &only);
 }
 
-/* Fields that keep a flow on one path. IPv4 uses the first word of each address. */
+/* Fields that keep a flow on one path: those of struct dcgym_labelled_flow, and one more. */
 struct flow_key {
     __u32 source[4];
     __u32 destination[4];
@@ -68,6 +77,15 @@ static __always_inline __u32 hash_flow(const struct flow_key *key, __u32 salt) {
     for (int i = 0; i < DCGYM_FLOW_WORDS; i++)
         hash = dcgym_hash_word(hash, words[i]);
     return dcgym_hash_end(hash);
+}
+
+static __always_inline __u32 label_of(const struct flow_key *key) {
+    const struct dcgym_label *entry;
+
+    if (!constants.has_labels)
+        return 0;
+    entry = bpf_map_lookup_elem(&labels, key);
+    return entry ? entry->label : 0;
 }
 
 static __always_inline __u32 pick(const struct dcgym_group_table *table, __u32 size, __u32 draw) {
@@ -99,7 +117,7 @@ static __always_inline bool draw_by_hash(const struct dcgym_group *group,
         draw->generation = table->generation;
         draw->size = table->size;
         /* Most groups have one member, whatever the hash is. */
-        draw->hash = draw->size > 1 ? hash_flow(key, table->salt) : 0;
+        draw->hash = draw->size > 1 ? hash_flow(key, table->salt ^ label_of(key)) : 0;
         draw->ifindex = pick(table, draw->size, draw->hash);
         if (is_unchanged(group, version))
             return true;

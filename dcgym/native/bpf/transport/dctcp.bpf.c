@@ -2,7 +2,11 @@
 /* Data Center TCP after RFC 8257, for kernels without the tcp_dctcp module. */
 #include "tcp_ca.h"
 
+#include <bpf/bpf_endian.h>
+#include <linux/in.h>
+
 #include "dctcp.h"
+#include "window_control.h"
 
 #define GAIN_SHIFT 4 /* g = 1/16, RFC 8257, section 4.2 */
 
@@ -20,10 +24,11 @@ struct dctcp {
     __u32 reduced_seq; /* no second reduction before this is acknowledged */
     __u32 seen_ce;
     bool ce_state;
+    struct dcgym_plb plb;
 };
 _Static_assert(sizeof(struct dctcp) <= sizeof(__u64[13]), "private state exceeds icsk_ca_priv");
 
-const volatile bool tracing = false;
+const volatile struct dcgym_cc_options options = {};
 
 static char fallback[] = "reno";
 
@@ -34,12 +39,20 @@ struct {
     __type(value, struct dcgym_dctcp_trace);
 } traces SEC(".maps");
 
+/* The fabric's, where flows are relabelled. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1);
+    __type(key, struct dcgym_labelled_flow);
+    __type(value, struct dcgym_label);
+} labels SEC(".maps");
+
 static __always_inline struct dctcp *state_of(struct sock *sk) {
     return (struct dctcp *)inet_csk(sk)->icsk_ca_priv;
 }
 
 static __always_inline struct dcgym_dctcp_trace *trace_of(struct sock *sk) {
-    if (!tracing)
+    if (!options.is_traced)
         return NULL;
     return bpf_sk_storage_get(&traces, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 }
@@ -74,6 +87,45 @@ static __always_inline void start_window(const struct tcp_sock *tp, struct dctcp
     ca->window_marked = tp->delivered_ce;
 }
 
+static __always_inline void relabel(struct sock *sk) {
+    const struct sock_common *common = &sk->__sk_common;
+    struct dcgym_labelled_flow flow = {};
+    struct dcgym_label label = {};
+
+    if (common->skc_family != AF_INET)
+        return;
+    flow.source[0] = common->skc_rcv_saddr;
+    flow.destination[0] = common->skc_daddr;
+    flow.ports = bpf_htons(common->skc_num) | (__u32)common->skc_dport << 16;
+    flow.protocol = IPPROTO_TCP;
+    label.label = bpf_get_prandom_u32();
+    label.moves = state_of(sk)->plb.moves;
+    bpf_map_update_elem(&labels, &flow, &label, BPF_ANY);
+}
+
+/* Once a window, as tcp_dctcp.c of Linux 6.2 calls tcp_plb_update_state. */
+static __always_inline void avoid_marks(struct sock *sk, const struct dcgym_dctcp_window *window) {
+    const struct dcgym_plb_limits limits = options.plb;
+    const struct tcp_sock *tp = tcp_sk(sk);
+    struct dctcp *ca = state_of(sk);
+
+    if (!limits.rounds)
+        return;
+    dcgym_plb_round(&ca->plb, &limits, window->delivered_packets, window->marked_packets);
+    if (dcgym_plb_moves(&ca->plb, &limits, !tp->packets_out, tp->tcp_mstamp * 1000))
+        relabel(sk);
+}
+
+static __always_inline void leave_after_timeout(struct sock *sk) {
+    const struct dcgym_plb_limits limits = options.plb;
+
+    if (!limits.rounds)
+        return;
+    dcgym_plb_timeout(&state_of(sk)->plb, &limits, tcp_sk(sk)->tcp_mstamp * 1000,
+                      bpf_get_prandom_u32());
+    relabel(sk);
+}
+
 SEC("struct_ops/dctcp_init")
 void BPF_PROG(dctcp_init, struct sock *sk) {
     const struct tcp_sock *tp = tcp_sk(sk);
@@ -93,6 +145,8 @@ void BPF_PROG(dctcp_init, struct sock *sk) {
     ca->reduced_seq = tp->snd_una;
     ca->seen_ce = tp->delivered_ce;
     ca->ce_state = false;
+    ca->plb.suspended_until_ns = 0;
+    ca->plb.congested_rounds = ca->plb.moves = 0;
     start_window(tp, ca);
 }
 
@@ -125,6 +179,7 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags) {
     window.cwnd_packets = tp->snd_cwnd;
     ca->alpha = window.alpha;
     trace_window(sk, &window);
+    avoid_marks(sk, &window);
     start_window(tp, ca);
 }
 
@@ -187,8 +242,10 @@ void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event) {
         receive(sk, true);
     else if (event == CA_EVENT_ECN_NO_CE)
         receive(sk, false);
-    else if (event == CA_EVENT_LOSS)
+    else if (event == CA_EVENT_LOSS) {
         react_to_loss(sk);
+        leave_after_timeout(sk);
+    }
 }
 
 /* RFC 8257, section 3.3: cwnd * (1 - alpha / 2), to the nearest packet, once a window. */

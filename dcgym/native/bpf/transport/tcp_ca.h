@@ -15,6 +15,7 @@
 #define USEC_PER_SEC 1000000u
 #define MIN_CWND 2u
 
+#define AF_INET 2
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
 #define TCP_CONG_NEEDS_ECN 0x2
@@ -49,6 +50,7 @@ struct sock_common {
     __be32 skc_rcv_saddr;
     __be16 skc_dport;
     __u16 skc_num;
+    unsigned short skc_family;
 } CORE;
 
 struct sock {

@@ -112,4 +112,8 @@ void Telemetry::publish(const Progress &progress) {
     out->finished = progress.finished ? 1 : 0;
 }
 
+std::int64_t Telemetry::sample_due_ns() const {
+    return static_cast<std::int64_t>(__atomic_load_n(&header()->sample_due_ns, __ATOMIC_RELAXED));
+}
+
 } // namespace dcgym

@@ -43,6 +43,8 @@ class Telemetry {
     void begin_records();
     void append(const dcgym_generator_record &record);
     void publish(const Progress &progress);
+    /// When a reader wants the next sample; past or 0: it does not.
+    std::int64_t sample_due_ns() const;
 
   private:
     struct Round {

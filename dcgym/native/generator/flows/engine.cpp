@@ -169,7 +169,10 @@ void Engine::tick() {
     for (const auto &probe : probes_)
         probe->sample();
     publish();
-    next_tick_ns_ = std::max(next_tick_ns_ + kTickNs, now_ns());
+    const std::int64_t now = now_ns(), due_ns = world_.telemetry.sample_due_ns();
+    next_tick_ns_ = std::max(next_tick_ns_ + kTickNs, now);
+    if (due_ns > now && due_ns < next_tick_ns_)
+        next_tick_ns_ = due_ns;
     world_.timetable.set(tick_, next_tick_ns_);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric.hpp"
 
+#include "plb.h"
+
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -95,7 +97,7 @@ bpf_object *Fabric::object() const {
 void Fabric::resize_maps() {
     const uint32_t cells = size_.has_flow_matrix ? size_.ports * size_.hosts : 1;
     const bool reads_queues = size_.path_rule == DCGYM_PATH_DRILL;
-    const std::array<std::pair<const char *, uint32_t>, 10> sizes = {{
+    const std::array<std::pair<const char *, uint32_t>, 11> sizes = {{
         {"ports", size_.ifindexes},
         {"routes", size_.switches * size_.hosts},
         {"groups", size_.groups},
@@ -104,6 +106,7 @@ void Fabric::resize_maps() {
         {"answers", size_.switches},
         {"flow_bytes", cells},
         {"flows", std::max(size_.flow_entries, 1u)},
+        {"labels", size_.has_labels ? DCGYM_LABELS : 1},
         {"devices", reads_queues ? size_.ifindexes : 1},
         {"drill_memory", reads_queues ? size_.groups : 1},
     }};
@@ -112,8 +115,9 @@ void Fabric::resize_maps() {
         check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
     }
     bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-    const dcgym_fabric_constants constants{size_.hosts, size_.has_flow_matrix, size_.flow_entries,
-                                           size_.least_mtu, size_.path_rule};
+    const dcgym_fabric_constants constants{size_.hosts,        size_.has_flow_matrix,
+                                           size_.flow_entries, size_.least_mtu,
+                                           size_.path_rule,    size_.has_labels};
     check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
           "cannot set the fabric's constants");
 }

@@ -25,6 +25,7 @@ struct FabricSize {
     uint32_t flow_entries; // of the flow table; 0: none
     uint32_t least_mtu;    // no port has a smaller one; 0: unknown
     uint32_t path_rule;    // one of dcgym_path_rule
+    bool has_labels;       // senders label their flows
 };
 
 // Number of a rule by its name.
@@ -51,6 +52,8 @@ class Fabric {
     // Bytes by port and source host, row by row; counted only if the size says so.
     int flow_map_fd() const;
     std::map<std::string, uint64_t> drop_counters() const;
+    // Labels by flow, for the senders' congestion control to write.
+    int label_map_fd() const { return map_fd("labels"); }
 
     // Runs a program on a packet, over and over.
     TestRun test_run(const char *program, const std::string &packet, uint32_t ifindex,

@@ -77,7 +77,8 @@ void bind_changes(py::class_<Fabric> &fabric) {
     fabric
         .def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
                          uint32_t ports, uint32_t groups, uint32_t ifindexes, bool flow_matrix,
-                         uint32_t flow_entries, uint32_t least_mtu, const std::string &path_rule) {
+                         uint32_t flow_entries, uint32_t least_mtu, const std::string &path_rule,
+                         bool labels) {
                  return std::make_unique<Fabric>(
                      object_path, dcgym::FabricSize{.switches = switches,
                                                     .hosts = hosts,
@@ -87,12 +88,13 @@ void bind_changes(py::class_<Fabric> &fabric) {
                                                     .has_flow_matrix = flow_matrix,
                                                     .flow_entries = flow_entries,
                                                     .least_mtu = least_mtu,
-                                                    .path_rule = dcgym::find_path_rule(path_rule)});
+                                                    .path_rule = dcgym::find_path_rule(path_rule),
+                                                    .has_labels = labels});
              }),
              py::arg("object_path"), py::kw_only(), py::arg("n_switches"), py::arg("n_hosts"),
              py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
              py::arg("flow_matrix") = false, py::arg("flow_entries") = 0, py::arg("least_mtu") = 0,
-             py::arg("path_rule") = "ecmp")
+             py::arg("path_rule") = "ecmp", py::arg("labels") = false)
         .def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"), py::arg("port_id"),
              py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
              py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
@@ -125,6 +127,8 @@ void bind_descriptors(py::class_<Fabric> &fabric) {
                                "Descriptor of the groups, for `GroupTable`.")
         .def_property_readonly("control_map_fd", &Fabric::control_map_fd,
                                "Descriptor of the run-time settings, for `GroupTable`.")
+        .def_property_readonly("label_map_fd", &Fabric::label_map_fd,
+                               "Descriptor of the labels that senders give their flows.")
         .def_property_readonly("port_map_fd", &Fabric::port_map_fd,
                                "Descriptor of the memory-mapped port counters.")
         .def_property_readonly("flow_map_fd", &Fabric::flow_map_fd,

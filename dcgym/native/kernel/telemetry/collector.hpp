@@ -66,6 +66,9 @@ class Collector {
     void run_every(uint64_t period_ns);
     void stop();
     void set_rates(const uint64_t *rates_bps);
+    // Has the traffic generator sample its hosts just before the end of an interval. It samples
+    // every 4 ms anyway: intervals of 10 ms would see 8 ms of traffic or 12.
+    void announce_deadline(uint64_t deadline_ns);
     // What the next snapshot says of the control loop.
     void note_action(uint64_t acknowledged_ns);
     void note_deadline(uint64_t deadline_ns, uint64_t overrun_ns);

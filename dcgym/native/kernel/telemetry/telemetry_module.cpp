@@ -111,6 +111,7 @@ void bind_collector(py::module_ &module) {
         .def(
             "set_rates", [](Collector &self, const Rates &rates) { self.set_rates(rates.data()); },
             py::arg("rates_bps"))
+        .def("announce_deadline", &Collector::announce_deadline, py::arg("deadline_ns"))
         .def("note_action", &Collector::note_action, py::arg("acknowledged_ns"))
         .def("note_deadline", &Collector::note_deadline, py::arg("deadline_ns"),
              py::arg("overrun_ns"))

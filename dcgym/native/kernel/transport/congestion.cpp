@@ -53,6 +53,13 @@ bpf_map *struct_ops_map(bpf_object *object) {
     throw_backend_error("the BPF object holds no congestion control", EINVAL);
 }
 
+bpf_map *labels_of(bpf_object *object) {
+    bpf_map *map = bpf_object__find_map_by_name(object, "labels");
+    if (map == nullptr)
+        throw_backend_error("this congestion control does not label its flows", EINVAL);
+    return map;
+}
+
 // The constants are one flag, or the options of window_control.h.
 void set_options(bpf_object *object, const dcgym_cc_options &options) {
     bpf_map *rodata = bpf_object__find_map_by_name(object, ".rodata");
@@ -68,13 +75,15 @@ void set_options(bpf_object *object, const dcgym_cc_options &options) {
 } // namespace
 
 CongestionControl::CongestionControl(const std::string &object_path, const std::string &name,
-                                     const dcgym_cc_options &options)
+                                     const dcgym_cc_options &options, int label_map_fd)
     : name_(name) {
     check_name(name);
     std::string bytes = read_object(object_path);
     patch_name(bytes, name, object_path);
     object_ = open_object(bytes, object_path);
     set_options(object_.get(), options);
+    if (label_map_fd >= 0)
+        check(bpf_map__reuse_fd(labels_of(object_.get()), label_map_fd), "cannot share the labels");
     bpf_map *map = struct_ops_map(object_.get());
     check(bpf_map__set_map_flags(map, map_flag_link), "cannot set BPF_F_LINK");
     check(bpf_object__load(object_.get()), "cannot load the BPF object " + object_path);

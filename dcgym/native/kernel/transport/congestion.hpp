@@ -18,8 +18,9 @@ struct LinkDeleter {
 // Registers the algorithm under a name of its own; unregistered on close or when the process dies.
 class CongestionControl {
   public:
+    // With a map for labels, an algorithm that labels its flows writes them there.
     CongestionControl(const std::string &object_path, const std::string &name,
-                      const dcgym_cc_options &options);
+                      const dcgym_cc_options &options, int label_map_fd = -1);
 
     const std::string &name() const { return name_; }
     // Bytes that the algorithm recorded for a socket of this process, if it runs on it traced.

@@ -125,6 +125,16 @@ py::object trace_of(const CongestionControl &control, int socket_fd) {
     return decode<dcgym_nv_trace>(*bytes);
 }
 
+dcgym_plb_limits find_relabelling(const std::string &name) {
+    if (name.empty())
+        return {};
+    if (name == "plb")
+        return DCGYM_PLB_LIMITS;
+    if (name == "flowbender")
+        return DCGYM_FLOWBENDER_LIMITS;
+    dcgym::throw_config_error("relabelling", name, "plb, flowbender or empty");
+}
+
 } // namespace
 
 void bind_congestion(py::module_ &module) {
@@ -143,13 +153,17 @@ void bind_congestion(py::module_ &module) {
     module.def(
         "load_congestion_control",
         [](const std::string &object_path, const std::string &name, bool tracing,
-           uint32_t base_rtt_us, uint32_t packet_ns) {
+           uint32_t base_rtt_us, uint32_t packet_ns, const std::string &relabelling,
+           int label_map_fd) {
             return std::make_unique<CongestionControl>(
-                object_path, name, dcgym_cc_options{base_rtt_us, packet_ns, tracing});
+                object_path, name,
+                dcgym_cc_options{base_rtt_us, packet_ns, tracing, find_relabelling(relabelling)},
+                label_map_fd);
         },
         py::arg("object_path"), py::arg("name"), py::arg("tracing") = false,
-        py::arg("base_rtt_us") = 0, py::arg("packet_ns") = 0,
-        "Register the algorithm of a BPF object under a name of at most 15 characters; the last "
-        "two "
-        "are those of struct dcgym_cc_options, for algorithms that need them.");
+        py::arg("base_rtt_us") = 0, py::arg("packet_ns") = 0, py::arg("relabelling") = "",
+        py::arg("label_map_fd") = -1,
+        "Register the algorithm of a BPF object under a name of at most 15 characters. The times "
+        "are those of struct dcgym_cc_options. With relabelling \"plb\" or \"flowbender\" dctcp "
+        "moves flows from congested paths and tells the fabric by its map of labels.");
 }
