@@ -7,8 +7,10 @@ its delay is over.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dcgym.backends.emulation.emulator.relay import Relay
@@ -86,6 +88,8 @@ class LinkDelays:
         finally:
             # The relay's own keeps the TAP: without it links carry nothing.
             os.close(tap_fd)
+        if namespace_fd < 0:
+            _spread(name)
 
     def begin(self, seed: int) -> None:
         """Drop what is under way, and count and draw from the beginning.
@@ -118,6 +122,18 @@ class LinkDelays:
     def _tap_drops(self) -> int:
         drops = {fd: self._native.transmit_drops(fd) for fd in {fd for fd, _ in self._interfaces}}
         return sum(drops[fd].get(_tap_name(ifindex), 0) for fd, ifindex in self._interfaces)
+
+
+def _spread(interface: str) -> None:
+    """Let all processors forward what comes back, flow by flow, and not the relay's alone.
+
+    Receive packet steering (Documentation/networking/scaling.rst); a kernel may lack it. The
+    emulator's /sys shows the switches' namespace; hosts have other interfaces.
+    """
+    # The file takes groups of 32 processors; the first is enough.
+    mask = (1 << min(os.cpu_count() or 1, 32)) - 1
+    with contextlib.suppress(FileNotFoundError):
+        Path(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus").write_text(f"{mask:x}")
 
 
 def _tap_name(ifindex: int) -> str:
