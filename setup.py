@@ -47,6 +47,25 @@ def headers(folder: str, without: str = "") -> list[str]:
     return sources(f"{folder}/**/*.h*", without) + sources("include/*.h*")
 
 
+def write_unit(unit: Path, files: Sequence[str]) -> str:
+    """Write a translation unit that is made of sources, and return its name.
+
+    What a header library lets each source compile anew, pybind11 or Asio, takes longer than the
+    sources themselves. Sources of a unit share their unnamed namespaces.
+
+    Args:
+        unit: Where to write it.
+        files: Names of the sources, relative to the root.
+    """
+    paths = [os.path.relpath(ROOT / name, unit.parent) for name in files]
+    text = "".join(f'#include "{path}"\n' for path in paths)
+    # Its time stays where nothing changes, or it would be compiled each time.
+    if not unit.exists() or unit.read_text(encoding="utf-8") != text:
+        unit.parent.mkdir(parents=True, exist_ok=True)
+        unit.write_text(text, encoding="utf-8")
+    return str(unit)
+
+
 def extensions() -> list[Extension]:
     """Describe the C++ modules; an empty list where pybind11 is missing."""
     try:
@@ -115,6 +134,21 @@ def compile_file(command: list[str], target: Path) -> None:
     partial.replace(target)
 
 
+def generator_units(built: Path) -> dict[str, list[str]]:
+    """Return the units of the generator, and the sources of each."""
+    http = sources("generator/http/*.cpp")
+    apart = [name for name in sources("generator/flows/*.cpp") if "tcp_info" in name]
+    rest = [name for name in sources("generator/**/*.cpp") if name not in {*http, *apart}]
+    units = {"http_unit.cpp": http, "flows_unit.cpp": rest}
+    inputs = {write_unit(built / name, files): files for name, files in units.items() if files}
+    return inputs | {name: [name] for name in apart}
+
+
+def single_units(folder: str) -> dict[str, list[str]]:
+    """Return each source of a folder as a unit of its own."""
+    return {name: [name] for name in sources(f"{folder}/**/*.cpp")}
+
+
 class BuildNative(build_ext):
     """Build the C++ modules, then the BPF objects and the programs beside it."""
 
@@ -140,8 +174,12 @@ class BuildNative(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         """Build a module, and note beside it what it was built from."""
-        super().build_extension(ext)
         name = ext.name.rpartition(".")[2]
+        bindings = [each for each in ext.sources if "py::" in (ROOT / each).read_text("utf-8")]
+        unit = write_unit(Path(self.build_temp) / NATIVE / f"{name}_bindings.cpp", bindings)
+        ext.sources = [unit, *(each for each in ext.sources if each not in bindings)]
+        ext.depends = [*ext.depends, *bindings]
+        super().build_extension(ext)
         digests = runpy.run_path(str(ROOT / NATIVE / "digest.py"))
         folder = Path(self.get_ext_fullpath(ext.name)).parent
         digest = digests["interface_digest"](ROOT / NATIVE, name)
@@ -157,18 +195,24 @@ class BuildNative(build_ext):
         in_place = self.inplace or getattr(self, "editable_mode", False)
         return ROOT / NATIVE if in_place else Path(self.build_lib) / NATIVE
 
+    def _compile_all(self, commands: Sequence[tuple[list[str], Path]]) -> None:
+        with ThreadPoolExecutor(int(self.parallel or 1)) as pool:
+            list(pool.map(lambda each: compile_file(*each), commands))
+
     def _build_bpf(self) -> None:
         files = sources("bpf/**/*.bpf.c")
         if files and shutil.which("clang") is None:
             raise RuntimeError("clang is missing")
         architecture = BPF_ARCHITECTURES.get(platform.machine(), platform.machine())
+        commands = []
         for name in files:
             target = self._output() / "obj" / Path(name).with_suffix(".o").name
             if self.force or outdated(target, [name, *headers("bpf")]):
                 command = ["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-mcpu=v3"]
                 command += [f"-D__TARGET_ARCH_{architecture}", f"-I{SYSTEM_INCLUDE}"]
                 command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'bpf'}", "-c", name]
-                compile_file(command, target)
+                commands.append((command, target))
+        self._compile_all(commands)
 
     def _build_program(self, folder: str) -> None:
         # It may have a word before it, such as ccache.
@@ -178,15 +222,17 @@ class BuildNative(build_ext):
         # one file would free by one function what another took by the other.
         options += ["-DASIO_DISABLE_STD_ALIGNED_ALLOC"]
         options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / folder}"]
+        built = Path(self.build_temp) / NATIVE / folder
+        inputs = generator_units(built) if folder == "generator" else single_units(folder)
         included = headers(folder)
-        objects = []
-        commands = []
-        for name in sources(f"{folder}/**/*.cpp"):
-            objects.append((Path(self.build_temp) / name).with_suffix(".o"))
-            if self.force or outdated(objects[-1], [name, *included]):
-                commands.append(([*compiler, *options, "-c", name], objects[-1]))
-        with ThreadPoolExecutor(int(self.parallel or 1)) as pool:
-            list(pool.map(lambda each: compile_file(*each), commands))
+        objects = [built / Path(name).with_suffix(".o").name for name in inputs]
+        self._compile_all(
+            [
+                ([*compiler, *options, "-c", name], target)
+                for (name, files), target in zip(inputs.items(), objects, strict=True)
+                if self.force or outdated(target, [name, *files, *included])
+            ]
+        )
         target = self._output() / "bin" / f"dcgym-{folder}"
         files = [str(path) for path in objects]
         if files and outdated(target, files):

@@ -31,6 +31,7 @@ from tests.support.pairs import wait_for
 CONFIG: dict[str, Any] = {"env": "CongestionControl-v1", "topology": "dumbbell", "max_steps": 50}
 END_S = 60.0
 START_S = 150.0
+LOOK_S = 0.2  # At all processes of the machine.
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_a_child_ends_with_its_owner_and_takes_what_it_has_started_along(machine
         assert len(machine.our_processes()) == 3
         owner.kill()
         owner.wait()
-        wait_for(lambda: not machine.our_processes(), END_S)
+        wait_for(lambda: not machine.our_processes(), END_S, LOOK_S)
 
 
 class Steady:
@@ -199,7 +200,7 @@ def test_training_goes_on_where_an_emulator_is_killed(machine: Machine, tmp_path
     config = {**CONFIG, "backend": "emulation", "interval": "50ms", "max_steps": 20}
     folder = LEARNERS["ddpg"].train(config, 200, 0, tmp_path / "run", kill, n_envs=1, budget_s=200)
     assert killed and read_note(folder).training["steps"] == 200
-    wait_for(lambda: not machine.leftovers().keys() - {"runs"}, END_S)
+    wait_for(lambda: not machine.leftovers().keys() - {"runs"}, END_S, LOOK_S)
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def _workers(machine: Machine) -> list[int]:
 def test_a_killed_service_of_ray_ends_in_one_line_with_a_checkpoint(
     machine: Machine, trained_by_ppo: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    wait_for(lambda: (tmp_path / "run" / CHECKPOINT_FILE).exists(), START_S)
+    wait_for(lambda: (tmp_path / "run" / CHECKPOINT_FILE).exists(), START_S, LOOK_S)
     (raylet,) = _raylets(machine)
     os.kill(raylet, signal.SIGKILL)
     assert trained_by_ppo.stderr is not None
@@ -251,7 +252,7 @@ def test_nothing_of_ray_outlives_a_killed_command(
     machine: Machine, trained_by_ppo: subprocess.Popen[str]
 ) -> None:
     # Ray's workers come last: all of its services run by then.
-    wait_for(lambda: bool(_raylets(machine) and _workers(machine)), START_S)
+    wait_for(lambda: bool(_raylets(machine) and _workers(machine)), START_S, LOOK_S)
     trained_by_ppo.kill()
     trained_by_ppo.wait()
-    wait_for(lambda: not machine.our_processes(), END_S)
+    wait_for(lambda: not machine.our_processes(), END_S, LOOK_S)

@@ -35,7 +35,11 @@ def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_i
     learner = LEARNERS[name]
     topology = "dumbbell" if env_id == "CongestionControl-v1" else "leaf-spine"
     config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
-    folder = learner.train(config, 600, 0, tmp_path / "run", reports.append, n_envs=2, budget_s=90)
+    # A process each, which takes longer to start than it learns: one form has several.
+    n_envs = 2 if env_id == "CongestionControl-v1" else 1
+    folder = learner.train(
+        config, 600, 0, tmp_path / "run", reports.append, n_envs=n_envs, budget_s=90
+    )
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] == reports[-1].steps > 0
     env = dcgym.make_env(config)

@@ -23,6 +23,7 @@ from dcgym.suites.matrix import Matrix, Run
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.workers import Workers
 from dcgym.tasks.balancing import make_scenario
+from tests.support.suites import leave_figures_empty
 
 needs_twin = pytest.mark.usefixtures("compiled_twin")
 BEST = ("oracle", "earliest-finish")
@@ -152,11 +153,12 @@ def test_mean_completion_times_rank_as_published():
 
 
 @needs_twin
-def test_suite_resumes_and_reports_every_scenario(tmp_path):
+def test_suite_resumes_and_reports_every_scenario(tmp_path, monkeypatch):
+    leave_figures_empty(monkeypatch)
     names = ("right-weights", "wrong-weights")
     cases = tuple(Case(pool_env(make_pool(n, 0.85, 30.0).to_dict()), n) for n in names)
     small = replace(balancing_classic(), cases=cases, policies=("sed", "lsq"), seeds=1)
-    suite = replace(small, episode_s=30.0, warmup_s=5.0)
+    suite = replace(small, episode_s=30.0, warmup_s=5.0, jobs=0)
     records = run_suite(suite, tmp_path)
     assert [(r["scenario"], r["policy"]) for r in records] == [
         (scenario, policy) for scenario in names for policy in ("sed", "lsq")

@@ -22,6 +22,7 @@ from dcgym.suites.recorders import RECORDERS, Recorder, recorder_for
 from dcgym.suites.recorders.network import NetworkRecorder
 from dcgym.tasks.common.settings import TaskSettings
 from dcgym.tasks.congestion.task import CongestionSettings
+from tests.support.suites import leave_figures_empty
 
 ID, FAMILY = "acme/Walk-v0", "walking"
 FLOWS = np.array([(1, 2.5)], [("flow", "<i8"), ("time_s", "<f8")])
@@ -137,7 +138,10 @@ def test_the_closest_class_of_settings_has_the_recorder() -> None:
 
 
 @pytest.mark.usefixtures("walking")
-def test_a_system_from_outside_is_run_recorded_and_reported(tmp_path: Path) -> None:
+def test_a_system_from_outside_is_run_recorded_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_figures_empty(monkeypatch)
     cases = tuple(Case({"env": ID, "speed": speed}, f"speed={speed}") for speed in (1.0, 2.0))
     suite = Suite("walk", "A walk.", cases, ("pacer",), seeds=2, episode_s=1, warmup_s=0.5, jobs=0)
     records = run_suite(suite, tmp_path)
@@ -151,7 +155,6 @@ def test_a_system_from_outside_is_run_recorded_and_reported(tmp_path: Path) -> N
     assert steps.columns == ["time_s", "reward", "pace"] and steps.height == 10
     flows = pl.read_parquet(tmp_path / "runs" / "speed=1.0-pacer-1" / "flows.parquet")
     assert flows.rows() == [(1, 2.5)]
-    pytest.importorskip("matplotlib")
     # The task says nothing of its layout: the reward is shown.
     assert "reward" in write_report(tmp_path, load_records(tmp_path)).read_text()
     assert run_suite(suite, tmp_path) == [json.loads(json.dumps(record)) for record in records]

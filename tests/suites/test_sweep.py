@@ -105,13 +105,13 @@ def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("empty_figures")
 def test_sweep_runs_resumes_and_adds_values(tmp_path: Path) -> None:
-    records = run_suite(sweep(), tmp_path)
+    records = run_suite(sweep(jobs=0), tmp_path)
     summaries = {p: p.stat().st_mtime_ns for p in tmp_path.glob("runs/*/summary.json")}
     assert sorted(p.parent.name for p in summaries) == ["rate=2Mbit-cubic-0", "rate=4Mbit-cubic-0"]
     # Two senders below the 10 Mbit/s of the core: what is sent arrives.
     goodput = [record["metrics"]["goodput_bps"] for record in records]
     assert goodput == pytest.approx([4e6, 8e6], rel=1e-3)
-    more = run_suite(sweep(axes={"traffic.rate": ["2Mbit", "4Mbit", "8Mbit"]}), tmp_path)
+    more = run_suite(sweep(axes={"traffic.rate": ["2Mbit", "4Mbit", "8Mbit"]}, jobs=0), tmp_path)
     assert {p: p.stat().st_mtime_ns for p in summaries} == summaries
     # Two of 8 Mbit/s: the core carries 10.
     assert more[2]["metrics"]["goodput_bps"] == pytest.approx(10e6, rel=1e-3)
@@ -121,7 +121,7 @@ def test_sweep_runs_resumes_and_adds_values(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("empty_figures")
 def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -> None:
-    run_suite(sweep(), tmp_path)
+    run_suite(sweep(jobs=0), tmp_path)
     # The test double says of itself that it is invalid; one of the runs is made better.
     path = tmp_path / "runs" / "rate=2Mbit-cubic-0" / "summary.json"
     kept = {**json.loads(path.read_text()), "fidelity": {"status": "ok", "reasons": []}}
@@ -130,7 +130,7 @@ def test_refused_runs_are_marked_and_run_again_and_others_kept(tmp_path: Path) -
     refused = tmp_path / "runs" / "rate=4Mbit-cubic-0" / "summary.json"
     before = refused.stat().st_mtime_ns
     with pytest.raises(BackendError, match=r"refused 1 of 2 runs \(rate=4Mbit-cubic-0 invalid\)"):
-        run_suite(sweep(), tmp_path, "degraded")
+        run_suite(sweep(jobs=0), tmp_path, "degraded")
     assert path.stat().st_mtime_ns == written
     assert refused.stat().st_mtime_ns > before
     assert pl.read_parquet(tmp_path / "results.parquet")["traffic.rate"].to_list() == ["2Mbit"]
@@ -267,6 +267,7 @@ def test_bad_files_are_one_line_and_code_2(
     assert line.startswith(f"dcgym: {field}: ")
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_command_shows_finished_runs_and_fails_where_fidelity_is_poor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

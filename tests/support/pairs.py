@@ -23,8 +23,8 @@ class Pair:
         # Created from inside the first namespace, so that the machine's own never sees it.
         self.run(0, f"ip link add eth0 type veth peer name eth0 netns {b}")
         for side, ip in enumerate(ADDRESSES):
-            self.run(side, f"ip addr add {ip}/24 dev eth0")
-            self.run(side, "ip link set eth0 up")
+            up = f"addr add {ip}/24 dev eth0\nlink set eth0 up\n"
+            self.run(side, "ip -batch -", up)
         assert a != b
 
     @staticmethod
@@ -37,9 +37,10 @@ class Pair:
             time.sleep(0.002)
         return holder
 
-    def run(self, side: int, command: str) -> str:
+    def run(self, side: int, command: str, typed: str | None = None) -> str:
         argv = ["nsenter", "-t", str(self.holders[side].pid), "-n", *command.split()]
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, input=typed)
+        return done.stdout
 
     def limit(self, rate: str, queue_bytes: int = 100_000, burst_bytes: int = 3000) -> None:
         """Shape the first host's link.
@@ -66,9 +67,14 @@ def run_plan(generator: Generator, *flows: Flow, cc: str | None = None) -> int:
     return start_ns
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    """Wait for what must come, however late a busy machine lets it."""
+def wait_for(
+    condition: Callable[[], bool], timeout_s: float = 30.0, every_s: float = 0.002
+) -> None:
+    """Wait for what must come, however late a busy machine lets it.
+
+    A condition that looks at all processes of the machine takes a processor if it is asked often.
+    """
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"
-        time.sleep(0.002)
+        time.sleep(every_s)

@@ -49,7 +49,8 @@ def wait_for(is_done: Callable[[], Any], what: str, deadline_s: float = RELEASE_
     deadline = time.monotonic() + deadline_s
     while not (answer := is_done()):
         assert time.monotonic() < deadline, f"not within {deadline_s} s: {what}"
-        time.sleep(0.005)
+        # Most look at all processes and BPF objects of the machine.
+        time.sleep(0.05)
     return answer
 
 

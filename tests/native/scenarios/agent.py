@@ -94,6 +94,8 @@ def steer(flow: Steered) -> dict[str, Any]:
     """Give one command after the other."""
     seen: dict[str, Any] = {"reno": flow.wait(lambda row: row["delivered_packets"] > 100)}
     seen["window"] = flow.command(CommandFlag.WINDOW, cwnd=20)
+    # Reno's overshoot is repaired before the window is Reno's again.
+    flow.wait_without_loss()
     seen["multiplier"] = flow.command(CommandFlag.MULTIPLIER, multiplier_q16=ONE_Q16 // 2)
     seen["rate"] = flow.command(CommandFlag.RATE, rate=2_000_000)
     seen["no window"] = flow.command(CommandFlag.WINDOW, cwnd=0)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from network import new_namespace, run, within
+from network import ip, new_namespace, within
 
 VIP, PORT, DEADLINE_S = "10.0.0.100", 80, 5.0
 
@@ -17,18 +17,21 @@ VIP, PORT, DEADLINE_S = "10.0.0.100", 80, 5.0
 def join(number: int, vip: bool = False) -> int:
     """Put a namespace of address 10.0.0.<number> on the bridge; return its descriptor."""
     namespace, name = new_namespace(), f"p{number}"
-    run(f"ip link add {name} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{namespace}")
-    run(f"ip link set dev {name} master br0 up")
+    ip(
+        f"link add {name} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{namespace}",
+        f"link set dev {name} master br0 up",
+    )
 
     def configure() -> None:
-        run(f"ip link set dev eth0 address 02:dc:00:00:00:{number:02x}")
-        run(f"ip address add 10.0.0.{number}/24 dev eth0")
-        run("ip link set dev eth0 up")
-        run("ip link set dev lo up")
         # Who owns the VIP must not answer for it: RFC 826 knows no balancer.
         Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
-        if vip:
-            run(f"ip address add {VIP}/32 dev lo")
+        ip(
+            f"link set dev eth0 address 02:dc:00:00:00:{number:02x}",
+            f"address add 10.0.0.{number}/24 dev eth0",
+            "link set dev eth0 up",
+            "link set dev lo up",
+            *([f"address add {VIP}/32 dev lo"] if vip else []),
+        )
 
     within(namespace, configure)
     return namespace

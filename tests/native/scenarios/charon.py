@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from balanced import PORT, VIP, ask, client, join, serve
-from network import quiet, run, within
+from network import ip, quiet, run, within
 
 from dcgym.errors import ConfigError
 from dcgym.native import bpf_object, require
@@ -74,8 +74,7 @@ def pool(balancer: Any, rule: str, servers: tuple[int, ...]) -> None:
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    run("ip link add br0 type bridge")
-    run("ip link set dev br0 up")
+    ip("link add br0 type bridge", "link set dev br0 up")
     nodes = {number: join(number, number in SERVERS) for number in (*SERVERS, BALANCER, CLIENT)}
     home = nodes[CLIENT]
     within(home, lambda: run(f"ip neigh add {VIP} lladdr 02:dc:00:00:00:09 dev eth0"))

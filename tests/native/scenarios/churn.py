@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from balanced import PORT, VIP, ask, client, join, serve
-from network import quiet, run, within
+from network import ip, quiet, run, within
 
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
@@ -62,8 +62,7 @@ class Changes(threading.Thread):
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    run("ip link add br0 type bridge")
-    run("ip link set dev br0 up")
+    ip("link add br0 type bridge", "link set dev br0 up")
     nodes = {number: join(number, number in SERVERS) for number in (*SERVERS, BALANCER, CLIENT)}
     home = nodes[CLIENT]
     within(home, lambda: run(f"ip neigh add {VIP} lladdr 02:dc:00:00:00:09 dev eth0"))

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from network import quiet, udp_frame, veth
+from network import quiet, udp_frame, veths
 
 from dcgym.backends.emulation.emulator.relay import Relay
 from dcgym.errors import BackendError
@@ -102,7 +102,7 @@ def main() -> None:
         **json.load(sys.stdin),
     }
     quiet()
-    veth("left", "right")
+    veths({"left": "right"})
     native = require()
     relay = Relay(1)
     loader = native.LinkDelay(str(bpf_object("delay")))

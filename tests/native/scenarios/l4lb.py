@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from balanced import PORT, VIP, ask, asked, client, join, serve, wait_for
-from network import quiet, run, within
+from network import ip, quiet, run, within
 
 from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.native import bpf_object, require
@@ -80,8 +80,7 @@ def completed(balancer: Any, total: int) -> list[int]:
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    run("ip link add br0 type bridge")
-    run("ip link set dev br0 up")
+    ip("link add br0 type bridge", "link set dev br0 up")
     nodes = {number: join(number, number in (1, 2)) for number in (1, 2, 9, 20)}
     run_in = nodes[20]
     within(run_in, lambda: run(f"ip neigh add {VIP} lladdr 02:dc:00:00:00:09 dev eth0"))

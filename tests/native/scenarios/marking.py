@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from network import checksum, quiet, run, udp_frame, veth
+from network import checksum, quiet, run, udp_frame, veths
 
 from dcgym.native import bpf_object, require
 
@@ -40,8 +40,7 @@ def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     native = require()
     quiet()
-    veth("s1-eth1", "left")
-    veth("s1-eth2", "right")
+    veths({"s1-eth1": "left", "s1-eth2": "right"})
     first, second = (socket.if_nametoindex(name) for name in ("s1-eth1", "s1-eth2"))
     limit = request["limit_bytes"]
     run(f"tc qdisc add dev s1-eth2 root tbf {CLOSED} limit {limit}")

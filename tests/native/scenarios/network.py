@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,17 +21,25 @@ def run(command: str) -> None:
     subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
 
 
+def ip(*commands: str) -> None:
+    """Run commands of `ip` in one process; the failure of one is the scenario's."""
+    lines = "".join(f"{command}\n" for command in commands)
+    subprocess.run(["ip", "-batch", "-"], input=lines.encode(), check=True)
+
+
 def quiet() -> None:
     """Keep IPv6's own chatter off the counters of this namespace."""
     Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
 
 
-def veth(name: str, peer: str) -> None:
-    """Add a pair of interfaces and bring both up."""
-    run(f"ip link add name {name} type veth peer name {peer}")
-    run(f"ip link set dev {name} up")
-    run(f"ip link set dev {peer} up")
+def veths(peers: Mapping[str, str]) -> None:
+    """Add pairs of interfaces, given by name and peer, and bring all up."""
+    commands = []
+    for name, peer in peers.items():
+        commands.append(f"link add name {name} type veth peer name {peer}")
+        commands += [f"link set dev {end} up" for end in (name, peer)]
+    ip(*commands)
 
 
 def _in_thread(body: Callable[[], T]) -> T:
@@ -78,16 +86,20 @@ def host(number: int, port: str) -> int:
     """Join a new namespace `h<number>` to a switch port; return its descriptor."""
     namespace = new_namespace()
     name = f"h{number}-eth0"
-    run(f"ip link add {port} type veth peer name {name}")
-    run(f"ip link set dev {name} netns /proc/{os.getpid()}/fd/{namespace}")
-    run(f"ip link set dev {port} up")
+    ip(
+        f"link add {port} type veth peer name {name}",
+        f"link set dev {name} netns /proc/{os.getpid()}/fd/{namespace}",
+        f"link set dev {port} up",
+    )
 
     def configure() -> None:
-        run(f"ip link set dev {name} address 02:dc:00:00:00:{number:02x}")
-        run(f"ip address add 10.0.0.{number}/8 dev {name}")
-        # One packet a buffer, so that packets and segments are counted alike.
-        run(f"ip link set dev {name} gso_max_segs 1")
-        run(f"ip link set dev {name} up")
+        ip(
+            f"link set dev {name} address 02:dc:00:00:00:{number:02x}",
+            f"address add 10.0.0.{number}/8 dev {name}",
+            # One packet a buffer, so that packets and segments are counted alike.
+            f"link set dev {name} gso_max_segs 1",
+            f"link set dev {name} up",
+        )
 
     within(namespace, configure)
     return namespace

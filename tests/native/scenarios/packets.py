@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from network import quiet, veth
+from network import quiet, veths
 
 from dcgym.native import bpf_object, require
 
@@ -40,8 +40,8 @@ def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
     indexes: dict[str, int] = {}
+    veths({name: f"{name}-peer" for name in request["ports"]})
     for name in request["ports"]:
-        veth(name, f"{name}-peer")
         indexes[name] = socket.if_nametoindex(name)
     fabric = require().Fabric(
         str(bpf_object("fabric")),

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from network import quiet, run, udp_frame, veth
+from network import quiet, run, udp_frame, veths
 
 from dcgym.native import bpf_object, require
 
@@ -32,7 +32,7 @@ def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     native = require()
     quiet()
-    veth("s1-eth1", "peer")
+    veths({"s1-eth1": "peer"})
     run(f"tc qdisc add dev s1-eth1 root tbf {CLOSED}")
     port = socket.if_nametoindex("s1-eth1")
     fabric = native.Fabric(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from balanced import DEADLINE_S, VIP, ask, client, join, serve, wait_for
-from network import new_namespace, quiet, run, within
+from network import ip, new_namespace, quiet, run, within
 
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
@@ -27,15 +27,16 @@ def routed(router: int, number: int) -> int:
     run(f"ip link add r{number} netns {there} type veth peer name eth0 netns {here}")
 
     def in_router() -> None:
-        run(f"ip address add 10.{number}.0.254/24 dev r{number}")
-        run(f"ip link set dev r{number} up")
+        ip(f"address add 10.{number}.0.254/24 dev r{number}", f"link set dev r{number} up")
 
     def in_server() -> None:
-        run(f"ip address add 10.{number}.0.1/24 dev eth0")
-        run(f"ip address add {VIP}/32 dev lo")
-        run("ip link set dev lo up")
-        run("ip link set dev eth0 up")
-        run(f"ip route add default via 10.{number}.0.254")
+        ip(
+            f"address add 10.{number}.0.1/24 dev eth0",
+            f"address add {VIP}/32 dev lo",
+            "link set dev lo up",
+            "link set dev eth0 up",
+            f"route add default via 10.{number}.0.254",
+        )
         Path("/proc/sys/net/ipv4/tcp_timestamps").write_text("2")
 
     within(router, in_router)
@@ -84,8 +85,7 @@ def connected(namespace: int, port: int) -> socket.socket:
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    run("ip link add br0 type bridge")
-    run("ip link set dev br0 up")
+    ip("link add br0 type bridge", "link set dev br0 up")
     nodes = {number: join(number) for number in (BALANCER, CLIENT, ROUTER)}
     router, home = nodes[ROUTER], nodes[CLIENT]
     within(router, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from network import quiet, veth
+from network import quiet, veths
 
 from dcgym.native import bpf_object, require
 
@@ -16,7 +16,7 @@ from dcgym.native import bpf_object, require
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    veth("s1-eth1", "left")
+    veths({"s1-eth1": "left"})
     index = socket.if_nametoindex("s1-eth1")
     fabric = require().Fabric(
         str(bpf_object("fabric")), n_switches=1, n_hosts=4, n_ports=1, n_groups=1

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from balanced import PORT, VIP, asked, join, serve
-from network import quiet, run, within
+from network import ip, quiet, run, within
 
 from dcgym.errors import BackendError
 from dcgym.native import bpf_object, require
@@ -30,8 +30,7 @@ def refusal(balancer: Any, peer: int) -> str:
 def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     quiet()
-    run("ip link add br0 type bridge")
-    run("ip link set dev br0 up")
+    ip("link add br0 type bridge", "link set dev br0 up")
     nodes = {number: join(number, number in (1, 2)) for number in (1, 2, BALANCER, CLIENT)}
     for node in nodes.values():
         within(node, lambda: run("ethtool -K eth0 tx off"))  # XDP carries on no claim on a checksum

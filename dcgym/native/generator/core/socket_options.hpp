@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cerrno>
 #include <string>
 
 namespace dcgym {
@@ -13,5 +14,10 @@ void set_silent_close(int fd);
 
 /// Makes the coming close() drop the connection at once, without TIME_WAIT.
 void set_abortive_close(int fd);
+
+/// Whether the call that failed last is to be repeated when the socket is ready.
+inline bool would_block() {
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
 
 } // namespace dcgym

@@ -31,10 +31,6 @@ constexpr std::uint64_t kUnsentBytes = 64 << 20;
 /* Fewer wake-ups; the counters come from TCP_INFO and the end of the data wakes at once. */
 constexpr int kReceiveLowBytes = 16 * 1024;
 
-bool would_block() {
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
 } // namespace
 
 TcpRun::TcpRun(World &world, Listeners &listeners, SocketCloser &closer, RunSpec spec, Ended ended)

@@ -19,14 +19,10 @@ namespace {
 /* What a refused client still sends is read this long: a reset could overtake the response. */
 constexpr std::int64_t kDrainNs = 1'000'000'000;
 constexpr std::uint64_t kMostDrainedBytes = 1 << 20;
-constexpr std::size_t kReadBytes = 16 * 1024;
+constexpr std::size_t kRequestReadBytes = 16 * 1024;
 
-bool would_block() {
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
-std::array<char, kReadBytes> &read_buffer() {
-    static std::array<char, kReadBytes> buffer;
+std::array<char, kRequestReadBytes> &read_buffer() {
+    static std::array<char, kRequestReadBytes> buffer;
     return buffer;
 }
 

@@ -60,7 +60,7 @@ template <typename Message> std::optional<std::string> target_of(const Message &
 }
 
 /// RFC 9112, section 3.2: a request of HTTP/1.1 names exactly one host.
-template <typename Message> unsigned check(const Message &message) {
+template <typename Message> unsigned status_of(const Message &message) {
     if (message.version() != 10 && message.version() != 11)
         return 505;
     if (message.version() == 11 && message.count(http::field::host) != 1)
@@ -100,7 +100,7 @@ Parsed RequestReader::take(std::string_view bytes) {
     }
     if (!parser_->is_done())
         return Parsed::more;
-    const unsigned status = check(parser_->get());
+    const unsigned status = status_of(parser_->get());
     return status == 200 ? Parsed::whole : refuse(status);
 }
 

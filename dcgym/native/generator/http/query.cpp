@@ -9,7 +9,7 @@ namespace dcgym {
 namespace {
 
 constexpr std::int64_t kMostUs = 3'600'000'000;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostAskedBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMostDecimals = 3;
 
 std::optional<std::int64_t> parse_digits(std::string_view text) {
@@ -37,7 +37,7 @@ std::optional<std::int64_t> parse_us(std::string_view text) {
 bool parse_pair(std::string_view name, std::string_view value, Work &work) {
     if (name == "bytes") {
         const auto bytes = parse_digits(value);
-        if (!bytes || static_cast<std::uint64_t>(*bytes) > kMostBytes)
+        if (!bytes || static_cast<std::uint64_t>(*bytes) > kMostAskedBytes)
             return false;
         work.bytes = static_cast<std::uint64_t>(*bytes);
         return true;

@@ -14,13 +14,9 @@
 namespace dcgym {
 namespace {
 
-constexpr std::size_t kReadBytes = 256 * 1024;
+constexpr std::size_t kResponseReadBytes = 256 * 1024;
 /* The server closes first, so that the client's port is free again at once; if it does not: */
 constexpr std::int64_t kCloseNs = 1'000'000'000;
-
-bool would_block() {
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
 
 void set_client_options(int fd) {
     const int on = 1;
@@ -94,7 +90,7 @@ void RequestRun::write_some() {
 }
 
 void RequestRun::read_some() {
-    static std::array<char, kReadBytes> buffer;
+    static std::array<char, kResponseReadBytes> buffer;
     const ssize_t got = recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
     if (got < 0 && would_block())
         return wait(Descriptor::wait_read, &RequestRun::read_some);

@@ -15,14 +15,14 @@ namespace {
 
 using dcgym::LinkDelay;
 
-int join(const LinkDelay &delay, int namespace_fd, int ifindex, const std::string &tap,
-         uint32_t queue_packets, bool keeps_gso) {
+int join_link(const LinkDelay &delay, int namespace_fd, int ifindex, const std::string &tap,
+              uint32_t queue_packets, bool keeps_gso) {
     const py::gil_scoped_release released;
     return delay.join({namespace_fd, ifindex, tap, queue_packets, keeps_gso});
 }
 
 // Name, offset and size of each field, for the test of the NumPy views.
-py::dict layout() {
+py::dict link_delay_layout() {
     py::list header, link;
 #define HEADER(name)                                                                               \
     header.append(py::make_tuple(#name, offsetof(dcgym_delay_header, name),                        \
@@ -58,13 +58,13 @@ py::dict layout() {
 } // namespace
 
 void bind_link_delay(py::module_ &module) {
-    module.def("link_delay_layout", &layout);
+    module.def("link_delay_layout", &link_delay_layout);
     module.def("transmit_drops", &dcgym::transmit_drops, py::arg("namespace_fd"),
                py::call_guard<py::gil_scoped_release>(),
                "Packets that each interface of a namespace dropped instead of sending, by name.");
     py::class_<LinkDelay>(module, "LinkDelay", "Takes arriving packets to TAPs, and back.")
         .def(py::init<const std::string &>(), py::arg("object_path"))
-        .def("join", &join, py::arg("namespace_fd"), py::arg("ifindex"), py::arg("tap"),
+        .def("join", &join_link, py::arg("namespace_fd"), py::arg("ifindex"), py::arg("tap"),
              py::arg("queue_packets"), py::arg("keeps_gso"),
              "Make the TAP of an interface and attach the programs; returns its descriptor, which "
              "the caller owns.");

@@ -45,7 +45,7 @@ uint32_t test_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifi
     return fabric.test_run("fabric_select", packet, ifindex).verdict;
 }
 
-uint32_t time_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex,
+uint32_t time_choice(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex,
                      uint32_t repeat) {
     return fabric.test_run("fabric_select", packet, ifindex, repeat).mean_ns;
 }
@@ -142,7 +142,7 @@ void bind_tests(py::class_<Fabric> &fabric) {
              "Run the ingress program on a packet: (verdict, packet left).")
         .def("test_select", &test_select, py::arg("packet"), py::arg("ifindex"),
              "Return the ifindex a packet would leave by, or 0; the flow table remembers it.")
-        .def("time_select", &time_select, py::arg("packet"), py::arg("ifindex"), py::arg("repeat"),
+        .def("time_select", &time_choice, py::arg("packet"), py::arg("ifindex"), py::arg("repeat"),
              "Mean time of that decision over many packets, in ns.")
         .def("test_egress", &test_egress, py::arg("packet"), py::arg("ifindex"),
              py::arg("times") = 1,
