@@ -19,7 +19,7 @@ NO_DAEMONS := /usr/sbin/policy-rc.d
 # files, each compiles the libraries anew: half of the time of all tests.
 unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
-BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest bin/dcgym-generator obj/fabric.bpf.o)
+BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest bin/dcgym-generator bin/dcgym-relay obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 

@@ -1,7 +1,7 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Six artefacts go into ``dcgym/native``: four C++ modules, the BPF objects and the traffic
-generator. Each is optional: what cannot be built is named in a warning and the install goes on.
+Seven artefacts go into ``dcgym/native``: four C++ modules, the BPF objects, the traffic generator
+and the relay. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
 from __future__ import annotations
@@ -135,8 +135,23 @@ def compile_file(command: list[str], target: Path) -> None:
     partial.replace(target)
 
 
+def generator_units(built: Path) -> dict[str, list[str]]:
+    """Return the units of the generator, and the sources of each."""
+    http = sources("generator/http/*.cpp")
+    apart = [name for name in sources("generator/flows/*.cpp") if "tcp_info" in name]
+    rest = [name for name in sources("generator/**/*.cpp") if name not in {*http, *apart}]
+    units = {"http_unit.cpp": http, "flows_unit.cpp": rest}
+    inputs = {write_unit(built / name, files): files for name, files in units.items() if files}
+    return inputs | {name: [name] for name in apart}
+
+
+def single_units(folder: str) -> dict[str, list[str]]:
+    """Return each source of a folder as a unit of its own."""
+    return {name: [name] for name in sources(f"{folder}/**/*.cpp")}
+
+
 class BuildNative(build_ext):
-    """Build the C++ modules, then the BPF objects and the generator beside it."""
+    """Build the C++ modules, then the BPF objects and the programs beside it."""
 
     def run(self) -> None:
         """Build everything; a part that fails is reported, not fatal."""
@@ -145,9 +160,9 @@ class BuildNative(build_ext):
             return
         self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
-        self._attempt(
-            "the traffic generator", "g++ libasio-dev libboost-dev", self._build_generator
-        )
+        packages = "g++ libasio-dev libboost-dev"
+        self._attempt("the traffic generator", packages, lambda: self._build_program("generator"))
+        self._attempt("the relay", "g++", lambda: self._build_program("relay"))
 
     def _attempt(self, what: str, packages: str, build: Callable[[], None]) -> None:
         try:
@@ -200,22 +215,17 @@ class BuildNative(build_ext):
                 commands.append((command, target))
         self._compile_all(commands)
 
-    def _build_generator(self) -> None:
+    def _build_program(self, folder: str) -> None:
         # It may have a word before it, such as ccache.
         compiler = shlex.split(os.environ.get("CXX", "g++"))
         options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
         # Asio looks for it before any header of the library says that it is there, or after:
         # one file would free by one function what another took by the other.
         options += ["-DASIO_DISABLE_STD_ALIGNED_ALLOC"]
-        options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'generator'}"]
-        built = Path(self.build_temp) / NATIVE / "generator"
-        http = sources("generator/http/*.cpp")
-        apart = [name for name in sources("generator/flows/*.cpp") if "tcp_info" in name]
-        rest = [name for name in sources("generator/**/*.cpp") if name not in {*http, *apart}]
-        units = {"http_unit.cpp": http, "flows_unit.cpp": rest}
-        inputs = {write_unit(built / name, files): files for name, files in units.items() if files}
-        inputs |= {name: [name] for name in apart}
-        included = headers("generator")
+        options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / folder}"]
+        built = Path(self.build_temp) / NATIVE / folder
+        inputs = generator_units(built) if folder == "generator" else single_units(folder)
+        included = headers(folder)
         objects = [built / Path(name).with_suffix(".o").name for name in inputs]
         self._compile_all(
             [
@@ -224,7 +234,7 @@ class BuildNative(build_ext):
                 if self.force or outdated(target, [name, *files, *included])
             ]
         )
-        target = self._output() / "bin" / "dcgym-generator"
+        target = self._output() / "bin" / f"dcgym-{folder}"
         files = [str(path) for path in objects]
         if files and outdated(target, files):
             compile_file([*compiler, *options, *files], target)
@@ -236,9 +246,9 @@ setup(
         "dcgym": ["py.typed"],
         "dcgym.native": [
             "*.pyi",
-            *("obj/*.bpf.o", "bin/dcgym-generator", "include/*.h*", "bpf/**/*.[ch]"),
+            *("obj/*.bpf.o", "bin/dcgym-*", "include/*.h*", "bpf/**/*.[ch]"),
             # The sources tell a module that was built from others (digest.py).
-            *("kernel/**/*.?pp", "twin/**/*.?pp"),
+            *("kernel/**/*.?pp", "twin/**/*.?pp", "measure/**/*.?pp"),
         ],
     },
     ext_modules=extensions(),

@@ -14,6 +14,7 @@ from dcgym.topologies.builders import (
     pod,
     single_switch,
 )
+from dcgym.topologies.delays import DelaySpec, parse_delay
 from dcgym.topologies.graph import Link, Node, Port, Topology
 from dcgym.topologies.groups import NextHopGroup, next_hop_groups
 from dcgym.topologies.marking import with_marking
@@ -22,6 +23,7 @@ from dcgym.topologies.round_trips import base_rtt_ns, slowest_frame_ns
 
 __all__ = [
     "TOPOLOGIES",
+    "DelaySpec",
     "Link",
     "NextHopGroup",
     "Node",
@@ -36,6 +38,7 @@ __all__ = [
     "make_topology",
     "next_hop_groups",
     "parking_lot",
+    "parse_delay",
     "plain_graph",
     "pod",
     "single_switch",

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
+from dcgym.topologies.delays import WIRE_FIELDS, parse_delay
 from dcgym.topologies.marking import STEP_FIELDS, parse_mark
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_node_name
-from dcgym.units import parse_duration, parse_rate, parse_size
+from dcgym.units import parse_rate, parse_size
 
 if TYPE_CHECKING:
     pass
@@ -53,13 +54,14 @@ _QUANTITIES: tuple[tuple[str, str, Callable[[object, str], Fields]], ...] = (
     ("rate", "rate_bps", lambda value, where: {"rate_bps": parse_rate(value, where)}),
     ("queue", "queue_bytes", lambda value, where: {"queue_bytes": parse_size(value, where)}),
     ("mark", "mark_bytes", lambda value, where: {**parse_mark(value, where)}),
-    ("delay", "delay_ns", lambda value, where: {"delay_ns": parse_duration(value, where)}),
+    ("delay", "delay_ns", lambda value, where: {**parse_delay(value, where)}),
     ("mtu", "mtu_bytes", lambda value, where: {"mtu_bytes": parse_size(value, where)}),
 )
 _OPTIONAL: Fields = {"mark_bytes": None, "delay_ns": 0, "mtu_bytes": DEFAULT_MTU_BYTES}
 QUANTITY_KEYS = (
     *(key for short, full, _ in _QUANTITIES for key in (short, full)),
     *STEP_FIELDS,
+    *WIRE_FIELDS,
 )
 """Fields of a link besides its ends."""
 
@@ -70,7 +72,7 @@ def read_content(content: Mapping[str, object]) -> Parts:
     Args:
         content: Keys "name", "nodes" (each with name and role), "links" (each with a, b, and
             rate, queue, mark, delay, mtu as text with units, or rate_bps, queue_bytes, mark_bytes,
-            delay_ns, mtu_bytes), and "defaults" for the links.
+            delay_ns, mtu_bytes, jitter_ns, loss_probability), and "defaults" for the links.
 
     Raises:
         ConfigError: A field is unknown, missing or wrong.
@@ -129,7 +131,8 @@ def _quantities(entry: Fields, where: str) -> dict[str, object]:
             found[full] = entry[full]
         elif short in entry:
             found |= parse(entry[short], f"{where} {short}")
-    return found | {key: entry[key] for key in STEP_FIELDS if key in entry}
+    single = (*STEP_FIELDS, *WIRE_FIELDS)
+    return found | {key: entry[key] for key in single if key in entry}
 
 
 def _required(entry: Fields, key: str, where: str) -> object:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError, suggest
 from dcgym.topologies.content import read_content
+from dcgym.topologies.delays import WIRE_FIELDS
 from dcgym.topologies.marking import STEP_FIELDS
 from dcgym.topologies.routing import RouteTable
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_link, check_node, check_topology
@@ -25,8 +26,11 @@ ENDPOINT_ROLES = ("host", "server", "client")
 FORWARDER_ROLES = ("switch", "balancer")
 """Roles of nodes that pass traffic on."""
 
-_USUAL = {**STEP_FIELDS, "mtu_bytes": DEFAULT_MTU_BYTES}
-_WHOLE = ("rate_bps", "queue_bytes", "mark_bytes", "delay_ns", "mark_max_bytes", "mtu_bytes")
+_USUAL = {**STEP_FIELDS, **WIRE_FIELDS, "mtu_bytes": DEFAULT_MTU_BYTES}
+_WHOLE = (
+    *("rate_bps", "queue_bytes", "mark_bytes", "mark_max_bytes", "mtu_bytes"),
+    *("delay_ns", "jitter_ns"),
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Link:
         mark_probability: Of a mark beyond the step, or just below `mark_max_bytes`.
         mark_weight: Weight of a new backlog in RED's moving average; 1 averages nothing.
         mtu_bytes: Largest IP packet that the link carries.
+        jitter_ns: Most that is added to a packet's delay, evenly from 0, in order.
+        loss_probability: That a packet is lost on the wire.
     """
 
     a: str
@@ -88,6 +94,8 @@ class Link:
     mark_probability: float = 1.0
     mark_weight: float = 1.0
     mtu_bytes: int = DEFAULT_MTU_BYTES
+    jitter_ns: int = 0
+    loss_probability: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the fields, and turn numpy's integers into plain ones that files can hold."""
@@ -97,7 +105,7 @@ class Link:
             object.__setattr__(self, field, None if value is None else int(value))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the link as plain data; MTU and the fields of RED only if they say something."""
+        """Return the link as plain data; MTU, RED, jitter and loss only if they say something."""
         values = asdict(self)
         return {key: value for key, value in values.items() if _USUAL.get(key, ...) != value}
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dcgym.config import check_keys, check_range
+from dcgym.topologies.delays import DelayFields, DelaySpec, parse_delay
 from dcgym.topologies.graph import Link
 from dcgym.topologies.marking import MarkFields, MarkSpec, parse_mark
 from dcgym.topologies.validation import MIN_QUEUE_BYTES, check_mtu
-from dcgym.units import parse_duration, parse_rate, parse_size
+from dcgym.units import parse_rate, parse_size
 
 __all__ = ["LinkShape", "Tiers", "parse_tiers"]
 
@@ -26,7 +27,7 @@ class LinkShape:
 
     rate_bps: int
     queue_bytes: int
-    delay_ns: int
+    delay: DelayFields
     mark: MarkFields
     mtu_bytes: int
 
@@ -35,7 +36,8 @@ class LinkShape:
         """Read what the user wrote, naming the user's own fields in errors.
 
         Args:
-            values: ``rate``, ``queue``, ``mark`` (see `parse_mark`), ``delay`` and ``mtu``.
+            values: ``rate``, ``queue``, ``mark`` (see `parse_mark`), ``delay`` (see `parse_delay`)
+                and ``mtu``.
             where: What precedes the names of the fields in errors.
 
         Raises:
@@ -45,10 +47,10 @@ class LinkShape:
         check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
         marking = parse_mark(values["mark"], f"{where}mark", queue_bytes)
         rate_bps = parse_rate(values["rate"], f"{where}rate")
-        delay_ns = parse_duration(values["delay"], f"{where}delay")
+        delay = parse_delay(values["delay"], f"{where}delay")
         mtu_bytes = parse_size(values["mtu"], f"{where}mtu")
         check_mtu(f"{where}mtu", mtu_bytes)
-        return cls(rate_bps, queue_bytes, delay_ns, marking, mtu_bytes)
+        return cls(rate_bps, queue_bytes, delay, marking, mtu_bytes)
 
     def link(self, a: str, b: str) -> Link:
         """Return a link of this shape between two nodes.
@@ -57,8 +59,8 @@ class LinkShape:
             a: Name of one end.
             b: Name of the other end.
         """
-        fields = {"delay_ns": self.delay_ns, "mtu_bytes": self.mtu_bytes}
-        return Link(a, b, self.rate_bps, self.queue_bytes, **fields, **self.mark)
+        rates = self.rate_bps, self.queue_bytes
+        return Link(a, b, *rates, mtu_bytes=self.mtu_bytes, **self.delay, **self.mark)
 
 
 def parse_tiers(
@@ -66,7 +68,7 @@ def parse_tiers(
     rate: str | int,
     queue: str | int,
     mark: MarkSpec,
-    delay: str | int | float,
+    delay: DelaySpec,
     tiers: Tiers,
     mtu: str | int,
 ) -> dict[str, LinkShape]:

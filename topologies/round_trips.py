@@ -28,6 +28,7 @@ def base_rtt_ns(topology: Topology) -> int:
     """Return the round trip of a full frame and its ACK between the hosts farthest apart.
 
     Every queue is empty, and each link takes its delay twice, the frame once, and `HOP_NS` twice.
+    Jitter comes on top.
 
     Args:
         topology: The network.

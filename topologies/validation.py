@@ -97,6 +97,8 @@ def check_link(link: Link) -> None:
     check_int(f"rate_bps {where}", link.rate_bps, 1, _MAX_RATE_BPS)
     check_int(f"queue_bytes {where}", link.queue_bytes, MIN_QUEUE_BYTES, _MAX_QUEUE_BYTES)
     check_int(f"delay_ns {where}", link.delay_ns, 0)
+    check_int(f"jitter_ns {where}", link.jitter_ns, 0)
+    check_range(f"loss_probability {where}", link.loss_probability, 0.0, 1.0)
     check_mtu(f"mtu_bytes {where}", link.mtu_bytes)
     if link.mark_bytes is not None:
         check_mark(f"mark_bytes {where}", link.mark_bytes, link.queue_bytes)

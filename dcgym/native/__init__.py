@@ -1,4 +1,4 @@
-"""The compiled parts: four C++ modules, BPF objects and the traffic generator.
+"""The compiled parts: four C++ modules, BPF objects, the traffic generator and the relay.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -18,6 +18,7 @@ from dcgym.native.digest import digest_path, interface_digest
 
 __all__ = [
     "BPF_OBJECTS",
+    "PROGRAMS",
     "SIMULATION_HINT",
     "available",
     "bpf_object",
@@ -25,6 +26,7 @@ __all__ = [
     "generator_path",
     "missing_parts",
     "packets_available",
+    "relay_path",
     "require",
     "require_packets",
     "require_simulation",
@@ -52,7 +54,9 @@ BPF_OBJECTS = (
     "theta_powertcp",
     "copa",
     "dcgym_agent",
+    "delay",
 )
+PROGRAMS = ("dcgym-generator", "dcgym-relay")
 
 
 def _root() -> Path:
@@ -132,6 +136,15 @@ def generator_path() -> Path:
     return _built(_root() / "bin" / "dcgym-generator", "the traffic generator")
 
 
+def relay_path() -> Path:
+    """Return the path of the executable that holds the packets of delayed links.
+
+    Raises:
+        FeatureNotSupported: The executable was not built.
+    """
+    return _built(_root() / "bin" / "dcgym-relay", "the relay of link delay")
+
+
 def missing_parts() -> list[str]:
     """Name each native part that is not built, for the doctor and for messages."""
     missing = [] if available() else ["_native"]
@@ -139,9 +152,7 @@ def missing_parts() -> list[str]:
     missing += [] if packets_available() else ["_packets"]
     missing += [] if find_measure() is not None else ["_measure"]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
-    if not (_root() / "bin" / "dcgym-generator").exists():
-        missing.append("dcgym-generator")
-    return missing
+    return missing + [name for name in PROGRAMS if not (_root() / "bin" / name).exists()]
 
 
 def available() -> bool:

@@ -13,6 +13,7 @@ from dcgym.suites.shapes import Check, Shape, Term
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import SUITES, Case, Published, Suite, Training
 from dcgym.suites.sweep import sweep_suite
+from dcgym.suites.testbeds import sussex_fairness
 from dcgym.suites.twin_error import twin_error_suite
 from dcgym.suites.verdicts import Verdict, find_verdicts, write_verdicts
 
@@ -38,6 +39,7 @@ __all__ = [
     "quick",
     "run_episode",
     "run_suite",
+    "sussex_fairness",
     "sweep_suite",
     "twin_error_suite",
     "write_report",

@@ -1,4 +1,4 @@
-"""The suite of modern congestion control: every congestion control with every rule on a fat-tree of 16 hosts.
+"""The suite `modern-congestion`: congestion controls and path rules on a fat-tree of 16 hosts.
 
 Traffic is web search at three loads, bursts of incast, bulk flows whose hashes collide, and web
 search with slower core links: the asymmetry that tells rules which know of congestion from those
@@ -50,7 +50,7 @@ TRAFFIC: Mapping[str, Mapping[str, object]] = {
 
 
 def modern_congestion() -> Suite:
-    """Return the suite of congestion controls and path rules in the packet twin, without learners."""
+    """Return the suite in the packet twin, without learners."""
     base = {"env": "PathBalancing-v1", "backend": "simulation", "topology": FAT_TREE}
     cases = tuple(
         Case(

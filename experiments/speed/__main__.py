@@ -2,7 +2,8 @@
 
 Plans: a large one, drawn and handed over. Fabrics: the round trip of ping, one TCP flow and 64-byte
 datagrams by iperf3 and what they cost in processor time, over two switches in a row, for the BPF
-fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Environment: the time
+fabric, Open vSwitch in user space, two Linux bridges, and a bare veth pair. Links that delay: the
+error of round trips from 1 to 200 ms, and how late packets leave. Environment: the time
 of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
 reach of their max-min fair share. Congestion controls in BPF: what an ACK costs, and steps with an
 agent for each flow. Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new
@@ -34,6 +35,7 @@ from experiments.speed.environments import (
 from experiments.speed.fabric import measure_fabric, measure_tcp
 from experiments.speed.flow_agent import measure_ack_costs, measure_agents
 from experiments.speed.http import measure_idle_server, measure_twenty_servers
+from experiments.speed.link_delay import measure_link_delays
 from experiments.speed.networks import KINDS
 from experiments.speed.path_rules import measure_path_rules
 from experiments.speed.plans import measure_plan
@@ -53,6 +55,7 @@ FILE_COLUMNS = 160
 TITLES = {
     "plans": "Plan of 2,000 flows/s for 60 s (ms)",
     "fabric": "Two switches: ping, one TCP flow (bit/s, processor ms per Gbit), 64-byte datagrams",
+    "link_delay": "Links that delay: idle round trip, then one TCP flow",
     "step": "Free-running env.step, every action enforced",
     "stride": "16 TCP flows between pods, all links of a k=4 fat-tree alike",
     "deadlines": "Steps of 10 ms under load",
@@ -86,6 +89,7 @@ def measure_emulation() -> dict[str, list[Row]]:
     return {
         "plans": [measure_plan(k4)],
         "fabric": [measure_fabric(kind) for kind in KINDS],
+        "link_delay": [*measure_link_delays()],
         "step": [measure_steps("dumbbell", "pairs"), measure_steps(k4, "stride-8")],
         "stride": [
             measure_stride(fat_tree(k=4, rate=rate), warmup_s) for rate, warmup_s in STRIDES

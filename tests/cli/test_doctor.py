@@ -14,7 +14,15 @@ from tests.support.source_tree import ROOT
 
 EXPECTED = {"veth", "tbf", "clsact", "tc program", "mmapable map", "BTF", "struct_ops for TCP"}
 EXPECTED |= {"namespaces", "bpffs", "user namespace", "version for pools", "pressure"}
-EXPECTED |= {"red", "netem", "openvswitch module", "clang", "mininet (Python)", "free memory"}
+EXPECTED |= {
+    "red",
+    "tun",
+    "netem",
+    "openvswitch module",
+    "clang",
+    "mininet (Python)",
+    "free memory",
+}
 
 
 @pytest.fixture(scope="module")

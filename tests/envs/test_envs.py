@@ -216,9 +216,31 @@ def test_wrong_field_is_one_clear_line(field, value):
     assert field in str(caught.value) or field in ("topology", "traffic")
 
 
-def test_the_emulation_refuses_links_that_delay():
-    with pytest.raises(ConfigError, match=r"^delay_ns of link h1-s1: value 1000000 .* allowed: 0 "):
-        dcgym.make_env({"topology": {"name": "dumbbell", "delay": "1ms"}, "backend": "emulation"})
+@pytest.mark.parametrize(
+    ("topology", "line"),
+    [
+        (
+            {"delay": "1.5s"},
+            r"delay_ns of link h1-s1: value 1500000000 .* 0 to 1000000000 ",
+        ),
+        ({"delay": {"time": 0, "jitter": 2}}, r"jitter_ns of link h1-s1: value 2000000000 "),
+        ({"delay": "1ms", "rate": "10Gbit"}, r"rate_bps of link h1-s1: value 10000000000 "),
+        (
+            {"delay": "1s", "rate": "1Gbit", "hosts": 64},
+            r"delay_ns of all links: value ",
+        ),
+    ],
+)
+def test_the_emulation_refuses_links_beyond_what_it_can_delay(topology, line):
+    with pytest.raises(ConfigError, match="^" + line):
+        dcgym.make_env({"topology": {"name": "dumbbell", **topology}, "backend": "emulation"})
+
+
+@pytest.mark.parametrize("delay", ["1ms", {"time": "1ms"}, {"time": 0, "loss": 0.1}])
+def test_open_vswitch_has_no_links_that_delay(delay):
+    config = {"topology": {"name": "dumbbell", "delay": delay}, "backend": "emulation"}
+    with pytest.raises(ConfigError, match=r" of link h1-s1: value .* 0 with the switch ovs"):
+        dcgym.make_env({**config, "switch": "ovs"})
 
 
 @pytest.mark.parametrize("action", [[1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4])

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
 from dcgym.topologies.links import LinkShape, Tiers, parse_tiers
 from dcgym.units import parse_rate
@@ -33,7 +34,7 @@ def bcube(
     rate: str | int = "100Mbit",
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
 ) -> Topology:
@@ -48,7 +49,7 @@ def bcube(
         rate: Rate of each link between a server and a switch.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         tiers: What differs in the tiers "host" (host to engine) and "level0", "level1", ..., such
             as ``{"level1": {"rate": "1Gbit"}}``.
         mtu: Largest IP packet of each link, in bytes.

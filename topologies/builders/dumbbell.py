@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
 from dcgym.topologies.links import Tiers, parse_tiers
 from dcgym.units import parse_rate
@@ -19,7 +20,7 @@ def dumbbell(
     core_rate: str | int | None = None,
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
 ) -> Topology:
@@ -34,7 +35,7 @@ def dumbbell(
         core_rate: Rate of the link between the switches; the rate of the hosts if None.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         tiers: What differs in the tiers "host" and "core", such as ``{"core": {"queue": "4MB"}}``.
         mtu: Largest IP packet of each link, in bytes.
 

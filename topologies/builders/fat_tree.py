@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dcgym.config import check_int, check_positive
 from dcgym.errors import ConfigError
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
 from dcgym.topologies.links import LinkShape, Tiers, parse_tiers
 
@@ -20,7 +21,7 @@ def fat_tree(
     rate: str | int = "100Mbit",
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     oversubscription: float = 1,
     tiers: Tiers = None,
     mtu: str | int = 1500,
@@ -36,7 +37,7 @@ def fat_tree(
         rate: Rate of every link.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         oversubscription: Hosts for each uplink of an edge switch: above 1, edge switches have
             more than k ports and their hosts together more rate than the way up.
         tiers: What differs in the tiers "host", "aggregation" (edge to aggregation) and "core",

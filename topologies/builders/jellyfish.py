@@ -8,6 +8,7 @@ import numpy as np
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import Tiers, parse_tiers
 
@@ -30,7 +31,7 @@ def jellyfish(
     rate: str | int = "100Mbit",
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
 ) -> Topology:
@@ -47,7 +48,7 @@ def jellyfish(
         rate: Rate of every link.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         tiers: What differs in the tiers "host" and "core" (the links between the switches), such
             as ``{"core": {"rate": "1Gbit"}}``.
         mtu: Largest IP packet of each link, in bytes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcgym.config import check_int
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import Tiers, parse_tiers
 
@@ -20,7 +21,7 @@ def leaf_spine(
     rate: str | int = "100Mbit",
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
 ) -> Topology:
@@ -36,7 +37,7 @@ def leaf_spine(
         rate: Rate of every link.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         tiers: What differs in the tiers "host" and "spine", such as
             ``{"spine": {"rate": "1Gbit"}}``.
         mtu: Largest IP packet of each link, in bytes.

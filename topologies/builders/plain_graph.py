@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dcgym.config import check_in, check_int, load_mapping
 from dcgym.errors import ConfigError
 from dcgym.topologies.content import QUANTITY_KEYS
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
 from dcgym.topologies.io.files import SUFFIXES, read_graphml
 from dcgym.topologies.io.networks import network_content
@@ -32,7 +33,7 @@ def plain_graph(
     rate: str | int = "100Mbit",
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     mtu: str | int = 1500,
 ) -> Topology:
     """Build a network from a graph that knows nothing of networks, or not all.
@@ -49,7 +50,7 @@ def plain_graph(
         rate: Rate of the links that have none.
         queue: Limit of each queue, likewise.
         mark: Marking threshold, likewise; None for no threshold.
-        delay: One-way delay, likewise; a number is in seconds.
+        delay: One-way delay, likewise (see `parse_delay`); a number is in seconds.
         mtu: Largest IP packet, likewise, in bytes.
 
     Raises:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import Tiers, parse_tiers
 
@@ -26,7 +27,7 @@ def pod(
     rate: str | int = "1Gbit",
     queue: str | int = "1MB",
     mark: str | int | None = None,
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
 ) -> Topology:
@@ -43,7 +44,7 @@ def pod(
         rate: Rate of every link.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         tiers: What differs in the tiers "client", "balancer", "rack" (edge to racks), "server".
         mtu: Largest IP packet of each link, in bytes.
 

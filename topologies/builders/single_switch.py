@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcgym.config import check_int
+from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import LinkShape
 
@@ -16,7 +17,7 @@ def single_switch(
     rate: str | int = "10Mbit",
     queue: str | int = "400KB",
     mark: str | int | None = "30KB",
-    delay: str | int | float = 0,
+    delay: DelaySpec = 0,
     mtu: str | int = 1500,
 ) -> Topology:
     """Build one switch with all hosts on it: the ideal that a fabric is measured against.
@@ -29,7 +30,7 @@ def single_switch(
         rate: Rate of every link.
         queue: Limit of each queue.
         mark: Backlog above which ECN-capable packets are marked; None for no threshold.
-        delay: One-way delay of each link; a number is in seconds.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
         mtu: Largest IP packet of each link, in bytes.
 
     Returns:

@@ -151,13 +151,15 @@ def opposite_ports(topology: Topology) -> list[int]:
     return [numbers[port.peer_name] for port in topology.switch_ports]
 
 
-def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool]:
+def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int, int]:
     peer = topology.node(port.peer)
     queue_bytes = port.queue_bytes
     if topology.node(port.node).is_endpoint:
         queue_bytes = HOST_QUEUE_BYTES
-    delay_ns = port.link.delay_ns + PROCESSING_NS
-    return port.rate_bps, queue_bytes, delay_ns, peer.index, peer.is_endpoint
+    link = port.link
+    loss = min(round(link.loss_probability * 2**32), 2**32 - 1)
+    wire = link.delay_ns + PROCESSING_NS, peer.index, peer.is_endpoint, link.jitter_ns, loss
+    return port.rate_bps, queue_bytes, *wire
 
 
 def _routes(topology: Topology) -> list[int]:

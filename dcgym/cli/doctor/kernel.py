@@ -42,6 +42,7 @@ for kind in red fq prio; do
   try $kind tc qdisc add dev dcg0 root $kind $options
   tc qdisc del dev dcg0 root >/dev/null 2>&1
 done
+try tun ip tuntap add dev dcg2 mode tap
 try netem tc qdisc add dev dcg0 root netem delay 1ms
 """
 
@@ -83,7 +84,13 @@ def check_kernel() -> list[Check]:
         ("red", False, "nothing: marking is done in BPF", "a kernel with CONFIG_NET_SCH_RED"),
         ("fq", False, "nothing: BBR paces in TCP itself", "a kernel with CONFIG_NET_SCH_FQ"),
         ("prio", False, "nothing today", "a kernel with CONFIG_NET_SCH_PRIO"),
-        ("netem", False, "nothing: links delay nothing", "a kernel with CONFIG_NET_SCH_NETEM"),
+        (
+            "tun",
+            False,
+            "no emulated links with a delay",
+            "CONFIG_TUN, and /dev/net/tun",
+        ),
+        ("netem", False, "nothing: a relay delays links", "a kernel with CONFIG_NET_SCH_NETEM"),
     ]
     checks = check_version(platform.release())
     for name, required, cost, remedy in rows:

@@ -102,7 +102,7 @@ def check_native_parts() -> list[Check]:
         "_packets",
         "_measure",
         *native.BPF_OBJECTS,
-        "dcgym-generator",
+        *native.PROGRAMS,
     )
     costs = {
         "_simulation": "no simulated load balancing",
@@ -115,6 +115,8 @@ def check_native_parts() -> list[Check]:
         "theta_powertcp": "no policy 'theta-powertcp' on real TCP",
         "copa": "no policy 'copa' on real TCP",
         "dcgym_agent": "no FlowControl on real TCP",
+        "delay": "no emulated links with a delay",
+        "dcgym-relay": "no emulated links with a delay",
     }
     return [
         Check(

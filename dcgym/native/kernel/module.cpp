@@ -23,6 +23,7 @@ void bind_balancer(py::module_ &module);
 void bind_load_reporter(py::module_ &module);
 void bind_congestion(py::module_ &module);
 void bind_flow_agent(py::module_ &module);
+void bind_link_delay(py::module_ &module);
 
 PYBIND11_MODULE(_native, module) {
     module.doc() = "Native parts of dcgym: namespaces, traffic control, telemetry, BPF.";
@@ -50,4 +51,5 @@ PYBIND11_MODULE(_native, module) {
     bind_load_reporter(module);
     bind_congestion(module);
     bind_flow_agent(module);
+    bind_link_delay(module);
 }

@@ -290,3 +290,40 @@ def test_late_starts_count_from_a_hundred_flows_on(started: int, late: int, stat
     watch = audit()
     watch.starts(started, late)
     assert watch.verdict(later(1.0), NO_FLOWS).status == status
+
+
+def test_late_links_and_full_ones_are_reasons() -> None:
+    watch = audit()
+    watch.link_delays({"delay_late_ms_p99": 12.0, "delay_late_ms_max": 30.0, "delay_overflow": 3})
+    verdict = watch.verdict(later(5.0), NO_FLOWS)
+    assert verdict.status == "invalid"
+    assert verdict.reasons == (
+        "links held packets 12.0 ms too long (p99)",
+        "a link held a packet 30 ms too long",
+        "links had no room for 3 packets on the wire",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fastest_ms", "excess_ms"), [(19.0, 1.0), (20.0, 0.0), (24.0, 0.0), (25.5, 1.5)]
+)
+def test_the_preflight_knows_delay_and_jitter(fastest_ms: float, excess_ms: float) -> None:
+    core = {"delay": {"time": "10ms", "jitter": "2ms"}, "rate": "100Gbit"}
+    topology = dumbbell(hosts=2, rate="100Gbit", tiers={"core": core})
+    asked: list[tuple[Any, ...]] = []
+
+    def ping(*arguments: Any) -> str:
+        asked.append(arguments)
+        return f"rtt min/avg/max/mdev = {fastest_ms}/30/40/1 ms"
+
+    probe = preflight.Probe(*(lambda *_: None for _ in range(3)), ping=ping, flush=lambda: None)  # type: ignore[misc]
+    found_ms = preflight._rtt_excess_ms(topology, probe, ["h1", "h2"])
+    assert found_ms == pytest.approx(excess_ms, abs=1e-3)
+    # Waits for the longest round trip, and a second.
+    assert asked[0][2:] == (5, pytest.approx(1.024, abs=1e-4))
+
+
+@pytest.mark.parametrize(("loss", "pings"), [(0.0, 5), (0.5, 49), (1.0, 201)])
+def test_the_preflight_pings_until_an_answer_is_all_but_certain(loss: float, pings: int) -> None:
+    # Both directions: log(1e-6) / log(1 - (1 - 0.5)^2) = 48.02.
+    assert preflight._enough_pings((1 - loss) ** 2) == pings

@@ -72,6 +72,9 @@ LIMITS: Mapping[str, Limit] = {
     "cpu_pressure_share": Limit(0.60, 0.90, "tasks waited for a processor {x:.0%} of the time"),
     "softirq_dropped": Limit(0, 1000, "soft interrupts lost {x:.0f} packets before any queue"),
     "softirq_squeezed": Limit(100, 10_000, "soft interrupts ran out of time {x:.0f} times"),
+    "delay_late_ms_p99": Limit(1, 10, "links held packets {x:.1f} ms too long (p99)"),
+    "delay_late_ms_max": Limit(20, 200, "a link held a packet {x:.0f} ms too long"),
+    "delay_overflow": Limit(0, 1000, "links had no room for {x:.0f} packets on the wire"),
     "preflight_rate_error": Limit(0.02, 0.10, "preflight: a link's rate is {x:.1%} off"),
     "preflight_queue_error": Limit(0.01, 0.10, "preflight: a queue's limit is {x:.1%} off"),
     "preflight_mark_error": Limit(
@@ -127,6 +130,7 @@ class FidelityAudit:
         self._late_start_share = math.nan
         self._records_lost = 0
         self._lost_flow_share = math.nan
+        self._link_delays: Mapping[str, float] = {}
 
     def interval(self, overrun_ns: int) -> None:
         """Note by how much the end of a control interval was missed."""
@@ -150,6 +154,10 @@ class FidelityAudit:
     def records_lost(self, lost: int) -> None:
         """Note how many flow records of the episode nobody has read."""
         self._records_lost = lost
+
+    def link_delays(self, figures: Mapping[str, float]) -> None:
+        """Note how late the packets of links with a delay have left, by the names of `LIMITS`."""
+        self._link_delays = figures
 
     def tool_flows(self, outcomes: npt.NDArray[np.uint64]) -> None:
         """Note how the flows of a traffic tool have ended: what it loses is not in the results.
@@ -178,6 +186,7 @@ class FidelityAudit:
             "late_start_share": self._late_start_share,
             "records_lost": self._records_lost,
             "lost_flow_share": self._lost_flow_share,
+            **self._link_delays,
             **now.since(self._began),
             **self._preflight,
         }

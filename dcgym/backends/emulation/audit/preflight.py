@@ -25,6 +25,7 @@ __all__ = ["Probe", "evaluate", "run_preflight"]
 
 FRAME_BYTES = 1514
 PING_BYTES = 98
+LEAST_PINGS, MOST_PINGS = 5, 200
 # Longer than it takes to fill 400 KB at 10 Mbit/s; what takes longer is not measured.
 BURST_S = 0.6
 QUEUE_OVERFILL = 1.3
@@ -47,14 +48,15 @@ class Probe:
         look: Reads the state, and the time (CLOCK_MONOTONIC, ns) when that was done.
         burst: Sends datagrams: names of the senders, of the receiver, how many from each.
         hold: Holds back (true) what the hosts have to send, or lets it go (false).
-        ping: Pings the second host from the first and returns what ping(8) printed.
+        ping: Pings the second host from the first so many times, waits so many seconds for the last
+            answer, and returns what ping(8) printed.
         flush: Empties every queue.
     """
 
     look: Callable[[], Look]
     burst: Callable[[Sequence[str], str, int], None]
     hold: Callable[[bool], None]
-    ping: Callable[[str, str], str]
+    ping: Callable[[str, str, int, float], str]
     flush: Callable[[], None]
 
 
@@ -146,10 +148,13 @@ def _fill(topology: Topology, probe: Probe, target: str) -> list[Look]:
     probe.hold(False)
     # A token bucket looks at its new rate when its old timer fires, or when one more packet comes.
     probe.burst(sources, target, 1)
-    deadline = time.monotonic() + BURST_S
-    while time.monotonic() < deadline:
+    # Meanwhile all may be on the wires.
+    flight_s = max(_flight(topology, name, target).most_ms for name in sources) / 1e3
+    began = time.monotonic()
+    while (passed_s := time.monotonic() - began) < BURST_S + flight_s:
         looks.append(probe.look())
-        if len(looks) > LEAST_LOOKS and not looks[-1][0].ports["backlog_bytes"].any():
+        is_over = len(looks) > LEAST_LOOKS and passed_s > flight_s
+        if is_over and not looks[-1][0].ports["backlog_bytes"].any():
             break
         time.sleep(0.0005)
     return looks
@@ -229,27 +234,57 @@ def _longest_run(chosen: npt.NDArray[np.bool_]) -> tuple[int, int]:
     return int(begins[longest]), int(ends[longest])
 
 
+@dataclass(frozen=True)
+class Flight:
+    """What becomes of a ping on its way in one direction, along the first of the equal-cost paths.
+
+    Attributes:
+        least_ms: Time that the links take for it.
+        most_ms: The same, with the whole jitter of every link.
+        arrives: Probability that it is not lost.
+    """
+
+    least_ms: float
+    most_ms: float
+    arrives: float
+
+
 def _rtt_excess_ms(topology: Topology, probe: Probe, hosts: Sequence[str]) -> float:
     source, target = hosts[0], hosts[-1]
     if source == target:
         return math.nan
+    flight = _flight(topology, source, target)
+    count = _enough_pings(flight.arrives**2)
+    if count > MOST_PINGS:
+        return math.nan
     try:
-        answer = probe.ping(source, target)
+        answer = probe.ping(source, target, count, 1 + 2 * flight.most_ms / 1e3)
     except CommandError:
         return math.inf
     found = re.search(r"= ([\d.]+)/", answer)
     if found is None:
         return math.inf
-    return abs(float(found[1]) - 2 * _one_way_ms(topology, source, target))
+    fastest_ms = float(found[1])
+    return max(2 * flight.least_ms - fastest_ms, fastest_ms - 2 * flight.most_ms, 0.0)
 
 
-def _one_way_ms(topology: Topology, source: str, target: str) -> float:
-    """Time that the links take for a ping, along the first of the equal-cost paths."""
-    port, total_ns = topology.ports(source)[0], 0.0
+def _enough_pings(arrives: float) -> int:
+    """Return how many pings are all lost once in a million times, 5 at least."""
+    if arrives >= 1:
+        return LEAST_PINGS
+    needed = math.log(1e-6) / math.log(1 - arrives) if arrives > 0 else math.inf
+    return max(LEAST_PINGS, math.ceil(min(needed, MOST_PINGS + 1)))
+
+
+def _flight(topology: Topology, source: str, target: str) -> Flight:
+    port, total_ns, jitter_ns, arrives = topology.ports(source)[0], 0.0, 0, 1.0
     while True:
-        total_ns += PING_BYTES * 8e9 / port.rate_bps
+        link = port.link
+        total_ns += PING_BYTES * 8e9 / port.rate_bps + link.delay_ns
+        jitter_ns += link.jitter_ns
+        arrives *= 1 - link.loss_probability
         if port.peer == target:
-            return total_ns / 1e6
+            return Flight(total_ns / 1e6, (total_ns + jitter_ns) / 1e6, arrives)
         number = topology.next_hops(port.peer, target)[0]
         port = next(p for p in topology.ports(port.peer) if p.number == number)
 

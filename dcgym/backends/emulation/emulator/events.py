@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dcgym.backends.base import Record
+from dcgym.backends.emulation.emulator.link_delays import LinkDelays
 from dcgym.backends.emulation.emulator.rerouting import Reroute, Rerouter
 from dcgym.errors import BackendError
 from dcgym.native import require
@@ -35,11 +36,18 @@ class EpisodeEvents:
         topology: The network.
         fabric: Its data plane.
         ifindexes: Interface number of every switch port, in the topology's order.
+        delays: Delays of its links, if any have one.
     """
 
-    def __init__(self, topology: Topology, fabric: Fabric, ifindexes: Sequence[int]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        fabric: Fabric,
+        ifindexes: Sequence[int],
+        delays: LinkDelays | None = None,
+    ) -> None:
         self._native = require()
-        self._topology, self._fabric = topology, fabric
+        self._topology, self._fabric, self._delays = topology, fabric, delays
         self._ports = {port.name: port for port in topology.switch_ports}
         self._ifindexes = dict(zip(self._ports, ifindexes, strict=True))
         self._monitor: LinkMonitor = self._native.LinkMonitor()
@@ -136,6 +144,10 @@ class EpisodeEvents:
         self._set_up(sorted(fallen), False)
         # A port that comes up is alive only if its peer is up too, which another event may prevent.
         down = {name for name, causes in self._down.items() if causes}
+        if self._delays is not None:
+            # What is under way on a link that is down when it should arrive is lost.
+            peers = {port.name: port.peer_name for port in self._ports.values()}
+            self._delays.set_down(down | {peers[name] for name in down})
         rising = {p.name for p in ports if p.name not in down and p.peer_name not in down}
         return self._rerouter.wait_for(
             lambda dead: fallen <= dead and not rising & dead, began_ns, STATE_DEADLINE_S

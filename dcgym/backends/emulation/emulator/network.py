@@ -13,6 +13,7 @@ from mininet.node import Switch
 
 from dcgym.backends.emulation.emulator.bursts import send_burst
 from dcgym.backends.emulation.emulator.events import EpisodeEvents
+from dcgym.backends.emulation.emulator.link_delays import make_delays, wire_sysctls
 from dcgym.backends.emulation.emulator.nodes import (
     Description,
     enter_namespace,
@@ -126,16 +127,16 @@ class EmulatedNetwork:
         self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
         self._load_fabric(flow_matrix, flow_entries, n_spare_numbers, path_rule)
-        sysctls = list((HOST_SYSCTLS | (IPV6_SYSCTLS if ipv6 else {})).items())
-        self.namespace_fds = self._native.make_namespaces(len(topology.hosts), sysctls)
+        sysctls = HOST_SYSCTLS | wire_sysctls(topology) | (IPV6_SYSCTLS if ipv6 else {})
+        self.namespace_fds = self._native.make_namespaces(len(topology.hosts), [*sysctls.items()])
         self.rtnl_fd = self._native.open_rtnl()
         self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
-        self._cables = _cables(topology)
         self._make_links()
         if switch == "ebpf":
             # While the ports are down: a queue set up later costs an RCU grace period each.
             self._shape_ports()
         self._read_queues()
+        self.delays = make_delays(topology, lambda port: self._end(port)[:2])
         self.net = self._build_mininet()
         if switch == "ovs":
             # Not before: Open vSwitch removes the queues of the ports that it takes.
@@ -143,7 +144,8 @@ class EmulatedNetwork:
         self._set_up()
         self.events: EpisodeEvents | None = None
         if switch == "ebpf":
-            self.events = EpisodeEvents(topology, self.fabric, self.port_ifindexes)
+            parts = self.fabric, self.port_ifindexes, self.delays
+            self.events = EpisodeEvents(topology, *parts)
 
     def _load_fabric(
         self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int, path_rule: str
@@ -178,6 +180,7 @@ class EmulatedNetwork:
         return (self.namespace_fds[node.index], HOST_IFINDEX + port.number, port.name, mac)
 
     def _make_links(self) -> None:
+        self._cables = _cables(self.topology)
         self._port_index = {p.name: i for i, p in enumerate(self.topology.switch_ports)}
         ends = [
             tuple((*self._end(port), port.rate_bps, port.mtu_bytes) for port in pair)

@@ -6,6 +6,7 @@ import os
 
 from dcgym.backends.emulation.emulator.commands import Commands
 from dcgym.backends.emulation.emulator.hosts_file import name_hosts
+from dcgym.backends.emulation.emulator.link_delays import LinkDelays
 from dcgym.backends.emulation.emulator.mininet_path import make_importable
 from dcgym.backends.emulation.emulator.state import EmulatorState
 from dcgym.backends.emulation.wire.message import Descriptor, Message
@@ -15,14 +16,18 @@ from dcgym.backends.emulation.wire.messages import (
     Done,
     Drops,
     Execute,
+    Flushed,
+    FlushLinks,
     LostPairs,
     NetworkBuilt,
     Output,
     PingAllPairs,
     ReadDeadPorts,
     ReadDrops,
+    ReadTapDrops,
     SendBurst,
     SetMarking,
+    TapDrops,
 )
 from dcgym.topologies import Topology
 from dcgym.traffic.generators.host_access import choose_access
@@ -49,6 +54,8 @@ class NetworkCommands:
         commands.add(PingAllPairs, self._ping_all_pairs)
         commands.add(ReadDrops, self._read_drops)
         commands.add(ReadDeadPorts, self._read_dead_ports)
+        commands.add(FlushLinks, self._flush_links)
+        commands.add(ReadTapDrops, self._read_tap_drops)
 
     def _build(self, request: BuildNetwork) -> Message:
         make_importable()
@@ -83,6 +90,7 @@ class NetworkCommands:
             queues=Descriptor(queues.map_fd),
             generator_memory=Descriptor(generator.shm_fd),
             generator_process=Descriptor(os.pidfd_open(generator.pid)),
+            relay=_relay_descriptors(network.delays),
         )
 
     def _set_marking(self, request: SetMarking) -> Message:
@@ -105,3 +113,18 @@ class NetworkCommands:
     def _read_dead_ports(self, _: ReadDeadPorts) -> Message:
         events = self._state.network.events
         return DeadPorts(tuple(sorted(events.dead_ports)) if events is not None else ())
+
+    def _flush_links(self, _: FlushLinks) -> Message:
+        delays = self._state.network.delays
+        return Flushed(delays.relay.flush() if delays is not None else 0)
+
+    def _read_tap_drops(self, _: ReadTapDrops) -> Message:
+        delays = self._state.network.delays
+        return TapDrops(delays.dropped() if delays is not None else 0)
+
+
+def _relay_descriptors(delays: LinkDelays | None) -> tuple[Descriptor, ...]:
+    if delays is None:
+        return ()
+    process = os.pidfd_open(delays.relay.pid)
+    return Descriptor(delays.relay.memory_fd), Descriptor(process)

@@ -47,6 +47,8 @@ class TrafficCommands:
         network = self._state.network
         if network.events is not None:
             network.events.prepare([Event.from_dict(event) for event in request.events])
+        if network.delays is not None:
+            network.delays.begin(request.seed)
         # Per socket, not per namespace: a namespace may only default to an unrestricted algorithm.
         algorithms = request.congestion_control
         kernel_names = {

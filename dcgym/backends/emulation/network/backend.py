@@ -20,6 +20,7 @@ from dcgym.backends.emulation.network.lab import NetworkLab
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.network.running import RunningNetwork, build_network
 from dcgym.backends.emulation.session.session import EmulatorSession
+from dcgym.backends.emulation.wire.delays import check_delays
 from dcgym.backends.emulation.wire.message import Descriptor
 from dcgym.backends.emulation.wire.messages import (
     Done,
@@ -34,6 +35,7 @@ from dcgym.backends.emulation.wire.messages import (
 from dcgym.config import check_in
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
+from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
 from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
@@ -56,7 +58,7 @@ class EmulationNetwork:
         options: What its switches do and what is measured; the defaults if None.
 
     Raises:
-        ConfigError: A link has a delay.
+        ConfigError: A link has a delay, jitter or loss that the emulation cannot make.
 
     Attributes:
         topology: The network.
@@ -69,7 +71,8 @@ class EmulationNetwork:
 
     def __init__(self, topology: Topology, options: NetworkOptions | None = None) -> None:
         self.options = NetworkOptions() if options is None else options
-        self.topology = _check_delays(topology)
+        check_delays(topology, self.options.switch)
+        self.topology = topology
         self.congestion_control: Mapping[str, str] = {}
         self._generator_kind = self.options.generator
         self._network: RunningNetwork | None = None
@@ -99,7 +102,8 @@ class EmulationNetwork:
         """Clear everything in place and start the plan.
 
         Args:
-            episode: Its seed is of no use: the kernel cannot be seeded, and the plan is drawn.
+            episode: Its seed is that of the links' jitter and losses. The kernel cannot be seeded,
+                and the plan is drawn.
 
         Raises:
             ConfigError: The episode does not fit the network.
@@ -153,6 +157,7 @@ class EmulationNetwork:
                 marking=episode.marking,
                 events=tuple(event.to_dict() for event in episode.events),
                 plan=plan,
+                seed=episode.seed,
             )
             prepared = session.call(request, Prepared)
         finally:
@@ -249,6 +254,7 @@ class EmulationNetwork:
         snapshot = telemetry.collect()
         silent_ns = snapshot.time_ns - telemetry.generator_ns
         network.session.check_heartbeat(silent_ns)
+        network.check_relay(snapshot.time_ns)
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
             self._audit.links.look(snapshot, telemetry.collected_ns)
@@ -312,6 +318,7 @@ class EmulationNetwork:
         self._audit.starts(*network.session.generator.starts())
         records = network.telemetry.flow_records()
         self._audit.records_lost(network.telemetry.records_lost)
+        self._audit.link_delays(network.delay_figures())
         if self._has_tool:
             self._audit.tool_flows(records["outcome"])
         return self._audit.verdict(self._machine_load(network), records)
@@ -324,6 +331,15 @@ class EmulationNetwork:
             BackendError: It is not running.
         """
         return self._running.lab
+
+    @property
+    def link_delays(self) -> LinkDelayView | None:
+        """What is counted of links with a delay; None where no link has one.
+
+        Raises:
+            BackendError: The network is not running.
+        """
+        return self._running.delays
 
     def close(self) -> None:
         """End the emulator and release every descriptor; a second call does nothing."""
@@ -362,12 +378,3 @@ def _watch_links(network: RunningNetwork, events: Sequence[Event]) -> LinkAudit:
     lowest_bps, highest_bps = rate_bounds_bps(network.topology, events)
     bursts_bytes = network.actuators.bursts_bytes(highest_bps)
     return LinkAudit(lowest_bps, highest_bps, bursts_bytes, network.telemetry.met_empty)
-
-
-def _check_delays(topology: Topology) -> Topology:
-    """Refuse links with a delay: the token buckets and BPF programs of a port hold nothing back."""
-    for link in topology.links:
-        if link.delay_ns:
-            field = f"delay_ns of link {link.a}-{link.b}"
-            raise ConfigError(field, link.delay_ns, "0 in the emulation, whose links delay nothing")
-    return topology

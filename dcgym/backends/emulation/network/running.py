@@ -15,16 +15,26 @@ from dcgym.backends.emulation.network.paths import PathGroups
 from dcgym.backends.emulation.network.telemetry import NetworkTelemetry
 from dcgym.backends.emulation.session.runs import record_network
 from dcgym.backends.emulation.session.session import EmulatorSession
-from dcgym.backends.emulation.wire.messages import BuildNetwork, Done, NetworkBuilt, StopTraffic
+from dcgym.backends.emulation.wire.messages import (
+    BuildNetwork,
+    Done,
+    Flushed,
+    FlushLinks,
+    NetworkBuilt,
+    ReadTapDrops,
+    StopTraffic,
+    TapDrops,
+)
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot
+from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.topologies import Topology
 
 __all__ = ["RunningNetwork", "build_network"]
 
 BUILD_DEADLINE_S = 120.0
 QUIET_DEADLINE_S = 2.0
-PING = ("ping", "-n", "-q", "-c", "5", "-i", "0.005", "-W", "1")
+PING = ("ping", "-n", "-q", "-i", "0.005")
 # Up to so many hosts the usual limit of descriptors is enough.
 FEW_HOSTS = 256
 
@@ -41,6 +51,7 @@ class RunningNetwork:
         actuators: Limits and queues.
         paths: Weights of paths.
         lab: Its workbench.
+        delays: What the relay counts, where links delay.
     """
 
     topology: Topology
@@ -50,6 +61,7 @@ class RunningNetwork:
     actuators: LinkActuators
     paths: PathGroups
     lab: NetworkLab
+    delays: LinkDelayView | None = None
 
     def cut_flows(self) -> None:
         """Cut every flow; drop what is under way and hold up what the hosts still have to send."""
@@ -69,10 +81,38 @@ class RunningNetwork:
             self.actuators.drop_waiting(self.telemetry.look(), at_hosts=True)
             # A packet that was between two queues has found one by then, or its receiver.
             time.sleep(0.001)
-            if not self.telemetry.backlog_bytes():
+            if not self._flush_links() and not self.telemetry.backlog_bytes():
                 break
             if time.monotonic() > deadline:
                 raise BackendError("queues did not empty after the traffic was stopped")
+
+    def _flush_links(self) -> int:
+        if self.delays is None:
+            return 0
+        return self.session.call(FlushLinks(), Flushed).packets
+
+    def check_relay(self, time_ns: int) -> None:
+        """End the session if links delay, and their relay hangs.
+
+        Args:
+            time_ns: The time, CLOCK_MONOTONIC.
+
+        Raises:
+            BackendError: It does.
+        """
+        if self.delays is not None:
+            self.session.check_heartbeat(time_ns - self.delays.heartbeat_ns, "relay of link delay")
+
+    def delay_figures(self) -> dict[str, float]:
+        """Return how late packets left the links, for the fidelity; nothing without delays."""
+        delays = self.delays
+        if delays is None:
+            return {}
+        return {
+            "delay_late_ms_p99": delays.late_quantile_ns(0.99) / 1e6,
+            "delay_late_ms_max": delays.late_max_ns / 1e6,
+            "delay_overflow": delays.overflow + self.session.call(ReadTapDrops(), TapDrops).packets,
+        }
 
     def measure_links(self) -> dict[str, float]:
         """Compare a few links of the idle network with their configuration."""
@@ -93,8 +133,9 @@ class RunningNetwork:
     def _look(self) -> tuple[Snapshot, int]:
         return self.telemetry.look(), self.telemetry.collected_ns
 
-    def _ping(self, source: str, target: str) -> str:
-        return self.lab.execute(source, *PING, self.topology.ip(target))
+    def _ping(self, source: str, target: str, count: int, wait_s: float) -> str:
+        words = ("-c", str(count), "-W", f"{wait_s:.3f}", self.topology.ip(target))
+        return self.lab.execute(source, *PING, *words)
 
 
 def build_network(topology: Topology, options: NetworkOptions, generator: str) -> RunningNetwork:
@@ -148,10 +189,21 @@ def _attach(
         options.paths.flowlet_gap_ns,
     )
     session.at_end(paths.close)
+    delays = _follow_relay(session, built)
     record_network(session.process.run_id, topology, telemetry.region.fd)
     return RunningNetwork(
-        topology, generator, session, telemetry, actuators, paths, NetworkLab(session)
+        topology, generator, session, telemetry, actuators, paths, NetworkLab(session), delays
     )
+
+
+def _follow_relay(session: EmulatorSession, built: NetworkBuilt) -> LinkDelayView | None:
+    if not built.relay:
+        return None
+    memory, process = built.relay
+    session.watch(process, "relay of link delay")
+    delays = LinkDelayView(memory)
+    session.at_end(delays.close)
+    return delays
 
 
 def _raise_descriptor_limit(hosts: int) -> None:

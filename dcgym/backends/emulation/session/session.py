@@ -57,6 +57,7 @@ class EmulatorSession:
         self._releases.callback(_close_all, self._descriptors)
         self._lives = select.poll()
         self._lives.register(self.process.pidfd, select.POLLIN)
+        self._watched: dict[int, str] = {}
 
     def call(
         self, request: Message, expected: type[_Answer], deadline_s: float = DEADLINE_S
@@ -106,6 +107,16 @@ class EmulatorSession:
         self.generator = GeneratorView(memory)
         self.generator_process, self.generator_pid = process, pid_of(process)
         self.at_end(self.generator.close)
+        self.watch(process, "traffic generator")
+
+    def watch(self, process: int, name: str) -> None:
+        """End the session, at the next call, if a process of the emulator has died.
+
+        Args:
+            process: The process, as a pidfd.
+            name: What to call it.
+        """
+        self._watched[process] = name
         self._lives.register(process, select.POLLIN)
 
     def death(self) -> str:
@@ -113,11 +124,12 @@ class EmulatorSession:
         if self.is_closed:
             return "the emulator is closed"
         # One call for all that is watched, since every snapshot and every action begins here.
-        if not self._lives.poll(0):
+        if not (ended := self._lives.poll(0)):
             return ""
         if not self.process.alive():
             return "the emulator died"
-        return "the emulator's traffic generator died"
+        names = [self._watched[fd] for fd, _ in ended if fd in self._watched]
+        return f"the emulator's {names[0]} died" if names else ""
 
     def check_alive(self) -> None:
         """End the session if something of it has died.
@@ -129,18 +141,19 @@ class EmulatorSession:
             self.close()
             raise BackendError(f"{death}; the next reset builds it anew")
 
-    def check_heartbeat(self, silent_ns: int) -> None:
-        """End the session if the traffic generator hangs.
+    def check_heartbeat(self, silent_ns: int, name: str = "traffic generator") -> None:
+        """End the session if a process of the emulator hangs.
 
         Args:
             silent_ns: Age of its last sign of life.
+            name: What to call it.
 
         Raises:
             BackendError: It was silent for `STALE_NS`.
         """
         if silent_ns > STALE_NS:
             self.close()
-            raise BackendError(f"the traffic generator was silent for {silent_ns / 1e9:.1f} s")
+            raise BackendError(f"the {name} was silent for {silent_ns / 1e9:.1f} s")
 
     def close(self) -> None:
         """End the emulator and release everything; a second call does nothing."""

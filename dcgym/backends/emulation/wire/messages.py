@@ -16,6 +16,8 @@ __all__ = [
     "Drops",
     "Execute",
     "Failure",
+    "FlushLinks",
+    "Flushed",
     "LostPairs",
     "NetworkBuilt",
     "Output",
@@ -28,6 +30,7 @@ __all__ = [
     "ReadDrops",
     "ReadEvents",
     "ReadProcesses",
+    "ReadTapDrops",
     "Records",
     "SendBurst",
     "SetBalancer",
@@ -36,6 +39,7 @@ __all__ = [
     "StartTraffic",
     "Started",
     "StopTraffic",
+    "TapDrops",
 ]
 
 
@@ -117,6 +121,8 @@ class NetworkBuilt(Message):
         queues: Map that it fills.
         generator_memory: Memory that the traffic generator shows its counters in.
         generator_process: The traffic generator, as a pidfd.
+        relay: Where links delay: the memory that the relay shows its counters in, and the relay as
+            a pidfd; else nothing.
     """
 
     port_ifindexes: tuple[int, ...]
@@ -134,6 +140,7 @@ class NetworkBuilt(Message):
     queues: Descriptor
     generator_memory: Descriptor
     generator_process: Descriptor
+    relay: tuple[Descriptor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +153,7 @@ class Prepare(Message):
         marking: Whether ports with a threshold mark.
         events: What happens to the network, in order.
         plan: Memory file of the plan.
+        seed: Of the links' jitter and losses.
     """
 
     n_flows: int
@@ -153,6 +161,7 @@ class Prepare(Message):
     marking: bool
     events: tuple[Content, ...]
     plan: Descriptor
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -183,6 +192,30 @@ class StartTraffic(Message):
 @dataclass(frozen=True)
 class StopTraffic(Message):
     """Cut every flow; answered by `Done`."""
+
+
+@dataclass(frozen=True)
+class FlushLinks(Message):
+    """Drop what is under way on links with a delay; answered by `Flushed`."""
+
+
+@dataclass(frozen=True)
+class Flushed(Message):
+    """Number of packets that were dropped."""
+
+    packets: int
+
+
+@dataclass(frozen=True)
+class ReadTapDrops(Message):
+    """Ask how many packets the relay was too late for; answered by `TapDrops`."""
+
+
+@dataclass(frozen=True)
+class TapDrops(Message):
+    """Number of packets in this episode that found no room on their way to the relay."""
+
+    packets: int
 
 
 @dataclass(frozen=True)

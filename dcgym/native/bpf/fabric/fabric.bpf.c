@@ -124,11 +124,21 @@ static __always_inline void count_flow(struct __sk_buff *skb, __u32 port_id, __u
         __sync_fetch_and_add(count, bytes);
 }
 
+/* A TAP hands GSO packets over without their number of segments (tun_get_user). */
+static __always_inline __u64 count_segments(struct __sk_buff *skb) {
+    __u32 headers;
+
+    if (skb->gso_segs || !skb->gso_size)
+        return skb->gso_segs ? skb->gso_segs : 1;
+    headers = header_bytes(skb) + ETH_HLEN;
+    return ((__u64)skb->len - headers + skb->gso_size - 1) / skb->gso_size;
+}
+
 SEC("tc")
 int fabric_egress(struct __sk_buff *skb) {
     __u32 ifindex = skb->ifindex, port_id, slot;
     struct dcgym_port_config *port = bpf_map_lookup_elem(&ports, &ifindex);
-    __u64 segments = skb->gso_segs ? skb->gso_segs : 1;
+    __u64 segments = count_segments(skb);
     __u64 bytes = skb->wire_len, before, after;
     struct dcgym_port_counters *count;
 

@@ -216,7 +216,7 @@ void Fabric::attach_program(uint32_t ifindex, bpf_tc_attach_point point, const c
     LIBBPF_OPTS(bpf_tc_opts, options);
     options.prog_fd = program_fd(object(), program);
     options.handle = 1;
-    options.priority = 1;
+    options.priority = 2; // after the programs of link delay (link_delay.cpp)
     options.flags = BPF_TC_F_REPLACE;
     check(bpf_tc_attach(&where, &options),
           std::string("cannot attach ") + program + " to interface " + std::to_string(ifindex));

@@ -18,6 +18,8 @@ uint64_t truesize(const Packet &packet) {
 void Simulation::arrive(uint32_t number) {
     Port &port = ports_[number];
     port.settle(now_ns_);
+    if (port.arrival_ns() > now_ns_)
+        return look_again(number); // by its jitter
     Packet packet = port.take();
     tree_.set(number, port.has_packets() ? port.arrival_ns() : never);
     packet_hops_++;
@@ -27,7 +29,7 @@ void Simulation::arrive(uint32_t number) {
     if (is_freed)
         flows_[packet.flow].sender.queued_bytes -= truesize(packet);
     const uint32_t slot = packet.flow;
-    if (is_lost(port.loss_after())) {
+    if (!port.is_up() || is_lost(port.loss_after()) || is_lost(config.loss)) {
         port.count_loss();
         forget(packet);
     } else if (config.peer_is_host) {

@@ -8,10 +8,13 @@ namespace dcgym::twin::packets {
 void Port::reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, uint64_t seed) {
     late_ns_ = late_ns;
     random_ = Splitmix(seed);
+    jitter_random_ = Splitmix(stream_seed(seed, 'j', 0));
+    last_on_wire_ns_ = now_ns;
     ring_.clear();
     ring_.reserve(16);
     waiting_ = 0;
-    packet_bytes_ = packet_for(config_.rate_bps);
+    // Packets are lost one by one.
+    packet_bytes_ = config_.loss > 0 ? frame_bytes : packet_for(config_.rate_bps);
     bucket_.set_rate(config_.rate_bps, config_.rate_bps, now_ns);
     last_ns_ = now_ns;
     backlog_bytes_ = peak_bytes_ = 0;

@@ -2,6 +2,7 @@
 // One end of a link: the queue in front of it, and what is on the wire.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "marking.hpp"
@@ -26,6 +27,8 @@ struct PortConfig {
     int64_t delay_ns = 0; // from the queue to the next node's decision
     uint32_t peer = 0;    // number of the next node
     bool peer_is_host = false;
+    int64_t jitter_ns = 0; // most that is added to a packet's delay; none overtakes another
+    uint32_t loss = 0;     // probability, of 2^32, to lose a packet on the wire
 };
 
 // Ring entries head .. waiting - 1 are on the wire, waiting .. tail - 1 in the queue: each knows
@@ -35,7 +38,7 @@ class Port {
     enum class Fate : uint8_t { queued, dropped };
 
     void configure(const PortConfig &config) { config_ = config; }
-    // Timers come up to late_ns late, as the seed has it.
+    // Timers come up to late_ns late, and jitter is drawn, as the seed has it.
     void reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, uint64_t seed);
 
     const PortConfig &config() const { return config_; }
@@ -58,7 +61,8 @@ class Port {
 
     bool has_packets() const { return !ring_.empty(); }
     uint32_t held() const { return ring_.size(); }
-    // When the first packet on the wire reaches the next node.
+    // When the first packet on the wire reaches the next node; before it has left the queue, the
+    // earliest time at which it may.
     int64_t arrival_ns() { return ring_.front().time_ns + config_.delay_ns; }
     Packet take() {
         const Packet packet = ring_.front();
@@ -91,7 +95,7 @@ class Port {
 
   private:
     void depart() {
-        const Packet &packet = ring_[waiting_];
+        Packet &packet = ring_[waiting_];
         backlog_bytes_ -= packet.bytes;
         counters_.tx_bytes += packet.bytes;
         counters_.tx_packets += packet.segments();
@@ -99,6 +103,13 @@ class Port {
         is_held_ = false;
         if (waiting_ != ring_.tail() && ring_[waiting_].time_ns > packet.time_ns)
             counters_.overlimits++;
+        if (config_.jitter_ns > 0)
+            packet.time_ns = late_on_wire_ns(packet.time_ns);
+    }
+    // When a packet would have left, had the wire added its jitter before.
+    int64_t late_on_wire_ns(int64_t departure_ns) {
+        const int64_t late_ns = departure_ns + jitter_random_.between(0, config_.jitter_ns);
+        return last_on_wire_ns_ = std::max(last_on_wire_ns_, late_ns);
     }
     void recompute(int64_t head_ns);
     // When a packet leaves that is the first from head_ns on: with tokens at once, else by a timer.
@@ -121,7 +132,8 @@ class Port {
     PortCounters counters_;
     Marking marking_;
     int64_t late_ns_ = 0;
-    Splitmix random_;
+    Splitmix random_, jitter_random_;
+    int64_t last_on_wire_ns_ = 0;
 };
 
 } // namespace dcgym::twin::packets
