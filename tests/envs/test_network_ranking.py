@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.base import Fidelity
-from dcgym.backends.emulation.audit.fidelity import judge
 from dcgym.tasks.network.task import NetworkTask
 
 SECONDS, SEED = 10.0, 1
@@ -23,9 +22,6 @@ DUMBBELL = {"name": "dumbbell", "hosts": 8}
 LEAF_SPINE = {"name": "leaf-spine", "leaves": 2, "spines": 4, "hosts_per_leaf": 4}
 # What a machine does not keep up with says nothing of TCP; slower networks ask less of it.
 RATES = ("20Mbit", "10Mbit", "20Mbit", "5Mbit", "20Mbit")
-# Return and completion times are of one run. They may disagree if a link or the generator was not
-# what it should be, and not because the processors had other work too or a step ended late.
-OF_THE_NETWORK = ("rate_", "generator_", "records_", "softirq_", "preflight_")
 # A run has some dozens of flows: smaller factors are their luck with hashes.
 EACH, TOGETHER, SAME_RETURN = 1.05, 1.5, 0.95
 
@@ -119,48 +115,55 @@ def test_return_agrees_with_completion_time_and_slowdown_in_the_twin(
     env_id: str, topology: dict[str, Any], make_actions: MakeActions, load: float
 ) -> None:
     found, _ = run("simulation", env_id, {**topology, "rate": RATES[0]}, make_actions, load)
-    assert check(found) >= 1, found
+    pairs = clear_pairs(found)
+    assert pairs and all(pair.agrees for pair in pairs), (pairs, found)
+
+
+@pytest.fixture
+def turn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Wait for the tests of other workers: four networks of 16 hosts at a time are enough."""
+    with (tmp_path_factory.getbasetemp().parent / "ranking.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.mark.emulation
 @pytest.mark.alone
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("turn")
 @pytest.mark.parametrize(("env_id", "topology", "make_actions"), CASES)
 def test_return_agrees_with_completion_time_and_slowdown_on_real_tcp(
     env_id: str, topology: dict[str, Any], make_actions: MakeActions
 ) -> None:
     for rate in RATES:
         found, reasons = run("emulation", env_id, {**topology, "rate": rate}, make_actions, 0.6)
-        # At a lower rate there are fewer flows, and no policy may be clearly better.
-        if not reasons and check(found):
+        pairs = clear_pairs(found)
+        wrong = [pair for pair in pairs if not pair.agrees]
+        # At a lower rate there are fewer flows, and no policy may be clearly better. A copy that
+        # the machine did not keep up with refutes nothing: its flows waited for a processor.
+        assert reasons or not wrong, (wrong, found)
+        if pairs and not wrong:
             return
-    pytest.fail(f"no policy is clearly better, or no network is as it should be: {reasons}")
+    pytest.fail(f"no policy is clearly better, or the machine keeps up with none: {reasons}")
 
 
-def check(found: Found) -> int:
-    """Wherever flows are clearly better off under one of two policies, its return is higher.
+class ClearPair(NamedTuple):
+    """Two policies of which one serves flows clearly better, and whether its return says so."""
 
-    Returns:
-        Number of such pairs of policies.
-    """
-    n_clear = 0
+    better: str
+    worse: str
+    agrees: bool
+
+
+def clear_pairs(found: Found) -> list[ClearPair]:
+    """Wherever flows are clearly better off under one of two policies, is its return higher?"""
+    pairs = []
     for better, worse in itertools.permutations(found, 2):
         (return_a, *good), (return_b, *bad) = found[better], found[worse]
         gains = np.divide(bad, good)
         if gains.min() > EACH and gains.prod() > TOGETHER:
-            n_clear += 1
-            said = f"{better} serves flows better than {worse}: {found}"
-            assert return_a > SAME_RETURN * return_b, said
-    return n_clear
-
-
-def network_reasons(fidelity: Fidelity) -> list[str]:
-    """Return why the network was not what the task says, if it was not."""
-    figures = {
-        name: value for name, value in fidelity.figures.items() if name.startswith(OF_THE_NETWORK)
-    }
-    status, reasons = judge(figures)
-    return reasons if status == "invalid" else []
+            pairs.append(ClearPair(better, worse, return_a > SAME_RETURN * return_b))
+    return pairs
 
 
 def run(
@@ -170,7 +173,7 @@ def run(
     make_actions: MakeActions,
     load: float,
 ) -> tuple[Found, list[str]]:
-    """Return what each policy reaches side by side, and why a network cannot be trusted."""
+    """Return what each policy reaches side by side, and why copies cannot be trusted."""
     arguments: dict[str, Any] = {
         "topology": topology,
         "traffic": f"web-search-{load}",
@@ -182,8 +185,12 @@ def run(
         system = envs.unwrapped.system
         actions = make_actions(system.task())
         found = dict(zip(actions, measure(envs, list(actions.values())), strict=True))
+        verdicts = [system.fidelity(copy) for copy in range(4)]
         return found, [
-            reason for copy in range(4) for reason in network_reasons(system.fidelity(copy))
+            reason
+            for verdict in verdicts
+            if verdict.status == "invalid"
+            for reason in verdict.reasons
         ]
     finally:
         envs.close()
