@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The traffic generator: one process that sends and receives for all emulated hosts.
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -15,6 +12,7 @@
 
 #include "control.hpp"
 #include "layout.hpp"
+#include "program.hpp"
 
 namespace {
 
@@ -24,27 +22,6 @@ constexpr const char *kUsage =
     "Started by dcgym; N is a SOCK_SEQPACKET Unix socket, M a memory file.\n";
 
 constexpr int kNice = -10;
-
-struct Options {
-    int control_fd = -1;
-    int shm_fd = -1;
-};
-
-bool parse(int argc, char **argv, Options &options) {
-    if (argc != 5)
-        return false;
-    for (int i = 1; i < argc; i += 2) {
-        char *rest = nullptr;
-        const long value = std::strtol(argv[i + 1], &rest, 10);
-        if (*rest != '\0' || value < 0)
-            return false;
-        if (std::strcmp(argv[i], "--control-fd") == 0)
-            options.control_fd = static_cast<int>(value);
-        if (std::strcmp(argv[i], "--shm-fd") == 0)
-            options.shm_fd = static_cast<int>(value);
-    }
-    return options.control_fd >= 0 && options.shm_fd >= 0;
-}
 
 /// A late generator falsifies the experiment, a late learner only prolongs it.
 ///
@@ -57,27 +34,15 @@ void take_precedence() {
         std::ofstream{"/proc/self/autogroup"} << kNice;
 }
 
-void prepare_process() {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // The terminal's Ctrl-C goes to the whole group; the owner decides when to stop.
-    std::signal(SIGINT, SIG_IGN);
-    std::signal(SIGPIPE, SIG_IGN);
-    take_precedence();
-    rlimit files{};
-    getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-}
-
-void serve(const Options &options) {
+void serve(const dcgym::ProgramDescriptors &descriptors) {
     asio::io_context io{1};
     dcgym::Hosts hosts;
-    dcgym::Telemetry telemetry{options.shm_fd};
+    dcgym::Telemetry telemetry{descriptors.shm_fd};
     dcgym::Timetable timetable{io};
     dcgym::World world{io, hosts, telemetry, timetable};
     dcgym::Engine engine{world};
     dcgym::HttpControl http{world};
-    dcgym::Control control{world, engine, http, options.control_fd};
+    dcgym::Control control{world, engine, http, descriptors.control_fd};
     control.run();
 }
 
@@ -88,14 +53,15 @@ int main(int argc, char **argv) {
         std::cout << dcgym::layout_json() << '\n';
         return EXIT_SUCCESS;
     }
-    Options options;
-    if (!parse(argc, argv, options)) {
+    const auto descriptors = dcgym::parse_descriptors(argc, argv);
+    if (!descriptors) {
         std::cerr << kUsage;
         return 2;
     }
     try {
-        prepare_process();
-        serve(options);
+        dcgym::prepare_program();
+        take_precedence();
+        serve(*descriptors);
     } catch (const std::exception &error) {
         std::cerr << "dcgym-generator: " << error.what() << '\n';
         return EXIT_FAILURE;

@@ -4,9 +4,9 @@
 #define DCGYM_BPF_FLOW_H
 
 #include "common/barrier.h"
+#include "common/labels.h"
 #include "fabric.h"
 #include "path_rules.h"
-#include "plb.h"
 
 /* A writer takes longer for a replacement than we for a read: 8 in a row need a hostile one. */
 #define GROUP_READ_RETRIES 8
@@ -29,14 +29,6 @@ struct {
     __type(key, struct dcgym_flow_id);
     __type(value, struct dcgym_flow);
 } flows SEC(".maps");
-
-/* Written by the senders' congestion control. */
-struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, 1);
-    __type(key, struct dcgym_labelled_flow);
-    __type(value, struct dcgym_label);
-} labels SEC(".maps");
 
 /* State of the draws; each CPU has its own, so that none waits for another. */
 struct {

@@ -5,6 +5,7 @@
 #include <bpf/bpf_endian.h>
 #include <linux/in.h>
 
+#include "common/labels.h"
 #include "dctcp.h"
 #include "window_control.h"
 
@@ -38,14 +39,6 @@ struct {
     __type(key, int);
     __type(value, struct dcgym_dctcp_trace);
 } traces SEC(".maps");
-
-/* The fabric's, where flows are relabelled. */
-struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, 1);
-    __type(key, struct dcgym_labelled_flow);
-    __type(value, struct dcgym_label);
-} labels SEC(".maps");
 
 static __always_inline struct dctcp *state_of(struct sock *sk) {
     return (struct dctcp *)inet_csk(sk)->icsk_ca_priv;
