@@ -10,7 +10,7 @@ OUT ?= bench-quick
 FUZZ_SECONDS ?= 30
 # For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
 TORCH ?= cpu
-ALL := .[rllib,sb3,marl,video,dev,docs]
+ALL := .[rllib,sb3,marl,minari,tensorboard,video,dev,docs]
 APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl
@@ -19,11 +19,11 @@ NO_DAEMONS := /usr/sbin/policy-rc.d
 # files, each compiles the libraries anew: half of the time of all tests.
 unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
-BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest bin/dcgym-generator bin/dcgym-relay obj/fabric.bpf.o)
+BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench test soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
+.PHONY: help setup apt native bench check test soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,11 +92,21 @@ test: setup ## all tests; those that need root are skipped without it
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m alone || status=$$?; \
 	exit $$status
 
-soak: setup ## a billion decisions, real clients, broken packets and fifty kills (minutes)
+# The type check has one process, and so has either half of the tests' bytecode: beside each other they
+# fill the processors.
+check: setup ## lint, type and test, as continuous integration runs them
+	@status=0; \
+	$(MAKE) --no-print-directory -j3 --keep-going --output-sync=target lint type $(VENV)/.stamp-bytecode || status=$$?; \
+	$(MAKE) --no-print-directory test || status=$$?; \
+	exit $$status
+
+soak: setup ## a billion decisions, real clients, broken packets, fifty kills, killed sweeps (minutes)
 	@$(MAKE) --no-print-directory apt APT='apache2-utils curl hey nghttp2-client siege wrk'
 	DCGYM_SOAK_READS=1000000000 DCGYM_SOAK_MUTANTS=100000 $(BIN)/python -m pytest --timeout=0 \
 		tests/native/test_l4lb_soak.py tests/backends/emulation/test_pod_soak.py
+	DCGYM_SOAK_MOVES=1000 $(BIN)/python -m pytest --timeout=0 tests/backends/emulation/test_muxes.py -k moves
 	DCGYM_SOAK_KILLS=50 $(BIN)/python -m pytest tests/backends/emulation/test_faults.py -k kills
+	$(BIN)/python -m pytest -m soak tests/suites/test_sweep_kills.py tests/policies/test_remote_runners.py
 
 sanitize: $(SANITIZED) ## tests of the C++ parts under ASan and UBSan, in build/sanitize
 

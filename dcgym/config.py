@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST",
+    "check_flag",
     "check_in",
     "check_int",
     "check_keys",
@@ -89,6 +90,18 @@ def check_int(field: str, value: object, low: int, high: int | None = None) -> i
         if high is not None or (is_whole(value) and value > LARGEST):
             allowed = f"a whole number from {low} to {LARGEST if high is None else high}"
         raise ConfigError(field, value, allowed)
+    return value
+
+
+def check_flag(field: str, value: object) -> bool:
+    """Return the value if it is true or false, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+    """
+    if not isinstance(value, bool):
+        raise ConfigError(field, value, "true or false")
     return value
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "DcgymError",
     "FeatureNotSupported",
     "MissingDependency",
+    "TrainingError",
     "suggest",
 ]
 
@@ -51,6 +52,10 @@ class ConfigError(DcgymError, ValueError):
 
 class BackendError(DcgymError, RuntimeError):
     """A backend died, hangs, or delivers stale data."""
+
+
+class TrainingError(DcgymError, RuntimeError):
+    """A training cannot go on; its checkpoint holds what was learned before."""
 
 
 class CommandError(BackendError):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dcgym.config import is_whole
+from dcgym.config import check_int, is_whole
 from dcgym.errors import ConfigError
 
 __all__ = [
     "CHECKPOINT_FILE",
     "CheckpointNote",
+    "no_empty_folder",
     "parse_object",
     "read_note",
     "write_note",
@@ -20,6 +22,7 @@ __all__ = [
 ]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class CheckpointNote:
         seed: Seed of the training.
         training: How far it came: steps, seconds, mean reward.
         details: What is needed beside its other files to load it.
+        env: Arguments of the environment that it was trained in; what JSON cannot hold, as text.
+        options: Frames, scaling and hyper-parameters that the training was told.
+        versions: Versions of what trained it, and the commit of a checkout, by name.
+        curve: Seconds, steps and mean reward of each report, thinned out.
+        format: Format of the checkpoint; older ones are read.
     """
 
     algorithm: str
@@ -39,6 +47,11 @@ class CheckpointNote:
     seed: int = 0
     training: Mapping[str, object] = field(default_factory=dict)
     details: Mapping[str, object] = field(default_factory=dict)
+    env: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, object] = field(default_factory=dict)
+    curve: Sequence[Sequence[float]] = ()
+    format: int = FORMAT
 
     def __post_init__(self) -> None:
         """Check the types, which a file may have wrong.
@@ -51,9 +64,11 @@ class CheckpointNote:
                 raise ConfigError(name, getattr(self, name), "a name")
         if not is_whole(self.seed):
             raise ConfigError("seed", self.seed, "a whole number")
-        for name in ("training", "details"):
+        for name in ("training", "details", "env", "options", "versions"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ConfigError(name, getattr(self, name), "a mapping")
+        if not isinstance(self.curve, list | tuple):
+            raise ConfigError("curve", self.curve, "a list")
 
 
 def write_note(folder: Path, note: CheckpointNote) -> None:
@@ -63,8 +78,27 @@ def write_note(folder: Path, note: CheckpointNote) -> None:
         folder: The folder, which exists.
         note: The note.
     """
-    text = json.dumps(asdict(note), indent=2) + "\n"
+    # What is no plain data, such as the class of a backend, is named.
+    text = json.dumps(asdict(note), indent=2, default=str) + "\n"
     write_whole(folder / CHECKPOINT_FILE, text.encode())
+
+
+@contextlib.contextmanager
+def no_empty_folder(folder: Path) -> Iterator[None]:
+    """Take away a folder that is made in the block where a failure leaves nothing in it.
+
+    Args:
+        folder: The folder, which may exist before.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        for one in missing:
+            # One that holds something stays, and so do those above it.
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        raise
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -96,7 +130,12 @@ def read_note(folder: str | Path) -> CheckpointNote:
     except (OSError, ValueError) as error:  # ValueError: the path has a null character.
         raise ConfigError("checkpoint", str(folder), allowed) from error
     try:
-        return CheckpointNote(**parse_object(content))  # type: ignore[arg-type]  # it checks them
+        found = parse_object(content)
+        number = check_int("format", found.get("format", 1), 1)
+        if number > FORMAT:
+            newer = f"{FORMAT} or less; a newer dcgym has written it, which reads it"
+            raise ConfigError("format", number, newer)
+        return CheckpointNote(**found)  # type: ignore[arg-type]  # it checks them
     except (ValueError, TypeError) as error:
         reason = error if isinstance(error, ValueError) else "it has other fields"
         raise ConfigError("checkpoint", str(folder), f"{allowed} of ours ({reason})") from error

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 from dcgym.errors import ConfigError, suggest
+from dcgym.policies.accelerators import (
+    BestWeightsPolicy,
+    DeviceRulePolicy,
+    P4WisePolicy,
+    RandomLevelPolicy,
+    ThresholdPolicy,
+)
 from dcgym.policies.assignment import JobRulePolicy, LeastPolicy, RandomJobPolicy
 from dcgym.policies.balancing import (
     AwcmpPolicy,
@@ -32,8 +39,23 @@ from dcgym.policies.paths.policies import (
     WcmpPolicy,
 )
 from dcgym.policies.paths.rules import PathRulePolicy
+from dcgym.policies.placement import (
+    FewestHopsPolicy,
+    FirstFeasiblePolicy,
+    GreedyLocalPolicy,
+    LeastMruPolicy,
+    MuxesPolicy,
+    NoLocalPolicy,
+    NonStickyPolicy,
+    OneTimePolicy,
+    RandomFeasiblePolicy,
+    RandomMarginPolicy,
+    RubikPolicy,
+    StickyPolicy,
+)
 from dcgym.registry import Registry
 from dcgym.tasks.paths.rules import PATH_RULES
+from dcgym.units import parse_duration
 
 __all__ = ["POLICIES", "env_overrides", "make_policy", "policy_names"]
 
@@ -75,9 +97,10 @@ def make_policy(
     if not isinstance(name, str):
         raise ConfigError("policy", name, "a name")
     if name in LEARNERS.names():
+        learner = LEARNERS[name]
         allowed = (
             "a classic policy here; a trained one needs its folder (--checkpoint, load_policy), "
-            f"which 'dcgym train {name}' makes"
+            f"which 'dcgym train --algo {learner.algorithm} --library {learner.library}' makes"
         )
         raise ConfigError("policy", name, allowed)
     if env is not None:
@@ -207,3 +230,64 @@ for _name in ("sed-half", "least-request", "br", "jiq-own", "prequal", "jiq", "p
     _add_job_rule(_name)
 for _name in ("c3-rank", "oracle", "oracle2", "earliest-finish"):
     _add_job_rule(_name)
+
+_ACCELERATORS = POLICIES.add(
+    "accelerators", PolicyFamily("accelerators"), "Weights of devices in servers."
+)
+
+
+def _add_device_rule(name: str) -> None:
+    _ACCELERATORS.add(name, lambda: DeviceRulePolicy(name), f"The device rule {name}.")
+
+
+def _add_ring(name: str) -> None:
+    def make(processors: float = 5.0, accelerators: float = 1.0) -> Policy:
+        return DeviceRulePolicy(name, (processors, accelerators))
+
+    _ACCELERATORS.add(name, make, f"The device rule {name} with fixed weights, 5:1.")
+
+
+def _make_p4mite(threshold: str | float = "300ms") -> Policy:
+    agents = {"kind": "event", "threshold_ns": parse_duration(threshold, "threshold")}
+    return DeviceRulePolicy("p4mite", agents=agents)
+
+
+for _name in ("server-only", "device-ecmp", "lur", "device-jsq", "prt", "device-po2"):
+    _add_device_rule(_name)
+_add_ring("wrr")
+_add_ring("dynamic-wrr")
+_ACCELERATORS.add("p4mite", _make_p4mite, "The device rule p4mite, with event-driven agents.")
+_ACCELERATORS.add("threshold", ThresholdPolicy)
+_ACCELERATORS.add("p4wise", P4WisePolicy)
+_ACCELERATORS.add("oracle", BestWeightsPolicy)
+_ACCELERATORS.add("random", RandomLevelPolicy)
+
+_PLACEMENT = POLICIES.add("placement", PolicyFamily("placement"), "Switches of VIPs.")
+_PLACEMENT.add("duet", lambda: LeastMruPolicy(), "Duet's greedy assignment, with its stop rule.")
+_PLACEMENT.add(
+    "duet-skip",
+    lambda: LeastMruPolicy("duet-skip", stops=False),
+    "Duet's greedy assignment; VIPs that fit nowhere are left out.",
+)
+for _placing in (FirstFeasiblePolicy, FewestHopsPolicy, MuxesPolicy, RandomFeasiblePolicy):
+    _PLACEMENT.add(_placing.name, _placing)
+
+_DIPS = POLICIES.add("dips", PolicyFamily("dips"), "Local mappings and DIPs of VIPs.")
+
+
+def _make_rubik(gap: float = 0.01, time_limit_s: float = 60.0) -> Policy:
+    return RubikPolicy("rubik", True, gap, time_limit_s)
+
+
+def _make_rubik_lo(gap: float = 0.01, time_limit_s: float = 60.0) -> Policy:
+    return RubikPolicy("rubik-lo", False, gap, time_limit_s)
+
+
+_DIPS.add("rubik", _make_rubik, "Rubik's program: local mappings, and DIPs that move.")
+_DIPS.add("rubik-lo", _make_rubik_lo, "Rubik's program while DIPs stay.")
+for _mapping in (NoLocalPolicy, GreedyLocalPolicy, RandomFeasiblePolicy):
+    _DIPS.add(_mapping.name, _mapping)
+
+_MIGRATION = POLICIES.add("migration", PolicyFamily("migration"), "Moves of VIPs, by epoch.")
+for _moving in (StickyPolicy, NonStickyPolicy, OneTimePolicy, RandomMarginPolicy):
+    _MIGRATION.add(_moving.name, _moving)

@@ -27,6 +27,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what loads learning libraries into this process.
+
+    Of several workers the first one has it then, while the others take its further tests: to import
+    torch, Stable-Baselines3 and RLlib takes ten seconds, and Ray starts once. Printed programs
+    (tests/docs) have processes of their own.
+    """
+
+    def is_later(item: pytest.Item) -> bool:
+        return item.get_closest_marker("learning") is None or item.path.parent.name == "docs"
+
+    items.sort(key=is_later)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, with the reason; the markers say what that is."""
     is_beside_others = (

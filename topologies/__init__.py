@@ -5,6 +5,7 @@ if __name__ != "dcgym.topologies":
 
 from dcgym.topologies.builders import (
     bcube,
+    duet_10,
     dumbbell,
     fat_tree,
     jellyfish,
@@ -12,6 +13,7 @@ from dcgym.topologies.builders import (
     parking_lot,
     plain_graph,
     pod,
+    rubik_20,
     single_switch,
 )
 from dcgym.topologies.delays import DelaySpec, parse_delay
@@ -31,6 +33,7 @@ __all__ = [
     "Topology",
     "base_rtt_ns",
     "bcube",
+    "duet_10",
     "dumbbell",
     "fat_tree",
     "jellyfish",
@@ -41,6 +44,7 @@ __all__ = [
     "parse_delay",
     "plain_graph",
     "pod",
+    "rubik_20",
     "single_switch",
     "slowest_frame_ns",
     "with_marking",

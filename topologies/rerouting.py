@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.routing import RouteTable
 
-__all__ = ["RouteChange", "RouteSet", "route_changes", "surviving_routes"]
+__all__ = ["RouteChange", "RouteSet", "route_changes", "surviving_routes", "surviving_table"]
 
 RouteSet = Mapping[tuple[str, str], tuple[int | None, tuple[int, ...]]]
 """By switch and host: number of further switches on the way (None: no path), and next hops."""
@@ -30,6 +30,21 @@ def surviving_routes(topology: Topology, dead_ports: Collection[str] = ()) -> Ro
         topology: The whole network.
         dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
     """
+    table = surviving_table(topology, dead_ports)
+    return {
+        (switch.name, host.name): table.route(switch.name, host.name)
+        for switch in topology.switches
+        for host in topology.hosts
+    }
+
+
+def surviving_table(topology: Topology, dead_ports: Collection[str] = ()) -> RouteTable:
+    """Return the shortest paths over what is left.
+
+    Args:
+        topology: The whole network.
+        dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
+    """
     dead = frozenset(dead_ports)
     peers = {
         node.name: [
@@ -39,12 +54,7 @@ def surviving_routes(topology: Topology, dead_ports: Collection[str] = ()) -> Ro
         ]
         for node in topology.nodes
     }
-    table = RouteTable(peers, [host.name for host in topology.hosts])
-    return {
-        (switch.name, host.name): table.route(switch.name, host.name)
-        for switch in topology.switches
-        for host in topology.hosts
-    }
+    return RouteTable(peers, [host.name for host in topology.hosts])
 
 
 def route_changes(old: RouteSet, new: RouteSet) -> list[RouteChange]:

@@ -59,6 +59,18 @@ class RouteTable:
             self._transit[access] = self._search(access)
         return self._transit[access].get(switch, (None, ()))
 
+    def to_switches(
+        self, targets: Iterable[str]
+    ) -> Mapping[str, tuple[int | None, tuple[int, ...]]]:
+        """Return, by switch, the hops to the nearest of some switches, and the next hops there.
+
+        The targets themselves are left out, and so is who has no path.
+
+        Args:
+            targets: Names of switches.
+        """
+        return self._search(frozenset(targets))
+
     def _search(self, access: frozenset[str]) -> dict[str, tuple[int | None, tuple[int, ...]]]:
         hops = self._hops_from(access)
         return {

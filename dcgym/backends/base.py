@@ -1,8 +1,9 @@
-"""The contract of backends: one lifecycle, what a backend can do, and two narrow protocols.
+"""The contract of backends: one lifecycle, what a backend can do, and three narrow protocols.
 
 A *network* backend runs a plan of flows over a topology and takes rate limits and path weights.
 A *pool* backend runs a scenario of balancers and servers and takes rules and server weights.
-Both share the lifecycle of `Backend`; the session of an environment (`dcgym.envs.session`) decides
+A *placement* backend (`dcgym.backends.placement`) holds VIPs and takes the switch of each.
+All share the lifecycle of `Backend`; the session of an environment (`dcgym.envs.session`) decides
 when an interval begins and ends, so that no backend has a rule of its own about late actions.
 
 Times are integer nanoseconds of the backend's own clock: CLOCK_MONOTONIC, or simulated time.
@@ -67,6 +68,8 @@ class Capabilities:
         flow_control: Flows of dcgym_agent can be steered: the network obeys
             `dcgym.tasks.flows.commands.FlowControls` too.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
+        compiled_runs: Native code can run an interval and measure it in one call: its batches obey
+            `dcgym.tasks.network.compiled.CompiledRuns` too.
         rules: Rules by which balancers can place flows.
         transports: Congestion controls that hosts can run; None where nothing limits them.
         path_rules: Rules by which switches and senders can choose among equal-cost paths.
@@ -88,6 +91,7 @@ class Capabilities:
     assignments: bool = False
     flow_control: bool = False
     copyable: bool = False
+    compiled_runs: bool = False
     rules: tuple[str, ...] = ()
     transports: tuple[str, ...] | None = None
     path_rules: tuple[str, ...] = ("ecmp",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +33,7 @@ class NetworkEnsemble:
 
     def __init__(self, networks: Sequence[Network]) -> None:
         self._networks = tuple(networks)
+        self._capabilities = replace(self._networks[0].capabilities, compiled_runs=False)
         # State of each copy at its own deadline, until somebody asks for it.
         self._ended: list[Snapshot | None] = [None] * len(self._networks)
         topology = self._networks[0].topology
@@ -49,8 +51,8 @@ class NetworkEnsemble:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of a single network."""
-        return self._networks[0].capabilities
+        """Those of a single network, which native code cannot run with others."""
+        return self._capabilities
 
     @property
     def topology(self) -> Topology:

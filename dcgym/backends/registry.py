@@ -8,24 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from dcgym.backends.base import Capabilities, Network, NetworkBatch, Pool
 from dcgym.backends.ensemble import NetworkEnsemble
+from dcgym.backends.placement import Placement
 from dcgym.config import check_int
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry
 from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.topologies import Topology
 
 __all__ = [
     "NETWORKS",
+    "PLACEMENTS",
     "POOLS",
+    "Maker",
     "NetworkMaker",
     "Options",
+    "PlacementMaker",
     "PoolMaker",
+    "checked_options",
     "make_network",
     "make_networks",
+    "make_placement",
     "make_pool",
 ]
 
@@ -35,6 +42,7 @@ Options: TypeAlias = Mapping[str, object]
 MakeNetwork: TypeAlias = Callable[[Topology, Options], Network]
 MakeNetworks: TypeAlias = Callable[[Topology, int, Options], NetworkBatch]
 MakePool: TypeAlias = Callable[[Scenario, int, Options], Pool]
+MakePlacement: TypeAlias = Callable[[DataCentre, int, Options], Placement]
 
 
 @dataclass(frozen=True)
@@ -73,11 +81,31 @@ class PoolMaker:
     make: MakePool
 
 
+@dataclass(frozen=True)
+class PlacementMaker:
+    """Makes the data centres of one backend.
+
+    Attributes:
+        name: Name of the backend in configurations.
+        capabilities: What it can do.
+        options: Names of the options that `make` takes.
+        make: Makes the copies of one data centre.
+    """
+
+    name: str
+    capabilities: Capabilities
+    options: frozenset[str]
+    make: MakePlacement
+
+
 NETWORKS: Registry[NetworkMaker] = Registry("network backends", "backend")
 """Backends of tasks on networks."""
 
 POOLS: Registry[PoolMaker] = Registry("pool backends", "backend")
 """Backends of tasks on server pools."""
+
+PLACEMENTS: Registry[PlacementMaker] = Registry("placement backends", "backend")
+"""Backends of tasks on the VIPs of a data centre."""
 
 
 def make_network(name: str, topology: Topology, options: Options | None = None) -> Network:
@@ -92,7 +120,7 @@ def make_network(name: str, topology: Topology, options: Options | None = None) 
         ConfigError: There is no such backend, or it does not take an option or its value.
     """
     maker = NETWORKS.find(name)
-    return maker.make(topology, _checked(maker, options))
+    return maker.make(topology, checked_options(maker, options))
 
 
 def make_networks(
@@ -111,7 +139,7 @@ def make_networks(
             cannot run so many copies.
     """
     maker = NETWORKS.find(name)
-    checked = _checked(maker, options)
+    checked = checked_options(maker, options)
     check_int("num_envs", n_envs, 1, maker.capabilities.copies)
     if maker.make_batch is not None:
         return maker.make_batch(topology, n_envs, checked)
@@ -134,10 +162,31 @@ def make_pool(
             cannot run so many copies.
     """
     maker = POOLS.find(name)
-    checked = _checked(maker, options)
+    checked = checked_options(maker, options)
     check_int("num_envs", n_envs, 1, maker.capabilities.copies)
     _check_scenario(maker, scenario)
     return maker.make(scenario, n_envs, checked)
+
+
+def make_placement(
+    name: str, data_centre: DataCentre, n_envs: int = 1, options: Options | None = None
+) -> Placement:
+    """Make copies of a data centre; nothing is started.
+
+    Args:
+        name: A name in `PLACEMENTS`.
+        data_centre: Switches, links, tables and muxes.
+        n_envs: Number of copies.
+        options: Options that the backend takes.
+
+    Raises:
+        ConfigError: There is no such backend, it does not take an option, or it cannot run so many
+            copies.
+    """
+    maker = PLACEMENTS.find(name)
+    checked = checked_options(maker, options)
+    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    return maker.make(data_centre, n_envs, checked)
 
 
 def _check_scenario(maker: PoolMaker, scenario: Scenario) -> None:
@@ -153,7 +202,28 @@ def _check_scenario(maker: PoolMaker, scenario: Scenario) -> None:
                 raise ConfigError(f"group.{one.name}_limit", one.limit, allowed)
 
 
-def _checked(maker: NetworkMaker | PoolMaker, options: Options | None) -> Options:
+class Maker(Protocol):
+    """What makers of any kind of backend say of it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the backend in configurations."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Names of the options that it takes."""
+
+
+def checked_options(maker: Maker, options: Options | None) -> Options:
+    """Return the options of a backend.
+
+    Args:
+        maker: What takes them.
+        options: Values by name; None for none.
+
+    Raises:
+        ConfigError: The backend does not take one of them.
+    """
     given = dict(options or {})
     for name, value in given.items():
         if name not in maker.options:
@@ -162,5 +232,5 @@ def _checked(maker: NetworkMaker | PoolMaker, options: Options | None) -> Option
     return given
 
 
-def _listed(maker: NetworkMaker | PoolMaker) -> str:
+def _listed(maker: Maker) -> str:
     return ", ".join(sorted(maker.options)) or "no options"

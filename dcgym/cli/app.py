@@ -21,8 +21,10 @@ from dcgym.cli.options import (
     print_json,
     read_settings,
 )
+from dcgym.cli.record import record
 from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
+from dcgym.cli.train import train
 from dcgym.cli.twin_error import twin_error_app
 
 __all__ = ["app"]
@@ -146,38 +148,8 @@ def run(
         flows.print_apps(record.get("apps", []))
 
 
-@app.command()
-def train(
-    policy: Annotated[
-        str, typer.Argument(help="ppo or ddpg.", autocompletion=names_of("learners"))
-    ],
-    env: Env = None,
-    out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
-    seconds: Annotated[float, typer.Option(help="Training time.")] = 120.0,
-    seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
-    config: Config = None,
-    backend: Backend = None,
-    as_json: Json = False,
-) -> None:
-    """Train a policy and write its checkpoint; Ctrl-C keeps what has been learned.
-
-    Example: [bold]dcgym train ppo --seconds 300 --out runs/ppo[/bold]
-    """
-    from dcgym.cli import single, tables
-
-    summary = single.train_policy(
-        policy,
-        env=env,
-        config=config,
-        chosen={"backend": backend},
-        out=out,
-        train_s=seconds,
-        seed=seed,
-    )
-    if as_json:
-        print_json(summary)
-    else:
-        tables.print_training(summary)
+app.command()(train)
+app.command()(record)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcgym.cli.options import (
+    Address,
     Backend,
     GeneratorOption,
     Jobs,
@@ -64,6 +65,7 @@ def _add_suite(suite: Suite) -> None:
         trainings: Trainings = suite.training.trainings,
         jobs: Jobs = suite.jobs,
         require_fidelity: RequireFidelity = "invalid",
+        address: Address = None,
         as_json: Json = False,
     ) -> None:
         from dcgym.suites.checks import fit_suite
@@ -71,7 +73,7 @@ def _add_suite(suite: Suite) -> None:
         moved = suite if backend is None else fit_suite(suite.on_backend(backend))
         timed = moved if seconds is None else replace(moved, episode_s=seconds)
         chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings, train_backend)
-        run_and_show(chosen, out, require_fidelity, as_json)
+        run_and_show(chosen, out, require_fidelity, as_json, address)
 
 
 @bench_app.command("quick")
@@ -88,6 +90,7 @@ def bench_quick(
     trainings: Trainings = 1,
     jobs: Jobs = 2,
     require_fidelity: RequireFidelity = "invalid",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
@@ -107,6 +110,7 @@ def bench_quick(
         out,
         require_fidelity,
         as_json,
+        address,
     )
 
 
@@ -118,6 +122,7 @@ def bench_balancing_classic(
     load: Load = 0.85,
     seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
     jobs: Jobs = 2,
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Compare balancing rules on 2 balancers, 4 servers of 1 and 4 of 2 processors, in the twin.
@@ -129,27 +134,67 @@ def bench_balancing_classic(
     from dcgym.suites import balancing_classic
 
     suite = balancing_classic(load, seconds)
-    run_and_show(varied(suite, seeds, policies, jobs), out, "invalid", as_json)
+    run_and_show(varied(suite, seeds, policies, jobs), out, "invalid", as_json, address)
 
 
 @bench_app.command("modern-balancing")
 def bench_modern_balancing(
     out: Results = Path("bench-modern-balancing"),
     seeds: Seeds = 3,
+    backend: Annotated[
+        str, typer.Option(help="simulation, or emulation: real servers in real time, in part.")
+    ] = "simulation",
     policies: OwnPolicies = None,
-    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 100.0,
-    jobs: Jobs = 2,
+    seconds: Annotated[
+        float | None, typer.Option(help="Length of a run; 100, and 32 with the emulation.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
+    require_fidelity: RequireFidelity = "invalid",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Compare production's rules: a ramp to 1.74 of the allocation, speeds, a sinkhole.
 
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
+    The emulation needs root and real time. It runs six of the sixteen pools with nine rules, 30
+    minutes a seed. Finished runs in the folder are kept and skipped, so that the same command
+    resumes.
 
     Example: [bold]dcgym bench modern-balancing --policies prequal,wrr-utilisation,sed[/bold]
     """
     from dcgym.suites import modern_balancing
 
-    run_and_show(varied(modern_balancing(seconds), seeds, policies, jobs), out, "invalid", as_json)
+    suite = modern_balancing(seconds, backend)
+    chosen = varied(suite, seeds, policies, jobs)
+    run_and_show(chosen, out, require_fidelity, as_json, address)
+
+
+@bench_app.command("modern-congestion")
+def bench_modern_congestion(
+    out: Results = Path("bench-modern-congestion"),
+    seeds: Seeds = 3,
+    backend: Annotated[
+        str, typer.Option(help="simulation, or emulation: real TCP in real time, in part.")
+    ] = "simulation",
+    policies: OwnPolicies = None,
+    seconds: Annotated[float, typer.Option(help="Length of a run.")] = 12.0,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
+    require_fidelity: RequireFidelity = "invalid",
+    address: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Compare congestion controls and path rules on a fat-tree: web search, incast, bulk.
+
+    The emulation needs root and real time. It runs each congestion control with ECMP and each path
+    rule with DCTCP, links of 20 Mbit/s, 30 minutes a seed. Finished runs in the folder are kept and
+    skipped, so that the same command resumes.
+
+    Example: [bold]dcgym bench modern-congestion --policies ecmp,letflow,drill[/bold]
+    """
+    from dcgym.suites.checks import fit_suite
+    from dcgym.suites.modern_congestion import modern_congestion
+
+    suite = fit_suite(modern_congestion(backend, seconds))
+    run_and_show(varied(suite, seeds, policies, jobs), out, require_fidelity, as_json, address)
 
 
 @bench_app.command("balancing-quick")
@@ -168,6 +213,7 @@ def bench_balancing_quick(
     trainings: Trainings = 1,
     jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Compare rules and learners: right weights, wrong weights, a capacity step.
@@ -180,22 +226,33 @@ def bench_balancing_quick(
     from dcgym.suites import balancing_quick
 
     suite = balancing_quick(load, seconds, backend)
-    at_once = suite.jobs if suite.is_alone else jobs
-    chosen = varied(suite, seeds, policies, at_once, train_seconds, trainings)
-    run_and_show(chosen, out, require_fidelity, as_json)
+    chosen = varied(suite, seeds, policies, jobs, train_seconds, trainings)
+    run_and_show(chosen, out, require_fidelity, as_json, address)
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
+    case: Annotated[
+        str | None, typer.Option(help="Write report-CASE.html, with the figures of one case.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Write the report's figures into this folder too.")
+    ] = None,
+    figure_format: Annotated[
+        str, typer.Option("--format", help="Form of these figures: pdf, png or svg.")
+    ] = "pdf",
     as_json: Json = False,
 ) -> None:
     """Print the table of a benchmark again; write its results.parquet and report.html anew.
 
     Every finished run in the folder counts: those of several machines may be copied together.
 
-    Example: [bold]dcgym report bench-quick[/bold]
+    Example: [bold]dcgym report bench-quick --figures paper --format pdf[/bold]
     """
-    from dcgym.suites import load_records, write_report, write_verdicts
+    from contextlib import nullcontext
+
+    from dcgym.suites import load_records, write_report, write_scores, write_verdicts
+    from dcgym.suites.reports.plots import saving_figures
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
 
@@ -207,7 +264,13 @@ def report(
     records = load_records(folder)
     write_results(folder, records)
     write_verdicts(folder, records)
-    write_report(folder, records)
+    write_scores(folder, records)
+    saving = nullcontext() if figures is None else saving_figures(figures, figure_format)
+    with saving:
+        page = write_report(folder, records, case=case)
+    if case is not None:
+        typer.echo(page)
+        return
     _show(records, folder, as_json)
 
 
@@ -226,7 +289,8 @@ def varied(
         suite: The suite.
         seeds: Seeds for each policy.
         policies: Names of the policies with commas between them; the suite's own if None.
-        jobs: Runs at the same time; the suite's own if None.
+        jobs: Runs at the same time, where they do not need the machine for themselves; the
+            suite's own if None.
         train_seconds: Time of each training; the suite's own if None.
         trainings: Trainings of each learner.
         train_backend: Backend that learners train on; the suite's own if None.
@@ -242,12 +306,14 @@ def varied(
         trained,
         seeds=seeds,
         policies=suite.policies if policies is None else split(policies),
-        jobs=suite.jobs if jobs is None else jobs,
+        jobs=suite.jobs if jobs is None or suite.is_alone else jobs,
         training=training,
     )
 
 
-def run_and_show(suite: Suite, out: Path, require_fidelity: str, as_json: bool) -> None:
+def run_and_show(
+    suite: Suite, out: Path, require_fidelity: str, as_json: bool, address: str | None = None
+) -> None:
     """Run what is not finished yet, and show all finished runs, those of a failed suite too.
 
     Args:
@@ -255,6 +321,7 @@ def run_and_show(suite: Suite, out: Path, require_fidelity: str, as_json: bool) 
         out: Folder of the results.
         require_fidelity: Worst fidelity that a run may have.
         as_json: Print the records instead of tables.
+        address: Head of a Ray cluster that runs it; this machine if None.
 
     Raises:
         BackendError: A run failed, or its fidelity is worse than required.
@@ -262,7 +329,7 @@ def run_and_show(suite: Suite, out: Path, require_fidelity: str, as_json: bool) 
     from dcgym.suites import finished_records, run_suite
 
     try:
-        records = run_suite(suite, out, require_fidelity)
+        records = run_suite(suite, out, require_fidelity, address)
     except BackendError:
         if records := finished_records(suite, out, require_fidelity):
             _show(records, out, as_json)
@@ -275,10 +342,17 @@ def _show(records: Records, out: Path, as_json: bool) -> None:
         print_json(records)
         return
     from dcgym.cli import tables
+    from dcgym.cli.scores import print_scores
     from dcgym.cli.verdicts import print_verdicts
-    from dcgym.suites import find_verdicts
+    from dcgym.suites import find_scores, find_verdicts
+    from dcgym.suites.reports.report import has_many_cases
 
-    _print_tables(records)
+    boards = find_scores(out, records)
+    if boards and has_many_cases(records):
+        print("The report has a table of each case.")
+    else:
+        _print_tables(records)
+    print_scores(boards)
     print_verdicts(find_verdicts(out, records))
     tables.print_paths(out)
 

@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from dcgym.policies import Learner
 
 __all__ = [
     "VARIABLE",
     "Offers",
+    "algorithms",
     "environments",
     "kinds_of_names",
+    "libraries",
     "names_of",
     "names_with_commas",
     "runs",
@@ -58,6 +63,24 @@ def names_with_commas(kind: str) -> Callable[[str], Offers]:
     return complete
 
 
+def algorithms(incomplete: str) -> Offers:
+    """Complete the name of an algorithm that trains.
+
+    Args:
+        incomplete: The word so far.
+    """
+    return _fitting(incomplete, {one.algorithm: line for one, line in _learners()})
+
+
+def libraries(incomplete: str) -> Offers:
+    """Complete the name of a library that trains.
+
+    Args:
+        incomplete: The word so far.
+    """
+    return _fitting(incomplete, {one.library: "" for one, _ in _learners()})
+
+
 def environments(incomplete: str) -> Offers:
     """Complete an environment's id, which the command line takes without the package's name too.
 
@@ -94,6 +117,12 @@ def runs(incomplete: str) -> Offers:
     names = [run.name for run in living]
     words = {run.name if names.count(run.name) == 1 else run.id: run for run in living}
     return _fitting(incomplete, {w: f"process {run.owner_pid}" for w, run in words.items()})
+
+
+def _learners() -> list[tuple[Learner, str]]:
+    from dcgym.policies import LEARNERS
+
+    return [(LEARNERS.find(name), LEARNERS.describe(name)) for name in LEARNERS.names()]
 
 
 def _fitting(incomplete: str, described: Mapping[str, str]) -> Offers:

@@ -14,6 +14,7 @@ from dcgym.config import check_nesting, parse_yaml
 from dcgym.errors import ConfigError
 
 __all__ = [
+    "Address",
     "Backend",
     "Config",
     "Env",
@@ -23,6 +24,7 @@ __all__ = [
     "Load",
     "OwnLength",
     "OwnPolicies",
+    "PoolScenario",
     "RequireFidelity",
     "Results",
     "Seeds",
@@ -37,6 +39,12 @@ __all__ = [
     "split",
 ]
 
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Head of a Ray cluster whose machines run it, as host:port; --jobs is then theirs."
+    ),
+]
 Env = Annotated[
     str | None,
     typer.Option(help="A name of 'dcgym list environments'.", autocompletion=environments),
@@ -60,6 +68,13 @@ OwnPolicies = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
+PoolScenario = Annotated[
+    str | None,
+    typer.Option(
+        help="Of server pools: a name, a file, or a mapping in braces.",
+        autocompletion=names_of("scenarios"),
+    ),
+]
 RequireFidelity = Annotated[
     str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
 ]
@@ -126,11 +141,12 @@ def split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def read_settings(settings: Sequence[str]) -> dict[str, object]:
+def read_settings(settings: Sequence[str], option: str = "--set") -> dict[str, object]:
     """Read ``name=value`` pairs, whose values are YAML.
 
     Args:
         settings: The pairs.
+        option: What they were given to.
 
     Raises:
         ConfigError: No such pair, or no YAML.
@@ -138,8 +154,8 @@ def read_settings(settings: Sequence[str]) -> dict[str, object]:
     read = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        read[name] = parse_yaml(text, "--set", setting)
-        check_nesting("--set", [read[name]])
+        read[name] = parse_yaml(text, option, setting)
+        check_nesting(option, [read[name]])
         if not name or not equals:
-            raise ConfigError("--set", setting, "name=value, such as k=8")
+            raise ConfigError(option, setting, "name=value, such as k=8")
     return read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -10,16 +11,20 @@ from rich.console import Console
 from dcgym.backends.base import Record
 from dcgym.config import check_positive
 from dcgym.envs.factory import default_of, env_id_of, policy_family
-from dcgym.policies import policy_names
-from dcgym.suites import RunSpec, rollout, training
+from dcgym.errors import ConfigError
+from dcgym.policies import LEARNERS, RECIPES, policy_names
+from dcgym.policies.checkpoint import no_empty_folder, read_note
+from dcgym.policies.learners import learner_name
+from dcgym.suites import RunSpec, recordings, rollout, training
 from dcgym.suites.checks import capabilities_of, interval_s
 from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.results import prepare_folder, run_name
 from dcgym.suites.spec import TrainingSpec
+from dcgym.suites.watch import watching
 from dcgym.tasks.common.presets import read_config
 
-__all__ = ["run_episode", "train_policy"]
+__all__ = ["TrainingOrder", "record_dataset", "run_episode", "train_policy"]
 
 
 def run_episode(
@@ -69,46 +74,180 @@ def run_episode(
     return _with_bar(name, lambda follow: rollout.run_episode(spec, follow))
 
 
-def train_policy(
-    policy: str,
-    env: str | None,
-    config: Path | None,
-    chosen: Mapping[str, str | None],
-    out: Path,
-    train_s: float,
-    seed: int,
-) -> Record:
-    """Train one policy with a progress bar and return its summary.
+@dataclass(frozen=True, kw_only=True)
+class TrainingOrder:
+    """What the command line asks for.
 
-    Args:
-        policy: Name of the learner.
+    Attributes:
+        algorithm: Name of the algorithm; None for the checkpoint's.
+        library: Name of its library; None for its default, or the checkpoint's.
+        preset: Name of a published training; None for an algorithm.
         env: Name of the environment; None for the configuration's, or the first one.
         config: File or preset.
         chosen: Arguments that win over the configuration's, by name; None leaves one to it.
         out: Folder of the checkpoint.
-        train_s: Wall-clock seconds.
+        envs: Environments side by side; None for what suits the algorithm.
+        steps: Environment steps; None for any number.
+        train_s: Wall-clock seconds; None for any number.
         seed: Seed of the learner.
+        resume: Whether to go on from the checkpoint in the folder.
+        normalise: Whether observations are scaled.
+        frames: Observations that are shown in a row.
+        settings: Hyper-parameters by the names of the library.
+        clone_from: Classic policy whose actions the network learns first; None for none.
+        shaping: Weight of each measurement in the potential of a state, by its label.
+        address: Head of a cluster on whose machines the environments run; None for this machine.
+        score: Classic policies that the training is scored beside.
+        tensorboard: Whether there are logs for TensorBoard.
+    """
+
+    algorithm: str | None
+    library: str | None
+    preset: str | None
+    env: str | None
+    config: Path | None
+    chosen: Mapping[str, object]
+    out: Path
+    envs: int | None
+    steps: int | None
+    train_s: float | None
+    seed: int
+    resume: bool
+    normalise: bool
+    frames: int
+    settings: Mapping[str, object]
+    clone_from: str | None = None
+    shaping: Mapping[str, object] = field(default_factory=dict)
+    address: str | None = None
+    score: tuple[str, ...] = ()
+    tensorboard: bool = False
+
+
+def train_policy(order: TrainingOrder) -> Record:
+    """Train one policy with a progress bar and return its summary.
+
+    Args:
+        order: What is asked for.
 
     Raises:
         ConfigError: An argument is not allowed.
     """
-    check_positive("seconds", train_s)
-    prepare_folder(out)
+    if order.train_s is not None:
+        check_positive("seconds", order.train_s)
+    if order.preset is not None:
+        order = _published(order, order.preset)
+    name, env = _resumed(order) if order.resume else _ordered(order)
     spec = TrainingSpec(
-        env=_configure(env, config, {} if env else QUICK_ENV, chosen),
-        policy=policy,
-        seed=seed,
-        train_s=train_s,
-        folder=str(out),
+        env=env,
+        policy=name,
+        seed=order.seed,
+        train_s=order.train_s,
+        steps=order.steps,
+        envs=order.envs,
+        folder=str(order.out),
+        frames=order.frames,
+        normalise=order.normalise,
+        settings=dict(order.settings),
+        resume=order.resume,
+        clone_from=order.clone_from,
+        shaping=dict(order.shaping),
+        address=order.address,
     )
-    return _with_bar(f"train {policy}", lambda follow: training.train_policy(spec, follow))
+    with no_empty_folder(order.out):
+        prepare_folder(order.out)
+        with watching(env, name, order.out, order.score, order.tensorboard) as watch:
+            return _with_bar(
+                f"train {name}", lambda follow: training.train_policy(spec, follow, watch)
+            )
+
+
+def record_dataset(
+    env: str | None,
+    config: Path | None,
+    chosen: Mapping[str, object],
+    policy: str,
+    episodes: int,
+    episode_s: float | None,
+    seed: int,
+    checkpoint: Path | None,
+    name: str | None,
+    out: Path,
+) -> Record:
+    """Record a data set with a progress bar and return what it holds.
+
+    Args:
+        env: Name of the environment; None for the configuration's, or the first one.
+        config: File or preset.
+        chosen: Arguments that win over the configuration's, by name; None leaves one to it.
+        policy: Name of the policy.
+        episodes: Number of episodes.
+        episode_s: Length of an episode; None for the environment's own.
+        seed: Seed of the first episode.
+        checkpoint: Folder of a learned policy.
+        name: Name of the data set; None for one of environment and policy.
+        out: Folder of data sets.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    configured = _configure(env, config, {}, chosen)
+    if episode_s is not None:
+        steps = check_positive("seconds", episode_s) / interval_s(_timed(configured))
+        configured["max_steps"] = max(1, round(steps))
+    spec = recordings.RecordingSpec(
+        env=configured,
+        policy=policy,
+        out=out,
+        episodes=episodes,
+        seed=seed,
+        checkpoint=None if checkpoint is None else str(checkpoint),
+        name=name,
+    )
+    return _with_bar(f"record {policy}", lambda follow: recordings.record_dataset(spec, follow))
+
+
+def _published(order: TrainingOrder, preset: str) -> TrainingOrder:
+    """Return an order with what a published training says."""
+    recipe = RECIPES.find(preset)
+    given = {"algo": order.algorithm, "library": order.library, "resume": order.resume or None}
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(name, value, "none with --preset")
+    settings = {**recipe.settings, **order.settings}
+    return replace(order, algorithm=recipe.algorithm, library=recipe.library, settings=settings)
+
+
+def _ordered(order: TrainingOrder) -> tuple[str, dict[str, object]]:
+    """Return learner and environment of a new training."""
+    if order.algorithm is None:
+        known = dict.fromkeys(LEARNERS[name].algorithm for name in LEARNERS.names())
+        raise ConfigError("algo", None, known)
+    name = learner_name(order.algorithm, order.library)
+    plain = {} if order.env else QUICK_ENV
+    return name, _configure(order.env, order.config, plain, order.chosen)
+
+
+def _resumed(order: TrainingOrder) -> tuple[str, dict[str, object]]:
+    """Return learner and environment of the checkpoint, which nobody may contradict."""
+    note = read_note(order.out)
+    told = {"algo": order.algorithm, "library": order.library}
+    for name, own in (("algo", note.algorithm), ("library", note.library)):
+        if told[name] not in (None, own):
+            raise ConfigError(name, told[name], f"{own}, as the checkpoint has it")
+    given = {"env": order.env, "config": order.config, **order.chosen}
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(name, value, "none with --resume: the checkpoint has it")
+    if order.normalise or order.frames != 1:
+        raise ConfigError("normalise or frames", True, "none with --resume: the checkpoint has it")
+    return learner_name(note.algorithm, note.library), dict(note.env)
 
 
 def _configure(
     env: str | None,
     config: Path | None,
     arguments: Mapping[str, object],
-    chosen: Mapping[str, str | None],
+    chosen: Mapping[str, object],
 ) -> dict[str, object]:
     """Return the configuration, or where there is none the arguments, of an environment."""
     configured = read_config(config) if config else dict(arguments)

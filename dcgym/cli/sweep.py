@@ -12,7 +12,7 @@ import typer
 
 from dcgym.cli.bench import run_and_show
 from dcgym.cli.completion import names_with_commas
-from dcgym.cli.options import Config, Env, Json, TopologyOption, Traffic, as_written, split
+from dcgym.cli.options import Address, Config, Env, Json, TopologyOption, Traffic, as_written, split
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys, check_nesting, load_mapping, parse_yaml
 from dcgym.errors import ConfigError
@@ -25,7 +25,17 @@ __all__ = ["Asked", "read_axes", "read_sweep", "sweep"]
 # What a file may say, which is what the options say.
 OPTIONS = ("policies", "seeds", "jobs", "seconds", "warmup", "train_seconds")
 ARGUMENTS = ("topology", "traffic")
-KEYS = ("env", "config", *ARGUMENTS, "set", *OPTIONS, "checkpoint", "require_fidelity", "out")
+KEYS = (
+    "env",
+    "config",
+    *ARGUMENTS,
+    "set",
+    *OPTIONS,
+    "checkpoint",
+    "require_fidelity",
+    "out",
+    "address",
+)
 
 # YAML reads 1e6 as a text.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
@@ -70,6 +80,7 @@ def sweep(
         str | None, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results (runs/sweep).")] = None,
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Run policies and seeds over every combination of some arguments' values.
@@ -97,12 +108,13 @@ def sweep(
         "jobs": jobs,
         "require_fidelity": require_fidelity,
         "out": out,
+        "address": address,
     }
     if file is None and not any(value is not None for value in given.values()):
         allowed = "a file, or options that say what to vary; see 'dcgym sweep --help'"
         raise ConfigError("sweep", "nothing", allowed)
     asked = read_sweep(file, given)
-    run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json)
+    run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json, asked.address)
 
 
 @dataclass(frozen=True)
@@ -113,11 +125,13 @@ class Asked:
         suite: The runs.
         out: Folder of the results.
         require_fidelity: Worst fidelity that a run may have.
+        address: Head of the cluster that runs it; None for this machine.
     """
 
     suite: Suite
     out: Path
     require_fidelity: str
+    address: str | None
 
 
 def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
@@ -144,7 +158,10 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
         raise as_written(error) from None
     check_suite(suite)
     out = Path(str(content.get("out", "runs/sweep")))
-    return Asked(suite, out, str(content.get("require_fidelity", "invalid")))
+    address = content.get("address")
+    if not isinstance(address, str | None):
+        raise ConfigError("address", address, "host:port of a cluster's head")
+    return Asked(suite, out, str(content.get("require_fidelity", "invalid")), address)
 
 
 def _suite_of(content: Mapping[str, Any]) -> Suite:

@@ -28,6 +28,7 @@ from dcgym.suites.reports.layout import (
 )
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.results import Records, run_name
+from dcgym.suites.scores import SCORES_FILE
 from dcgym.suites.verdicts import VERDICTS_FILE
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def print_paths(folder: Path) -> None:
         folder: Folder of the results.
     """
     console = Console(soft_wrap=True)
-    for name in ("report.html", "results.parquet", VERDICTS_FILE):
+    for name in ("report.html", "results.parquet", SCORES_FILE, VERDICTS_FILE):
         if (folder / name).exists():
             console.print(str(folder / name), highlight=False)
 

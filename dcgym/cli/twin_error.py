@@ -116,6 +116,29 @@ def congestion(
     _run_and_show(suite, compare_congestion, out, require_fidelity, markdown, as_json)
 
 
+@twin_error_app.command("accelerators")
+def accelerators(
+    out: Results = Path("twin-error-accelerators"),
+    seeds: Seeds = 5,
+    policies: OwnPolicies = None,
+    seconds: Annotated[float, typer.Option(help="Length of each run.")] = 40.0,
+    require_fidelity: RequireFidelity = "invalid",
+    markdown: Markdown = None,
+    as_json: Json = False,
+) -> None:
+    """Run policies of servers with accelerators in the twin and on real stations.
+
+    The runs are those of [bold]dcgym bench p4hauler-testbed[/bold], which has verdicts on them.
+
+    Example: [bold]dcgym twin-error accelerators --seeds 2 --policies wrr,server-only[/bold]
+    """
+    from dcgym.suites.accelerator_testbed import p4hauler_testbed
+    from dcgym.suites.twin_error.runs import compare_accelerators
+
+    suite = varied(p4hauler_testbed(seconds), seeds, policies)
+    _run_and_show(suite, compare_accelerators, out, require_fidelity, markdown, as_json)
+
+
 def _run_and_show(
     suite: Suite,
     compare: Compare,

@@ -15,6 +15,7 @@ from dcgym.backends.base import AssignmentPool, Capabilities, Fidelity, Pool, Re
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_in, check_int
 from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.assignment.observation import JobView
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["AssignmentSystem", "assignment_system"]
 
 NS_PER_MS = 1e6
-JOB_SHARES = "jobs placed since the episode began, %", "share of the jobs"
 # What the pool counts since the reset.
 TOTALS = ("flow_time_ns", "ended", "ended_after_ns", "failed", "time_ns")
 
@@ -46,7 +46,7 @@ def assignment_system(settings: JobAssignmentSettings, n_envs: int = 1) -> Assig
     return AssignmentSystem(job_assignment(settings), find_object(settings.backend), n_envs)
 
 
-class AssignmentSystem:
+class AssignmentSystem(SharedTask[JobAssignmentTask]):
     """Job assignment on copies of a pool (`dcgym.envs.system.System`).
 
     Steps have no fixed length: `act` runs each copy to the arrival of its next job.
@@ -105,42 +105,16 @@ class AssignmentSystem:
         return self._pool
 
     @property
-    def capabilities(self) -> Capabilities:
-        """What the backend can do."""
-        return self._capabilities
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of an observation."""
-        return self._task.observation_labels
-
-    @property
     def state_labels(self) -> list[str]:
         """Name of each position of `state`."""
         return [f"server{number}.jobs" for number in range(self._task.n_servers)]
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Names of the options that `begin` takes."""
-        return self._task.options
-
-    def task(self, env: int = 0) -> JobAssignmentTask:
-        """Return the task, the same for every copy."""
-        return self._task
-
-    def draw_seed(self, generator: np.random.Generator) -> int:
-        """Draw the seed of an episode."""
-        return self._task.draw_seed(generator)
-
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Empty the copies that have a seed, and run them to their first job."""
-        mask = np.array([seed is not None for seed in seeds], np.bool_)
-        drawn = np.array([0 if seed is None else seed for seed in seeds], np.uint64)
+        mask, drawn = drawn_seeds(seeds, self._task.settings.paths)
         if self._pool is None:
             self._pool = self._make()
         settings, pool = self._task.settings, self._pool
-        if settings.paths == "shared" and mask.any():
-            drawn[mask] = drawn[mask][0]
         self.seeds = np.where(mask, drawn, self.seeds)
         pool.reset(drawn, mask=mask)
         if settings.rule is not None:
@@ -255,14 +229,15 @@ class AssignmentSystem:
         """Return a picture of the servers with their jobs, and of those that each has got."""
         if not self.seen:
             return None
-        from dcgym.envs.render.pool import PoolPainter
+        from dcgym.envs.render.pool import PoolPainter, PoolWords
 
         task = self._task
         if self._painter is None:
             groups = task.scenario.server_groups
             workers = np.array([group.workers for group in groups], np.float64)
             subject = f"{task.scenario.name}, {task.n_servers} servers"
-            self._painter = PoolPainter(workers, ["dispatcher"], subject, JOB_SHARES)
+            words = PoolWords("jobs placed since the episode began, %", "share of the jobs")
+            self._painter = PoolPainter(workers, ["dispatcher"], subject, words)
         # Before the first job they are alike.
         placed = np.maximum([self.pool.summary(env)["server_flows"]], 1e-9)
         return self._painter.draw(self.seen["assigned"][env], placed, caption)

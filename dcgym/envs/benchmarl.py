@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dcgym.envs.factory import parallel_env
+from dcgym.envs.factory import default_of, env_id_of, parallel_env
 from dcgym.errors import MissingDependency
 
 try:
@@ -31,7 +31,9 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
             seed: Seed of the first episode.
             device: Where tensors are.
         """
-        chosen = {"action": "continuous" if continuous_actions else "discrete", **self.config}
+        chosen = dict(self.config)
+        if self._has_both:
+            chosen["action"] = "continuous" if continuous_actions else "discrete"
         return lambda: PettingZooWrapper(
             parallel_env(chosen),
             return_state=True,
@@ -42,11 +44,21 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
 
     def supports_continuous_actions(self) -> bool:
         """Tell whether the configuration leaves them."""
-        return bool(self.config.get("action", "continuous") == "continuous")
+        return self._has_both or self._action != "discrete"
 
     def supports_discrete_actions(self) -> bool:
         """Tell whether the configuration leaves them."""
-        return bool(self.config.get("action", "discrete") == "discrete")
+        return self._has_both or self._action == "discrete"
+
+    @property
+    def _action(self) -> object:
+        default = default_of(env_id_of(self.config), "action")
+        return self.config.get("action", default)
+
+    @property
+    def _has_both(self) -> bool:
+        """Whether the algorithm may choose: "continuous" is the default and nobody said more."""
+        return "action" not in self.config and self._action == "continuous"
 
     def has_state(self) -> bool:
         """Tell that there is a state for centralised critics."""

@@ -61,6 +61,8 @@ class FlowSystem(NetworkSystem):
         first = self._first = tasks[0]
         self._flow_tasks = tuple(tasks)
         self.agents = first.flow_agents
+        # Native code knows nothing of flows.
+        self.has_whole_steps = False
         shape = (self.n_envs, len(self.agents))
         self._before = self._after = np.zeros(shape, AGENT_FLOW)
         self._seen: FlowInterval | None = None
@@ -175,7 +177,7 @@ class FlowSystem(NetworkSystem):
             self._begin_flows(chosen)
         self._before = np.where(rows, states if is_first else self._after, self._before)
         self._after = np.where(rows, states, self._after)
-        duration_s = self._now.interval.duration_s
+        duration_s = self._now.duration_s
         last = self._seen
         seen = flow_interval(
             self._before, self._after, duration_s, self._link_rates_bps, self._base_rtt_s, last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import StateWords
+from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.meter import Measured, Meter, Traffic
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
@@ -107,6 +108,10 @@ class NetworkSystem:
         self._network: NetworkBatch | None = self._make()
         self._capabilities = self._network.capabilities
         self._check(first)
+        can = self._capabilities
+        self.has_whole_steps = (
+            can.compiled_runs and not can.real_time and self._meter.can_run and self.interval_ns > 0
+        )
 
     @property
     def backend(self) -> NetworkBatch | None:
@@ -196,18 +201,28 @@ class NetworkSystem:
         # Counted, which NumPy does in a quarter of the time of any() and all().
         n_fresh = np.count_nonzero(fresh)
         if actions is not None and n_fresh < self.n_envs:
-            task = self.tasks[0]
-            own = actions[:, 0] if isinstance(actions, np.ndarray) else [a[0] for a in actions]
+            task, own = self.tasks[0], _of_network(actions)
             if n_fresh:
                 # Nobody reads those of copies that have just begun.
                 others = np.flatnonzero(~fresh)
                 values = self._initial_where(fresh)
-                for both, read in zip(values, task.read([own[i] for i in others]), strict=True):
+                chosen = task.read([own[i] for i in others.tolist()])
+                for both, read in zip(values, chosen, strict=True):
                     both[others] = read
             else:
                 values = task.read(own)
             self._values = values
         return self._apply()
+
+    def whole_step(self, actions: Actions, until_ns: TimeArray) -> Mask:
+        """Take the actions, run each copy until its time, and measure it."""
+        self._values = self.tasks[0].read(_of_network(actions))
+        self._apply()
+        networks = cast(CompiledRuns, self.network)
+        self._measured, finished = self._meter.run(networks, until_ns, self._values, self._traffic)
+        if self.tasks[0].events:
+            self._events = [self._new_events(env) for env in range(self.n_envs)]
+        return finished
 
     def restart(self, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
@@ -243,8 +258,8 @@ class NetworkSystem:
         now = self._now
         return {
             "reward_terms": {name: term.item(env) for name, term in now.terms.items()},
-            "metrics": {name: values.item(env) for name, values in now.metrics.items()},
-            "interval_us": now.interval.duration_s.item(env) * 1e6,
+            "metrics": now.metrics_of(env),
+            "interval_us": now.duration_s.item(env) * 1e6,
             "events": list(self._events[env]),
             **{name: values[env] for name, values in now.info.items()},
         }
@@ -259,7 +274,7 @@ class NetworkSystem:
         return {
             "reward_terms": dict(self.terms),
             "metrics": {name: values[:, None] for name, values in now.metrics.items()},
-            "interval_us": now.interval.duration_s * 1e6,
+            "interval_us": now.duration_s * 1e6,
             "events": events,
             **{name: values[:, None] for name, values in now.info.items()},
         }
@@ -315,9 +330,12 @@ class NetworkSystem:
 
     def _apply(self) -> TimeArray:
         """Put what is decided in force; returns when all of it was."""
+        if len(self._values) == 1:
+            return self.tasks[0].decisions[0].apply(self.network, self._values[0])
         pairs = zip(self.tasks[0].decisions, self._values, strict=True)
         in_force_ns = [decision.apply(self.network, values) for decision, values in pairs]
-        return in_force_ns[0] if len(in_force_ns) == 1 else np.max(in_force_ns, axis=0)
+        latest: TimeArray = np.max(in_force_ns, axis=0)
+        return latest
 
     def _note_plans(self) -> None:
         """Learn what the rewards have to know of the episodes' plans."""
@@ -374,3 +392,8 @@ class NetworkSystem:
             raise ConfigError("path_rule", rule, f"one of {', '.join(can.path_rules)}, here")
         if can.largest_hosts is not None:
             check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)
+
+
+def _of_network(actions: Actions) -> Sequence[Any] | npt.NDArray[Any]:
+    """Return the action of the one agent of each copy."""
+    return actions[:, 0] if isinstance(actions, np.ndarray) else [one[0] for one in actions]

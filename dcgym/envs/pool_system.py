@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Pool, Record
+from dcgym.backends.base import Fidelity, Pool, Record
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.pool_checks import check_pool
+from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.balancing.measure import (
@@ -64,7 +65,7 @@ def pool_system(
     return PoolSystem(make_task(settings), find_object(settings.backend), n_envs)
 
 
-class PoolSystem:
+class PoolSystem(SharedTask[BalancingTask]):
     """A task on copies of a pool (`dcgym.envs.system.System`).
 
     Args:
@@ -138,43 +139,17 @@ class PoolSystem:
         return self._pool
 
     @property
-    def capabilities(self) -> Capabilities:
-        """What the backend can do."""
-        return self._capabilities
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of an observation."""
-        return self._task.observation_labels
-
-    @property
     def state_labels(self) -> list[str]:
         """Name of each position of `state`."""
         seen = [f"{agent}.{name}" for agent in self.agents for name in self.observation_labels]
         return seen + [f"server{number}.queue" for number in range(self._task.n_servers)]
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Names of the options that `begin` takes."""
-        return self._task.options
-
-    def task(self, env: int = 0) -> BalancingTask:
-        """Return the task, the same for every copy."""
-        return self._task
-
-    def draw_seed(self, generator: np.random.Generator) -> int:
-        """Draw the seed of an episode."""
-        return self._task.draw_seed(generator)
-
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Empty the copies that have a seed, and fill them; the next interval measures them."""
-        mask = np.array([seed is not None for seed in seeds], np.bool_)
-        drawn = np.array([0 if seed is None else seed for seed in seeds], np.uint64)
+        mask, drawn = drawn_seeds(seeds, self._task.settings.paths)
         if self._pool is None:
             self._pool = self._make()
             self._shadow = self._make_shadow()
-        if self._task.settings.paths == "shared" and mask.any():
-            drawn[mask] = drawn[mask][0]
         self.seeds = np.where(mask, drawn, self.seeds)
         for pool in filter(None, (self._pool, self._shadow)):
             self._lead_in(pool, drawn, mask)

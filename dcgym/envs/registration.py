@@ -16,6 +16,10 @@ BUILT_IN: Mapping[str, tuple[int | None, bool]] = {
     "dcgym/LoadBalancing-v1": (240, True),
     "dcgym/CentralLoadBalancing-v1": (240, True),
     "dcgym/JobAssignment-v0": (None, True),
+    "dcgym/AcceleratorBalancing-v0": (100, True),
+    "dcgym/VipPlacement-v0": (None, True),
+    "dcgym/DipPlacement-v0": (None, True),
+    "dcgym/VipMigration-v0": (None, True),
 }
 """Time limit in steps of each id, None for none, and whether its default backend is deterministic.
 

@@ -9,16 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
-from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, PoolMaker
+from dcgym.backends.device_pools import DEVICE_POOLS, DevicePoolMaker
+from dcgym.backends.registry import (
+    NETWORKS,
+    PLACEMENTS,
+    POOLS,
+    NetworkMaker,
+    PlacementMaker,
+    PoolMaker,
+)
+from dcgym.envs.accelerator_system import accelerator_system
 from dcgym.envs.assignment_system import assignment_system
+from dcgym.envs.dip_system import dip_system
 from dcgym.envs.flow_system import flow_system
+from dcgym.envs.migration_system import migration_system
 from dcgym.envs.network_system import network_system
+from dcgym.envs.placement_system import placement_system
 from dcgym.envs.pool_system import pool_system
+from dcgym.envs.randomised import drawn_system
 from dcgym.envs.registration import register_id
 from dcgym.envs.system import System
 from dcgym.registry import Registry
+from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
+from dcgym.tasks.accelerators.task import accelerator_balancing
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.assignment.task import job_assignment
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
@@ -30,6 +46,14 @@ from dcgym.tasks.joint.task import JointSettings, joint
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.tasks.paths.task import PathSettings, path_balancing
+from dcgym.tasks.placement.dips import dip_placement
+from dcgym.tasks.placement.migration import vip_migration
+from dcgym.tasks.placement.settings import (
+    DipPlacementSettings,
+    VipMigrationSettings,
+    VipPlacementSettings,
+)
+from dcgym.tasks.placement.task import vip_placement
 
 __all__ = [
     "ENVIRONMENTS",
@@ -56,7 +80,12 @@ class AgentForm:
     settings: type[TaskSettings]
     make: Callable[[Any, int], System]
     page: str
-    makers: Registry[NetworkMaker] | Registry[PoolMaker]
+    makers: (
+        Registry[NetworkMaker]
+        | Registry[PoolMaker]
+        | Registry[DevicePoolMaker]
+        | Registry[PlacementMaker]
+    )
 
     @property
     def arguments(self) -> list[str]:
@@ -64,7 +93,7 @@ class AgentForm:
         return sorted(field.name for field in fields(self.settings))
 
     @property
-    def default_maker(self) -> NetworkMaker | PoolMaker | None:
+    def default_maker(self) -> NetworkMaker | PoolMaker | DevicePoolMaker | PlacementMaker | None:
         """The backend where nobody names one; None where that has no name."""
         name = self.settings.__dataclass_fields__["backend"].default
         return self.makers.get(name) if isinstance(name, str) else None
@@ -123,7 +152,7 @@ def network_form(
     """
     return AgentForm(
         settings,
-        lambda given, n_envs: network_system(task, given, n_envs),
+        _drawn(lambda given, n_envs: network_system(task, given, n_envs)),
         task.__doc__ or "",
         NETWORKS,
     )
@@ -138,7 +167,7 @@ def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
     """
     return AgentForm(
         FlowSettings,
-        lambda given, n_envs: flow_system(task, given, n_envs),
+        _drawn(lambda given, n_envs: flow_system(task, given, n_envs)),
         task.__doc__ or "",
         NETWORKS,
     )
@@ -152,8 +181,16 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
         task: Makes the task of the settings. Its docstring is the page.
     """
     return AgentForm(
-        settings, lambda given, n_envs: pool_system(task, given, n_envs), task.__doc__ or "", POOLS
+        settings,
+        _drawn(lambda given, n_envs: pool_system(task, given, n_envs)),
+        task.__doc__ or "",
+        POOLS,
     )
+
+
+def _drawn(make: Callable[[Any, int], System]) -> Callable[[Any, int], System]:
+    """Return what binds copies of a task too where ``randomise`` draws their settings."""
+    return partial(drawn_system, make)
 
 
 def _summary(page: str) -> str:
@@ -185,7 +222,50 @@ for _environment in (
     Environment(
         "dcgym/JobAssignment-v0",
         "assignment",
-        AgentForm(JobAssignmentSettings, assignment_system, job_assignment.__doc__ or "", POOLS),
+        AgentForm(
+            JobAssignmentSettings, _drawn(assignment_system), job_assignment.__doc__ or "", POOLS
+        ),
+        max_episode_steps=None,
+    ),
+    Environment(
+        "dcgym/AcceleratorBalancing-v0",
+        "accelerators",
+        AgentForm(
+            AcceleratorBalancingSettings,
+            _drawn(accelerator_system),
+            accelerator_balancing.__doc__ or "",
+            DEVICE_POOLS,
+        ),
+        max_episode_steps=100,
+    ),
+    Environment(
+        "dcgym/VipPlacement-v0",
+        "placement",
+        AgentForm(
+            VipPlacementSettings,
+            _drawn(placement_system),
+            vip_placement.__doc__ or "",
+            PLACEMENTS,
+        ),
+        max_episode_steps=None,
+    ),
+    Environment(
+        "dcgym/DipPlacement-v0",
+        "dips",
+        AgentForm(
+            DipPlacementSettings, _drawn(dip_system), dip_placement.__doc__ or "", PLACEMENTS
+        ),
+        max_episode_steps=None,
+    ),
+    Environment(
+        "dcgym/VipMigration-v0",
+        "migration",
+        AgentForm(
+            VipMigrationSettings,
+            _drawn(migration_system),
+            vip_migration.__doc__ or "",
+            PLACEMENTS,
+        ),
         max_episode_steps=None,
     ),
 ):

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.config import check_flag
 from dcgym.envs.factory import make_env, parallel_env
 from dcgym.envs.parallel import TaskParallelEnv
 from dcgym.envs.registry import ENVIRONMENTS
-from dcgym.errors import MissingDependency
+from dcgym.envs.system import MaskedActions
+from dcgym.errors import ConfigError, MissingDependency
 
 try:
     from ray.rllib.env.multi_agent_env import MultiAgentEnv
@@ -17,7 +23,7 @@ try:
 except ImportError as error:
     raise MissingDependency("ray[rllib]", "rllib") from error
 
-__all__ = ["RllibParallelEnv", "register_rllib", "rllib_env"]
+__all__ = ["MaskedObservations", "RllibParallelEnv", "register_rllib", "rllib_env"]
 
 
 class RllibParallelEnv(MultiAgentEnv):
@@ -80,12 +86,56 @@ class RllibParallelEnv(MultiAgentEnv):
         self._env.close()
 
 
+class MaskedObservations(gym.Wrapper[dict[str, Any], Any, Any, Any]):
+    """Observations with the mask of actions, as RLlib's `ActionMaskingTorchRLModule` wants them.
+
+    Observations are a `Dict`: ``action_mask``, 1 for each action that is feasible, (n,), and
+    ``observations``, what the environment shows.
+
+    Args:
+        env: An environment of one agent some of whose actions may be infeasible.
+
+    Raises:
+        ConfigError: All actions are feasible at any time.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        system = getattr(env.unwrapped, "system", None)
+        is_discrete = isinstance(env.action_space, gym.spaces.Discrete)
+        if not is_discrete or not isinstance(system, MaskedActions):
+            raise ConfigError("masks", True, "an environment whose actions may be infeasible")
+        masks = gym.spaces.Box(0.0, 1.0, (int(env.action_space.n),), np.float32)  # type: ignore[attr-defined]
+        self.observation_space = gym.spaces.Dict(
+            {"action_mask": masks, "observations": env.observation_space}
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin an episode (`gymnasium.Env.reset`)."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._masked(observation), info
+
+    def step(self, action: Any) -> tuple[dict[str, Any], Any, bool, bool, dict[str, Any]]:
+        """Take a step (`gymnasium.Env.step`)."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._masked(observation), reward, terminated, truncated, info
+
+    def _masked(self, observation: npt.NDArray[np.float32]) -> dict[str, Any]:
+        unwrapped: Any = self.env.unwrapped
+        return {
+            "action_mask": unwrapped.action_masks().astype(np.float32),
+            "observations": observation,
+        }
+
+
 def rllib_env(config: Mapping[str, Any], env: str | None = None) -> Any:
     """Make an environment for RLlib: one agent as Gymnasium's, several as `MultiAgentEnv`.
 
     Args:
-        config: What `dcgym.make_env` takes, as one mapping, and ``agents``: "single" (the
-            default) or "several".
+        config: What `dcgym.make_env` takes, as one mapping; ``agents``: "single" (the default) or
+            "several"; and ``masks``: whether one agent's observations are `MaskedObservations`.
         env: Id of the environment; None where the mapping has it.
 
     Raises:
@@ -94,7 +144,9 @@ def rllib_env(config: Mapping[str, Any], env: str | None = None) -> Any:
     arguments = dict(config) if env is None else {"env": env, **config}
     if arguments.pop("agents", "single") == "several":
         return RllibParallelEnv(arguments)
-    return make_env(arguments)
+    has_masks = check_flag("masks", arguments.pop("masks", False))
+    made = make_env(arguments)
+    return MaskedObservations(made) if has_masks else made
 
 
 def register_rllib(name: str = "dcgym") -> str:

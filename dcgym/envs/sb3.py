@@ -19,6 +19,7 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
+from dcgym.envs.system import MaskedActions
 from dcgym.errors import ConfigError
 
 __all__ = ["SealedVecEnv", "SlotVecEnv"]
@@ -105,7 +106,7 @@ class SlotVecEnv(SealedVecEnv):
         if envs.metadata.get("autoreset_mode") is AutoresetMode.SAME_STEP:
             raise ConfigError("autoreset_mode", "SameStep", "NextStep, or Disabled")
         self._envs = envs
-        self._actions: npt.NDArray[np.float32] = np.empty(0, np.float32)
+        self._actions: npt.NDArray[Any] = np.empty(0, np.float32)
         self._returns = np.zeros(envs.num_envs)
         self._lengths = np.zeros(envs.num_envs, np.int64)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
@@ -118,7 +119,7 @@ class SlotVecEnv(SealedVecEnv):
         self._returns[:], self._lengths[:] = 0.0, 0
         return observations
 
-    def step_async(self, actions: npt.NDArray[np.float32]) -> None:
+    def step_async(self, actions: npt.NDArray[Any]) -> None:
         """Keep the actions of the next step.
 
         Args:
@@ -142,6 +143,35 @@ class SlotVecEnv(SealedVecEnv):
             self._returns[done], self._lengths[done] = 0.0, 0
         return observations, rewards.astype(np.float32), done, infos
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether some actions may be infeasible."""
+        return isinstance(getattr(self._envs.unwrapped, "system", None), MaskedActions)
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: object,
+        indices: VecEnvIndices = None,
+        **method_kwargs: object,
+    ) -> list[Any]:
+        """Return the masks of slots, for MaskablePPO of sb3-contrib; anything else is refused.
+
+        Args:
+            method_name: "action_masks".
+            *method_args: Its arguments.
+            indices: Slots; all if None.
+            **method_kwargs: Its arguments by name.
+
+        Raises:
+            AttributeError: Another method was asked for, or there are no masks.
+        """
+        if method_name != "action_masks" or not self.has_masks:
+            return super().env_method(method_name, *method_args, indices=indices, **method_kwargs)
+        envs: Any = self._envs.unwrapped
+        masks = envs.action_masks()
+        return [masks[slot] for slot in self._indices(indices)]
+
     def _end(self, slot: np.intp, observation: npt.NDArray[np.float32], is_cut: bool) -> Report:
         """Return what the library wants to know of an episode that ended."""
         return {
@@ -160,5 +190,10 @@ class SlotVecEnv(SealedVecEnv):
         Args:
             attr_name: Name of the attribute.
             indices: Slots; all if None.
+
+        Raises:
+            AttributeError: Masks were asked for, and there are none.
         """
+        if attr_name == "action_masks" and not self.has_masks:
+            raise AttributeError(self.refusal.format("all actions are feasible"))
         return [getattr(self._envs, attr_name, None)] * len(self._indices(indices))

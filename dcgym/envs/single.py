@@ -14,7 +14,8 @@ from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
-from dcgym.envs.system import Info
+from dcgym.envs.system import Info, MaskedActions
+from dcgym.errors import ConfigError
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
 __all__ = ["TaskEnv"]
@@ -111,6 +112,17 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
             is_truncated,
             shaped(info, self.settings.info),
         )
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Return which actions are feasible now, (n,), as MaskablePPO of sb3-contrib asks for.
+
+        Raises:
+            ConfigError: All actions of this environment are feasible at any time.
+        """
+        if not isinstance(self.system, MaskedActions):
+            raise ConfigError("environment", self._title, "one whose actions may be infeasible")
+        mask: npt.NDArray[np.bool_] = self.system.action_masks()[0, 0]
+        return mask
 
     def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
         """Return a picture of the copy, or None where the render mode asks for none."""

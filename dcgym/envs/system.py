@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -19,9 +19,11 @@ __all__ = [
     "FloatArray",
     "Info",
     "Mask",
+    "MaskedActions",
     "Observations",
     "System",
     "TimeArray",
+    "WholeSteps",
 ]
 
 MOST_COPIES = 65_536
@@ -183,3 +185,34 @@ class System(Protocol):
 
     def close(self) -> None:
         """End the backend; the next `begin` makes a new one."""
+
+
+@runtime_checkable
+class WholeSteps(Protocol):
+    """What a `System` may have beside: a step of all copies in one call, where time waits."""
+
+    @property
+    def has_whole_steps(self) -> bool:
+        """Whether it has, with its task and backend."""
+
+    def whole_step(self, actions: Actions, until_ns: TimeArray) -> Mask:
+        """Do what `act`, `advance` and `measure` do; no copy has just begun, and none is late.
+
+        Args:
+            actions: An action for each copy and agent.
+            until_ns: When the interval of each copy ends, (E,).
+
+        Returns:
+            What `finished` returns thereafter, (E,).
+
+        Raises:
+            ConfigError: An action is not one of the action space; nothing is changed then.
+        """
+
+
+@runtime_checkable
+class MaskedActions(Protocol):
+    """What a `System` may have beside: some of its discrete actions are not feasible now."""
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Return which actions are feasible, (E, A, n)."""

@@ -19,7 +19,15 @@ from dcgym.envs.face import Face, fitting_spec
 from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
-from dcgym.envs.system import MOST_COPIES, Actions, FloatArray, Info, Mask, System
+from dcgym.envs.system import (
+    MOST_COPIES,
+    Actions,
+    FloatArray,
+    Info,
+    Mask,
+    MaskedActions,
+    System,
+)
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.settings import TaskSettings
 
@@ -83,7 +91,8 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._steps = np.zeros(system.n_envs, np.int64)
-        self._is_over: Mask = np.zeros(system.n_envs, np.bool_)
+        self._never: Mask = np.zeros(system.n_envs, np.bool_)
+        self._is_over = self._never.copy()
         self._generators: list[np.random.Generator] = []
         self._spec: EnvSpec | None = None
         self.closed = False
@@ -136,32 +145,47 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
             BackendError: No episode is running, or the backend failed.
         """
         begins = self._is_over
-        if begins.any():
+        # Counted, which NumPy does in a quarter of the time of any().
+        has_new = np.count_nonzero(begins) > 0
+        if has_new:
             if self._mode is AutoresetMode.DISABLED:
                 slots = np.flatnonzero(np.repeat(begins, self._per_copy)).tolist()
                 raise BackendError(f"slots {slots} have ended: reset them with reset_mask first")
             self._start(begins)
         self.session.advance(self._by_copy(actions))
-        self._steps = np.where(begins, 0, self._steps + 1)
-        rewards = np.where(begins[:, None], 0.0, self.session.rewards()).reshape(-1)
-        terminated = self.session.finished() & ~begins
-        truncated: Mask = np.zeros_like(terminated)
+        self._steps = self._steps + 1
+        rewards, terminated = self.session.rewards(), self.session.finished()
+        if has_new:
+            self._steps[begins] = 0
+            rewards, terminated = np.where(begins[:, None], 0.0, rewards), terminated & ~begins
+        truncated = self._never
         if self._max_steps is not None:
-            truncated = self._steps == np.full_like(self._steps, self._max_steps)
+            truncated = self._steps == self._max_steps
         self._is_over = np.logical_or(terminated, truncated)
-        finals = {}
-        if self._mode is AutoresetMode.SAME_STEP and self._is_over.any():
+        has_ended, finals = np.count_nonzero(self._is_over) > 0, {}
+        if has_ended and self._mode is AutoresetMode.SAME_STEP:
             finals = self._renew(self._is_over)
         infos = self._infos() | finals
-        if self._mode is not AutoresetMode.SAME_STEP:
+        if has_ended and self._mode is not AutoresetMode.SAME_STEP:
             self.session.finish(self._is_over)
         return (
             self._observations(),
-            rewards,
+            rewards.reshape(-1),
             np.repeat(terminated, self._per_copy),
             np.repeat(truncated, self._per_copy),
             infos,
         )
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Return which actions are feasible now in each slot, (num_envs, n).
+
+        Raises:
+            ConfigError: All actions of this environment are feasible at any time.
+        """
+        if not isinstance(self.system, MaskedActions):
+            raise ConfigError("environment", "this one", "one whose actions may be infeasible")
+        masks = self.system.action_masks()
+        return masks.reshape(self.num_envs, masks.shape[-1])
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the backend."""

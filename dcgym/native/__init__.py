@@ -1,4 +1,4 @@
-"""The compiled parts: four C++ modules, BPF objects, the traffic generator and the relay.
+"""The compiled parts: five C++ modules, BPF objects, the traffic generator and the relay.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -26,9 +26,11 @@ __all__ = [
     "generator_path",
     "missing_parts",
     "packets_available",
+    "placement_available",
     "relay_path",
     "require",
     "require_packets",
+    "require_placement",
     "require_simulation",
     "simulation_available",
 ]
@@ -94,6 +96,16 @@ def require_packets() -> ModuleType:
         return importlib.import_module("dcgym.native._packets")
 
 
+def require_placement() -> ModuleType:
+    """Return the compiled flow-level model of VIPs, which needs what `require_simulation` needs.
+
+    Raises:
+        FeatureNotSupported: The module was not built or cannot be loaded.
+    """
+    with _load("_placement", "the compiled model of VIPs", SIMULATION_HINT):
+        return importlib.import_module("dcgym.native._placement")
+
+
 def find_measure() -> ModuleType | None:
     """Return the compiled measurements of networks; None where they are not built.
 
@@ -150,6 +162,7 @@ def missing_parts() -> list[str]:
     missing = [] if available() else ["_native"]
     missing += [] if simulation_available() else ["_simulation"]
     missing += [] if packets_available() else ["_packets"]
+    missing += [] if placement_available() else ["_placement"]
     missing += [] if find_measure() is not None else ["_measure"]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
     return missing + [name for name in PROGRAMS if not (_root() / "bin" / name).exists()]
@@ -168,6 +181,11 @@ def simulation_available() -> bool:
 def packets_available() -> bool:
     """Tell whether the compiled packet twin can be loaded."""
     return _is_there(require_packets)
+
+
+def placement_available() -> bool:
+    """Tell whether the compiled model of VIPs can be loaded."""
+    return _is_there(require_placement)
 
 
 def _is_there(load: Callable[[], ModuleType]) -> bool:

@@ -15,6 +15,7 @@ FOLDERS = {
     "_simulation": "twin",
     "_packets": "twin/packets",
     "_measure": "measure",
+    "_placement": "placement",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_keys
@@ -18,6 +17,7 @@ from dcgym.envs.factory import (
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
 from dcgym.policies.base import Overrides
+from dcgym.policies.trained import folder_of
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
@@ -40,12 +40,15 @@ def check_suite(suite: Suite) -> None:
     _check_checkpoints(suite)
     if not suite.cases:
         raise ConfigError("cases", (), "one case or more")
+    trained: list[Arguments] = []
     for case in suite.cases:
         interval_s(case.env)
         # Environments check their arguments when they are made, and start nothing.
         make_session(case.env).close()
-        if case.train_env is not None:
+        # Cases may train in the same environment, which takes longer to make if it is drawn.
+        if case.train_env is not None and case.train_env not in trained:
             make_session(case.train_env).close()
+            trained.append(case.train_env)
         _check_capabilities(suite, case)
 
 
@@ -149,7 +152,7 @@ def _check_policies(suite: Suite) -> None:
 def _check_checkpoints(suite: Suite) -> None:
     check_keys(suite.checkpoints, sorted(LEARNERS), "checkpoint")
     for folder in suite.checkpoints.values():
-        if not (Path(folder) / CHECKPOINT_FILE).is_file():
+        if not (folder_of(folder) / CHECKPOINT_FILE).is_file():
             raise ConfigError("checkpoint", str(folder), f"a folder with {CHECKPOINT_FILE}")
 
 

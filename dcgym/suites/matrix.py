@@ -22,12 +22,17 @@ from dcgym.suites.rollout import Progress as Follow
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work, perform
-from dcgym.suites.workers import Workers
+from dcgym.suites.workers import WorkerPool
 
 __all__ = ["Matrix", "Run"]
 
 TRAININGS_SIDE_BY_SIDE = 2
 """Of learners whose environments do not wait for real time."""
+
+# Learners meet no traffic that they are scored on: `MOST_RUNS` seeds lie below the first, and the
+# copies of a training take the seeds that follow its own.
+FIRST_TRAINING_SEED = 1_000_000
+SEEDS_OF_A_TRAINING = 10_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Matrix:
     Args:
         suite: What is compared.
         out: Folder of the results.
-        workers: Processes that run it.
+        workers: What runs it.
         progress: What is shown of it.
         require_fidelity: Worst fidelity of a run that counts as finished.
 
@@ -66,7 +71,7 @@ class Matrix:
         self,
         suite: Suite,
         out: Path,
-        workers: Workers,
+        workers: WorkerPool,
         progress: Progress,
         require_fidelity: str = "invalid",
     ) -> None:
@@ -128,7 +133,8 @@ class Matrix:
         if not todo:
             return
         total = self._progress.add_task(f"{len(todo)} runs", total=len(todo), note="")
-        self._side_by_side(self._suite.jobs, [partial(self._episode, run, total) for run in todo])
+        jobs = self._workers.room([self.spec(run) for run in todo], self._suite)
+        self._side_by_side(jobs, [partial(self._episode, run, total) for run in todo])
         self._progress.update(total, completed=len(todo))
 
     def train_for(self, runs: list[Run]) -> None:
@@ -139,9 +145,13 @@ class Matrix:
         """
         wanted = {spec.key: spec for spec in map(self.training, runs)}
         todo = [spec for spec in wanted.values() if self._trained(spec) is None]
-        waits = any(capabilities_of(spec.env).real_time for spec in todo)
-        jobs = 1 if waits else TRAININGS_SIDE_BY_SIDE
-        self._side_by_side(min(jobs, self._suite.jobs), [partial(self._train, s) for s in todo])
+        if not todo:
+            return
+        jobs = self._workers.room(todo, self._suite)
+        if not self._workers.is_remote:
+            waits = any(capabilities_of(spec.env).real_time for spec in todo)
+            jobs = min(jobs, 1 if waits else TRAININGS_SIDE_BY_SIDE)
+        self._side_by_side(jobs, [partial(self._train, spec) for spec in todo])
 
     def spec(self, run: Run) -> RunSpec:
         """Return what a run is told, with its folder and the key of its settings.
@@ -177,13 +187,13 @@ class Matrix:
         """
         case, budget = self._suite.case(run.case), self._suite.training
         name = case.name if case.train_name is None else case.train_name
-        seed = run.seed % budget.trainings
-        parts = (run.policy, name, f"seed{seed}" if seed else "")
+        number = run.seed % budget.trainings
+        parts = (run.policy, name, f"seed{number}" if number else "")
         folder = self._out / "training" / "-".join(filter(None, parts))
         spec = TrainingSpec(
             env=dict(case.env if case.train_env is None else case.train_env),
             policy=run.policy,
-            seed=seed,
+            seed=FIRST_TRAINING_SEED + number * SEEDS_OF_A_TRAINING,
             train_s=budget.seconds,
             envs=budget.envs,
             folder=str(folder),
@@ -231,7 +241,7 @@ class Matrix:
             self._progress.remove_task(task)
 
     def _perform(self, spec: Work, log: Path, follow: Follow) -> None:
-        if self._suite.jobs == 0:
+        if self._suite.jobs == 0 and not self._workers.is_remote:
             perform(spec, follow)
         else:
             self._workers.run(spec, log, follow)

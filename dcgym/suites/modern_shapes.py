@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from dcgym.suites.shapes import Check, Shape, Term
 
@@ -13,21 +13,25 @@ GRPC = "gRPC, proposal A58"
 KNAPSACK = "Gandhi and Narayana, arXiv 2404.17783"
 JIQ = "arXiv 1710.04357: not optimal in heavy traffic"
 OURS = "our expectation"
+EVEN = "round-robin-weighted"
 
 
-def modern_shapes(ramp: Sequence[str], standing: str) -> tuple[Shape, ...]:
+def modern_shapes(ramp: Mapping[str, float], standing: str | None = None) -> tuple[Shape, ...]:
     """Return the shapes that the suite is expected to show.
 
     Args:
-        ramp: Names of the cases of the ramp, from the least load to the largest.
-        standing: Name of the case with antagonists that stay.
+        ramp: The load of each case of the ramp, from the least to the largest, by name.
+        standing: Name of the case with antagonists that stay, and there are cases for quantiles;
+            None where there are neither.
     """
-    return (*_ramp_shapes(ramp), *_quantile_shapes(), *_other_shapes(ramp[-1], standing))
+    shapes = (*_ramp_shapes(ramp), *_other_shapes([*ramp][-1]))
+    return shapes if standing is None else (*shapes, *_quantile_shapes(), _curves(standing))
 
 
-def _ramp_shapes(ramp: Sequence[str]) -> tuple[Shape, ...]:
-    # 1.03 is the fourth step: from there on more is asked for than is allocated.
-    beyond = ramp[3:]
+def _ramp_shapes(ramp: Mapping[str, float]) -> tuple[Shape, ...]:
+    # More is asked for than is allocated.
+    beyond = [case for case, load in ramp.items() if load > 1]
+    heavy = [case for case in beyond if ramp[case] >= 1.41]
     wrr, prequal = "wrr-utilisation", "prequal"
     return (
         Shape(
@@ -46,7 +50,7 @@ def _ramp_shapes(ramp: Sequence[str]) -> tuple[Shape, ...]:
             "prequal-errors-where-wrr",
             "From 1.41 on Prequal loses fewer requests than round robin by utilisation",
             OURS,
-            tuple(Check(_errors(prequal, c), "<", _errors(wrr, c)) for c in ramp[6:]),
+            tuple(Check(_errors(prequal, c), "<", _errors(wrr, c)) for c in heavy),
         ),
         Shape(
             "prequal-tail",
@@ -74,15 +78,24 @@ def _quantile_shapes() -> tuple[Shape, ...]:
     )
 
 
-def _other_shapes(heaviest: str, standing: str) -> tuple[Shape, ...]:
-    even = "round-robin-weighted"
+def _curves(standing: str) -> Shape:
+    mean = "fct_us_mean"
+    return Shape(
+        "latency-curves",
+        "With antagonists that stay, a knapsack over latency curves has a lower mean",
+        KNAPSACK,
+        (Check(Term(mean, "knapsack", standing), "<", Term(mean, EVEN, standing)),),
+    )
+
+
+def _other_shapes(heaviest: str) -> tuple[Shape, ...]:
     return (
         Shape(
             "sinkhole",
             "A server that fails fast costs Prequal and LSQ more requests than taking turns",
             OURS,
             tuple(
-                Check(_errors(rule, "sinkhole"), ">", _errors(even, "sinkhole"))
+                Check(_errors(rule, "sinkhole"), ">", _errors(EVEN, "sinkhole"))
                 for rule in ("prequal", "lsq")
             ),
         ),
@@ -90,25 +103,13 @@ def _other_shapes(heaviest: str, standing: str) -> tuple[Shape, ...]:
             "error-penalty",
             "Counting errors as load keeps requests away from a server that fails fast",
             GRPC,
-            (Check(_errors("wrr-utilisation", "sinkhole"), "<", _errors(even, "sinkhole")),),
+            (Check(_errors("wrr-utilisation", "sinkhole"), "<", _errors(EVEN, "sinkhole")),),
         ),
         Shape(
             "idle-queues",
             "Where no server is idle, join-idle-queue has twice the 99th percentile of SED",
             JIQ,
             (Check(_tail("jiq", heaviest), ">", Term("fct_us_p99", "sed", heaviest, 2.0)),),
-        ),
-        Shape(
-            "latency-curves",
-            "With antagonists that stay, a knapsack over latency curves has a lower mean",
-            KNAPSACK,
-            (
-                Check(
-                    Term("fct_us_mean", "knapsack", standing),
-                    "<",
-                    Term("fct_us_mean", even, standing),
-                ),
-            ),
         ),
     )
 

@@ -47,7 +47,7 @@ FlowColumns: TypeAlias = "pl.DataFrame | Mapping[str, npt.NDArray[np.generic]]"
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the folder and prove that it can be written.
+    """Create the folder, prove that it can be written, and remove what killed processes left.
 
     Args:
         folder: The folder.
@@ -66,6 +66,17 @@ def prepare_folder(folder: Path) -> None:
     finally:
         if folder.is_dir():
             probe.unlink(missing_ok=True)
+    for path in (*folder.glob(".*"), *folder.glob("runs/*/.*"), *folder.glob("training/*/.*")):
+        if _is_left_over(path):
+            path.unlink(missing_ok=True)
+
+
+def _is_left_over(path: Path) -> bool:
+    """Tell whether a file was being written by a process that has ended."""
+    name, _, process = path.name.replace("probe-", "probe.").rpartition(".")
+    if not (name and process.isdigit() and path.is_file()):
+        return False
+    return not Path(f"/proc/{process}").exists()
 
 
 def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
@@ -260,7 +271,9 @@ def _row(record: Record) -> Record:
         **{name: float(value) for name, value in record["metrics"].items()},
         "fidelity": record["fidelity"]["status"],
         "duration_s": float(record["duration_s"]),
+        "training_seed": training.get("seed"),
         "training_steps": training.get("steps"),
         "training_s": training.get("seconds"),
+        "training_shipped_bytes": training.get("shipped_bytes"),
         "config": json.dumps(record["config"], default=str),
     }

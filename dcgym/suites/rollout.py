@@ -40,7 +40,7 @@ class _Run:
     config: dict[str, object]
     session: Session
     policies: list[Policy]
-    recorder: Recorder
+    recorder: type[Recorder]
 
 
 def run_episode(
@@ -61,8 +61,7 @@ def run_episode(
     started = time.monotonic()
     run = _prepare(spec, make)
     try:
-        columns = _roll_out(run, spec, progress)
-        outcome = run.recorder.finish(columns)
+        columns, outcome = _roll_out(run, spec, progress)
         backend = run.session.system.backend
         name = "" if backend is None else str(backend.name)
     finally:
@@ -85,9 +84,7 @@ def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:
         make(recorder.policy_seed(spec.seed, number))
         for number in range(1, len(session.system.agents))
     ]
-    task = session.system.task()
-    policies = [policy.bind(task) for policy in (first, *others)]
-    return _Run(environment.id, config, session, policies, recorder(session, spec))
+    return _Run(environment.id, config, session, [first, *others], recorder)
 
 
 def _make_policy(spec: RunSpec, family: str, seed: int) -> Policy:
@@ -96,26 +93,29 @@ def _make_policy(spec: RunSpec, family: str, seed: int) -> Policy:
     return make_policy(spec.policy, family=family, seed=seed, **spec.params)
 
 
-def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> Columns:
-    """Run the steps and return them as columns."""
-    session, recorder = run.session, run.recorder
+def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> tuple[Columns, Outcome]:
+    """Run the steps and return them as columns, and what the run found out."""
+    session = run.session
     every = math.ceil(spec.steps / REPORTS)
     progress(0.0, "building")
     with named_runs(run_name(spec.scenario, spec.policy, spec.seed)):
         session.begin([seeding.np_random(spec.seed)[0]])
+    # Now: a randomised environment has drawn what the episode is about.
+    recorder, task = run.recorder(session, spec), session.system.task()
+    policies = [policy.bind(task) for policy in run.policies]
     session.advance()
     recorder.begin()
-    infos = [session.info(0, agent) for agent in range(len(run.policies))]
+    infos = [session.info(0, agent) for agent in range(len(policies))]
     rows: list[Row] = []
     for index in range(spec.steps):
         recorder.before_step(index)
         seen = session.observations[0]
         actions = [
             policy.act(own.copy(), info)
-            for policy, own, info in zip(run.policies, seen, infos, strict=True)
+            for policy, own, info in zip(policies, seen, infos, strict=True)
         ]
         session.advance([actions])
-        infos = [session.info(0, agent) for agent in range(len(run.policies))]
+        infos = [session.info(0, agent) for agent in range(len(policies))]
         rewards = [float(sum(info["reward_terms"].values())) for info in infos]
         rows.append(recorder.row(StepResult(actions, rewards, infos)))
         if index % every == 0:
@@ -123,7 +123,8 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> Columns:
         if session.finished()[0]:
             break
     progress(1.0, "")
-    return {name: np.array([row.get(name, math.nan) for row in rows]) for name in rows[0]}
+    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in rows[0]}
+    return columns, recorder.finish(columns)
 
 
 def _record(spec: RunSpec, run: _Run, outcome: Outcome) -> Record:

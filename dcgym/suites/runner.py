@@ -23,16 +23,19 @@ from dcgym.suites.results import (
     write_json,
     write_results,
 )
+from dcgym.suites.scores import write_scores
 from dcgym.suites.suite import Suite
 from dcgym.suites.verdicts import write_verdicts
-from dcgym.suites.workers import Workers
+from dcgym.suites.workers import WorkerPool, Workers
 
 __all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
 
 WriteResults: TypeAlias = Callable[[Path, Records, Records], None]
 
 
-def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> list[Record]:
+def run_suite(
+    suite: Suite, out: Path, require_fidelity: str = "invalid", address: str | None = None
+) -> list[Record]:
     """Run what is not finished yet, write results and report, and return all records.
 
     Results and report are written after a failure or Ctrl-C too, of the runs that finished.
@@ -41,19 +44,26 @@ def run_suite(suite: Suite, out: Path, require_fidelity: str = "invalid") -> lis
         suite: What to run.
         out: Folder of the results; finished runs in it are kept and skipped.
         require_fidelity: Worst fidelity that a run may have; worse ones are refused.
+        address: Head of a Ray cluster that runs it, as host:port; this machine if None.
 
     Raises:
-        ConfigError: Something in the suite cannot run, or the folder cannot be written.
+        ConfigError: Something in the suite cannot run, the folder cannot be written, or the
+            cluster does not answer.
+        MissingDependency: Ray is not installed.
         BackendError: A run failed, or its fidelity is worse than required; the others' results are
             kept.
     """
-    complete, refused = run_matrix(suite, out, require_fidelity, _write_bench)
+    complete, refused = run_matrix(suite, out, require_fidelity, _write_bench, address)
     require([*complete, *refused], require_fidelity)
     return complete
 
 
 def run_matrix(
-    suite: Suite, out: Path, require_fidelity: str, write: WriteResults
+    suite: Suite,
+    out: Path,
+    require_fidelity: str,
+    write: WriteResults,
+    address: str | None = None,
 ) -> tuple[list[Record], list[Record]]:
     """Run what is not finished yet, and return the records of all runs.
 
@@ -63,6 +73,7 @@ def run_matrix(
         require_fidelity: Worst fidelity that a finished run may have.
         write: Writes results of the folder, of the runs that are well enough and of the others;
             after a failure or Ctrl-C too.
+        address: Head of a Ray cluster that runs it, as host:port; this machine if None.
 
     Returns:
         The runs that are well enough, and those that are not.
@@ -72,7 +83,7 @@ def run_matrix(
         BackendError: A run failed; the others' results are kept.
     """
     check_suite(suite)
-    with progress_bars() as progress, _workers() as workers:
+    with progress_bars() as progress, _workers(address) as workers:
         bench = Matrix(suite, out, workers, progress, require_fidelity)
         prepare_folder(out)
         made = {"command": _command(), "require_fidelity": require_fidelity}
@@ -92,6 +103,7 @@ def _write_bench(out: Path, complete: Records, refused: Records) -> None:
     if complete:
         write_results(out, complete)
         write_verdicts(out, complete)
+        write_scores(out, complete)
         write_report(out, complete, refused)
 
 
@@ -115,8 +127,13 @@ def _command() -> str:
 
 
 @contextmanager
-def _workers() -> Iterator[Workers]:
-    workers = Workers()
+def _workers(address: str | None) -> Iterator[WorkerPool]:
+    workers: WorkerPool = Workers()
+    if address is not None:
+        # Ray is imported by those who ask for it.
+        from dcgym.suites.cluster import ClusterWorkers
+
+        workers = ClusterWorkers(address)
     try:
         yield workers
     finally:

@@ -66,8 +66,16 @@ class TrainingSpec:
         policy: Name of the learner.
         folder: Folder of the checkpoint and of ``training.json``.
         seed: Seed of the learner.
-        train_s: Wall-clock seconds.
-        envs: Environments side by side.
+        train_s: Wall-clock seconds; None for any number.
+        envs: Environments side by side; None for what suits the algorithm.
+        steps: Environment steps; None for any number.
+        frames: Observations that the network is shown in a row.
+        normalise: Whether observations are scaled.
+        settings: Hyper-parameters by the names of the library.
+        resume: Whether to go on from the checkpoint in the folder.
+        clone_from: Classic policy whose actions the network learns first; None for none.
+        shaping: Weight of each measurement in the potential of a state, by its label.
+        address: Head of a cluster on whose machines the environments run; None for this machine.
         key: What tells these settings from others, for the summary.
     """
 
@@ -75,8 +83,16 @@ class TrainingSpec:
     policy: str
     folder: str
     seed: int = 0
-    train_s: float = 120.0
-    envs: int = 4
+    train_s: float | None = 120.0
+    envs: int | None = 4
+    steps: int | None = None
+    frames: int = 1
+    normalise: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+    resume: bool = False
+    clone_from: str | None = None
+    shaping: Mapping[str, object] = field(default_factory=dict)
+    address: str | None = None
     key: str | None = None
 
     def __post_init__(self) -> None:

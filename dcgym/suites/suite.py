@@ -11,6 +11,7 @@ from dcgym.config import check_int, check_positive, check_range
 from dcgym.envs.factory import env_id_of, find_environment
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
+from dcgym.suites.scores import Scoring
 from dcgym.suites.shapes import Shape
 from dcgym.suites.spec import Arguments, Scalar
 
@@ -63,8 +64,9 @@ class Training:
     Attributes:
         seconds: Wall-clock seconds of each training.
         envs: Environments that a learner uses side by side.
-        trainings: Trainings of each learner, from seeds of their own; the run of seed i scores
-            number i modulo this. Intervals cover the chance of training where there are several.
+        trainings: Trainings of each learner, from seeds that no evaluation has; the run of seed i
+            scores number i modulo this, so that both kinds of seeds vary. Intervals of scores
+            draw trainings first and runs within them.
     """
 
     seconds: float = 120.0
@@ -123,6 +125,7 @@ class Suite:
         checkpoints: Folder of a trained policy by the learner's name; others are trained.
         published: Numbers to set beside the results.
         shapes: What the results are expected to show.
+        scoring: What normalised scores are made of; that of the family of policies if None.
 
     Raises:
         ConfigError: A number is not allowed.
@@ -141,6 +144,7 @@ class Suite:
     checkpoints: Mapping[str, str] = field(default_factory=dict)
     published: tuple[Published, ...] = ()
     shapes: tuple[Shape, ...] = ()
+    scoring: Scoring | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""

@@ -13,11 +13,10 @@ from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
 from dcgym.suites.suite import Case, Suite, check_runs
+from dcgym.tasks.common.nested import replaced
 
 __all__ = ["lasting", "make_cells", "set_argument", "sweep_suite"]
 
-# What a text in the place of a mapping stands for: scenario "yao-sim-8" is {preset: yao-sim-8}.
-NAME_KEYS = {"topology": "name", "traffic": "name", "scenario": "preset"}
 # Part of a run that is left out where nobody says how much.
 WARMUP_FRACTION = 1 / 6
 LONGEST_NAME = 100
@@ -102,18 +101,7 @@ def set_argument(env: Arguments, path: str, value: object) -> dict[str, object]:
     name, *options = path.split(".")
     check_keys({name: value}, argument_names(env_id), "config")
     current = env[name] if name in env else default_of(env_id, name)
-    return {**env, name: _replace(current, name, options, value)}
-
-
-def _replace(current: object, name: str, options: Sequence[str], value: object) -> object:
-    if not options:
-        return value
-    if isinstance(current, str) and name in NAME_KEYS:
-        current = {NAME_KEYS[name]: current}
-    if not isinstance(current, Mapping):
-        raise ConfigError("set", f"{name}.{options[0]}", f"{name} alone: it has no options")
-    inner = _replace(current.get(options[0]), options[0], options[1:], value)
-    return {**current, options[0]: inner}
+    return {**env, name: replaced("set", current, name, options, value)}
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:

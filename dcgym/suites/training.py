@@ -8,45 +8,68 @@ from pathlib import Path
 
 from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
-from dcgym.policies import LEARNERS
+from dcgym.policies import LEARNERS, TrainingOptions
+from dcgym.policies.checkpoint import read_note
 from dcgym.policies.learners import Progress as Report
 from dcgym.suites.results import write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import TrainingSpec
+from dcgym.suites.watch import Watch
 
 __all__ = ["train_policy"]
 
 # The time ends a training, not the number of steps.
 NO_STEP_LIMIT = 10_000_000
 CURVE_POINTS = 200
+# Of learners with several agents: what these sent to where the network is learned.
+SHIPPED = "shipped_bytes"
 
 
-def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Record:
+def train_policy(
+    spec: TrainingSpec, progress: Progress = lambda *_: None, watch: Watch | None = None
+) -> Record:
     """Train and return a summary with the steps, the seconds and the checkpoint.
 
     Args:
         spec: The training.
         progress: Called with the done fraction and a note.
+        watch: Scores and logs it; None for neither.
 
     Raises:
         ConfigError: Unknown learner, or a wrong environment.
         MissingDependency: The learner's library is not installed.
     """
+    # Long because it says all that is known of a training.
     learner = LEARNERS.find(spec.policy)
     folder = Path(spec.folder)
     started = time.monotonic()
     curve = _Curve()
+    begun = _begun(folder) if spec.resume else Report(0, 0, 0.0, None)
+    options = TrainingOptions(
+        spec.frames,
+        spec.normalise,
+        spec.settings,
+        spec.resume,
+        spec.clone_from,
+        spec.shaping,
+        spec.address,
+    )
 
     def follow(report: Report) -> None:
         curve.follow(report)
         reward = "" if report.reward_mean is None else f", reward {report.reward_mean:.3f}"
-        fraction = min(1.0, report.seconds / spec.train_s)
-        progress(fraction, f"{report.steps} steps{reward}")
+        told = f"{report.steps} steps{reward}"
+        note = "" if watch is None else watch.follow(report)
+        progress(_share(spec, report, begun), f"{told}, {note}" if note else told)
 
+    if watch is not None:
+        progress(0.0, "scoring classic policies")
+        watch.begin()
     progress(0.0, "starting environments")
     with named_runs(f"train-{spec.policy}-{spec.seed}"):
-        given = (spec.env, NO_STEP_LIMIT, spec.seed, folder, follow)
-        checkpoint = learner.train(*given, n_envs=spec.envs, budget_s=spec.train_s)
+        steps = NO_STEP_LIMIT if spec.steps is None else spec.steps
+        given = (spec.env, steps, spec.seed, folder, follow)
+        checkpoint = learner.train(*given, n_envs=spec.envs, budget_s=spec.train_s, options=options)
     summary = {
         "policy": spec.policy,
         "steps": int(curve.last.steps),
@@ -54,12 +77,33 @@ def train_policy(spec: TrainingSpec, progress: Progress = lambda *_: None) -> Re
         # With the start of the library and of the environments, and their end.
         "total_s": round(time.monotonic() - started, 1),
         "envs": spec.envs,
-        "seed": spec.seed,
+        "seed": read_note(folder).seed if spec.resume else spec.seed,
         "curve": curve.points(),
         "checkpoint": str(checkpoint),
     }
+    if (shipped := read_note(checkpoint).details.get(SHIPPED)) is not None:
+        summary[SHIPPED] = shipped
+    if watch is not None:
+        watch.score(curve.last)
+    if watch is not None and watch.scores:
+        summary["scores"] = watch.scores
     write_json(folder / "training.json", {**summary, "key": spec.key})
     return summary
+
+
+def _begun(folder: Path) -> Report:
+    """Return how far the training in a folder was."""
+    told = read_note(folder).training
+    steps, seconds = told.get("steps"), told.get("seconds")
+    is_told = isinstance(steps, int) and isinstance(seconds, int | float)
+    return Report(steps, 0, seconds, None) if is_told else Report(0, 0, 0.0, None)  # type: ignore[arg-type]
+
+
+def _share(spec: TrainingSpec, report: Report, begun: Report) -> float:
+    """Return how much of a training is done, by its steps or its seconds."""
+    by_time = 0.0 if spec.train_s is None else (report.seconds - begun.seconds) / spec.train_s
+    by_steps = 0.0 if spec.steps is None else (report.steps - begun.steps) / spec.steps
+    return min(max(by_time, by_steps, 0.0), 1.0)
 
 
 class _Curve:

@@ -3,29 +3,79 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from dcgym.errors import BackendError
 from dcgym.suites.rollout import Progress
+from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work, request
 
-__all__ = ["Workers"]
+__all__ = ["STOP_GRACE_S", "WorkerPool", "Workers"]
 
 WORKER = "dcgym.suites.worker"
 STOP_GRACE_S = 10.0
 
 
+class WorkerPool(Protocol):
+    """Where the work of a suite is done: in processes of this machine, or on those of a cluster.
+
+    Attributes:
+        is_remote: Whether the work is done on other machines.
+    """
+
+    is_remote: bool
+
+    def room(self, work: Sequence[Work], suite: Suite) -> int:
+        """Return how many of some pieces of work may be done at the same time.
+
+        Args:
+            work: Runs or trainings.
+            suite: What they belong to.
+        """
+        ...
+
+    def run(self, spec: Work, log: Path, progress: Progress) -> None:
+        """Do the work, and wait until it ends.
+
+        Args:
+            spec: A run or a training.
+            log: File for its standard error.
+            progress: Called with the done fraction and a note.
+
+        Raises:
+            BackendError: It failed.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End all work; nothing can be started afterwards."""
+        ...
+
+
 class Workers:
     """Does each piece of work in a process of its own, and ends them all on `stop`."""
+
+    is_remote = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
+
+    def room(self, work: Sequence[Work], suite: Suite) -> int:
+        """Return how many of some pieces of work may be done at the same time.
+
+        Args:
+            work: Runs or trainings.
+            suite: What they belong to; it says how many.
+        """
+        return suite.jobs
 
     def run(self, spec: Work, log: Path, progress: Progress) -> None:
         """Do the work in a process of its own, and wait until it ends.
@@ -49,7 +99,7 @@ class Workers:
                 with self._lock:
                     self._running.discard(process)
         if status != 0 and not self._stopped:
-            raise BackendError(f"{log.parent.name}: {_last_line(log, status)}")
+            raise BackendError(f"{log.parent.name}: {_reason(log, status)}")
 
     def stop(self) -> None:
         """End every worker; nothing can be started afterwards."""
@@ -104,8 +154,12 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def _last_line(log: Path, status: int) -> str:
-    lines = [
-        line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
-    ]
-    return next((line for line in reversed(lines) if line), f"ended with status {status}")
+def _reason(log: Path, status: int) -> str:
+    """Return why a worker ended: the last line of its log, or the signal that ended it."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if status < 0:
+        # What it wrote before has not ended it, but may say how it came to it.
+        said = f" ({lines[-1]})" if lines else ""
+        return f"ended by {signal.Signals(-status).name}{said}"
+    return lines[-1] if lines else f"ended with status {status}"

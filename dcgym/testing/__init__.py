@@ -2,11 +2,13 @@
 
 from dcgym.testing.backend_contract import check_network, check_networks, check_pool
 from dcgym.testing.contract import check_contract, check_no_dead_feature
+from dcgym.testing.device_contract import check_device_pool
 from dcgym.testing.fake_backend import FakeBackend
 
 __all__ = [
     "FakeBackend",
     "check_contract",
+    "check_device_pool",
     "check_network",
     "check_networks",
     "check_no_dead_feature",

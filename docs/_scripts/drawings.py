@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from dcgym.tasks.accelerators import AcceleratorPool
 from dcgym.tasks.balancing import Scenario, ServerGroup
 from dcgym.topologies import Topology
 from dcgym.topologies.io.layout import layout
 
-__all__ = ["network_drawing", "pool_drawing"]
+__all__ = ["device_pool_drawing", "network_drawing", "pool_drawing"]
 
 INK, CABLE = "#1f2933", "#9aa5b1"
 COLOURS = {
@@ -80,6 +81,43 @@ def pool_drawing(scenario: Scenario) -> str:
         f'<path d="M{LEFT - 8} 6V{bottom - 6:.0f}" stroke="{CABLE}"/>',
     ]
     return _svg(MOST_WIDTH, bottom, [*lines, *parts, *nodes])
+
+
+def device_pool_drawing(pool: AcceleratorPool) -> str:
+    """Return the drawing of servers with devices: clients, the balancer, a box a server.
+
+    A server's devices are boxes as wide as their share of its capacity; agents report from each.
+
+    Args:
+        pool: A pool of few servers.
+    """
+    high, width = 62.0, MOST_WIDTH - LEFT - 10
+    bottom = pool.n_servers * high + 24
+    middle = pool.n_servers * high / 2
+    parts = [_line((36, middle), (160, middle))]
+    for number, group in enumerate(pool.servers):
+        top = number * high + 4
+        centre = top + high / 2 - 4
+        parts.append(_line((160, middle), (LEFT - 8, centre)))
+        box = f'x="{LEFT:.0f}" y="{top:.0f}" width="{width:.0f}" height="{high - 8:.0f}"'
+        parts.append(f'<rect {box} rx="3" fill="none" stroke="{INK}"/>')
+        rates = pool.capacities_per_s[number][: len(group.devices)]
+        left = LEFT + 6
+        for device, rate in zip(group.devices, rates, strict=True):
+            wide = max(64.0, float(rate / rates.sum()) * (width - 12) - 6)
+            wide = min(wide, MOST_WIDTH - 16 - left)
+            colour = COLOURS["server" if device.kind == "cpu" else "switch"]
+            place = f'x="{left:.0f}" y="{top + 8:.0f}" width="{wide:.0f}" height="38"'
+            parts.append(f'<rect {place} rx="2" fill="{colour}"/>')
+            parts.append(_text(left + wide / 2, top + 24, device.kind, 11, "#fff"))
+            parts.append(_text(left + wide / 2, top + 39, f"{rate:.3g}/s", 10, "#fff"))
+            left += wide + 6
+    dashes = f'<path d="M{LEFT - 8:.0f} {bottom - 12:.0f}H160V{middle + 12:.0f}" fill="none" '
+    parts.append(f'{dashes}stroke="{CABLE}" stroke-dasharray="4 3"/>')
+    parts.append(_text(LEFT, bottom - 8, "reports of the devices' agents", 11, INK, "start"))
+    parts.append(_node(36, middle, "clients", COLOURS["client"]))
+    parts.append(_node(160, middle, "balancer", COLOURS["balancer"]))
+    return _svg(MOST_WIDTH, bottom, parts)
 
 
 def _group(group: ServerGroup, top: float) -> tuple[list[str], float]:

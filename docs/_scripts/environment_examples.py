@@ -127,6 +127,63 @@ while not is_over:
 print(total, info["time_s"])
 env.close()
 """,
+    "accelerator_balancing": """
+import gymnasium as gym
+import dcgym
+
+# 64 servers with two SmartNICs each; a step is ten simulated seconds. No root.
+env = gym.make("dcgym/AcceleratorBalancing-v0", scenario="p4wise-64", rate=900)
+observation, info = env.reset(seed=1)
+print(info["metrics"]["latency_ms_p99"], info["weights"])
+observation, reward, terminated, truncated, info = env.step(2)  # accelerators: 0 to 1
+print(info["metrics"]["latency_ms_p99"], info["weights"], reward)
+env.close()
+""",
+    "vip_placement": """
+import gymnasium as gym
+import dcgym
+
+# Each VIP goes to the switch after which the fullest link or table is least full. No root.
+env = gym.make("dcgym/VipPlacement-v0")
+observation, info = env.reset(seed=1)
+total, is_over = 0.0, False
+while not is_over:
+    mask = info["action_mask"][:-1] == 1  # the last action means the muxes
+    mru = info["candidates"]["mru"]
+    action = mru.argmin() if mask[mru.argmin()] else len(mask)
+    observation, reward, is_over, truncated, info = env.step(action)
+    total += reward
+print(total, info["metrics"]["switch_share"], info["metrics"]["link_max"])
+env.close()
+""",
+    "dip_placement": """
+import gymnasium as gym
+import dcgym
+
+# The rack that sends most to a VIP serves itself, as long as DIPs, tables and moves allow it.
+env = gym.make("dcgym/DipPlacement-v0")
+observation, info = env.reset(seed=1)
+total, is_over = 0.0, False
+while not is_over:
+    action = info["action_mask"].argmax()  # the last action means the next VIP
+    observation, reward, is_over, truncated, info = env.step(action)
+    total += reward
+print(total, info["metrics"]["local_share"], info["metrics"]["mlu"])
+env.close()
+""",
+    "vip_migration": """
+import gymnasium as gym
+import dcgym
+
+# VIPs move where the largest utilisation falls by more than 0.05, over three hours. No root.
+env = gym.make("dcgym/VipMigration-v0")
+observation, info = env.reset(seed=1)
+is_over = False
+while not is_over:
+    observation, reward, is_over, truncated, info = env.step(4)
+    print(info["metrics"]["switch_share"], info["metrics"]["moved_share"])
+env.close()
+""",
     "parallel_load_balancing": """
 import dcgym
 

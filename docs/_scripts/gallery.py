@@ -58,6 +58,12 @@ SCENES: Mapping[str, Scene] = {
         "dcgym/CentralLoadBalancing-v1", 40, {"scenario": {"preset": "charon-64"}}, 0.2
     ),
     "job_assignment": Scene("dcgym/JobAssignment-v0", 60, {"action": "scores"}, 1.0),
+    "accelerator_balancing": Scene(
+        "dcgym/AcceleratorBalancing-v0",
+        20,
+        {"action": "weights", "is_terminal": False, "loads": (1.0, 1.1)},
+        1.0,
+    ),
     "load_balancing_emulation": Scene(
         "dcgym/LoadBalancing-v1", 40, {"backend": "emulation", "scenario": "testbed-7"}, 0.2
     ),
@@ -104,6 +110,17 @@ def film_flows() -> Image.Image:
     env.reset(seed=1)
     for _ in range(40):
         env.step({agent: generator.uniform(-0.9, 0.9, 1).astype("f4") for agent in env.agents})
+    return Image.fromarray(env.render())
+
+
+def film_vips(name: str = "VipPlacement-v0", policy_name: str = "duet") -> Image.Image:
+    """Return a picture of a whole placement."""
+    env = dcgym.make_env(env=name, render_mode="rgb_array")
+    policy = dcgym.make_policy(policy_name, env)
+    observation, info = env.reset(seed=1)
+    is_over = False
+    while not is_over:
+        observation, _, is_over, _, info = env.step(policy.act(observation, info))
     return Image.fromarray(env.render())
 
 
@@ -156,6 +173,9 @@ def main() -> None:
     }
     makers["parallel_load_balancing"] = film_agents
     makers["parallel_flow_control"] = film_flows
+    makers["vip_placement"] = film_vips
+    makers["dip_placement"] = lambda: film_vips("DipPlacement-v0", "rubik")
+    makers["vip_migration"] = lambda: film_vips("VipMigration-v0", "sticky")
     for name in TOPOLOGIES:
         path = folder / f"topology_{name}.png"
         makers[path.stem] = lambda name=name, path=path: draw_topology(name, path)

@@ -6,14 +6,16 @@ With ``--check`` nothing is written, and the exit code says whether they are up 
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from drawings import network_drawing, pool_drawing
+from drawings import device_pool_drawing, network_drawing, pool_drawing
 
+from dcgym.tasks.accelerators import POOL_PRESETS, AcceleratorPool, make_pool_of_devices
 from dcgym.tasks.balancing import SCENARIOS, Scenario, ServerGroup, make_scenario
 from dcgym.tasks.common.presets import PRESETS
 from dcgym.tasks.congestion import presets as _network_presets  # noqa: F401
@@ -40,13 +42,26 @@ Where nothing is said about weights, they are in proportion to the processors. I
 `markov-2`, `right_weights: false` swaps them. The default environment is made so:
 `{"preset": "yao-sim-8", "load": 0.85, "right_weights": False}`.
 
-Every preset also takes `arrivals`, `service`, `correlation` and `io_limit`
+Every preset also takes `arrivals`, `service`, `correlation`, `io_limit` and `events`
 ([arrivals and service](../guides/balancing.md#arrivals-and-service)).
+"""
+DEVICES_TEXT = """## Pools of servers with accelerators
+
+`scenario="NAME"` of `AcceleratorBalancing-v0` chooses one, and `scenario={"preset": "NAME",
+"demand": "exponential"}` changes its options. `agents`, `events`, `gaps`, `rate_per_s`,
+`requests`, `latency_ns`, `prt_threshold` and `ring_slots` change any preset. The
+[guide](../guides/accelerators.md) has the rest. Capacities are those that Tajbakhsh (2023)
+measured.
 """
 NETWORKS_TEXT = """## Networks of congestion control
 
 `dcgym.make_env("NAME")` builds one, and `dcgym run --config NAME` runs it. They are the settings
 of [Iroko](../results/bibliography.md#systems).
+"""
+DRAWS_TEXT = """## Draws to train on
+
+These presets have distributions in the place of values (`randomise`). Each reset draws a scenario
+of a [split](../guides/scores.md#splits).
 """
 SOURCES = {
     "yao-sim-8": "Yao et al., tables 9 and 10",
@@ -55,6 +70,7 @@ SOURCES = {
     "markov-2": "Yao 2023, section 6.2.1",
     "large-20": "Yao et al., table 14",
     "park-10": "Mao et al. 2019 (Park), `load_balance`",
+    "two-speeds": "ours, for [draws](../guides/scores.md)",
     "testbed-7": "Yao 2023, sections 6.4 and 7.5",
     "testbed-20": "Yao 2023, sections 6.4 and 7.5",
 }
@@ -82,11 +98,19 @@ def files() -> dict[Path, str]:
         scenario = make_scenario(name)
         found[PICTURES / f"{name}.svg"] = pool_drawing(scenario)
         parts.append(_scenario_section(name, scenario))
+    parts.append(DEVICES_TEXT)
+    found[PICTURES / "p4hauler-2.svg"] = device_pool_drawing(make_pool_of_devices("p4hauler-2"))
+    parts.append(_device_table())
     parts.append(NETWORKS_TEXT)
+    drawn = [name for name in PRESETS.names() if "randomise" in PRESETS[name]]
     for name in PRESETS.names():
+        if name in drawn:
+            continue
         config = PRESETS[name]
         found[PICTURES / f"{name}.svg"] = network_drawing(make_topology(config["topology"]))
         parts.append(_network_section(name, config))
+    parts.append(DRAWS_TEXT)
+    parts += [_drawn_section(name, PRESETS[name]) for name in drawn]
     return {Path("envs/presets.md"): "\n".join(parts), **found}
 
 
@@ -111,10 +135,35 @@ def _scenario_section(name: str, scenario: Scenario) -> str:
     )
 
 
+def _device_table() -> str:
+    rows = [
+        f"| `{name}` | {POOL_PRESETS.describe(name)} | {_devices(make_pool_of_devices(name))} |"
+        for name in POOL_PRESETS.names()
+    ]
+    head = "| preset | what it is | devices of a server |\n|---|---|---|\n"
+    picture = f"![Two servers with a SmartNIC each](../{PICTURES}/p4hauler-2.svg)"
+    return f"{picture}\n\n{head}" + "\n".join(rows) + "\n"
+
+
+def _devices(pool: AcceleratorPool) -> str:
+    group, rates = pool.groups[0], pool.capacities_per_s[0]
+    return "; ".join(
+        f"{one.kind}, {one.workers} worker{'s' * (one.workers > 1)}, {rate:.3g} requests a second"
+        for one, rate in zip(group.devices, rates, strict=False)
+    )
+
+
 def _network_section(name: str, config: Mapping[str, Any]) -> str:
     text = yaml.safe_dump(dict(config), sort_keys=False, default_flow_style=None, width=100)
     picture = f"![Network of {name}](../{PICTURES}/{name}.svg)"
     return f"### `{name}`\n\n{PRESETS.describe(name)}.\n\n{picture}\n\n```yaml\n{text}```\n"
+
+
+def _drawn_section(name: str, config: Mapping[str, Any]) -> str:
+    # Lists that several distributions share are written out: YAML's references are no help here.
+    plain = json.loads(json.dumps(config))
+    text = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=100)
+    return f"### `{name}`\n\n{PRESETS.describe(name)}\n\n```yaml\n{text}```\n"
 
 
 def _section(name: str, title: str, rows: Sequence[tuple[str, str]], options: str) -> str:

@@ -7,8 +7,9 @@ error of round trips from 1 to 200 ms, and how late packets leave. Environment: 
 of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP flows on a fat-tree
 reach of their max-min fair share. Congestion controls in BPF: what an ACK costs, and steps with an
 agent for each flow. Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new
-flows and packets by rule, run in place and really forwarded. Switch: decisions by path rule. Last
-the two twins.
+flows and packets by rule, messages of servers, the choice of a device, reports, run in place and
+really forwarded. Switch: decisions by path rule, and as a mux. Then the two twins. Last placement
+of VIPs: steps, whole assignments, Rubik's program.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from dcgym.topologies import fat_tree
-from experiments.speed import packet_twin, simulation
+from experiments.speed import ns3_dumbbell, packet_twin, placement, simulation
 from experiments.speed.balancer import measure_feature_reads, measure_new_flows, measure_packets
+from experiments.speed.balancer_devices import measure_device_choices, measure_device_reports
 from experiments.speed.balancer_forwarding import measure_forwarding
+from experiments.speed.balancer_messages import measure_messages, measure_told_flows
 from experiments.speed.environments import (
     measure_deadlines,
     measure_life,
@@ -34,6 +37,7 @@ from experiments.speed.environments import (
 )
 from experiments.speed.fabric import measure_fabric, measure_tcp
 from experiments.speed.flow_agent import measure_ack_costs, measure_agents
+from experiments.speed.hmux import measure_hmux
 from experiments.speed.http import measure_idle_server, measure_twenty_servers
 from experiments.speed.link_delay import measure_link_delays
 from experiments.speed.networks import KINDS
@@ -49,7 +53,9 @@ from experiments.speed.traffic import (
 
 __all__ = ["main"]
 
-PARTS = ("emulation", "simulation", "packets")
+PARTS = ("emulation", "simulation", "packets", "placement")
+# Beside ns-3, which has to be installed by hand: only when it is asked for.
+NS3 = "ns3"
 FILE_COLUMNS = 160
 # In the order of the tables.
 TITLES = {
@@ -69,10 +75,15 @@ TITLES = {
     "idle_server": "HTTP: requests of 1 ms to an idle server",
     "twenty_servers": "HTTP: 2,000 requests a second, 20 servers",
     "new_flows": "Balancer: a new flow (ns)",
+    "told_flows": "Balancer: a new flow alone (ns), by rules that go by messages",
+    "messages": "Balancer: a message of a server alone (ns)",
     "balanced_packets": "Balancer: a packet of a flow (ns)",
+    "device_choices": "Balancer: a new flow of 64 servers with two accelerators each (ns)",
+    "device_reports": "Balancer: what an agent reports of a device",
     "forwarding": "Balancer: packets really forwarded",
     "feature_reads": "Balancer: reading all features",
     "path_rules": "Switch: the decision about a packet (ns), by rule and equal-cost ports",
+    "hmux": "Switch as a mux: the decision about a packet (ns)",
     "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
 }
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
@@ -105,10 +116,15 @@ def measure_emulation() -> dict[str, list[Row]]:
         "idle_server": [measure_idle_server()],
         "twenty_servers": [measure_twenty_servers()],
         "new_flows": [*measure_new_flows()],
+        "told_flows": [*measure_told_flows()],
+        "messages": [*measure_messages()],
         "balanced_packets": [*measure_packets()],
+        "device_choices": [*measure_device_choices()],
+        "device_reports": [*measure_device_reports()],
         "forwarding": [*measure_forwarding()],
         "feature_reads": [measure_feature_reads()],
         "path_rules": [*measure_path_rules()],
+        "hmux": [*measure_hmux()],
         "pod": [measure_pod()],
     }
 
@@ -145,27 +161,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {PARTS}; all by default")
+    parser.add_argument(
+        "parts", nargs="*", metavar="part", help=f"of {PARTS}, all by default; or {NS3}"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
-    if not set(given.parts) <= set(PARTS):
-        parser.error(f"the parts are {', '.join(PARTS)}")
+    if not set(given.parts) <= {*PARTS, NS3}:
+        parser.error(f"the parts are {', '.join((*PARTS, NS3))}")
     parts = given.parts or PARTS
     found: dict[str, Any] = {}
     if "emulation" in parts:
         found |= measure_emulation()
         if not given.json:
             show(found)
-    if "simulation" in parts:
-        figures = simulation.measure()
+    modules: dict[str, Any] = {
+        "simulation": simulation,
+        "packets": packet_twin,
+        "placement": placement,
+    }
+    for name in (one for one in modules if one in parts):
+        found[name] = modules[name].measure()
         if not given.json:
-            simulation.show(figures)
-        found["simulation"] = figures
-    if "packets" in parts:
-        figures = packet_twin.measure()
+            modules[name].show(found[name])
+    if NS3 in parts:
+        rows = ns3_dumbbell.measure()
         if not given.json:
-            packet_twin.show(figures)
-        found["packets"] = figures
+            ns3_dumbbell.show(rows)
+        found[NS3] = rows
     if given.json:
         print(json.dumps(found, indent=2))
     return 0

@@ -7,13 +7,15 @@ import ctypes
 import struct
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 import dcgym
 from dcgym.errors import BackendError
 from dcgym.traffic import Flow, Plan
+from experiments.speed.empty_control import EMPTY_PROGRAM, empty_flows
 
 __all__ = ["measure_ack_costs", "measure_agents"]
 
@@ -31,6 +33,11 @@ STATS_RUN_TIME = 0
 LINK = {"name": "dumbbell", "hosts": 4, "rate": "500Mbit", "queue": "1MB"}
 SECONDS = 3.0
 LEAST_RUNS = 100
+# Windows of the programs' runs; the first ones are of slow start.
+WINDOW_S, SETTLED = 0.05, 5
+
+Windows: TypeAlias = "npt.NDArray[np.float64]"
+"""Rows of the time in ns, the runs and the misses of each window."""
 
 
 class Run(NamedTuple):
@@ -84,36 +91,53 @@ def measure_ack_costs() -> list[dict[str, Any]]:
     """Time the programs that see each ACK while two bulk flows share 500 Mbit/s.
 
     Returns:
-        Rows of congestion control, mean ns an ACK in the quickest of some windows (with what the
-        clock of the statistics takes, which is most of the time of DCTCP's), ACKs a second, and
-        calls left out in parts per million.
+        Rows of congestion control, mean ns an ACK in the quickest of some windows (with the clock
+        of the statistics), that less what an empty program takes, which is the clock alone, mean of
+        all windows, ACKs a second, and calls left out in parts per million.
     """
-    rows = []
-    for control, program in PROGRAMS.items():
-        env = dcgym.make_env(
-            topology=LINK, interval="50ms", congestion_control=control, preflight=False
-        )
-        with run_statistics():
-            env.reset(seed=1)
-            seen, begin_s = [program_runs(program)], time.monotonic()
-            while time.monotonic() < begin_s + SECONDS:
-                env.step(np.ones(env.action_space.shape, np.float32))
-                seen.append(program_runs(program))
-            seconds = time.monotonic() - begin_s
-        env.close()
-        windows = np.diff(np.array(seen[5:], np.float64), axis=0)
-        _, runs, misses = windows.sum(axis=0)
-        is_whole = windows[:, 1] > LEAST_RUNS
-        rows.append(
-            {
-                "congestion control": control,
-                "ACK (ns)": float((windows[is_whole, 0] / windows[is_whole, 1]).min()),
-                "mean (ns)": float(windows[:, 0].sum() / runs),
-                "ACKs a second": float(runs / seconds),
-                "left out (ppm)": float(1e6 * misses / (runs + misses)),
-            }
-        )
-    return rows
+    seen = {"empty": _empty_runs()}
+    seen |= {control: _runs_of(control, program) for control, program in PROGRAMS.items()}
+    rows = [{"congestion control": control, **_ack_costs(runs)} for control, runs in seen.items()]
+    clock_ns = rows[0]["ACK (ns)"]
+    return [row | {"without the clock": row["ACK (ns)"] - clock_ns} for row in rows]
+
+
+def _empty_runs() -> Windows:
+    with run_statistics(), empty_flows(LINK, SECONDS) as is_sending:
+        seen = [program_runs(EMPTY_PROGRAM)]
+        while is_sending():
+            time.sleep(WINDOW_S)
+            seen.append(program_runs(EMPTY_PROGRAM))
+    return _windows(seen)
+
+
+def _runs_of(control: str, program: str) -> Windows:
+    env = dcgym.make_env(
+        topology=LINK, interval=WINDOW_S, congestion_control=control, preflight=False
+    )
+    with run_statistics():
+        env.reset(seed=1)
+        seen, begin_s = [program_runs(program)], time.monotonic()
+        while time.monotonic() < begin_s + SECONDS:
+            env.step(np.ones(env.action_space.shape, np.float32))
+            seen.append(program_runs(program))
+    env.close()
+    return _windows(seen)
+
+
+def _windows(seen: list[Run]) -> Windows:
+    return np.diff(np.array(seen[SETTLED:], np.float64), axis=0)
+
+
+def _ack_costs(windows: Windows) -> dict[str, Any]:
+    time_ns, runs, misses = windows.sum(axis=0)
+    is_whole = windows[:, 1] > LEAST_RUNS
+    return {
+        "ACK (ns)": float((windows[is_whole, 0] / windows[is_whole, 1]).min()),
+        "mean (ns)": float(time_ns / runs),
+        "ACKs a second": float(runs / (len(windows) * WINDOW_S)),
+        "left out (ppm)": float(1e6 * misses / (runs + misses)),
+    }
 
 
 def measure_agents(counts: tuple[int, ...] = (1, 100, 1000)) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Speed of the packet twin: hops of packets a second, times real time, and environments stepped.
 
-All on one core, in its CPU time. A hop is a packet that has passed a queue. Through `step`, the
-packets are those of the batch that the environment runs on.
+All on one core, in its CPU time; with several threads, by the clock on the wall. A hop is a packet
+that has passed a queue. Through `step`, the packets are those of the batch that the environment
+runs on.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ NETWORKS: tuple[tuple[dict[str, Any], str, str, float], ...] = (
 )
 CONGESTION = "dcgym/CongestionControl-v1"
 INTERVAL_S = 0.05
-STEPS, WIDTHS, MEMORY_ENVS = 4000, (8, 64, 512), 256
+STEPS, WIDTHS, MEMORY_ENVS = 20_000, (8, 64, 512), 256
 INFOS = ("full", "none")
+THREADS = 2
 
 
 def twin_figures(spec: dict[str, Any], traffic: str, transport: str, run_s: float) -> Any:
@@ -63,26 +65,30 @@ def twin_figures(spec: dict[str, Any], traffic: str, transport: str, run_s: floa
 def step_figures() -> list[dict[str, Any]]:
     """Measure an environment on the dumbbell, alone and in vectors, with infos and without."""
     rows = [_step_figure("step", 1, info) for info in INFOS]
-    return rows + [_step_figure("make_vec", n_envs, info) for n_envs in WIDTHS for info in INFOS]
+    rows += [_step_figure("make_vec", n_envs, info) for n_envs in WIDTHS for info in INFOS]
+    return rows + [_step_figure("make_vec", n_envs, "none", THREADS) for n_envs in WIDTHS]
 
 
-def _step_figure(form: str, n_envs: int, info: str) -> dict[str, Any]:
+def _step_figure(form: str, n_envs: int, info: str, threads: int = 1) -> dict[str, Any]:
     arguments: dict[str, Any] = {"topology": DUMBBELL, "traffic": "pairs", "info": info}
     arguments |= {"env": CONGESTION, "backend": "simulation", "max_steps": None}
+    arguments["threads"] = threads
     env: Any = dcgym.make_env(arguments) if form == "step" else _vector(arguments, n_envs)
+    clock = time.process_time if threads == 1 else time.perf_counter
     env.reset(seed=1)
     action = np.full(env.action_space.shape, 0.5, np.float32)
     begun_hops = _hops(env, n_envs)
-    begun = time.process_time()
+    begun_s = clock()
     for _ in range(STEPS // n_envs):
         env.step(action)
-    cpu_s = time.process_time() - begun
+    took_s = clock() - begun_s
     made = {
         "form": form,
         "environments": n_envs,
+        "threads": threads,
         "info": info,
-        "times_real_time": STEPS // n_envs * n_envs * INTERVAL_S / cpu_s,
-        "mhops_per_s": (_hops(env, n_envs) - begun_hops) / cpu_s / 1e6,
+        "times_real_time": STEPS // n_envs * n_envs * INTERVAL_S / took_s,
+        "mhops_per_s": (_hops(env, n_envs) - begun_hops) / took_s / 1e6,
     }
     env.close()
     return made
@@ -143,12 +149,12 @@ def show(found: dict[str, Any]) -> None:
     console.print(table)
     title = "dumbbell of 10 Mbit/s, steps of 50 ms; seconds of all environments added"
     table = Table(title=title)
-    names = ("form", "environments", "info", "x real time", "M packet-hops/s")
+    names = ("form", "environments", "threads", "info", "x real time", "M packet-hops/s")
     for name in names:
         table.add_column(name, justify="right")
     for row in found["steps"]:
         table.add_row(
-            *(str(row[name]) for name in names[:3]),
+            *(str(row[name]) for name in names[:4]),
             f"{row['times_real_time']:,.0f}",
             f"{row['mhops_per_s']:.1f}",
         )

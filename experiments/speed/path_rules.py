@@ -14,7 +14,7 @@ from typing import Any
 
 from dcgym.native import bpf_object, require
 
-__all__ = ["measure_path_rules"]
+__all__ = ["measure_path_rules", "tcp_frame"]
 
 PORTS = (2, 8, 64)
 RUNS, REPETITIONS = 20_000, 7
@@ -76,7 +76,7 @@ def _decision_ns(rule: str, flow_entries: int, gap_ns: int, indexes: list[int]) 
         group_map_fd=fabric.group_map_fd, control_map_fd=fabric.control_map_fd, n_groups=1
     )
     groups.set_flowlet_gap(gap_ns)
-    frame, times = _frame(), []
+    frame, times = tcp_frame(2), []
     for _ in range(REPETITIONS):
         times.append(int(fabric.time_select(frame, indexes[0], RUNS)))
     for index in indexes:
@@ -85,10 +85,14 @@ def _decision_ns(rule: str, flow_entries: int, gap_ns: int, indexes: list[int]) 
     return min(times)
 
 
-def _frame() -> bytes:
-    """Return TCP over IPv4 from host 1 to port 80 of host 2."""
-    macs = bytes([2, 0xDC, 0, 0, 0, 2, 2, 0xDC, 0, 0, 0, 1])
-    addresses = bytes([10, 0, 0, 1, 10, 0, 0, 2])
+def tcp_frame(host: int) -> bytes:
+    """Return TCP over IPv4 from host 1 to port 80 of a host, by way of the gateway's MAC.
+
+    Args:
+        host: Number of the host.
+    """
+    macs = bytes([2, 0xDC, 0, 0xFF, 0xFF, 0xFE, 2, 0xDC, 0, 0, 0, 1])
+    addresses = bytes([10, 0, 0, 1]) + struct.pack("!I", 10 << 24 | host)
     header = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, socket.IPPROTO_TCP, 0) + addresses
     segment = struct.pack("!HHIIBBHHH", 1000, 80, 0, 0, 0x50, 0x10, 0, 0, 0)
     return macs + b"\x08\x00" + header + segment

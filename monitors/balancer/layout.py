@@ -26,6 +26,7 @@ __all__ = [
     "VERSION",
     "BalancerRegion",
     "check_layout",
+    "newest_block",
 ]
 
 MAGIC = 0x424C4D59474344
@@ -131,11 +132,11 @@ class BalancerRegion:
         Raises:
             BackendError: Nothing was published, or the writer overran every copy for a second.
         """
-        return self._newest(self._region["snapshots"])
+        return newest_block(self._region["snapshots"])
 
     def pool(self) -> npt.NDArray[np.void]:
         """Return a copy of the newest pool: rule, servers, weights, alias table."""
-        return self._newest(self._region["pools"])
+        return newest_block(self._region["pools"])
 
     def samples(self, server: int, what: str) -> npt.NDArray[np.void]:
         """Return a copy of a reservoir, empty slots left out.
@@ -167,17 +168,26 @@ class BalancerRegion:
         samples: npt.NDArray[np.void] = self._region["interarrival"]["samples"].copy()
         return samples
 
-    @staticmethod
-    def _newest(buffers: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        def copy_newest() -> npt.NDArray[np.void] | None:
-            sequences = buffers["sequence"].copy()
-            slot = int(sequences.argmax())
-            copy: npt.NDArray[np.void] = buffers[slot].copy()
-            # The writer needs three more publications to come back to this buffer.
-            is_whole = sequences[slot] != 0 and buffers["sequence"][slot] == sequences[slot]
-            return copy if is_whole else None
 
-        return read_whole(copy_newest, "balancer region: no complete block to read")
+def newest_block(buffers: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Return a copy of the newest of a block's buffers, without half-written parts.
+
+    Args:
+        buffers: The buffers, of a type with the field ``sequence``.
+
+    Raises:
+        BackendError: Nothing was published, or the writer overran every copy for a second.
+    """
+
+    def copy_newest() -> npt.NDArray[np.void] | None:
+        sequences = buffers["sequence"].copy()
+        slot = int(sequences.argmax())
+        copy: npt.NDArray[np.void] = buffers[slot].copy()
+        # The writer needs three more publications to come back to this buffer.
+        is_whole = sequences[slot] != 0 and buffers["sequence"][slot] == sequences[slot]
+        return copy if is_whole else None
+
+    return read_whole(copy_newest, "balancer region: no complete block to read")
 
 
 def check_layout(compiled: CompiledLayout) -> list[str]:

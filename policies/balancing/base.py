@@ -10,7 +10,10 @@ import numpy as np
 from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation, Overrides
 from dcgym.tasks.balancing.actions import WeightMap
 
-__all__ = ["BalancingPolicy", "BalancingTask", "SlowLoopPolicy"]
+__all__ = ["POLLING_POLICIES", "BalancingPolicy", "BalancingTask", "SlowLoopPolicy"]
+
+POLLING_POLICIES = ("awcmp", "wrr-utilisation")
+"""Those that read what the balancers' polls of the servers found."""
 
 # Periods and times are sums of intervals: compare them with a microsecond to spare.
 TIME_SLACK_S = 1e-6

@@ -153,6 +153,16 @@ class KnapsackPolicy(SlowLoopPolicy):
         """
         super().__init__("knapsack", "round-robin-learned", check_positive("period_s", period_s))
 
+    @property
+    def curves(self) -> FloatArray | None:
+        """Latency in s of each server by its share, a + b w + c w^2, (N, 3); None at first."""
+        return self._curves
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of the flows that each server gets now, (N,)."""
+        return self._shares.copy()
+
     def act(self, observation: Observation, info: Info) -> Action:
         """Count the flows under way, and return the weights in force.
 

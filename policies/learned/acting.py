@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,14 @@ import numpy.typing as npt
 from dcgym.errors import ConfigError
 from dcgym.policies.base import AnyAction, BoundPolicy, Info, Observation
 from dcgym.policies.learned.actor import Actor
-from dcgym.policies.learned.flat import LearnedTask, flat_action_space, restore_action
+from dcgym.policies.learned.flat import (
+    LearnedTask,
+    action_bounds,
+    flat_action_space,
+    restore_action,
+)
+from dcgym.policies.learned.view import History, View
+from dcgym.tasks.common.rows import RowLayout
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -22,7 +29,11 @@ TRAINED = "this one was trained in another environment"
 
 
 class LearnedPolicy(BoundPolicy[LearnedTask]):
-    """A trained network; the subclass says what it answers to an observation."""
+    """A trained network; the subclass says what it answers to an observation.
+
+    Attributes:
+        mask: Which actions are feasible now, where the environment says so.
+    """
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:
         """Begin without a task.
@@ -34,6 +45,7 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
         super().__init__()
         self.name = name
         self._shape = shape
+        self.mask: npt.ArrayLike | None = None
 
     def bind(self, env: object) -> Self:
         """Check that the task takes this policy's actions; returns the policy.
@@ -55,11 +67,17 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
 
         Args:
             observation: What `reset` or `step` returned last.
-            info: Not looked at.
+            info: Its `time_s` of 0 begins an episode.
         """
+        if info.get("time_s") == 0:
+            self.begin()
+        self.mask = info.get("action_mask")
         return restore_action(self.task.action_space, self.infer(observation))
 
-    def infer(self, observation: Observation) -> npt.NDArray[np.float32]:
+    def begin(self) -> None:
+        """Forget the episode so far; what remembers nothing has nothing to do."""
+
+    def infer(self, observation: Observation) -> npt.NDArray[Any]:
         """Return the network's action as one flat array.
 
         Args:
@@ -69,7 +87,11 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
 
 
 class ActorPolicy(LearnedPolicy):
-    """What acts as a checkpoint says, without noise."""
+    """What acts as a checkpoint says, without noise.
+
+    Attributes:
+        actor: The network.
+    """
 
     def __init__(self, name: str, actor: Actor) -> None:
         """Wrap a network.
@@ -79,10 +101,13 @@ class ActorPolicy(LearnedPolicy):
             actor: The network.
         """
         super().__init__(name, actor.low.shape)
-        self._actor = actor
+        self.actor = actor
+        self.begin()
 
     def bind(self, env: object) -> Self:
         """Check that the task has this network's observations and actions; returns the policy.
+
+        A network without constants for its rows takes any number of them.
 
         Args:
             env: The environment, under whatever wrappers, or its task.
@@ -90,17 +115,47 @@ class ActorPolicy(LearnedPolicy):
         Raises:
             ConfigError: It has others.
         """
+        self._task = None
+        BoundPolicy.bind(self, env)
+        self._fit(getattr(self.task, "rows", None))
         super().bind(env)
-        shape, own = self.task.observation_space.shape, (self._actor.observation_size,)
+        space, actor = flat_action_space(self.task.action_space), self.actor
+        if action_bounds(space)[2] != actor.choices:
+            allowed = f"one with actions of {space}; {TRAINED}"
+            raise ConfigError("policy", self.name, allowed)
+        shape, own = self.task.observation_space.shape, (actor.observation_size,)
         if shape != own:
             allowed = f"one that sees observations of shape {shape}, not {own}; {TRAINED}"
             raise ConfigError("policy", self.name, allowed)
         return self
 
-    def infer(self, observation: Observation) -> npt.NDArray[np.float32]:
+    def begin(self) -> None:
+        """Forget the episode so far."""
+        view = self.actor.view
+        self._history = History(view or View(self.actor.observation_size))
+        self._is_first = np.ones(1, np.bool_)
+        self._state = self.actor.begin()
+
+    def infer(self, observation: Observation) -> npt.NDArray[Any]:
         """Return the network's action as one flat array.
 
         Args:
             observation: What `reset` or `step` returned last.
         """
-        return self._actor.act(observation)
+        shown = self._history.push(observation[None], self._is_first)[0]
+        self._is_first[:] = False
+        masked = self.actor.is_masked and self.mask is not None
+        mask = np.asarray(self.mask, np.bool_) if masked else None
+        self._state = self.actor.remember(shown, self._state)
+        return self.actor.act(self._state[0] if self._state else shown, mask)
+
+    def _fit(self, rows: RowLayout | None) -> None:
+        mine = self.actor.rows if self.actor.view is None else self.actor.view.rows
+        if rows is None or mine is None or mine == rows or self.actor.constants.size:
+            return
+        try:
+            self.actor = self.actor.resized(rows)
+        except ConfigError:
+            return  # The checks that follow say what does not fit.
+        self._shape = self.actor.low.shape
+        self.begin()

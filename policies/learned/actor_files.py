@@ -13,11 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_flag, check_in, check_int, check_keys
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.policies.checkpoint import CheckpointNote, parse_object, write_whole
 from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
+from dcgym.policies.learned.memory import MEMORIES
+from dcgym.policies.learned.view import MOST_FRAMES, View
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
@@ -30,9 +32,20 @@ __all__ = [
 
 ACTOR_FILE = "actor.json"
 WEIGHTS_FILE = "actor.safetensors"
-FORMAT = 1
-KEYS = ("format", "layers", "activation", "output", "low", "high", "rows")
+FORMAT = 3
+# What the files of older formats did not have.
+ADDED: Mapping[int, Mapping[str, object]] = {
+    1: {"choices": [], "memory": None, "view": None, "masked": False},
+    2: {"masked": False},
+    3: {},
+}
+# Files of format 2 said whether they had the one memory that there was.
+OLD_MEMORY = "lstm"
+KEYS = ("format", "layers", "activation", "output", "low", "high", "rows", *ADDED[1])
+VIEW_KEYS = ("size", "frames", "rows", "scaled")
+PADDED = "is_padded"
 MOST_LAYERS = 64
+MOST_CHOICES = 10_000
 
 
 def require_safetensors() -> None:
@@ -59,7 +72,6 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
     """
     from safetensors.numpy import save
 
-    rows = None if actor.rows is None else asdict(actor.rows)
     facts = {
         "format": FORMAT,
         "layers": len(actor.layers),
@@ -67,11 +79,19 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
         "output": actor.output,
         "low": actor.low.tolist(),
         "high": actor.high.tolist(),
-        "rows": rows,
+        "rows": None if actor.rows is None else asdict(actor.rows),
+        "choices": list(actor.choices),
+        "memory": None if actor.memory is None else actor.memory.name,
+        "view": None if actor.view is None else _view_facts(actor.view),
+        "masked": actor.is_masked,
     }
     weights = {"constants": actor.constants}
     for number, layer in enumerate(actor.layers):
         weights |= {_weight(number): layer.weight, _bias(number): layer.bias}
+    if (memory := actor.memory) is not None:
+        weights |= {f"{memory.name}.{part}": getattr(memory, part) for part in memory.parts}
+    if actor.view is not None and actor.view.is_scaled:
+        weights |= {"view.mean": actor.view.mean, "view.scale": actor.view.scale}
     dense = {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
     contents = {
         ACTOR_FILE: (json.dumps(facts, indent=2) + "\n").encode(),
@@ -100,23 +120,42 @@ def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
         raise ConfigError("checkpoint", str(folder), allowed)
     facts, weights = (_read(folder, name, digests[name]) for name in (ACTOR_FILE, WEIGHTS_FILE))
     try:
-        return ActorPolicy(note.algorithm, _actor(parse_object(facts), weights))
+        return ActorPolicy(note.algorithm, _actor(_known(parse_object(facts)), weights))
     except ValueError as error:
         allowed = f"a network of {ACTOR_FILE} and {WEIGHTS_FILE} ({error})"
         raise ConfigError("checkpoint", str(folder), allowed) from error
 
 
+def _known(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return the facts of the newest format, with what an older one did not have."""
+    number = check_int("format", facts.get("format"), 1)
+    if number > FORMAT:
+        newer = f"{FORMAT} or less; a newer dcgym has written it, which reads it"
+        raise ConfigError("format", number, newer)
+    found = {**ADDED[number], **facts}
+    if number == 2 and OLD_MEMORY in found:
+        has_memory = check_flag(OLD_MEMORY, found.pop(OLD_MEMORY))
+        found["memory"] = OLD_MEMORY if has_memory else None
+    check_keys(found, KEYS, ACTOR_FILE)
+    if missing := [name for name in KEYS if name not in found]:
+        raise ConfigError(ACTOR_FILE, facts, f"a mapping with {missing[0]}")
+    return found
+
+
 def _actor(facts: Mapping[str, object], weights: bytes) -> Actor:
     """Return the network that the files hold; any ValueError says what is wrong with them."""
-    check_keys(facts, KEYS, ACTOR_FILE)
-    if missing := [name for name in KEYS if name not in facts]:
-        raise ConfigError(ACTOR_FILE, facts, f"a mapping with {missing[0]}")
-    check_int("format", facts["format"], FORMAT, FORMAT)
     n_layers = check_int("layers", facts["layers"], 1, MOST_LAYERS)
-    rows = None if facts["rows"] is None else _rows(facts["rows"])
     arrays = _arrays(weights)
     pairs = [(_weight(number), _bias(number)) for number in range(n_layers)]
     wanted = {"constants", *(name for pair in pairs for name in pair)}
+    told = facts["memory"]
+    memory = None if told is None else MEMORIES[check_in("memory", str(told), MEMORIES)]
+    memory_parts = [] if memory is None else [f"{told}.{part}" for part in memory.parts]
+    view_facts = facts["view"]
+    if view_facts is not None:
+        view_facts = check_keys(view_facts, VIEW_KEYS, "view")  # type: ignore[arg-type]
+    is_scaled = view_facts is not None and check_flag("view.scaled", view_facts.get("scaled"))
+    wanted |= {*memory_parts, *(("view.mean", "view.scale") if is_scaled else ())}
     if {*arrays} != wanted:
         raise ConfigError(WEIGHTS_FILE, sorted(arrays), sorted(wanted))
     return Actor(
@@ -125,15 +164,41 @@ def _actor(facts: Mapping[str, object], weights: bytes) -> Actor:
         output=str(facts["output"]),
         low=_numbers("low", facts["low"]),
         high=_numbers("high", facts["high"]),
-        rows=rows,
+        rows=_rows(facts["rows"]),
         constants=arrays["constants"],
+        choices=_choices(facts["choices"]),
+        memory=None if memory is None else memory(*(arrays[part] for part in memory_parts)),
+        view=None if view_facts is None else _view(view_facts, arrays),
+        is_masked=check_flag("masked", facts["masked"]),
     )
 
 
-def _rows(value: object) -> RowLayout:
-    names = [one.name for one in fields(RowLayout)]
-    given = check_keys(value, names, "rows")  # type: ignore[arg-type]  # it checks just that
-    return RowLayout(**{name: check_int(f"rows.{name}", given.get(name), 0) for name in names})
+def _choices(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or len(value) > MOST_CHOICES:
+        raise ConfigError("choices", value, "a list of numbers of choices")
+    return tuple(check_int("choices", one, 2, MOST_CHOICES) for one in value)
+
+
+def _view_facts(view: View) -> dict[str, object]:
+    rows = None if view.rows is None else asdict(view.rows)
+    return {"size": view.size, "frames": view.frames, "rows": rows, "scaled": view.is_scaled}
+
+
+def _view(facts: Mapping[str, object], arrays: Mapping[str, Array]) -> View:
+    size = check_int("view.size", facts.get("size"), 1)
+    frames = check_int("view.frames", facts.get("frames"), 1, MOST_FRAMES)
+    scale = [arrays[name] for name in ("view.mean", "view.scale") if name in arrays]
+    return View(size, _rows(facts.get("rows")), frames, *scale)
+
+
+def _rows(value: object) -> RowLayout | None:
+    if value is None:
+        return None
+    names = [one.name for one in fields(RowLayout) if one.name != PADDED]
+    given = check_keys(value, [*names, PADDED], "rows")  # type: ignore[arg-type]  # it checks that
+    sizes = {name: check_int(f"rows.{name}", given.get(name), 0) for name in names}
+    # Files that were written before it was thought of have none.
+    return RowLayout(**sizes, is_padded=check_flag(f"rows.{PADDED}", given.get(PADDED, False)))
 
 
 def _arrays(weights: bytes) -> dict[str, Array]:

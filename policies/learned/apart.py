@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from dcgym.errors import BackendError, DcgymError
+from dcgym.errors import BackendError, ConfigError, DcgymError
 from dcgym.policies.checkpoint import CheckpointNote, read_note
 from dcgym.policies.learned.child import Child
 from dcgym.policies.learned.training import (
@@ -57,7 +57,7 @@ def train_apart(
         BackendError: It broke; a checkpoint is there if one step was sampled.
     """
     log = folder / LOG_FILE
-    limits = (clock.total_steps, clock.budget_s)
+    limits = (clock.steps, clock.budget_s, clock.before)
     child = Child(_run, open_training, job, note, limits, folder, log=log)
     done = _Done(BackendError("nobody said what became of it"))
     try:
@@ -72,7 +72,8 @@ def train_apart(
         raise
     finally:
         child.close()
-        if done.error is None:
+        # What was refused is said in full by its one line.
+        if done.error is None or isinstance(done.error, ConfigError):
             log.unlink(missing_ok=True)
     if done.error is not None:
         raise done.error
@@ -96,7 +97,7 @@ def _run(
     open_training: TrainingOpener,
     job: TrainingJob,
     note: CheckpointNote,
-    limits: tuple[int, float | None],
+    limits: tuple[int, float | None, Progress | None],
     folder: Path,
 ) -> None:
     def report(progress: Progress) -> None:
@@ -121,7 +122,8 @@ def _run(
                 pipe.send(done)
 
     try:
-        train(opened, job, note, TrainingClock(*limits, report), folder)
+        steps, budget_s, before = limits
+        train(opened, job, note, TrainingClock(steps, budget_s, report, before), folder)
     except DcgymError as error:
         # Also where the library did not start; else the owner knows it by now.
         with contextlib.suppress(OSError):

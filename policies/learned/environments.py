@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -10,14 +10,23 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
-from dcgym.policies.learned.flat import flat_action_space, restore_action
+from dcgym.policies.learned.flat import (
+    FlatSpace,
+    flat_action_space,
+    from_unit,
+    restore_action,
+    unit_action_space,
+)
 from dcgym.policies.learned.mending import MendedEnv
+from dcgym.policies.learned.shaping import ShapedEnv, ShapedSlots, Shaping
+from dcgym.policies.learned.view import View
+from dcgym.policies.learned.viewed import ViewedEnv, ViewedSlots
 from dcgym.policies.learners import EnvConfig
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
-    "FlatVectorActions",
     "TrainingForm",
+    "UnitVectorActions",
     "build_env",
     "build_running_env",
     "build_slots",
@@ -35,12 +44,20 @@ class TrainingForm:
         n_copies: Number of copies.
         n_slots: Number of places that one policy acts in.
         rows: Layout of the observation, where it is a table.
+        observation_size: Length of one agent's observation.
+        action_space: Actions of one agent, in one part.
+        labels: Label of each position of one agent's observation.
+        in_real_time: Whether the copies wait for real time.
     """
 
     is_vector: bool
     n_copies: int
     n_slots: int
     rows: RowLayout | None
+    observation_size: int
+    action_space: FlatSpace
+    labels: tuple[str, ...] = ()
+    in_real_time: bool = False
 
 
 def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
@@ -51,61 +68,89 @@ def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
         n_envs: Copies that are wanted.
 
     Raises:
-        ConfigError: An argument is not allowed, or actions are not continuous.
+        ConfigError: An argument is not allowed, or actions are of a kind that nobody learns.
     """
     # Refuses wrong arguments, also those that only the form of one agent has.
     env = make_env(dict(config))
     env.close()  # type: ignore[no-untyped-call]
-    # The libraries would say it in their own words, in processes of their own.
-    flat_action_space(env.action_space)
     environment = find_environment(config.get("env", DEFAULT_ENV))
     form = environment.agents or environment.single
     given = {name: value for name, value in config.items() if name in form.arguments}
     system = form.make(form.settings(**given), 1)
-    can, n_agents, rows = system.capabilities, len(system.agents), system.task().rows
+    can, n_agents, task = system.capabilities, len(system.agents), system.task()
+    rows: RowLayout | None = task.rows
+    if rows is not None and given.get("randomise"):
+        # The largest draw; in smaller ones rows are left over.
+        rows = replace(rows, is_padded=True)
+    labels = tuple(system.observation_labels)
     system.close()
+    size = int(np.prod(system.observation_space.shape))
+    # The libraries would refuse a space in their own words, in processes of their own.
+    spaces = rows, size, flat_action_space(system.action_space), labels, can.real_time
     if can.real_time and environment.agents is None:
-        return TrainingForm(False, n_envs, n_envs, rows)
+        return TrainingForm(False, n_envs, n_envs, *spaces)
     # Copies in real time would take the processors from each other: the agents of one do.
     n_copies = 1 if can.real_time else min(n_envs, can.copies)
-    return TrainingForm(True, n_copies, n_copies * n_agents, rows)
+    return TrainingForm(True, n_copies, n_copies * n_agents, *spaces)
 
 
 def build_env(config: EnvConfig) -> gym.Env[Any, Any]:
-    """Build an environment in whatever process this is called in; its actions are one Box.
+    """Build an environment in whatever process this is called in.
 
     Args:
         config: Arguments of `make_env`.
+
+    Returns:
+        The environment; its actions are one Box from -1 to 1, or choices.
     """
     env = make_env(dict(config))
-    if not isinstance(env.action_space, gym.spaces.Dict):
+    space, flat = env.action_space, flat_action_space(env.action_space)
+    unit = unit_action_space(flat)
+    if unit == space:
         return env
-    space = env.action_space
     return gym.wrappers.TransformAction(
-        env, lambda action: restore_action(space, action), flat_action_space(space)
+        env, lambda action: restore_action(space, from_unit(flat, action)), unit
     )
 
 
-def build_running_env(config: EnvConfig) -> gym.Env[Any, Any]:
+def build_running_env(
+    config: EnvConfig, view: View | None = None, shaping: Shaping | None = None
+) -> gym.Env[Any, Any]:
     """Build an environment whose backend runs: building it is no training time.
 
     Args:
         config: Arguments of `make_env`.
+        view: How observations are shown; None for one at a time as it is.
+        shaping: What is paid for beside the rewards; None for nothing.
 
     Raises:
         BackendError: The backend did not come up.
     """
-    env = MendedEnv(build_env(config))
+    env: gym.Env[Any, Any] = MendedEnv(build_env(config))
+    if shaping is not None:
+        env = ShapedEnv(env, shaping)
+    if view is not None:
+        env = ViewedEnv(env, view)
     env.reset()
     return env
 
 
-def build_slots(config: EnvConfig, form: TrainingForm) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Build a vector environment with a slot for each agent of each copy; actions are one Box.
+def build_slots(
+    config: EnvConfig,
+    form: TrainingForm,
+    view: View | None = None,
+    shaping: Shaping | None = None,
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Build a vector environment with a slot for each agent of each copy.
 
     Args:
         config: Arguments of `make_env`.
         form: What `training_form` decided.
+        view: How observations are shown; None for one at a time as it is.
+        shaping: What is paid for beside the rewards; None for nothing.
+
+    Returns:
+        The environment; its actions are one Box from -1 to 1, or choices.
     """
     environment = find_environment(config.get("env", DEFAULT_ENV))
     agents = environment.agents
@@ -113,30 +158,35 @@ def build_slots(config: EnvConfig, form: TrainingForm) -> gym.vector.VectorEnv[A
     names = ["env", *(agents or environment.single).arguments]
     given = {name: value for name, value in config.items() if name in names}
     envs = make_vec_env(given, form.n_slots, is_shared=agents is not None, info="none")
-    is_flat = not isinstance(envs.single_action_space, gym.spaces.Dict)
-    return envs if is_flat else FlatVectorActions(envs)
+    if envs.single_action_space != unit_action_space(form.action_space):
+        envs = UnitVectorActions(envs)
+    if shaping is not None:
+        envs = ShapedSlots(envs, shaping)
+    return envs if view is None else ViewedSlots(envs, view)
 
 
-class FlatVectorActions(gym.vector.VectorActionWrapper):
-    """Takes a batch of points of one Box for actions of several parts."""
+class UnitVectorActions(gym.vector.VectorActionWrapper):
+    """Takes a batch of points of one Box from -1 to 1 for actions of other bounds or parts."""
 
     def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
         """Wrap a vector environment.
 
         Args:
-            env: One whose actions are a Dict.
+            env: One whose actions are numbers within bounds, or a Dict of them.
         """
         super().__init__(env)
-        self.single_action_space = flat_action_space(env.single_action_space)
+        self._flat = flat_action_space(env.single_action_space)
+        self.single_action_space = unit_action_space(self._flat)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def actions(self, actions: Any) -> Any:
-        """Return the parts of each slot's action by name.
+        """Return each slot's action; parts of it by name.
 
         Args:
             actions: A point of the Box for each slot.
         """
-        space = self.env.single_action_space
-        assert isinstance(space, gym.spaces.Dict)
-        each = [gym.spaces.unflatten(space, action) for action in actions]
+        flat, space = from_unit(self._flat, actions), self.env.single_action_space
+        if not isinstance(space, gym.spaces.Dict):
+            return flat
+        each = [gym.spaces.unflatten(space, action) for action in flat]
         return {name: np.stack([one[name] for one in each]) for name in space}

@@ -12,6 +12,8 @@ import numpy as np
 from dcgym.errors import DcgymError
 from dcgym.policies.learned.child import Child
 from dcgym.policies.learned.environments import build_running_env
+from dcgym.policies.learned.shaping import Shaping
+from dcgym.policies.learned.view import View
 from dcgym.policies.learners import EnvConfig
 
 __all__ = ["EnvWorker", "StepReply", "WorkerDied"]
@@ -34,13 +36,17 @@ class EnvWorker:
     call is a `send` and a `receive`.
     """
 
-    def __init__(self, config: EnvConfig) -> None:
+    def __init__(
+        self, config: EnvConfig, view: View | None = None, shaping: Shaping | None = None
+    ) -> None:
         """Start the process.
 
         Args:
             config: Arguments of `make_env`.
+            view: How observations are shown; None for one at a time as it is.
+            shaping: What is paid for beside the rewards; None for nothing.
         """
-        self._child = Child(_serve, dict(config))
+        self._child = Child(_serve, dict(config), view, shaping)
 
     @property
     def pid(self) -> int:
@@ -95,11 +101,11 @@ class EnvWorker:
         self._child.close()
 
 
-def _serve(pipe: Connection, config: EnvConfig) -> None:
+def _serve(pipe: Connection, config: EnvConfig, view: View | None, shaping: Shaping | None) -> None:
     # The end of the pipe is the owner's end.
     with contextlib.suppress(EOFError, OSError):
         try:
-            env = gym.wrappers.RecordEpisodeStatistics(build_running_env(config))
+            env = gym.wrappers.RecordEpisodeStatistics(build_running_env(config, view, shaping))
         except DcgymError as error:
             return pipe.send(error)
         with contextlib.closing(env):

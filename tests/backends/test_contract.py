@@ -6,10 +6,14 @@ from functools import partial
 
 import pytest
 
+from dcgym.backends.device_pools import make_device_pool
 from dcgym.backends.registry import make_network, make_pool
 from dcgym.native import simulation_available
+from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing import make_scenario
-from dcgym.testing import FakeBackend, check_network, check_pool
+from dcgym.testing import FakeBackend, check_device_pool, check_network, check_pool
+
+DEVICES = {"preset": "accelerator-pool", "application": "vgg16", "servers": 2}
 
 
 def test_the_test_double_keeps_the_contract() -> None:
@@ -34,3 +38,17 @@ def test_simulated_pools_keep_the_contract(preset: str, n_envs: int) -> None:
 def test_emulated_pools_keep_the_contract() -> None:
     options = {"record_limit": 10_000, "horizon_ns": 30 * 10**9}
     check_pool(partial(make_pool, "emulation", make_scenario("testbed-7"), 1, options))
+
+
+@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_simulated_pools_of_devices_keep_the_contract(n_envs: int) -> None:
+    pool = make_pool_of_devices(DEVICES)
+    check_device_pool(partial(make_device_pool, "simulation", pool, n_envs, {"record_limit": 999}))
+
+
+@pytest.mark.emulation
+def test_emulated_pools_of_devices_keep_the_contract() -> None:
+    options = {"record_limit": 999, "horizon_ns": 30 * 10**9}
+    pool = make_pool_of_devices(DEVICES)
+    check_device_pool(partial(make_device_pool, "emulation", pool, 1, options), intervals=3)

@@ -33,7 +33,7 @@ def offered(line: str, **environment: str) -> list[str]:
         ("dcgym run --policy dctcp", {"dctcp", "dctcp+ecmp", "dctcp+wcmp"}),
         ("dcgym run --topology dumb", {"dumbbell"}),
         ("dcgym run --traffic web-search", {"web-search-incast"}),
-        ("dcgym train pp", {"ppo"}),
+        ("dcgym train --algo pp", {"ppo"}),
         ("dcgym draw fat", {"fat-tree"}),
         ("dcgym traffic show pairs", {"pairs", "pairs-udp"}),
         ("dcgym list polic", {"policies"}),

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_here
 from tests.support.source_tree import ROOT
+from tests.support.suites import leave_figures_empty
 
 TUTORIALS = ROOT / "docs" / "tutorials"
 OWN = TUTORIALS / "your_own"
@@ -92,17 +94,27 @@ def test_the_package_runs_on_real_tcp(site: Path) -> None:
 
 
 @pytest.mark.simulation
-def test_parts_of_a_sweep_are_joined_by_copying(tmp_path: Path) -> None:
+def test_parts_of_a_sweep_are_joined_by_copying(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    leave_figures_empty(monkeypatch)
+
+    def command(*arguments: str) -> str:
+        done = run_here(capfd, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def sweep(load: str, out: str) -> None:
         common = ("--env", "LoadBalancing-v1", "--policies", "sed,lsq", "--seeds", "1")
         values = ("--set", f"scenario.load={load}", "--seconds", "5", "--out", out)
-        run("-m", "dcgym", "sweep", *common, *values, cwd=tmp_path)
+        command("sweep", *common, *values, "--jobs", "0")
 
     sweep("0.5", "first")
     sweep("0.9", "second")
     for part in ("first", "second"):
         shutil.copytree(tmp_path / part / "runs", tmp_path / "all" / "runs", dirs_exist_ok=True)
-    assert "0.9" in run("-m", "dcgym", "report", "all", cwd=tmp_path)
+    assert "0.9" in command("report", "all")
     import polars as pl
 
     runs = pl.read_parquet(tmp_path / "all" / "results.parquet")
@@ -122,7 +134,7 @@ def test_a_trained_policy_is_compared_on_real_tcp(tmp_path: Path) -> None:
     config = tmp_path / "network.yaml"
     config.write_text("backend: 'dcgym.testing:FakeBackend'\n")
     options = ("--config", str(config), "--seconds", "1", "--out", "ppo")
-    run("-m", "dcgym", "train", "ppo", *options, cwd=tmp_path)
+    run("-m", "dcgym", "train", "--algo", "ppo", *options, cwd=tmp_path)
     printed = run(str(TUTORIALS / "dctcp_and_ppo.py"), "ppo", "1", "3", cwd=tmp_path)
     rows = {line.split("  ")[0]: line.split()[-4:] for line in printed.splitlines()}
     assert rows["policy"] == ["cubic", "dctcp", "fair-share", "ppo"]

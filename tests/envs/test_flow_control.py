@@ -237,3 +237,22 @@ def test_policies_act_in_it() -> None:
     scores = dcgym.compare(config, ["unassisted", "random"], seeds=1, seconds=0.5, warmup=0.1)
     for name in ("unassisted", "random"):
         assert scores.mean("goodput_bps", name) > 0.5 * LINK_BPS
+
+
+@pytest.mark.learning
+def test_rllib_steers_a_flow_with_each_agent() -> None:
+    pytest.importorskip("ray.rllib")
+    from ray.rllib.utils.pre_checks.env import check_multiagent_environments
+
+    from dcgym.envs.rllib import rllib_env
+
+    config = {"env": "FlowControl-v0", "flows": 2, "action": "window", "max_steps": 5, **TWIN}
+    env = rllib_env({**config, "agents": "several"})
+    check_multiagent_environments(env)
+    env.reset(seed=0)
+    wide = {agent: np.array([0.0], np.float32) for agent in env.agents}
+    for _ in range(5):
+        *_, cuts, infos = env.step(wide)
+    assert cuts["__all__"] and env.agents == []
+    assert {info["flow_cwnd"] for info in infos.values()} == {round(2**5.5)}
+    env.close()

@@ -301,13 +301,16 @@ def test_the_suite_records_returns_and_sojourn_times(tmp_path: Path) -> None:
     assert "sojourn" in (tmp_path / "report.html").read_text()
 
 
-def test_learners_of_continuous_actions_say_what_they_lack() -> None:
+def test_learners_are_shown_a_row_for_each_server_whatever_the_action_is() -> None:
     from dcgym.policies.learned.environments import training_form
 
-    with pytest.raises(ConfigError, match=r"action: value 'Discrete\(10\)' .*continuous actions"):
-        training_form({"env": ID}, 2)
-    form = training_form({"env": ID, "action": "scores"}, 2)
-    assert form.is_vector and form.n_copies == 2
+    for arguments in ({"env": ID}, {"env": ID, "action": "scores"}):
+        form = training_form(arguments, 2)
+        assert form.is_vector and form.n_copies == 2
+        # One load a server, and the job's size.
+        assert form.rows is not None and form.rows.size == form.observation_size == 11
+        assert (form.rows.n_rows, form.rows.common_columns) == (10, 1)
+        assert str(form.action_space).startswith("Box" if "action" in arguments else "Discrete")
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ def test_pettingzoo_checks_pass():
         )
 
 
+@pytest.mark.learning
 def test_rllib_check_passes():
     pytest.importorskip("ray.rllib")
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments

@@ -90,6 +90,7 @@ RLLIB += [
 ]
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(("env_id", "given"), RLLIB)
 def test_rllib_samples_from_it(env_id: str, given: dict[str, object]) -> None:
     pytest.importorskip("ray.rllib")

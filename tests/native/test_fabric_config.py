@@ -82,3 +82,8 @@ def test_a_closed_fabric_says_so_and_closes_twice() -> None:
     closed.close()
     with pytest.raises(BackendError, match="closed"):
         closed.drop_counters()
+
+
+def test_an_object_built_from_other_sources_has_not_its_maps() -> None:
+    with pytest.raises(BackendError, match="no BPF map named"):
+        require().Fabric(str(bpf_object("queues")), n_switches=1, n_hosts=1, n_ports=1, n_groups=1)

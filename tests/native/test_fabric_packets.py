@@ -17,6 +17,7 @@ Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 TC_ACT_SHOT, TC_ACT_STOLEN = 2, 4
 TCP, UDP, ICMP, FRAGMENT_HEADER = 6, 17, 1, 44
 # Upper 0.1 % points of chi-square by degrees of freedom: a fixed seed makes the test repeatable.
+DEVICE_REPORT = 0x88B6  # DCGYM_DEVICE_REPORT_TYPE
 CHI_SQUARE_999 = {1: 10.83, 3: 16.27, 9: 27.88}
 HOST_3 = bytes.fromhex("02dc00000003")
 GATEWAY = bytes.fromhex("02dc00fffffe")
@@ -122,6 +123,12 @@ def test_ipv6_is_redirected_with_hop_limit_less_one(forward: Any) -> None:
 
 def test_arp_to_one_host_is_forwarded_unchanged(forward: Any) -> None:
     packet = ethernet(bytes(28), 0x0806)
+    assert forward(packet) == ([(TC_ACT_STOLEN, packet)], {})
+
+
+def test_reports_of_devices_are_forwarded_unchanged(forward: Any) -> None:
+    # As short as device_reports.h has them: 26 bytes, and nothing of IP.
+    packet = ethernet(bytes(12), DEVICE_REPORT)
     assert forward(packet) == ([(TC_ACT_STOLEN, packet)], {})
 
 

@@ -119,13 +119,13 @@ def test_a_routed_server_takes_part_as_its_neighbours_do(rig: Rig, vip: str) -> 
     back = server.test_egress(own.frame())
     outer, less = (20, 1440) if vip == VIP4 else (40, 1420)
     stamp = timestamps(3 << 26 | 9, 77)
-    option = struct.pack("!BBH6sHI", 254, 16, 0xDC47, bytes(6), 1, 0)
+    option = struct.pack("!BBH6sHII", 254, 20, 0xDC47, bytes(6), 1, 0, 0)
     told = struct.pack("!BBH", 2, 4, less) + stamp + option
     macs = mac_bytes(OWN_MAC) + mac_bytes(mac(3))
     inner = replace(own, tcp_options=told)
     assert back == tunnelled(inner.frame(), ENDS[vip][1], ENDS[vip][0], macs)
     verdict, returned = rig.native.test_balance(back)
-    blank = replace(inner, tcp_options=told[:16] + b"\x01" * 16, mac=GATEWAY_MAC, from_mac=OWN_MAC)
+    blank = replace(inner, tcp_options=told[:16] + b"\x01" * 20, mac=GATEWAY_MAC, from_mac=OWN_MAC)
     assert (verdict, returned) == (rig.sent, blank.frame())
     assert len(back) == len(returned) + outer and rig.counted() == {"reports": 1}
     server.close()

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
-import os
-import platform
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from dcgym.monitors.balancer.layout import ALIAS, SAMPLE, SERVERS, SLOTS
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing.rules import RULES
+from tests.support.bpf_cases import CaseProgram, compile_program
 
 pytestmark = [
     pytest.mark.native,
     pytest.mark.skipif(shutil.which("clang") is None, reason="clang compiles the program"),
 ]
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "rules.bpf.c"
 CHOICES = 1024
 SCORE = np.dtype([("value", "<u8"), ("speed", "<u8"), ("time_ns", "<u8")])
 TURN = np.dtype([("credit", "<i8"), ("deadline", "<u8")])
+ANSWER = np.dtype(
+    [
+        *((name, "<u8") for name in ("order", "received_ns", "latency_ns")),
+        ("in_flight", "<u4"),
+        ("server", "<u2"),
+        ("uses", "<u2"),
+    ]
+)
+MOST_ANSWERS = 16
 CASE = np.dtype(
     [
         *((name, "<u4") for name in ("rule", "n", "turn", "cursor")),
@@ -44,90 +46,31 @@ CASE = np.dtype(
         ("hash", "<u8", CHOICES),
         ("choice", "<u4", CHOICES),
         ("reservoir", SAMPLE, SLOTS),
+        ("heard", "<u8", (SERVERS, 6)),
+        ("idle", "<u8", 2),
+        ("last_order", "<u8"),
+        ("n_answers", "<u4"),
+        ("worst_next", "<u4"),
+        ("answers", ANSWER, MOST_ANSWERS),
+        ("places", "u1", 2 * MOST_ANSWERS),
+        ("members", "<u8"),
     ]
 )
-KERNEL_RULES = [rule for rule in RULES if RULES[rule].is_in_kernel]
-
-
-class TestRun(ctypes.Structure):
-    """struct bpf_test_run_opts of libbpf, as far as it is used; the library checks the size."""
-
-    __test__ = False
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("data_in", ctypes.c_void_p),
-        ("data_out", ctypes.c_void_p),
-        ("data_size_in", ctypes.c_uint32),
-        ("data_size_out", ctypes.c_uint32),
-        ("ctx_in", ctypes.c_void_p),
-        ("ctx_out", ctypes.c_void_p),
-        ("ctx_size_in", ctypes.c_uint32),
-        ("ctx_size_out", ctypes.c_uint32),
-        ("retval", ctypes.c_uint32),
-        ("repeat", ctypes.c_int),
-        ("duration", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("cpu", ctypes.c_uint32),
-        ("batch_size", ctypes.c_uint32),
-    ]
-
-
-class Program:
-    """The loaded program and its map, by libbpf."""
-
-    def __init__(self, path: Path) -> None:
-        name = ctypes.util.find_library("bpf")
-        if name is None:
-            pytest.skip("libbpf is not installed")
-        self._bpf = ctypes.CDLL(name, use_errno=True)
-        pointers = ("bpf_object__open_file", "bpf_object__find_program_by_name")
-        for function in (*pointers, "bpf_object__find_map_by_name"):
-            getattr(self._bpf, function).restype = ctypes.c_void_p
-        self._object = ctypes.c_void_p(self._bpf.bpf_object__open_file(str(path).encode(), None))
-        code = self._bpf.bpf_object__load(self._object)
-        assert code == 0, f"the verifier refused the program: {os.strerror(-code)}"
-        find = self._bpf.bpf_object__find_program_by_name
-        program = ctypes.c_void_p(find(self._object, b"choose"))
-        cases = ctypes.c_void_p(self._bpf.bpf_object__find_map_by_name(self._object, b"cases"))
-        self._program_fd = self._bpf.bpf_program__fd(program)
-        self._map_fd = self._bpf.bpf_map__fd(cases)
-
-    def run(self, case: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-        """Run the program once per hash and return the case as it then is."""
-        key = ctypes.c_uint32(0)
-        memory = ctypes.create_string_buffer(case.tobytes(), CASE.itemsize)
-        self._check(self._bpf.bpf_map_update_elem(self._map_fd, ctypes.byref(key), memory, 0))
-        packet = ctypes.create_string_buffer(64)
-        options = TestRun(ctypes.sizeof(TestRun))
-        options.data_in, options.data_size_in = ctypes.addressof(packet), len(packet)
-        options.repeat = count
-        self._check(self._bpf.bpf_prog_test_run_opts(self._program_fd, ctypes.byref(options)))
-        assert options.retval == 0
-        self._check(self._bpf.bpf_map_lookup_elem(self._map_fd, ctypes.byref(key), memory))
-        return np.frombuffer(memory.raw, CASE)[0]
-
-    def _check(self, code: int) -> None:
-        assert code == 0, os.strerror(-code if code < -1 else ctypes.get_errno())
-
-    def close(self) -> None:
-        self._bpf.bpf_object__close(self._object)
+KERNEL_RULES = [n for n, rule in RULES.items() if rule.is_in_kernel and not rule.needs_messages]
+TOLD_RULES = [name for name, rule in RULES.items() if rule.needs_messages]
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    target = tmp_path_factory.mktemp("bpf") / "rules.bpf.o"
-    folders = (f"/usr/include/{platform.machine()}-linux-gnu", ROOT / "dcgym/native/include")
-    includes = [f"-I{folder}" for folder in folders]
-    command = ["clang", "-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Werror", *includes]
-    subprocess.run([*command, "-c", str(PROGRAM), "-o", str(target)], check=True)
-    loaded = Program(target)
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseProgram]:
+    target = compile_program(PROGRAM, tmp_path_factory.mktemp("bpf"))
+    loaded = CaseProgram(target, CASE, ("choose", "choose_told"))
     yield loaded
     loaded.close()
 
 
 @pytest.mark.parametrize("rule", KERNEL_RULES)
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 64])
-def test_the_kernel_chooses_as_the_twin_does(program: Program, rule: str, n: int) -> None:
+def test_the_kernel_chooses_as_the_twin_does(program: CaseProgram, rule: str, n: int) -> None:
     rng = np.random.default_rng(n)
     native = require_simulation()
     case = np.zeros(1, CASE)[0]
@@ -168,9 +111,49 @@ def test_the_kernel_chooses_as_the_twin_does(program: Program, rule: str, n: int
 
 
 @pytest.mark.parametrize("n", [0, SERVERS + 1])
-def test_an_impossible_pool_chooses_nobody(program: Program, n: int) -> None:
+def test_an_impossible_pool_chooses_nobody(program: CaseProgram, n: int) -> None:
     case = np.zeros(1, CASE)[0]
     case["n"] = n
     for rule in KERNEL_RULES:
         case["rule"] = RULES[rule].number
         assert program.run(case, 1)["choice"][0] == require_simulation().NO_SERVER
+
+
+@pytest.mark.parametrize("rule", TOLD_RULES)
+@pytest.mark.parametrize("n", [1, 2, 9, 64])
+def test_what_was_told_leads_to_the_same_choices(program: CaseProgram, rule: str, n: int) -> None:
+    rng, now_ns = np.random.default_rng(n), 10**10
+    case = np.zeros(1, CASE)[0]
+    servers = [int(s) for s in np.sort(rng.permutation(SERVERS)[:n])]
+    case["rule"], case["n"], case["random"], case["now_ns"] = RULES[rule].number, n, 99, now_ns
+    case["server"][:n], case["server"][n:] = servers, 0xFFFF
+    case["ongoing"] = rng.integers(0, 3, SERVERS)
+    case["heard"] = rng.integers(0, 2**33, (SERVERS, 6))
+    case["heard"][:, 0], case["idle"] = rng.permutation(SERVERS), (SERVERS, 7)
+    case["heard"][:, 5] = rng.integers(0, 20 * 256, SERVERS)
+    case["members"] = sum(1 << server for server in servers)
+    case["places"][1 : MOST_ANSWERS + 1] = [int(0.5 * i) for i in range(MOST_ANSWERS)]
+    # Few loads and latencies, so that many tie; some are of servers that left, old or used up.
+    answers = case["answers"]
+    answers["order"] = rng.permutation(MOST_ANSWERS) + 1
+    answers["received_ns"] = now_ns - rng.integers(0, 1_100_000_000, MOST_ANSWERS)
+    answers["latency_ns"] = rng.integers(0, 3, MOST_ANSWERS)
+    answers["in_flight"] = rng.integers(0, 4, MOST_ANSWERS)
+    answers["server"] = rng.choice([*servers, 63], MOST_ANSWERS)
+    answers["uses"] = rng.integers(0, 4, MOST_ANSWERS)
+    case["n_answers"] = case["last_order"] = MOST_ANSWERS
+    after = program.run(case, 40, "choose_told")
+    expected = require_simulation().choose_told(
+        RULES[rule].number,
+        servers,
+        [int(q) for q in case["ongoing"]],
+        *(99, now_ns, 40),
+        [tuple(int(x) for x in row) for row in case["heard"]],
+        [tuple(int(x) for x in row) for row in answers.tolist()],
+        *(0.5, tuple(int(x) for x in case["idle"]), 3),
+    )
+    assert list(after["choice"][:40]) == expected["choices"]
+    assert int(after["random"]) == expected["random"]
+    assert tuple(int(x) for x in after["idle"]) == expected["idle"]
+    left = np.sort(after["answers"][: after["n_answers"]], order="order")
+    assert left[["order", "in_flight", "server", "uses"]].tolist() == expected["answers"]

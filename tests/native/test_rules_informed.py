@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import exp
+from typing import Any
 
 import pytest
+from scipy import stats
 
 from dcgym.native import require_simulation
+from dcgym.tasks.balancing.rules import RULES
 
 pytestmark = pytest.mark.simulation
 
@@ -115,22 +119,63 @@ def test_a_server_answers_with_the_median_at_its_load_or_the_nearest() -> None:
 
 def test_peak_ewma_takes_peaks_at_once_and_decays_with_ten_seconds() -> None:
     cost = require_simulation().peak_ewma_cost
+    first, second = 100 * MS, 50 * MS
     assert cost([], 0, 5 * SECOND) == 30 * MS  # Linkerd's first guess
-    assert cost([(100.0, 0)], 2, 0) == 300.0
-    assert cost([(100.0, 0), (400.0, SECOND)], 0, SECOND) == 400.0
+    assert cost([(first, 0)], 2, 0) == 3 * first
+    assert cost([(first, 0), (4 * first, SECOND)], 0, SECOND) == 4 * first
     decay = exp(-0.1)
-    blended = 100 * decay + 50 * (1 - decay)
-    assert cost([(100.0, 0), (50.0, SECOND)], 0, SECOND) == pytest.approx(blended, rel=1e-14)
+    # Whole numbers: exp is off by 2^-30 at most, times and costs by 1 ns.
+    blended = first * decay + second * (1 - decay)
+    found = cost([(first, 0), (second, SECOND)], 0, SECOND)
+    assert found == pytest.approx(blended, abs=1 + first * 2**-30)
     # With nothing new the estimate falls towards 0.
-    assert cost([(100.0, 0)], 0, 20 * SECOND) == pytest.approx(100 * exp(-2), rel=1e-14)
+    for seconds in (1, 3, 5, 7, 11, 20, 50, 120):
+        after = cost([(first, 0)], 0, seconds * SECOND)
+        assert after == pytest.approx(first * exp(-seconds / 10), abs=1 + first * 2**-30)
+    assert cost([(first, 0)], 0, 300 * SECOND) == 0
     # A clock that runs backwards changes nothing.
-    assert cost([(100.0, SECOND)], 0, 0) == 100.0
+    assert cost([(first, SECOND)], 0, 0) == first
+    # What takes longer than 275 s takes as long, and no product overflows.
+    longest = 2**38
+    assert cost([(2**62, SECOND)], 2**32 - 1, SECOND) == longest * (2**16 + 1)
 
 
 def test_c3_by_hand() -> None:
     score = require_simulation().c3_score
     # q = 1 + 2 * 3 + 4 = 11; 50 - 8 + 1331 * 8.
-    assert score(50.0, 8.0, 4.0, 2, 3) == 50 - 8 + 1331 * 8
+    assert score(50, 8, 4.0, 2, 3) == 50 - 8 + 1331 * 8
     # Elasticsearch's test of the formula's shape: it rises with every load, and cubes the queue.
-    assert score(0.0, 1.0, 0.0, 0, 1) == 0.0
-    assert score(0.0, 1.0, 9.0, 0, 1) == 999.0
+    assert score(0, 1, 0.0, 0, 1) == 0.0
+    assert score(0, 1, 9.0, 0, 1) == 999.0
+    # The largest that fit: 1024 flows, 2^32 ns of service.
+    assert score(0, 2**40, 0.0, 2**32 - 1, 64) == (1024**3 - 1) * 2**32
+
+
+def told(rule: str, servers: list[int], ongoing: list[int], **options: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = {"random": 1, "now_ns": SECOND, "count": 1}
+    settings |= {"heard": [(0,) * 6] * len(ongoing), **options}
+    found: dict[str, Any] = require_simulation().choose_told(
+        RULES[rule].number, servers, ongoing, **settings
+    )
+    return found
+
+
+def test_idle_servers_are_taken_in_order_and_those_that_left_forgotten() -> None:
+    # Numbers of their messages, of which 2 has been taken.
+    heard = [(number, 0, 0, 0, 0, 0) for number in (5, 3, 4, 2)]
+    found = told("jiq", [0, 1, 3], [0] * 4, heard=heard, idle=(5, 2), count=2)
+    # 3, then 5; 4 is of a server that is not there.
+    assert found["choices"] == [1, 0] and found["idle"] == (5, 5)
+    only = told("jiq", [3], [0] * 4, heard=heard, idle=(5, 2))
+    assert only["choices"] == [3] and only["idle"] == (5, 5)
+
+
+def test_equal_c3_scores_are_drawn_evenly() -> None:
+    found = told("c3-rank", [0, 1, 2, 3], [0, 0, 1, 0], count=3000, balancers=4)
+    counts = Counter(found["choices"])
+    # Nothing is known of any: all scores are 0, whatever the queues.
+    assert stats.chisquare([counts[i] for i in range(4)]).pvalue > 1e-4
+    busy = [(0, 0, 0, 0, 1000, 0)] * 4
+    found = told("c3-rank", [0, 1, 2, 3], [0, 0, 1, 0], count=3000, heard=busy)
+    counts = Counter(found["choices"])
+    assert counts[2] == 0 and stats.chisquare([counts[i] for i in (0, 1, 3)]).pvalue > 1e-4

@@ -18,6 +18,7 @@ def shuffled_servers(rows, order):
     return np.concatenate([measured, rows[:, n * columns : -n], rows[:, -n:][:, order]], axis=1)
 
 
+@pytest.mark.learning
 def test_network_treats_servers_alike_up_to_its_constants():
     torch = pytest.importorskip("torch")
     from dcgym.policies.learned.row_network import RowNetwork
@@ -51,6 +52,7 @@ def test_vector_environment_comes_from_the_same_configuration():
         make_vec_env(CONFIG, 2, rewards="vbf")
 
 
+@pytest.mark.learning
 @pytest.mark.simulation
 def test_slots_of_stable_baselines3_end_and_begin_in_one_step():
     pytest.importorskip("stable_baselines3")

@@ -10,7 +10,6 @@ import zipfile
 from itertools import pairwise
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -221,7 +220,7 @@ def test_a_flipped_bit_of_the_note_is_a_note_or_one_clear_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("format", 2),
+        ("format", 4),
         ("format", True),
         ("layers", 0),
         ("layers", 10**30),
@@ -241,6 +240,16 @@ def test_a_flipped_bit_of_the_note_is_a_note_or_one_clear_line(tmp_path):
         ("rows", 5),
         ("rows", {"n_rows": 10**12, "row_columns": 1, "common_columns": 1, "action_columns": 0}),
         ("rows", {"n_rows": 2}),
+        ("choices", 5),
+        ("choices", [2]),
+        ("choices", [1, 1]),
+        ("memory", 1),
+        ("memory", "rnn"),
+        ("view", 5),
+        ("view", {"size": 0, "frames": 1, "rows": None, "scaled": False}),
+        ("view", {"size": 9, "frames": 1, "rows": None, "scaled": False}),
+        ("view", {"size": 3, "frames": 10**9, "rows": None, "scaled": False}),
+        ("view", {"size": 3, "frames": 1, "rows": None, "scaled": True}),
         ("surplus", 1),
     ],
 )
@@ -249,6 +258,34 @@ def test_a_wrong_field_is_one_clear_line(tmp_path, name, value):
     facts = json.loads((folder / ACTOR_FILE).read_bytes())
     rewrite(folder, ACTOR_FILE, json.dumps({**facts, name: value}).encode())
     assert name.rstrip("s") in refused(folder)
+
+
+def test_files_of_older_formats_are_read(tmp_path):
+    folder = write(tmp_path / "run")
+    observation = np.ones(3, np.float32)
+    expected = load_policy(folder).infer(observation)
+    facts = json.loads((folder / ACTOR_FILE).read_bytes())
+    # The second one knew no masks, and one memory.
+    del facts["masked"]
+    second = {name: value for name, value in facts.items() if name != "memory"}
+    rewrite(folder, ACTOR_FILE, json.dumps({**second, "lstm": False, "format": 2}).encode())
+    np.testing.assert_array_equal(load_policy(folder).infer(observation), expected)
+    for name in ("choices", "memory", "view"):
+        del facts[name]
+    rewrite(folder, ACTOR_FILE, json.dumps({**facts, "format": 1}).encode())
+    note = json.loads((folder / CHECKPOINT_FILE).read_bytes())
+    old = {name: note[name] for name in ("algorithm", "library", "seed", "training", "details")}
+    (folder / CHECKPOINT_FILE).write_text(json.dumps(old))
+    np.testing.assert_array_equal(load_policy(folder).infer(observation), expected)
+
+
+@pytest.mark.parametrize("name", [CHECKPOINT_FILE, ACTOR_FILE])
+def test_a_checkpoint_of_a_newer_version_says_so(tmp_path, name):
+    folder = write(tmp_path / "run")
+    facts = json.loads((folder / name).read_bytes())
+    # Whatever else it has.
+    rewrite(folder, name, json.dumps({**facts, "format": 4, "more": 1}).encode())
+    assert "a newer dcgym has written it" in refused(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"5", b"[]", b"{", b"\xff", b"[" * 100_000])
@@ -289,6 +326,11 @@ def test_weights_that_do_not_fit_are_one_clear_line(tmp_path, change):
         ("details", "x"),
         ("details", {"sha256": 5}),
         ("details", {"sha256": {ACTOR_FILE: [], WEIGHTS_FILE: None}}),
+        ("env", 5),
+        ("options", []),
+        ("versions", None),
+        ("curve", 5),
+        ("format", "x"),
         ("surplus", 1),
     ],
 )
@@ -316,48 +358,6 @@ def test_the_command_line_says_it_in_one_line(tmp_path, capsys):
     assert caught.value.code == 2
     assert error.endswith("\n") and "Traceback" not in error
     assert error.splitlines()[-1].startswith("dcgym: checkpoint") and WEIGHTS_FILE in error
-
-
-ACTIONS = gym.spaces.Box(np.array([-1, 0, 1, 2], "f4"), np.array([1, 5, 2, 3], "f4"))
-SEEN = gym.spaces.Box(-9, 9, (15,), np.float32)
-
-
-@pytest.mark.learning
-@pytest.mark.parametrize("rows", [None, RowLayout(4, 2, 3, 1)])
-def test_a_network_of_ppo_is_exported_exactly(rows):
-    pytest.importorskip("ray")
-    import torch
-
-    from dcgym.policies.learned.export import export_actor
-    from dcgym.policies.learned.rllib.module import module_spec
-
-    spec = module_spec(rows)
-    spec.observation_space, spec.action_space = SEEN, ACTIONS
-    torch.manual_seed(0)
-    module = spec.build()
-    one = export_actor(module.acting_parts(), ACTIONS)
-    for _ in range(20):
-        observation = SEEN.sample()
-        with torch.no_grad():
-            batch = {"obs": torch.as_tensor(observation)[None]}
-            unit = module.forward_inference(batch)["action_dist_inputs"][0, :4].numpy()
-        expected = ACTIONS.low + (np.clip(unit, -1, 1) + 1) / 2 * (ACTIONS.high - ACTIONS.low)
-        np.testing.assert_allclose(one.act(observation), expected, atol=2e-6)
-
-
-@pytest.mark.learning
-@pytest.mark.parametrize("rows", [None, RowLayout(4, 2, 3, 1)])
-def test_a_network_of_ddpg_is_exported_exactly(rows):
-    pytest.importorskip("stable_baselines3")
-    from dcgym.policies.learned.export import export_actor
-    from dcgym.policies.learned.sb3.network import BoundedPolicy
-
-    model = BoundedPolicy(SEEN, ACTIONS, lambda _: 1e-3, rows=rows)
-    one = export_actor([model.actor.mu], ACTIONS)
-    for _ in range(20):
-        observation = SEEN.sample()
-        expected, _ = model.predict(observation, deterministic=True)
-        np.testing.assert_allclose(one.act(observation), expected, atol=2e-6)
 
 
 @pytest.mark.learning

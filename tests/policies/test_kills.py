@@ -133,6 +133,9 @@ class Steady:
     def save(self, folder: Path) -> dict[str, object]:
         return {"said": "saved"}
 
+    def save_state(self, folder: Path, is_last: bool) -> None:
+        (folder / "steady").write_text(str(is_last))
+
 
 @contextlib.contextmanager
 def _open_steady(job: TrainingJob) -> Iterator[Steady]:
@@ -207,7 +210,7 @@ def test_training_goes_on_where_an_emulator_is_killed(machine: Machine, tmp_path
 def trained_by_ppo(machine: Machine, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command; it has not begun yet."""
     pytest.importorskip("ray")
-    words = ["train", "ppo", "--env", "LoadBalancing-v1", "--seconds", "200", "--out"]
+    words = ["train", "--algo", "ppo", "--env", "LoadBalancing-v1", "--seconds", "200", "--out"]
     command = [sys.executable, "-m", "dcgym", *words, str(tmp_path / "run")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -20,6 +20,7 @@ from dcgym.policies import (
 )
 from dcgym.policies.checkpoint import CheckpointNote, write_note
 from dcgym.policies.congestion.classic import FixedSharePolicy
+from dcgym.policies.learners import learner_name
 from dcgym.testing import FakeBackend
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,13 +66,32 @@ def test_a_family_of_its_own_has_its_policies_and_the_learners():
 
 
 def test_learners_are_algorithms_of_libraries():
-    assert [(one.algorithm, one.library) for one in LEARNERS.values()] == [
-        ("ppo", "rllib"),
-        ("ddpg", "sb3"),
+    libraries = {
+        "rllib": ["ppo", "appo", "sac"],
+        "sb3": ["ddpg", "td3", "sac", "ppo", "maskable-ppo", "recurrent-ppo"],
+        "benchmarl": ["ippo", "mappo", "isac", "maddpg", "qmix"],
+        "dcgym": ["cma-es", "reinforce"],
+    }
+    assert [(one.library, one.algorithm) for one in LEARNERS.values()] == [
+        (library, algorithm) for library, names in libraries.items() for algorithm in names
     ]
     assert find_learner("ppo") is find_learner("ppo", "rllib") is LEARNERS["ppo"]
-    with pytest.raises(ConfigError, match="ppo of sb3"):
-        find_learner("ppo", "sb3")
+    assert find_learner("ppo", "sb3") is LEARNERS["ppo-sb3"]
+    assert find_learner("sac") is find_learner("sac", "sb3") is LEARNERS["sac"]
+    assert [learner_name(one.algorithm, one.library) for one in LEARNERS.values()] == [*LEARNERS]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "library", "words"),
+    [
+        ("dpg", None, "algo: value 'dpg' .* did you mean 'ddpg'"),
+        ("ppo", "sb", "library: value 'sb' .* allowed: rllib, sb3 for ppo; did you mean 'sb3'"),
+        ("td3", "rllib", "library: value 'rllib' .* allowed: sb3 for td3"),
+    ],
+)
+def test_an_unknown_pair_is_one_line_with_the_nearest(algorithm, library, words):
+    with pytest.raises(ConfigError, match=words):
+        find_learner(algorithm, library)
 
 
 class ConstantLearner:
@@ -79,7 +99,7 @@ class ConstantLearner:
 
     algorithm, library = "constant", "somebodys"
 
-    def train(self, env_config, steps, seed, out_dir, progress=None, *, n_envs=None, budget_s=None):
+    def train(self, env_config, steps, seed, out_dir, progress=None, **limits):
         write_note(Path(out_dir), CheckpointNote(self.algorithm, self.library, seed))
         return Path(out_dir)
 
@@ -103,7 +123,7 @@ def test_a_learner_from_outside_is_listed_trains_and_loads(tmp_path):
 
 def test_a_checkpoint_of_an_unknown_learner_is_one_clear_line(tmp_path):
     write_note(tmp_path, CheckpointNote("ppo", "somebodys"))
-    with pytest.raises(ConfigError, match="ppo of somebodys") as caught:
+    with pytest.raises(ConfigError, match=r"checkpoint: .*known learner .*'somebodys'") as caught:
         load_policy(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -112,7 +132,8 @@ def test_acting_builds_no_environment_and_loads_no_library():
     code = (
         "import sys, dcgym.policies\n"
         "import dcgym.policies.learned.actor_files\n"
-        "heavy = ('ray', 'torch', 'stable_baselines3', 'dcgym.envs.factory', 'dcgym.backends')\n"
+        "heavy = ('ray', 'torch', 'stable_baselines3', 'benchmarl')\n"
+        "heavy += ('dcgym.envs.factory', 'dcgym.backends')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run(

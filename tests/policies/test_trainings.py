@@ -5,16 +5,29 @@ trainings last.
 """
 
 import json
+import os
+from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
 
 import dcgym
-from dcgym.policies import LEARNERS, load_policy
+from dcgym.errors import BackendError
+from dcgym.policies import LEARNERS, TrainingOptions, load_policy
+from dcgym.policies.learned.training import TrainingClock, TrainingJob
 from dcgym.testing import FakeBackend
 from tests.support.simulated import simulated
 
 POOL = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("library", ["ray"], indirect=True)
+def test_processes_of_ray_are_as_urgent_as_their_caller(library):
+    import ray
+
+    niceness = ray.remote(num_cpus=0)(lambda: os.nice(0))
+    assert ray.get(niceness.remote(), timeout=60) == os.nice(0)
 
 
 @pytest.mark.learning
@@ -23,7 +36,7 @@ POOL = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "lo
     ("name", "library", "env_id"),
     [
         ("ppo", "ray", "CongestionControl-v1"),
-        ("ppo", "ray", "Joint-v1"),
+        ("appo", "ray", "Joint-v1"),
         ("ddpg", "stable_baselines3", "CongestionControl-v1"),
         ("ddpg", "stable_baselines3", "PathBalancing-v1"),
         ("ddpg", "stable_baselines3", "Joint-v1"),
@@ -37,9 +50,7 @@ def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_i
     config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
     # A process each, which takes longer to start than it learns: one form has several.
     n_envs = 2 if env_id == "CongestionControl-v1" else 1
-    folder = learner.train(
-        config, 600, 0, tmp_path / "run", reports.append, n_envs=n_envs, budget_s=90
-    )
+    folder = learner.train(config, 300, 0, tmp_path / "run", reports.append, n_envs=n_envs)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] == reports[-1].steps > 0
     env = dcgym.make_env(config)
@@ -75,12 +86,12 @@ def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("library", ["ray"], indirect=True)
 def test_ppo_explores_less_and_less(library):
+    from dcgym.policies.learned.rllib.algorithms import open_rllib
     from dcgym.policies.learned.rllib.module import LOG_STD_END, LOG_STD_START
-    from dcgym.policies.learned.rllib.ppo import open_ppo
     from dcgym.policies.learned.training import TrainingClock, TrainingJob
 
     bounds = []
-    with open_ppo(TrainingJob(simulated(), 0, 2)) as trainee:
+    with open_rllib("ppo", TrainingJob(simulated(), 0, 2)) as trainee:
         acting = trainee._algorithm.get_module()
         clock = TrainingClock(600, None, lambda _: bounds.append(acting.pi.log_std.max().item()))
         trainee.learn(clock)
@@ -94,10 +105,13 @@ def test_ppo_explores_less_and_less(library):
 @pytest.mark.learning
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("name", "library"), [("ppo", "ray"), ("ddpg", "stable_baselines3")], indirect=["library"]
+    ("name", "library", "steps"),
+    # Two updates of PPO. DDPG learns from the 5,000th step on, at every 8th: fifty times.
+    [("ppo", "ray", 960), ("ddpg", "stable_baselines3", 5_400)],
+    indirect=["library"],
 )
-def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, tmp_path):
-    folder = LEARNERS[name].train(POOL, 8_000, 0, tmp_path / "run", n_envs=4, budget_s=60)
+def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, steps, tmp_path):
+    folder = LEARNERS[name].train(POOL, steps, 0, tmp_path / "run", n_envs=4, budget_s=60)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] > 0
     env = dcgym.parallel_env("LoadBalancing-v1", scenario=POOL["scenario"])
@@ -106,3 +120,53 @@ def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, tmp
     for agent, policy in zip(env.agents, policies, strict=True):
         action = policy.act(observations[agent], infos[agent])
         assert env.action_space(agent).contains(action)
+
+
+def test_runners_that_bring_nothing_are_not_waited_for_for_ever(monkeypatch):
+    pytest.importorskip("ray")
+    from dcgym.policies.learned.rllib import train
+
+    monkeypatch.setattr(train, "SAMPLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(train, "_narrow", lambda algorithm, share: None)
+    silent = SimpleNamespace(
+        learner_group=None,
+        metrics=SimpleNamespace(peek=lambda key, default: default),
+        train=dict,
+    )
+    with pytest.raises(BackendError, match=r"no environment has made a step in 0\.0 s"):
+        train.RllibTrainee(silent, None).learn(TrainingClock(100, None, None))
+
+
+SAC = {"num_steps_sampled_before_learning_starts": 40, "train_batch_size_per_learner": 16}
+
+
+@pytest.mark.simulation
+@pytest.mark.learning
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("library", ["ray"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "task", "settings"),
+    [
+        ("sac-rllib", simulated(), SAC),
+        ("appo", {**POOL, "max_steps": 30}, {}),
+        ("ppo", {"env": "JobAssignment-v0", "max_steps": 30}, {}),
+    ],
+)
+def test_a_training_of_rllib_goes_on_from_its_state(library, name, task, settings, tmp_path):
+    options = TrainingOptions(settings=settings, frames=2)
+    LEARNERS[name].train(task, 200, 0, tmp_path, n_envs=2, budget_s=60, options=options)
+    env = dcgym.make_env(task)
+    observation, info = env.reset(seed=0)
+    first = load_policy(tmp_path, env).act(observation, info)
+    assert env.action_space.contains(first)
+    job = TrainingJob(task, 0, 2, settings, load_policy(tmp_path).actor.view, tmp_path / "state")
+    with LEARNERS[name].open_training(job) as trainee:
+        (tmp_path / "again").mkdir()
+        details = trainee.save(tmp_path / "again")
+    before = json.loads((tmp_path / "dcgym_policy.json").read_text(encoding="utf-8"))
+    # APPO's learner is a thread, which may learn on between the two.
+    assert name == "appo" or details == before["details"], "the same bits"
+    resume = TrainingOptions(resume=True)
+    LEARNERS[name].train(task, 100, 0, tmp_path, n_envs=2, budget_s=60, options=resume)
+    after = json.loads((tmp_path / "dcgym_policy.json").read_text(encoding="utf-8"))
+    assert after["training"]["steps"] >= before["training"]["steps"] + 100

@@ -1,5 +1,6 @@
 """Networks that are not in real time, trained through the vector form."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -38,11 +39,16 @@ def test_actions_of_several_parts_are_one_box_in_every_slot():
     one.reset(seed=0)
     flat = slots.single_action_space.sample()
     seen, *_ = slots.step(np.stack([flat] * 3))
+    # -1 stands for the least action, 1 for the largest.
+    assert slots.single_action_space == gym.spaces.Box(-1, 1, flat.shape)
+    parts = gym.spaces.flatten_space(one.action_space)
+    point = parts.low + (flat + 1) / 2 * (parts.high - parts.low)
     n_hosts = one.action_space["rates"].shape[0]
-    expected, *_ = one.step({"rates": flat[:n_hosts], "weights": flat[n_hosts:]})
-    np.testing.assert_array_equal(seen[0], expected)
+    expected, *_ = one.step({"rates": point[:n_hosts], "weights": point[n_hosts:]})
+    np.testing.assert_allclose(seen[0], expected, atol=1e-6)
 
 
+@pytest.mark.learning
 def test_slots_that_end_early_begin_anew_and_the_others_go_on():
     pytest.importorskip("stable_baselines3")
     from dcgym.envs.sb3 import SlotVecEnv

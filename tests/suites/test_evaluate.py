@@ -89,7 +89,7 @@ def test_bad_input_is_one_line():
         dcgym.evaluate(ENV, 3)
     with pytest.raises(ConfigError, match=r"for congestion environments"):
         dcgym.evaluate(ENV, "dctcp")
-    with pytest.raises(ConfigError, match=r"dcgym train ppo"):
+    with pytest.raises(ConfigError, match=r"dcgym train --algo ppo"):
         dcgym.evaluate(ENV, "ppo")
 
 

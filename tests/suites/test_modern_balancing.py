@@ -56,6 +56,20 @@ def test_the_suite_has_every_rule_and_case() -> None:
         modern_balancing(0.0)
 
 
+def test_real_servers_run_a_part_alone() -> None:
+    suite = modern_balancing(backend="emulation")
+    assert [case.name for case in suite.cases] == [
+        *("ramp-0.75", "ramp-1.03", "ramp-1.41", "ramp-1.74", "speeds", "sinkhole")
+    ]
+    assert {"prequal", "jiq", "peak-ewma", "c3-rank", "wrr-utilisation"} <= set(suite.policies)
+    assert suite.is_alone and (suite.episode_s, suite.warmup_s) == (32.0, 12.0)
+    assert {shape.name for shape in suite.shapes} == {
+        *("prequal-no-errors", "wrr-time-out", "prequal-errors-where-wrr", "prequal-tail"),
+        *("sinkhole", "error-penalty", "idle-queues"),
+    }
+    check_suite(suite)
+
+
 @pytest.mark.parametrize("load", RAMP)
 def test_the_ramp_is_over_the_allocation(load: float) -> None:
     pool = scenario(f"ramp-{load:.2f}")
@@ -83,7 +97,7 @@ def test_prequal_keeps_its_tail_where_round_robin_runs_into_the_antagonists() ->
 def test_messages_stand_beside_the_score() -> None:
     (case,) = [case for case in modern_balancing().cases if case.name == "ramp-0.75"]
     env = {**case.env, "lead_in": 0}
-    policies = ["sed", "prequal", "jiq", "c3-rank"]
+    policies = ["sed", "prequal", "jiq", "c3-rank", "wrr-utilisation"]
     found = compare(env, policies, seeds=[1], seconds=4, warmup=1, every_agent=True)
     runs = {str(record["policy"]): record["metrics"] for record in found.records}
     assert {name: runs["sed"][name] for name in MESSAGE_METRICS} == dict.fromkeys(
@@ -94,6 +108,8 @@ def test_messages_stand_beside_the_score() -> None:
     assert runs["prequal"]["probes"] % 3 == 0 and runs["prequal"]["idle_messages"] == 0
     assert runs["c3-rank"]["messages_per_flow"] == pytest.approx(1, rel=0.01)
     assert 0 < runs["jiq"]["messages_per_flow"] <= 1 and runs["jiq"]["probes"] == 0
+    # Four balancers poll sixteen servers twice a second, for those that read it.
+    assert runs["wrr-utilisation"]["polls"] in (6 * 64, 7 * 64) and runs["prequal"]["polls"] == 0
 
     def shown(policy: str | None) -> set[str]:
         records = found.records if policy is None else runs_of(found.records, policy)

@@ -17,6 +17,7 @@ from dcgym.suites.modern_congestion import (
     TRAFFIC,
     modern_congestion,
 )
+from dcgym.suites.shapes import check_shapes
 from dcgym.tasks.paths.rules import PATH_RULES
 from dcgym.topologies import make_topology
 from tests.support.packets import FRAME, MSS, SECOND, START_NS, begin
@@ -32,7 +33,21 @@ def test_the_suite_has_every_rule_with_every_congestion_control() -> None:
     for case in suite.cases:
         assert case.env["marking"] == (case.env["congestion_control"] == "dctcp")
     # Each traffic with one control, and each control with one traffic.
-    check_suite(replace(suite, cases=(*suite.cases[: len(TRAFFIC)], *suite.cases[:: len(TRAFFIC)])))
+    some = (*suite.cases[: len(TRAFFIC)], *suite.cases[:: len(TRAFFIC)])
+    check_suite(replace(suite, cases=some, shapes=()))
+    check_shapes(suite.shapes, [case.name for case in suite.cases], suite.policies)
+
+
+def test_real_tcp_runs_a_part_alone() -> None:
+    suite = modern_congestion("emulation")
+    met = {(case.name, rule) for case in suite.cases for rule in PATH_POLICIES if case.meets(rule)}
+    alone = {(f"{control}-{traffic}", "ecmp") for control in CONTROLS for traffic in TRAFFIC}
+    ruled = {(f"dctcp-{traffic}", rule) for rule in PATH_POLICIES for traffic in TRAFFIC}
+    assert met == alone | ruled
+    assert suite.is_alone and suite.jobs == 1
+    # No shape compares runs that there are not.
+    terms = [term for shape in suite.shapes for check in shape.checks for term in check.terms]
+    assert {(term.case, term.policy) for term in terms} <= met
 
 
 def test_the_slow_links_are_a_fifth_of_those_to_the_core() -> None:

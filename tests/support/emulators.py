@@ -119,15 +119,13 @@ def held_namespaces(pid: int) -> set[str]:
     return {link for link in found if link.startswith("net:")}
 
 
-def is_of(name: str, pid: int) -> bool:
-    """Whether a file of shared memory is a process's: by its name (OpenMP), mapped or open."""
-    if str(pid) in re.split(r"\D+", name) or f"/dev/shm/{name}".encode() in read_proc(pid, "maps"):
-        return True
+def held_shared_memory(pid: int) -> set[str]:
+    """Files of shared memory that a process has mapped or open."""
+    found = set(re.findall(rb"/dev/shm/\S+", read_proc(pid, "maps")))
     for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
         with contextlib.suppress(OSError):
-            if os.readlink(descriptor) == f"/dev/shm/{name}":
-                return True
-    return False
+            found.add(os.readlink(descriptor).encode())
+    return {name.decode() for name in found if name.startswith(b"/dev/shm/")}
 
 
 def machine_bpf() -> set[tuple[str, int]]:
@@ -153,13 +151,14 @@ class Machine:
 
     Other emulators may come and go meanwhile, so processes are known as ours by a variable of
     their environment or as children of this process, and a BPF object counts as left over when
-    nobody else holds it. Children that earlier tests left to this process are not ours.
+    nobody else holds it. Children that earlier tests left to this process are not ours. Names of
+    shared memory do not say whose they are, and killed processes of other tests leave theirs:
+    what an emulator holds is noted while it lives (`describe`).
     """
 
     run_dir: Path
     interfaces: set[str] = field(default_factory=set)
     bpf: set[tuple[str, int]] = field(default_factory=set)
-    shared_memory: set[str] = field(default_factory=set)
     algorithms: set[str] = field(default_factory=set)
     children: set[int] = field(default_factory=set)
 
@@ -167,7 +166,6 @@ class Machine:
         self.children = set(child_pids(os.getpid()))
         self.interfaces = {name for _, name in socket.if_nameindex()}
         self.bpf = machine_bpf()
-        self.shared_memory = set(os.listdir("/dev/shm"))
         self.algorithms = algorithms()
 
     def our_processes(self) -> set[int]:
@@ -181,23 +179,25 @@ class Machine:
         found = set().union(*(held_namespaces(pid) for pid in self.our_processes()))
         return found - {os.readlink("/proc/self/ns/net")}
 
-    def new_shared_memory(self, ours: set[int]) -> set[str]:
-        """Shared memory that is new and not of a living process of others, such as their Ray's."""
-        new = set(os.listdir("/dev/shm")) - self.shared_memory
-        foreign = [pid for pid in all_pids() if pid not in ours] if new else []
-        return {name for name in new if not any(is_of(name, pid) for pid in foreign)}
+    def new_bpf(self, ours: set[int]) -> set[tuple[str, int]]:
+        """BPF objects that are new and that no process of others holds.
+
+        Those that others make or release between two looks are in one of them only.
+        """
+        new = machine_bpf() - self.bpf
+        others = [pid for pid in all_pids() if pid not in ours | {os.getpid()}] if new else []
+        new -= set().union(*(held_bpf(pid) for pid in others))
+        return new & machine_bpf() if new else new
 
     def leftovers(self) -> dict[str, Any]:
         """What the test has put on the machine; empty when all is as it was."""
         ours = self.our_processes()
-        foreign = [held_bpf(pid) for pid in all_pids() if pid not in ours | {os.getpid()}]
         run_ids = [re.escape(path.stem.strip(".")) for path in self.run_dir.iterdir()]
         found = {
             "interfaces": {name for _, name in socket.if_nameindex()} - self.interfaces,
             "processes": ours,
             "namespaces": self.namespaces(),
-            "bpf": machine_bpf() - self.bpf - set().union(*foreign),
-            "shared memory": self.new_shared_memory(ours),
+            "bpf": self.new_bpf(ours),
             "runs": set(run_ids),
         }
         return {what: left for what, left in found.items() if left}
@@ -248,6 +248,7 @@ class Victim:
     processes: dict[int, bytes]
     namespaces: set[str]
     bpf: set[tuple[str, int]]
+    shared_memory: set[str]
     algorithm: str
     run_id: str
 
@@ -269,6 +270,7 @@ def describe(outer: int) -> Victim:
         processes={pid: start_time(pid) for pid in tree},
         namespaces=namespaces - {os.readlink("/proc/self/ns/net")},
         bpf=set().union(*(held_bpf(pid) for pid in tree)),
+        shared_memory=set().union(*(held_shared_memory(pid) for pid in tree)),
         algorithm=f"dctcp_{run.id}",
         run_id=run.id,
     )

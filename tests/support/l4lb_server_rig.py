@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dcgym.native import bpf_object, require
+from dcgym.traffic.http.servers import SERVER_DTYPE, rows_bytes
 from tests.support.l4lb_rig import (
     OWN_MAC,
     VIP4,
@@ -23,7 +24,7 @@ from tests.support.l4lb_rig import (
 
 SERVER, CLIENTS_MAC = 5, "02:dc:00:00:00:01"
 CLOCK_BITS = 26
-REPORT_BYTES = 16
+REPORT_BYTES = 20
 CLIENTS = {VIP4: "10.0.0.1", VIP6: "fd00::1"}
 
 
@@ -44,9 +45,10 @@ def answer(flags: int, options: bytes, body: bytes = b"", vip: str = VIP4) -> Pa
     return replace(packet, tcp_options=options, mac=CLIENTS_MAC, from_mac=mac(SERVER))
 
 
-def report(flows: int, speed: int = 0, next_hop: str = CLIENTS_MAC) -> bytes:
+def report(flows: int, speed: int = 0, next_hop: str = CLIENTS_MAC, service: int = 0) -> bytes:
     """Return the option that a server puts into its SYN-ACK."""
-    return struct.pack("!BBH6sHI", 254, 16, 0xDC47, mac_bytes(next_hop), flows, speed)
+    load = flows, speed, service
+    return struct.pack("!BBH6sHII", 254, REPORT_BYTES, 0xDC47, mac_bytes(next_hop), *load)
 
 
 def assert_valid(frame: bytes) -> None:
@@ -70,11 +72,12 @@ class Server:
         self.native = require().LoadReporter(path, SERVER, self.loads, **options)
         for vip in (VIP4, VIP6):
             self.native.add_vip(vip, 80)
-        self.rows = mmap.mmap(self.loads, 64 * 64)
+        self.rows = mmap.mmap(self.loads, rows_bytes(64))
 
     def busy(self, flows: int) -> None:
         """Set how many flows are at the server."""
-        self.rows[64 * SERVER : 64 * SERVER + 4] = struct.pack("<I", flows)
+        row = SERVER_DTYPE.itemsize * SERVER
+        self.rows[row : row + 4] = struct.pack("<I", flows)
 
     def receive(self, packet: Packet) -> bytes:
         """Return what the server's stack gets of a packet from the balancer."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
@@ -55,6 +54,9 @@ def means_us(twin: BalancingTwin, what: str = "mean_us") -> npt.NDArray[np.float
 
 def check_mean(values: npt.NDArray[np.float64], expected: float) -> None:
     """Refuse unless the expected value lies in the interval, which must be narrow."""
+    # A second to import, which children of tests that use this file need not wait for.
+    from scipy import stats
+
     error = stats.sem(values)
     low, high = stats.t.interval(CONFIDENCE, len(values) - 1, values.mean(), error)
     assert low <= expected <= high, f"{expected} is not in {low} .. {high}"

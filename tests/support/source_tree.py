@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,15 +74,26 @@ def modules() -> dict[str, Path]:
 
 def arrows() -> list[Arrow]:
     """Return every arrow from a module of the package to another, or to anything else of ours."""
-    paths = modules()
+    return _arrows_of(
+        tuple(
+            (name, path.relative_to(ROOT), path.read_text(encoding="utf-8"))
+            for name, path in modules().items()
+        )
+    )
+
+
+# Every rule of the layout asks for them, and to find them takes two seconds.
+@lru_cache(maxsize=1)
+def _arrows_of(files: tuple[tuple[str, Path, str], ...]) -> list[Arrow]:
+    paths = {source: path for source, path, _ in files}
     found = set()
-    for source, path in paths.items():
+    for source, path, text in files:
         package = source if path.name == "__init__.py" else source.rpartition(".")[0]
-        for node in _run_time_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _run_time_nodes(ast.parse(text)):
             for name in _names_imported(node, package, paths):
                 target = name and _module_of(name, paths)
                 if (target or name is None) and target != source:
-                    place = f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
+                    place = f"{path}:{node.lineno}"  # type: ignore[attr-defined]
                     found.add(Arrow(source, target, place))
     return sorted(found, key=str)
 

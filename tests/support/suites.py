@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import pytest
 
 from dcgym.backends.base import Record
 from dcgym.suites import Suite
+from dcgym.suites.recorders.pool import PoolRecorder
 from dcgym.suites.runner import run_matrix
 
-__all__ = ["leave_figures_empty", "run_without_report"]
+__all__ = ["leave_comparisons_out", "leave_figures_empty", "run_without_report"]
+
+# A reward that asks for no second pool.
+ALONE = "log_ongoing"
 
 
 def run_without_report(suite: Suite, out: Path) -> list[Record]:
@@ -21,15 +29,51 @@ def run_without_report(suite: Suite, out: Path) -> list[Record]:
     return complete
 
 
+def leave_comparisons_out(patch: pytest.MonkeyPatch, module: str) -> None:
+    """Let pools run alone: without the shadow of the reward and the best rules of the regret.
+
+    These are up to three more simulations of the same flows for each of ours. Rules do not look at
+    rewards: what happens to the flows is the same to the bit.
+
+    Args:
+        patch: Undoes it.
+        module: Where an experiment makes its cases.
+    """
+    make = importlib.import_module(module).case_of
+    patch.setattr(f"{module}.case_of", partial(make, reward=ALONE))
+    patch.setattr(PoolRecorder, "_against_best", lambda *_: {})
+
+
+class _EmptyFigure:
+    """A figure of a page, written without its axes."""
+
+    def savefig(self, out: TextIO, **_: object) -> None:
+        out.write("<svg></svg>")
+
+
+class _EmptyAxes:
+    """Axes that take what is drawn, and keep nothing but their scales."""
+
+    def __init__(self) -> None:
+        self._scales = {"x": "linear", "y": "linear"}
+        self.set_xscale = partial(self._scales.__setitem__, "x")
+        self.set_yscale = partial(self._scales.__setitem__, "y")
+        self.get_xscale = partial(self._scales.__getitem__, "x")
+        self.get_yscale = partial(self._scales.__getitem__, "y")
+
+    def get_xlim(self) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        from matplotlib.axes import Axes
+
+        assert callable(getattr(Axes, name)), "of real ones"
+        return lambda *_, **__: None
+
+
 def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:
-    """Let figures in reports be made and not drawn, which takes longer than short runs do."""
-    figure = pytest.importorskip("matplotlib.figure").Figure
-    save = figure.savefig
-
-    def save_unless_of_a_page(self: Any, out: Any, **options: Any) -> None:
-        if options.get("format") == "svg":
-            out.write("<svg></svg>")
-        else:
-            save(self, out, **options)
-
-    patch.setattr(figure, "savefig", save_unless_of_a_page)
+    """Let reports have figures without content, which takes longer to draw than short runs do."""
+    pytest.importorskip("matplotlib.axes")
+    for module in ("report", "curves"):
+        make = f"dcgym.suites.reports.{module}.make_axes"
+        patch.setattr(make, lambda *_: (_EmptyFigure(), _EmptyAxes()))

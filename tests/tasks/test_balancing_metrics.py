@@ -66,10 +66,14 @@ def test_group_shares_and_utilisation():
 
 def test_messages_by_hand():
     counts = {"probes": 30, "idle": 4, "reports": 6, "answers": 20, "late": 5, "repeated": 1}
+    counts["polls"] = 50
     summary = {"arrivals": 10, "messages": {**counts, "lost": 3, "unanswered": 1}}
     metrics = message_metrics(summary)
     assert (metrics["probes"], metrics["idle_messages"], metrics["reports"]) == (30, 4, 6)
     # 30 probes, 26 answers that arrived, 4 idle messages, 6 reports; 10 flows.
     assert metrics["messages_per_flow"] == 6.6
-    # The emulation counts none: they are not measured there.
+    # 50 polls and their answers, where somebody reads them.
+    metrics = message_metrics(summary, reads_polls=True)
+    assert metrics["polls"] == 50 and metrics["messages_per_flow"] == 16.6
+    # A backend of somebody else's may count none.
     assert np.isnan(list(message_metrics({"arrivals": 10}).values())).all()

@@ -16,7 +16,9 @@ def inputs_of(durations, drains=None, own=None):
     drains = durations if drains is None else drains
     own = np.zeros_like(drains) if own is None else own
     none = np.zeros(np.shape(durations)[:-1])
-    return LoadInputs(durations, drains, own, tracked=none, shadow_tracked=none)
+    return LoadInputs(
+        durations, drains, own, tracked=none, shadow_tracked=none, completions_p90_s=2 * durations
+    )
 
 
 def terms(*loads, **more_loads):
@@ -40,6 +42,9 @@ def test_values_of_one_loaded_server():
     assert values["vbf_log_vbf"] == pytest.approx(-12 - np.log(12 + 1e-6))
     assert values["pbf"] == 0
     assert values["makespan"] == -8
+    assert values["log_makespan"] == pytest.approx(-np.log(8.001))
+    # Twice the durations are what was sampled as the tail of completion times.
+    assert values["tail_completion"] == -16
     assert values["jain"] == 0.25
     assert values["cv"] == pytest.approx(-np.sqrt(12) / 2)
 

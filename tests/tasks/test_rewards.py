@@ -14,7 +14,7 @@ import dcgym
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.rewards import Reward, RewardSpec
 from dcgym.tasks.common.statistics import gini_coefficient, jain_index
-from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
+from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs, alpha_fair
 from dcgym.testing import FakeBackend
 from dcgym.traffic import Flow, Plan
 
@@ -45,6 +45,10 @@ BY_HAND = {
     "gini": (0.625, 1.0, 1.0),
     "goodput": (0.2, 1.0, 0.0),
     "goodput_queue": (0.2 - 2 * 0.2 * 0.2, 1 - 2 * 1 * 1, 0.0),
+    # Nobody sends, and no queue has a delay.
+    "alpha_fair_1": (0.0, 0.0, 0.0),
+    "alpha_fair_2": (0.0, 0.0, 0.0),
+    "queue_delay": (0.0, 0.0, 0.0),
     # No path is balanced among these ports.
     "uplink_load": (0.0, 0.0, 0.0),
     "uplink_queue": (0.0, 0.0, 0.0),
@@ -64,6 +68,10 @@ RANGES = {
     "gini": (0.25, 1.0),
     "goodput": (0.0, 1.0),
     "goodput_queue": (-1.0, 1.0),
+    # A share of 0.01 and less: ln 0.01, and 1 - 1 / 0.01. A delay of a second: ln 101.
+    "alpha_fair_1": (np.log(0.01), 0.0),
+    "alpha_fair_2": (-99.0, 0.0),
+    "queue_delay": (-np.log(101), 0.0),
     "uplink_load": (-1.0, 0.0),
     "uplink_queue": (-1.0, 0.0),
     "uplink_balance": (0.0, 1.0),
@@ -72,12 +80,17 @@ SEES_QUEUES = {"delivery", "joint_queue", "queue", "fair_queue", "step", "goodpu
 SEES_SHARES = {"joint_queue", "action", "fair_queue", "step", "jain", "std_dev", "gini"}
 SEES_GOODPUT = {"goodput", "goodput_queue"}
 SEES_DELIVERY = {"delivery"}
+SEES_SENDERS = {"alpha_fair_1", "alpha_fair_2"}
+SEES_DELAY = {"queue_delay"}
 SEES_UPLINKS = {"uplink_load", "uplink_queue", "uplink_balance"}
 
 fractions = st.floats(0, 1, width=32)
 four = st.tuples(*[fractions] * 4).map(np.array)
 two = st.tuples(*[fractions] * 2).map(np.array)
-any_inputs = st.builds(RewardInputs, four, two, four, fractions, fractions, two, two, fractions)
+senders = st.tuples(*[fractions | st.just(np.nan)] * 4).map(np.array)
+any_inputs = st.builds(
+    RewardInputs, four, two, four, fractions, fractions, two, two, fractions, senders, fractions
+)
 
 
 def value(name: str, inputs: RewardInputs) -> Any:
@@ -92,6 +105,7 @@ def parts(inputs: RewardInputs) -> list[Any]:
 def test_every_term_has_values_and_a_range_here() -> None:
     assert set(BY_HAND) == set(RANGES) == set(NETWORK_REWARDS)
     seen = SEES_QUEUES | SEES_SHARES | SEES_GOODPUT | SEES_DELIVERY | SEES_UPLINKS
+    seen |= SEES_SENDERS | SEES_DELAY
     assert set(NETWORK_REWARDS) == seen
 
 
@@ -111,6 +125,35 @@ def test_uplink_terms_look_at_the_uplinks_alone(name: str, expected: float) -> N
     inputs = replace(INPUTS, uplink_loads=busy, uplink_queues=queued, uplink_jain=0.7)
     assert value(name, inputs) == pytest.approx(expected)
     assert value(name, INPUTS) == (1.0 if name == "uplink_balance" else 0.0)
+
+
+def test_alpha_fair_utility_of_those_who_send() -> None:
+    shares = np.array([1.0, 0.25, 0.0, np.nan])
+    inputs = replace(INPUTS, sender_shares=shares, queue_delay_s=0.03)
+    # ln 1, ln 1/4 and ln 1/100 of three hosts; the fourth has no flow.
+    assert value("alpha_fair_1", inputs) == pytest.approx((np.log(0.25) + np.log(0.01)) / 3)
+    # 1 - 1/x: 0, -3 and -99.
+    assert value("alpha_fair_2", inputs) == pytest.approx(-34)
+    assert float(alpha_fair(0.0)(inputs)) == pytest.approx((0 - 0.75 - 0.99) / 3)
+    # 30 ms on a scale of 10 ms.
+    assert value("queue_delay", inputs) == pytest.approx(-np.log(4))
+    # Two hosts at half the rate are better than one at full rate and one at nothing.
+    even, uneven = (replace(INPUTS, sender_shares=np.array(s)) for s in ([0.5, 0.5], [1.0, 0.0]))
+    for name in SEES_SENDERS:
+        assert value(name, even) > value(name, uneven)
+
+
+def test_utility_and_delay_are_those_of_the_interval() -> None:
+    """A backend whose hosts send half of their rate through a queue that is half full."""
+    env = dcgym.make_env(
+        backend=FakeBackend, traffic="pairs", reward=["alpha_fair_1", "queue_delay"]
+    )
+    env.reset(seed=1)
+    _, reward, _, _, info = env.step(np.full(env.action_space.shape, 0.5, np.float32))
+    terms = info["reward_terms"]
+    assert reward == pytest.approx(terms["alpha_fair_1"] + terms["queue_delay"])
+    assert np.log(0.01) <= terms["alpha_fair_1"] <= 0 and terms["queue_delay"] <= 0
+    env.close()
 
 
 @given(any_inputs)
@@ -133,6 +176,8 @@ def test_terms_see_what_they_are_said_to_see(inputs: RewardInputs, other: Reward
             replace(inputs, delivered=other.delivered, sender_jain=other.sender_jain),
         ),
         (SEES_UPLINKS, replace(inputs, **uplinks)),
+        (SEES_SENDERS, replace(inputs, sender_shares=other.sender_shares)),
+        (SEES_DELAY, replace(inputs, queue_delay_s=other.queue_delay_s)),
     ):
         for name in set(NETWORK_REWARDS) - seen:
             assert value(name, changed) == value(name, inputs), name

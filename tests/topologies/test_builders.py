@@ -56,8 +56,29 @@ def test_every_equal_cost_path_is_used(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_links_have_the_mtu_that_is_asked_for(name: str) -> None:
-    assert {link.mtu_bytes for link in make_topology(name).links} == {1500}
-    assert {link.mtu_bytes for link in make_topology(name, mtu=1280).links} == {1280}
+    # Clients leave room for the header of a tunnel.
+    less = 20 if name in ("duet-10", "rubik-20") else 0
+    assert {link.mtu_bytes for link in make_topology(name).links} == {1500, 1500 - less}
+    assert {link.mtu_bytes for link in make_topology(name, mtu=1280).links} == {1280, 1280 - less}
+
+
+def test_duet_10_is_the_testbed_of_ten_switches_and_three_muxes() -> None:
+    network = make_topology("duet-10")
+    roles = Counter(node.role for node in network.nodes)
+    assert roles == {"client": 4, "server": 8, "switch": 10, "balancer": 3}
+    # Containers are joined by the core alone: racks of one by two switches, of two by either core.
+    assert len(network.next_hops("t1", "s3")) == 2 and len(network.next_hops("a1", "s8")) == 2
+    with pytest.raises(ConfigError, match=r"tiers\.client\.mtu"):
+        make_topology("duet-10", tiers={"client": {"mtu": 1500}})
+
+
+def test_rubik_20_is_a_fat_tree_with_a_mux_a_rack() -> None:
+    network, tree = make_topology("rubik-20"), fat_tree(4)
+    roles = Counter(node.role for node in network.nodes)
+    assert roles == {"client": 8, "server": 16, "switch": 20, "balancer": 8}
+    graph = switch_graph(network)
+    graph.remove_nodes_from([node.name for node in network.nodes if node.role == "balancer"])
+    assert networkx.is_isomorphic(graph, switch_graph(tree))
 
 
 def test_a_tier_has_its_own_mtu() -> None:

@@ -15,6 +15,8 @@ from dcgym.traffic.http.servers import HttpServer, ServerRows, rows_bytes, serve
 __all__ = ["HttpControl"]
 
 _CHANGES = ("drain", "kill", "restart", "reset")
+# As the events of these names.
+_FAULTS = ("fail-fast", "gray-failure", "false-reports")
 _MOST_SPEED = 1e6
 _MOST_COLOCATED = 1024
 _LARGEST_TIME_NS = 2**60
@@ -40,7 +42,7 @@ class HttpControl(ABC):
         Args:
             servers: The servers; none closes all.
             rows_fd: Where they show their state: a memory file of `http_server.rows_bytes`, or a
-                BPF array map made with BPF_F_MMAPABLE, with a 64-byte row a server. None for
+                BPF array map made with BPF_F_MMAPABLE, with a row a value. None for
                 memory of their own.
 
         Returns:
@@ -102,6 +104,52 @@ class HttpControl(ABC):
         if colocated is not None:
             check_range("colocated", colocated, 0, _MOST_COLOCATED)
             self._change(number, f"colocated {float(colocated)}", at_ns)
+
+    def set_fault(self, number: int, fault: str, value: float, at_ns: int = 0) -> None:
+        """Let a server do something wrong, until "reset".
+
+        Args:
+            number: The server.
+            fault: "fail-fast" answers a share of the requests with status 503 at once;
+                "gray-failure" makes a share of them ten times the work; "false-reports" multiplies
+                the load that probes find.
+            value: The share, 0 to 1, or the factor.
+            at_ns: When (CLOCK_MONOTONIC); 0 for now.
+        """
+        check_in("fault", fault, _FAULTS)
+        check_range("value", value, 0, _MOST_SPEED if fault == "false-reports" else 1.0)
+        self._change(number, f"{fault} {float(value)}", at_ns)
+
+    def set_messages(
+        self,
+        balancers: Sequence[str],
+        *,
+        loss: float = 0.0,
+        copies: float = 0.0,
+        delay_ns: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Let the servers answer probes, and tell balancers when they are idle.
+
+        Args:
+            balancers: IPv4 addresses of the balancers; none ends it.
+            loss: Share of the messages that the servers lose, each way.
+            copies: Share of the answers that they send twice.
+            delay_ns: Bounds of the uniform time that they hold a message, each way.
+        """
+        check_range("loss", loss, 0.0, 1.0)
+        check_range("copies", copies, 0.0, 1.0)
+        low, high = delay_ns
+        check_int("delay_ns", high, check_int("delay_ns", low, 0), _LARGEST_TIME_NS)
+        self._require_native()
+        self._request(" ".join(["messages", *map(str, (loss, copies, low, high)), *balancers]))
+
+    def set_listeners(self, balancers: Sequence[int]) -> None:
+        """Say with which balancers idle servers register.
+
+        Args:
+            balancers: Numbers in the order of `set_messages`.
+        """
+        self._request(" ".join(["listeners", *map(str, balancers)]))
 
     def load_requests(self, plan: RequestPlan) -> RequestResults:
         """Replace the plan of HTTP requests; what still ran is cut.

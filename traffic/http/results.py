@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["HEADER_DTYPE", "REQUEST_OUTCOMES", "RESULT_DTYPE", "RequestResults"]
 
 MAGIC = 0x4447485454503031
-VERSION = 1
+VERSION = 2
 
 REQUEST_OUTCOMES = (
     "pending",
@@ -38,9 +38,12 @@ REQUEST_OUTCOMES = (
 connection came about; the connection broke; longer than the plan's timeout; reset by a server whose
 backlog was full; another status, or no HTTP."""
 
-_COUNTERS = "heartbeat_ns start_ns started late_starts active ended"
+_COUNTERS = (
+    *("heartbeat_ns", "start_ns", "started", "late_starts", "active", "ended"),
+    *("message_answers", "idle_messages", "messages_lost", "unknown_messages"),
+)
 HEADER_DTYPE = np.dtype(
-    [(name, "<u8") for name in ("magic", "version", "n_requests", "n_stages", *_COUNTERS.split())]
+    [(name, "<u8") for name in ("magic", "version", "n_requests", "n_stages", *_COUNTERS)]
 )
 STAGE_DTYPE = np.dtype([("duration_ns", "<i8"), ("resource", "<u4"), ("reserved", "<u4")])
 WIRE_DTYPE = np.dtype(
@@ -100,7 +103,7 @@ class RequestResults:
             os.close(self.fd)
             raise
         self._header = np.frombuffer(self._map, HEADER_DTYPE, 1)
-        self._header[0] = (MAGIC, VERSION, len(plan), len(stages), *[0] * 6)
+        self._header[0] = (MAGIC, VERSION, len(plan), len(stages), *[0] * len(_COUNTERS))
         offset = HEADER_DTYPE.itemsize
         for part in (stages, requests):
             self._map[offset : offset + part.nbytes] = part.tobytes()

@@ -41,13 +41,14 @@ SERVER_DTYPE = np.dtype(
         ("rejected", "<u8"),
         ("heartbeat_ns", "<u8"),
         ("mean_service_ns", "<u8"),
+        ("busy_ns", "<u8"),
     ]
 )
 """A server's state (`dcgym_http_server` of dcgym/native/include/http.h): flows at the server, of
 these waiting for the CPU and in I/O, processors in use and in all; then, since the start,
 connections accepted, requests completed, connections rejected; when it was written
-(CLOCK_MONOTONIC, 0 while the server is down), and the exponentially weighted time from the begin
-of service to its end."""
+(CLOCK_MONOTONIC, 0 while the server is down), the exponentially weighted time from the begin
+of service to its end, and the processors in use, summed over the time until it was written."""
 
 _MOST_SPEED = 1e6
 _LONGEST_IDLE_NS = 86_400 * 10**9
@@ -201,7 +202,7 @@ class ServerRows:
         """Map the rows.
 
         Args:
-            fd: A memory file, or a BPF array map made with BPF_F_MMAPABLE, with 64-byte rows.
+            fd: A memory file, or a BPF array map made with BPF_F_MMAPABLE, with a row a value.
             n_servers: Number of rows.
         """
         self._map = mmap.mmap(fd, rows_bytes(n_servers), prot=mmap.PROT_READ)

@@ -7,12 +7,14 @@ the faster for it.
 from __future__ import annotations
 
 from dcgym.backends.base import Network, Pool
+from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, DevicePoolMaker
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, Options, PoolMaker
+from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
 
-__all__ = ["NETWORK_EMULATION", "POOL_EMULATION"]
+__all__ = ["ACCELERATOR_EMULATION", "NETWORK_EMULATION", "POOL_EMULATION"]
 
 NAME = "emulation"
 
@@ -30,6 +32,13 @@ def _make_pool(scenario: Scenario, n_envs: int, options: Options) -> Pool:
 
     # The pool checks the values; the registry has checked the names.
     return EmulatedPool(scenario, n_envs, **options)  # type: ignore[arg-type]
+
+
+def _make_devices(pool: AcceleratorPool, n_envs: int, options: Options) -> DevicePool:
+    from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
+
+    # The pool checks the values; the registry has checked the names.
+    return EmulatedDevicePool(pool, n_envs, **options)  # type: ignore[arg-type]
 
 
 NETWORK_EMULATION = NetworkMaker(
@@ -58,5 +67,13 @@ POOL_EMULATION = PoolMaker(
     _make_pool,
 )
 
+ACCELERATOR_EMULATION = DevicePoolMaker(
+    NAME,
+    capabilities.DEVICE_POOL,
+    frozenset({"record_limit", "horizon_ns", "transport", "work"}),
+    _make_devices,
+)
+
 NETWORKS.add(NAME, NETWORK_EMULATION, "Linux hosts and TCP in real time")
 POOLS.add(NAME, POOL_EMULATION, "BPF balancers and HTTP servers in real time")
+DEVICE_POOLS.add(NAME, ACCELERATOR_EMULATION, "a BPF balancer and stations in real time")

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from dcgym.backends.base import Network, NetworkBatch, Pool
-from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, Options, PoolMaker
+from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, DevicePoolMaker
+from dcgym.backends.placement import Placement
+from dcgym.backends.registry import (
+    NETWORKS,
+    PLACEMENTS,
+    POOLS,
+    NetworkMaker,
+    Options,
+    PlacementMaker,
+    PoolMaker,
+)
+from dcgym.backends.simulation.accelerators import ACCELERATOR_CAPABILITIES, AcceleratorTwin
 from dcgym.backends.simulation.assignment import ASSIGNMENT_CAPABILITIES, AssignmentTwin
 from dcgym.backends.simulation.packet_batch import MOST_THREADS, PacketBatch
 from dcgym.backends.simulation.packets import PacketTwin
+from dcgym.backends.simulation.placement import PLACEMENT_CAPABILITIES, FlowLevelModel
 from dcgym.config import check_int
+from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.topologies import Topology
 
-__all__ = ["NETWORK_SIMULATION", "SIMULATION"]
+__all__ = ["ACCELERATOR_SIMULATION", "NETWORK_SIMULATION", "PLACEMENT_SIMULATION", "SIMULATION"]
 
 
 def _make_network(topology: Topology, options: Options) -> Network:
@@ -28,6 +42,14 @@ def _make_networks(topology: Topology, n_envs: int, options: Options) -> Network
 def _make(scenario: Scenario, n_envs: int, options: Options) -> Pool:
     # The twin checks the values; the registry has checked the names.
     return AssignmentTwin(scenario, n_envs, **options)  # type: ignore[arg-type]
+
+
+def _make_devices(pool: AcceleratorPool, n_envs: int, options: Options) -> DevicePool:
+    return AcceleratorTwin(pool, n_envs, **options)  # type: ignore[arg-type]
+
+
+def _make_placement(data_centre: DataCentre, n_envs: int, options: Options) -> Placement:
+    return FlowLevelModel(data_centre, n_envs)
 
 
 SIMULATION = PoolMaker(
@@ -49,4 +71,25 @@ NETWORK_SIMULATION = NetworkMaker(
 
 NETWORKS.add(
     NETWORK_SIMULATION.name, NETWORK_SIMULATION, "compiled twin: packets in simulated time"
+)
+
+ACCELERATOR_SIMULATION = DevicePoolMaker(
+    AcceleratorTwin.name,
+    ACCELERATOR_CAPABILITIES,
+    frozenset({"threads", "record_limit"}),
+    _make_devices,
+)
+
+DEVICE_POOLS.add(
+    ACCELERATOR_SIMULATION.name,
+    ACCELERATOR_SIMULATION,
+    "compiled twin: simulated time, any number of copies",
+)
+
+PLACEMENT_SIMULATION = PlacementMaker(
+    FlowLevelModel.name, PLACEMENT_CAPABILITIES, frozenset(), _make_placement
+)
+
+PLACEMENTS.add(
+    PLACEMENT_SIMULATION.name, PLACEMENT_SIMULATION, "flow-level model: loads of links and tables"
 )

@@ -151,15 +151,15 @@ def opposite_ports(topology: Topology) -> list[int]:
     return [numbers[port.peer_name] for port in topology.switch_ports]
 
 
-def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int, int]:
+def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int, int, bool]:
     peer = topology.node(port.peer)
-    queue_bytes = port.queue_bytes
-    if topology.node(port.node).is_endpoint:
-        queue_bytes = HOST_QUEUE_BYTES
-    link = port.link
+    is_of_host, link = topology.node(port.node).is_endpoint, port.link
+    queue_bytes = HOST_QUEUE_BYTES if is_of_host else port.queue_bytes
+    # The emulation's relay stands behind the host's queue.
+    frees_early = is_of_host and bool(link.delay_ns or link.jitter_ns or link.loss_probability)
     loss = min(round(link.loss_probability * 2**32), 2**32 - 1)
     wire = link.delay_ns + PROCESSING_NS, peer.index, peer.is_endpoint, link.jitter_ns, loss
-    return port.rate_bps, queue_bytes, *wire
+    return port.rate_bps, queue_bytes, *wire, frees_early
 
 
 def _routes(topology: Topology) -> list[int]:

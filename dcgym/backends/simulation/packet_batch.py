@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,7 @@ CAPABILITIES = Capabilities(
     flow_matrix=True,
     flow_control=True,
     copyable=True,
+    compiled_runs=True,
     transports=TRANSPORTS,
     path_rules=tuple(PATH_RULES),
 )
@@ -113,6 +114,7 @@ class PacketBatch:
         self._layout = StateWords(len(topology.switch_ports), len(topology.hosts))
         self._sequence = 0
         self._twin: Any = None
+        self._runner: object = None
         self._begun = np.zeros(self.n_envs, np.bool_)
         self._is_running = False
         self._now_ns: TimeArray = np.zeros(self.n_envs, np.int64)
@@ -141,6 +143,7 @@ class PacketBatch:
                 self._choices,
                 self._n_weights,
             )
+            self._runner = self._twin.runner()
 
     def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
         """Clear everything and start the plan, in each copy that has an episode here.
@@ -228,14 +231,26 @@ class PacketBatch:
         """
         _check_shape("until_ns", until_ns, (self.n_envs,))
         twin = self._running
-        for env, events in self._events.items():
-            network = twin.network(env)
-            for at_ns in events.due(int(until_ns[env])):
-                network.advance(at_ns)
-                events.happen()
+        if self._events:
+            self._let_happen(until_ns)
         twin.advance(until_ns)
         self._now_ns = twin.now_ns()
         return self._late_ns
+
+    def run(self, until_ns: TimeArray, measure: Callable[[object], TimeArray]) -> None:
+        """Simulate each copy until its time, as `advance` does, and read its state.
+
+        Args:
+            until_ns: The times, (E,).
+            measure: Calls the runner in the capsule that it is given
+                (`dcgym.tasks.network.compiled.CompiledRuns`).
+        """
+        _check_shape("until_ns", until_ns, (self.n_envs,))
+        if not self._is_running:
+            raise BackendError("no episode is running: call reset first")
+        if self._events:
+            self._let_happen(until_ns)
+        self._now_ns = measure(self._runner)
 
     def now_ns(self) -> TimeArray:
         """Return the simulated time of each copy, (E,); 0 before its first reset."""
@@ -300,7 +315,7 @@ class PacketBatch:
 
     def close(self) -> None:
         """Forget the copies; a second call does nothing."""
-        self._twin, self._is_running = None, False
+        self._twin, self._runner, self._is_running = None, None, False
         self._events.clear()
         self._begun[:] = False
 
@@ -311,10 +326,19 @@ class PacketBatch:
         copied._events = {}
         if self._twin is not None:
             copied._twin = self._twin.copy()
+            copied._runner = copied._twin.runner()
             copied._events = {
                 env: events.on(copied._twin.network(env)) for env, events in self._events.items()
             }
         return copied
+
+    def _let_happen(self, until_ns: TimeArray) -> None:
+        """Run the copies that have events to the last of them before their times."""
+        for env, events in self._events.items():
+            network = self._twin.network(env)
+            for at_ns in events.due(int(until_ns[env])):
+                network.advance(at_ns)
+                events.happen()
 
     @property
     def _running(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from dcgym.envs.render.sheet import (
 )
 from dcgym.envs.system import Caption
 
-__all__ = ["PoolPainter"]
+__all__ = ["PoolPainter", "PoolWords"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,10 +38,29 @@ SERVED: Colour = (42, 157, 143)
 WAITING: Colour = (233, 196, 106)
 WEIGHT: tuple[Colour, Colour] = (62, 124, 177), (178, 207, 230)
 
-WEIGHT_SHARES = (
-    "action: share of the weights, %",
-    "weight over the sum of the balancer's weights",
-)
+
+@dataclass(frozen=True)
+class PoolWords:
+    """What the parts of a picture are called.
+
+    Attributes:
+        action: Heading of the upper part.
+        share: What its bars are.
+        heading: Heading of the lower part.
+        unit: What waits and is served there, in the plural.
+        place: What a bar stands for.
+        workers: What the line at a bar is.
+    """
+
+    action: str = "action: share of the weights, %"
+    share: str = "weight over the sum of the balancer's weights"
+    heading: str = "flows at each server at the end of the interval"
+    unit: str = "flows"
+    place: str = "server"
+    workers: str = "processors of the server"
+
+
+WORDS = PoolWords()
 
 
 class PoolPainter:
@@ -53,7 +73,7 @@ class PoolPainter:
         workers: Processors of each server, shape (N,).
         agents: Names of the balancers that are controlled.
         subject: What the pool is called in the header.
-        shares: Heading of the upper part, and what its bars are in the legend.
+        words: What its parts are called.
     """
 
     def __init__(
@@ -61,9 +81,9 @@ class PoolPainter:
         workers: npt.NDArray[np.float64],
         agents: Sequence[str],
         subject: str,
-        shares: tuple[str, str] = WEIGHT_SHARES,
+        words: PoolWords = WORDS,
     ) -> None:
-        self._shares = shares
+        self._words = words
         self._workers, self._agents = workers, tuple(agents)
         count = len(workers)
         self._subject = subject
@@ -95,26 +115,26 @@ class PoolPainter:
 
     def _draw_base(self) -> None:
         sheet, n_agents = self._base, len(self._agents)
-        title = self._shares[0]
+        title = self._words.action
         if n_agents > MOST_BALANCERS:
             title += f" (mean of {n_agents} balancers; pale: up to the largest)"
         sheet.text(16, HEADER + 16, title, 13)
-        sheet.text(16, FLOWS_TOP - 18, "flows at each server at the end of the interval", 13)
+        sheet.text(16, FLOWS_TOP - 18, self._words.heading, 13)
         every = next(step for step in (1, 2, 5, 10, 20, 50, 100) if step * self._pitch >= 26)
         for server in range(0, len(self._workers), every):
             sheet.text(self._centres[server], FLOWS_BOTTOM + 12, str(server), 12, MUTED, "m")
-        sheet.text((LEFT + RIGHT) / 2, FLOWS_BOTTOM + 29, "server", 12, MUTED, "m")
+        sheet.text((LEFT + RIGHT) / 2, FLOWS_BOTTOM + 29, self._words.place, 12, MUTED, "m")
         sheet.fill(0, HEIGHT - LEGEND, WIDTH, HEIGHT - LEGEND + 1, LINE)
         x, y = 16.0, HEIGHT - LEGEND / 2
         for colour, words in (
-            (WEIGHT[0], self._shares[1]),
-            (SERVED, "flows in service"),
-            (WAITING, "flows that wait"),
+            (WEIGHT[0], self._words.share),
+            (SERVED, f"{self._words.unit} in service"),
+            (WAITING, f"{self._words.unit} that wait"),
         ):
             sheet.fill(x, y - 6, x + 18, y + 6, colour)
             x += 24 + sheet.text(x + 24, y, words, 12, MUTED) + 20
         sheet.fill(x, y - 1, x + 18, y + 1, INK)
-        sheet.text(x + 24, y, "processors of the server", 12, MUTED)
+        sheet.text(x + 24, y, self._words.workers, 12, MUTED)
 
     def _draw_weights(self, sheet: Sheet, shares: FloatArray, caption: Caption) -> None:
         most, names = shares, self._agents
@@ -160,7 +180,7 @@ class PoolPainter:
             y = FLOWS_BOTTOM - count * scale
             sheet.fill(left + 1, y - 1, right - 1, y + 1, INK)
         words = (
-            ("in all", f"{queues.sum():.0f} flows"),
+            ("in all", f"{queues.sum():.0f} {self._words.unit}"),
             ("in service", f"{served.sum():.0f} of {self._workers.sum():.0f}"),
             ("waiting", f"{(queues - served).sum():.0f}"),
         )

@@ -189,20 +189,34 @@ DCGYM_INLINE void dcgym_agent_grow(struct dcgym_agent *agent, __u32 acked_packet
     agent->cwnd_packets = dcgym_least(agent->cwnd_packets, DCGYM_AGENT_MOST_CWND);
 }
 
-/* What is limited by its window grows; not in fast recovery. */
-DCGYM_INLINE void dcgym_agent_on_ack(struct dcgym_agent *agent, const struct dcgym_cc_ack *ack,
-                                     const struct dcgym_agent_command *command, __u64 lease_us) {
-    if (ack->rtt_us) {
-        agent->min_rtt_us =
-            agent->min_rtt_us ? dcgym_least(agent->min_rtt_us, ack->rtt_us) : ack->rtt_us;
-        agent->rtt_sum_us += ack->rtt_us;
-        agent->rtts++;
-    }
+DCGYM_INLINE void dcgym_agent_measure(struct dcgym_agent *agent, const struct dcgym_cc_ack *ack) {
+    if (!ack->rtt_us)
+        return;
+    agent->min_rtt_us =
+        agent->min_rtt_us ? dcgym_least(agent->min_rtt_us, ack->rtt_us) : ack->rtt_us;
+    agent->rtt_sum_us += ack->rtt_us;
+    agent->rtts++;
+}
+
+/* Needed only where a command is in force or a new one waits. */
+DCGYM_INLINE void dcgym_agent_obey(struct dcgym_agent *agent, const struct dcgym_cc_ack *ack,
+                                   const struct dcgym_agent_command *command, __u64 lease_us) {
     dcgym_agent_expire(agent, ack->now_us, lease_us);
     if (command && ack->now_us <= lease_us && command->sequence != agent->taken)
         dcgym_agent_take(agent, command, ack);
+}
+
+/* What is limited by its window grows; not in fast recovery. */
+DCGYM_INLINE void dcgym_agent_go_on(struct dcgym_agent *agent, const struct dcgym_cc_ack *ack) {
     if (dcgym_agent_is_reno(agent) && ack->is_limited)
         dcgym_agent_grow(agent, ack->acked_packets);
+}
+
+DCGYM_INLINE void dcgym_agent_on_ack(struct dcgym_agent *agent, const struct dcgym_cc_ack *ack,
+                                     const struct dcgym_agent_command *command, __u64 lease_us) {
+    dcgym_agent_measure(agent, ack);
+    dcgym_agent_obey(agent, ack, command, lease_us);
+    dcgym_agent_go_on(agent, ack);
 }
 
 DCGYM_INLINE void dcgym_agent_halve(struct dcgym_agent *agent) {

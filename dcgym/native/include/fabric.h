@@ -76,7 +76,7 @@ struct dcgym_port_config {
     __u32 loss_in;        /* probability, of 2^32, to lose a packet that arrives over the link */
     __u32 loss_out;       /* one that leaves over it: for a link whose other end is no port */
     __u32 mtu;            /* largest IP packet that leaves; 0: any */
-    __u32 reserved;
+    __u32 to_host;        /* 1: a host is at the other end of the link */
 };
 
 #define DCGYM_RED_FRACTION_BITS 12

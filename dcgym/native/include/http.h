@@ -3,7 +3,7 @@
  * Shared-memory layouts of the HTTP servers and clients in the traffic generator.
  *
  * Servers: an array of rows, one a server. The memory may be that of a BPF array map
- * (BPF_F_MMAPABLE, values of 64 bytes), so that a program of the kernel reads it too. "busy" by
+ * (BPF_F_MMAPABLE, a row a value), so that a program of the kernel reads it too. "busy" by
  * itself is always whole; a row is whole if its sequence was even and the same before and after.
  *
  * Requests: one memory file with, in this order, a header, n_stages stages, n_requests requests,
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define DCGYM_HTTP_MAGIC UINT64_C(0x4447485454503031)
-#define DCGYM_HTTP_VERSION 1
+#define DCGYM_HTTP_VERSION 2
 
 enum dcgym_http_resource {
     DCGYM_HTTP_CPU = 0,
@@ -47,6 +47,7 @@ struct dcgym_http_server {
     uint64_t rejected;     /* connections or requests reset because the backlog was full */
     uint64_t heartbeat_ns; /* CLOCK_MONOTONIC of the last write; 0: the server is down */
     uint64_t mean_service_ns; /* from the begin of service to its end, exponentially weighted */
+    uint64_t busy_ns; /* processors in use by flows, summed over the time to the last write */
 };
 
 struct dcgym_http_header {
@@ -60,6 +61,10 @@ struct dcgym_http_header {
     uint64_t late_starts; /* of these, over 2 ms after their planned time */
     uint64_t active;
     uint64_t ended;
+    uint64_t message_answers;  /* that servers sent to probes since the start, second ones too */
+    uint64_t idle_messages;    /* that servers sent */
+    uint64_t messages_lost;    /* probes, answers and idle messages, by the plan's loss */
+    uint64_t unknown_messages; /* datagrams to servers that are no probes */
 };
 
 struct dcgym_http_stage {

@@ -3,7 +3,10 @@
 #ifndef DCGYM_L4LB_H
 #define DCGYM_L4LB_H
 
+#include "balancer_devices.h"
 #include "balancing.h"
+#include "device_reports.h"
+#include "server_messages.h"
 
 #define DCGYM_LB_WAYS 4 /* entries of a bucket of the flow table */
 #define DCGYM_LB_MAX_VIPS 64
@@ -36,6 +39,8 @@ struct dcgym_lb_constants {
     __u32 consistency;   /* enum dcgym_lb_consistency */
     __u32 delivery;      /* enum dcgym_lb_delivery */
     __u32 quic_id_bytes; /* length of the connection IDs that servers give; with BY_QUIC */
+    __u32 devices;       /* whether servers have several devices; with BY_TABLE */
+    __u32 reserved;
 };
 
 /*
@@ -51,6 +56,25 @@ struct dcgym_lb_endpoint {
     __u32 ipv6[DCGYM_LB_ADDRESS_WORDS];
 };
 
+/* How messages are handled. Probes are asked for once a request, and once more with the chance
+ * one_more / 2^32. */
+struct dcgym_lb_messages {
+    __u32 address; /* where servers send them to, IPv4 in network order; 0: nowhere */
+    __u32 balancers;
+    __u32 probes;
+    __u32 one_more;
+    __u64 timeout_ns;
+    struct dcgym_prequal_places places;
+    struct dcgym_prequal_budget budgets[DCGYM_LB_SERVERS + 1]; /* by the size of the pool */
+};
+
+/* A probe that is to be sent, in the ring buffer `probes`. */
+struct dcgym_lb_probe {
+    __u64 serial;
+    __u32 vip;
+    __u32 server;
+};
+
 /* Run-time settings, in a memory-mapped section. A timeout counts from a flow's last packet. */
 struct dcgym_lb_control {
     __u64 syn_timeout_ns;
@@ -64,6 +88,7 @@ struct dcgym_lb_control {
     __u64 source_mac;      /* of what it sends; taken as its own too */
     __u64 gateway_mac;     /* next hop of what comes back to it by tunnel; 0: its stack knows */
     struct dcgym_lb_endpoint tunnel_from;
+    struct dcgym_lb_messages messages;
 };
 
 /* Addresses in network order, IPv4 in the first word; port in network order. */
@@ -74,7 +99,10 @@ struct dcgym_lb_vip_key {
     __u8 version; /* 4 or 6 */
 };
 
-/* Server number i of VIP v lies at [v * DCGYM_LB_SERVERS + i]. */
+/*
+ * Server number i of VIP v lies at [v * DCGYM_LB_SERVERS + i]; where servers have devices, device d
+ * of it at [(v * DCGYM_LB_SERVERS + i) * DCGYM_DEVICES + d].
+ */
 struct dcgym_lb_target {
     __u8 mac[6];
     __u16 generation; /* rises when another server takes the number; 0: nobody has it */
@@ -127,6 +155,19 @@ enum dcgym_lb_counter {
     DCGYM_LB_ICMP_ERRORS,        /* sent on to the server whose packet they quote */
     DCGYM_LB_ECHOES,             /* echo requests to a VIP, answered by the balancer */
     DCGYM_LB_VLAN,               /* tagged frames to the balancer, left to the stack */
+    DCGYM_LB_PROBES,             /* that were asked for */
+    DCGYM_LB_PROBES_UNSENT,      /* of these, the queue to their sender was full */
+    DCGYM_LB_ANSWERS,            /* to probes, in time */
+    DCGYM_LB_ANSWERS_LATE,       /* dropped: after the time-out */
+    DCGYM_LB_ANSWERS_REPEATED,   /* dropped: their probe has been answered */
+    DCGYM_LB_MESSAGES_STRANGE,   /* dropped: from nobody's MAC, or to no probe of that server */
+    DCGYM_LB_MESSAGES_LEFT,      /* dropped: from a server that takes no new flows */
+    DCGYM_LB_IDLE,               /* messages of idle servers */
+    DCGYM_LB_DEVICE_REPORTS,     /* of devices, by their agents: taken */
+    DCGYM_LB_UNKNOWN_DEVICE,     /* dropped: a report of a device that there is not */
+    DCGYM_LB_STALE_REPORTS,      /* dropped: a later one of that device was first */
+    DCGYM_LB_DEVICE_FALLBACKS,   /* new flows whose rule had no young report, or an empty ring; or
+                                    whose device has gone: the server's first device got them */
     DCGYM_LB_COUNTERS,
 };
 
@@ -146,7 +187,8 @@ enum dcgym_lb_counter {
  */
 #define DCGYM_LB_REPORT_KIND 254
 #define DCGYM_LB_REPORT_ID 0xdc47
-#define DCGYM_LB_SPEED_SHIFT 4 /* of the speed, to fit 32 bits */
+#define DCGYM_LB_SPEED_SHIFT 4   /* of the speed, to fit 32 bits */
+#define DCGYM_LB_SERVICE_SHIFT 4 /* of the time of service: up to 68 s */
 
 struct dcgym_lb_report {
     __u8 kind;
@@ -154,7 +196,8 @@ struct dcgym_lb_report {
     __u16 id;
     __u8 next_hop[6]; /* where the SYN-ACK was going; 0: through a tunnel, to be routed */
     __u16 flows;
-    __u32 speed; /* score per tick, shifted */
+    __u32 speed;   /* score per tick, shifted */
+    __u32 service; /* time between two ends of a busy server, shifted; 0: unknown */
 };
 
 /* What l4lb_server.bpf.c knows before it is loaded. */
@@ -174,6 +217,7 @@ struct dcgym_lb_load {
     __u16 workers;
     __u64 counters[5];
     __u64 mean_service_ns; /* 0: unknown */
+    __u64 busy_ns;
 };
 
 /* EtherType of the loader's probes: local experiments (IEEE 802, clause 9.2.3). */

@@ -18,7 +18,7 @@ enum dcgym_rule_weights {
 /* What a rule knows. */
 enum dcgym_rule_knows {
     DCGYM_KNOWS_OWN,   /* what its balancer sees: the kernel's data plane has it */
-    DCGYM_KNOWS_TOLD,  /* messages, reports, response times: only the twin has them */
+    DCGYM_KNOWS_TOLD,  /* messages, reports, response times beside that */
     DCGYM_KNOWS_TRUTH, /* what only the servers know: no balancer can */
 };
 

@@ -7,6 +7,13 @@
 
 #include "splitmix.h"
 
+/* What has branches and is called in a loop: the verifier walks a function by itself once. */
+#ifdef __bpf__
+#define DCGYM_APART __attribute__((noinline))
+#else
+#define DCGYM_APART DCGYM_INLINE
+#endif
+
 /* Bound of every loop and array, a power of two; the twin compiles the rules with a larger one. */
 #ifndef DCGYM_RULE_SERVERS
 #define DCGYM_RULE_SERVERS 64
@@ -52,6 +59,8 @@ struct dcgym_turn {
     __u64 deadline; /* least-request: its next turn, on the clock of these */
 };
 
+struct dcgym_told_view; /* rules_told.h */
+
 /* What the data plane keeps; `ongoing`, `score` and `turns` are by server number. */
 struct dcgym_state_view {
     __u64 *random;
@@ -59,7 +68,8 @@ struct dcgym_state_view {
     const __u32 *ongoing;
     struct dcgym_score *score;
     struct dcgym_turn *turns;
-    __u64 *clock; /* least-request: the latest deadline that was met */
+    __u64 *clock;                       /* least-request: the latest deadline that was met */
+    const struct dcgym_told_view *told; /* NULL: nothing is kept of messages */
 };
 
 DCGYM_INLINE __u32 dcgym_rule_bound(__u32 index) {

@@ -17,6 +17,7 @@
 
 #include "rule_views.h"
 #include "rules_in_turn.h"
+#include "rules_told.h"
 
 /*
  * Rules in the order of their numbers: constant, name, whose weights they use and what they
@@ -235,9 +236,43 @@ DCGYM_INLINE __u32 dcgym_fallback(__u32 rule, const struct dcgym_pool_view *pool
     return dcgym_rule_rendezvous(pool, hash);
 }
 
+/* Number of the server that a rule of messages chooses; the pool is not empty. */
+DCGYM_INLINE __u32 dcgym_choose_told(__u32 rule, const struct dcgym_pool_view *pool,
+                                     const struct dcgym_told_view *told, const __u32 *ongoing,
+                                     __u64 *random, __u64 now_ns) {
+    __u32 found;
+
+    switch (rule) {
+    case DCGYM_RULE_PREQUAL:
+        found = dcgym_prequal_choose(told->prequal, told->places, told->members, now_ns);
+        if (found != DCGYM_NO_SERVER)
+            return found;
+        found = dcgym_below(random, pool->n);
+        break;
+    case DCGYM_RULE_JIQ:
+        found = dcgym_rule_idle_queue(pool, told->idle, told->heard, random);
+        break;
+    case DCGYM_RULE_PEAK_EWMA:
+        found = dcgym_rule_peak_ewma(pool, told->heard, ongoing, random, now_ns);
+        break;
+    case DCGYM_RULE_C3_RANK:
+        found = dcgym_rule_c3(pool, told->heard, ongoing, told->balancers, random);
+        break;
+    default:
+        return DCGYM_NO_SERVER;
+    }
+    return pool->server[dcgym_rule_bound(found)];
+}
+
+DCGYM_INLINE int dcgym_is_told(__u32 rule) {
+    return rule == DCGYM_RULE_PREQUAL || rule == DCGYM_RULE_JIQ || rule == DCGYM_RULE_PEAK_EWMA ||
+           rule == DCGYM_RULE_C3_RANK;
+}
+
 /*
- * Number of the server for a new flow, or DCGYM_NO_SERVER if the pool is empty or the rule needs
- * the truth. The hash is 64 well mixed bits of the flow's five-tuple.
+ * Number of the server for a new flow, or DCGYM_NO_SERVER if the pool is empty, the rule needs the
+ * truth, or needs messages and nothing is kept of these. The hash is 64 well mixed bits of the
+ * flow's five-tuple.
  */
 DCGYM_INLINE __u32 dcgym_choose(__u32 rule, const struct dcgym_pool_view *pool,
                                 struct dcgym_state_view *state, __u64 hash, __u64 now_ns) {
@@ -246,6 +281,10 @@ DCGYM_INLINE __u32 dcgym_choose(__u32 rule, const struct dcgym_pool_view *pool,
 
     if (pool->n == 0 || pool->n > DCGYM_RULE_SERVERS)
         return DCGYM_NO_SERVER;
+    if (dcgym_is_told(rule))
+        return state->told
+                   ? dcgym_choose_told(rule, pool, state->told, queue, state->random, now_ns)
+                   : DCGYM_NO_SERVER;
     switch (rule) {
     case DCGYM_RULE_ECMP:
         return dcgym_rule_ecmp(pool, hash);

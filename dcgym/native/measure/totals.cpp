@@ -2,6 +2,7 @@
 #include "totals.hpp"
 
 #include <limits>
+#include <vector>
 
 namespace dcgym::measure {
 
@@ -51,11 +52,10 @@ Totals::Totals(const Layout &layout)
       backlog_(layout.ports.at("backlog_bytes")), peak_(layout.ports.at("peak_bytes")),
       host_tx_(layout.hosts.at("tx_bytes")), host_rx_(layout.hosts.at("rx_bytes")),
       retransmits_(layout.hosts.at("retransmits")), srtt_(layout.hosts.at("srtt_ns")),
-      active_(layout.hosts.at("active_flows")), host_backlog_(layout.hosts.at("backlog_bytes")),
-      parts_(3 * n_hosts_) {}
+      active_(layout.hosts.at("active_flows")), host_backlog_(layout.hosts.at("backlog_bytes")) {}
 
 void Totals::measure(const Rows &rows, double duration_s, double deliverable_bps, bool is_hidden,
-                     double *out, size_t stride) {
+                     double *out, size_t stride) const {
     const Hosts hosts = sum_hosts(rows, is_hidden);
     const double seconds = std::max(duration_s, 1e-9);
     const double goodput_bps = sum(rows, host_rx_, n_hosts_) * 8 / seconds;
@@ -86,9 +86,12 @@ void Totals::measure(const Rows &rows, double duration_s, double deliverable_bps
         out[i * stride] = found[i];
 }
 
-Totals::Hosts Totals::sum_hosts(const Rows &rows, bool is_hidden) {
+Totals::Hosts Totals::sum_hosts(const Rows &rows, bool is_hidden) const {
     Hosts sums{};
-    double *tx_squares = parts_.data(), *sent_squares = tx_squares + n_hosts_;
+    // A row of hosts each: what is rounded, and hence summed in NumPy's order.
+    thread_local std::vector<double> parts;
+    parts.resize(3 * n_hosts_);
+    double *tx_squares = parts.data(), *sent_squares = tx_squares + n_hosts_;
     double *could_bps = sent_squares + n_hosts_;
     for (size_t i = 0; i < n_hosts_; i++) {
         const double tx_bytes = rows.rise(host_tx_ + i), active = rows.level(active_ + i);

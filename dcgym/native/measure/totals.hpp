@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "counts.hpp"
 
@@ -34,7 +33,7 @@ class Totals {
     // Writes a copy's totals, a stride apart from each other.
     // is_hidden: nobody knows who has something to send, and who sent, waited.
     void measure(const Rows &rows, double duration_s, double deliverable_bps, bool is_hidden,
-                 double *out, size_t stride);
+                 double *out, size_t stride) const;
 
   private:
     struct Hosts {
@@ -42,7 +41,7 @@ class Totals {
         double sending, waiting, could_bps, rtt_ns, with_rtt;
     };
 
-    Hosts sum_hosts(const Rows &rows, bool is_hidden);
+    Hosts sum_hosts(const Rows &rows, bool is_hidden) const;
     double sum(const Rows &rows, size_t start, size_t count) const;
     double highest(const Rows &rows, size_t start, size_t count) const;
     double utilisation(const Rows &rows, double seconds) const;
@@ -53,7 +52,6 @@ class Totals {
     // Word of each field's first port or host.
     size_t tx_, drops_, marks_, backlog_, peak_;
     size_t host_tx_, host_rx_, retransmits_, srtt_, active_, host_backlog_;
-    std::vector<double> parts_; // a row of hosts each: what is rounded, and hence summed in order
 };
 
 } // namespace dcgym::measure

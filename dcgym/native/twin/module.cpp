@@ -10,6 +10,7 @@ void bind_twin(py::module_ &module);
 void bind_informed(py::module_ &module);
 void bind_rules(py::module_ &module);
 void bind_station(py::module_ &module);
+void bind_accelerators(py::module_ &module);
 
 PYBIND11_MODULE(_simulation, module) {
     module.doc() = "Compiled twins of dcgym.";
@@ -19,4 +20,5 @@ PYBIND11_MODULE(_simulation, module) {
     bind_informed(module);
     bind_rules(module);
     bind_station(module);
+    bind_accelerators(module);
 }

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Fidelity, Record
+from dcgym.envs.randomised import RandomisedSystem
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info, System
 from dcgym.suites.results import FlowColumns
@@ -155,11 +156,13 @@ def split_columns(records: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.gen
 
 
 def narrowed(system: System, kind: type[_System]) -> _System:
-    """Return a system as what its settings say that it is.
+    """Return a system as what its settings say that it is; of a randomised one, the episode's.
 
     Args:
         system: The system.
         kind: Its class.
     """
+    if isinstance(system, RandomisedSystem):
+        system = system.inner(0)
     assert isinstance(system, kind)
     return system

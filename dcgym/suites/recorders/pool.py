@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from dcgym.envs.pool_system import PoolSystem
 from dcgym.envs.session import Session
+from dcgym.policies.balancing import POLLING_POLICIES
 from dcgym.suites.recorders.base import (
     Columns,
     Outcome,
@@ -86,7 +87,8 @@ class PoolRecorder(Recorder):
         metrics = {"reward_mean": mean_of(steady["reward"])}
         metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
         summary = pool.summary(0)
-        metrics |= server_metrics(summary, scenario) | message_metrics(summary)
+        metrics |= server_metrics(summary, scenario)
+        metrics |= message_metrics(summary, self.spec.policy in POLLING_POLICIES)
         metrics |= self._against_best(flows)
         return Outcome(metrics, self._flow_columns(flows), self.system.fidelity(0))
 

@@ -105,14 +105,15 @@ def page(title: str, *parts: str) -> str:
     )
 
 
-def write_page(folder: Path, content: str) -> Path:
+def write_page(folder: Path, content: str, name: str = "report") -> Path:
     """Write ``report.html`` in one step and return its path.
 
     Args:
         folder: Where to write it.
         content: The page.
+        name: Name of the file without its ending.
     """
-    path, partial = folder / "report.html", folder / ".report.html"
+    path, partial = folder / f"{name}.html", folder / f".{name}.html"
     partial.write_text(content, encoding="utf-8")
     partial.replace(path)
     return path

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from dcgym.backends.base import Record
+from dcgym.config import check_in
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
 from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
 from dcgym.suites.reports.facts import facts_section
@@ -44,41 +45,67 @@ from dcgym.suites.reports.plots import (
     scale_of,
 )
 from dcgym.suites.reports.published import published_section
+from dcgym.suites.reports.scores import scores_section
 from dcgym.suites.reports.verdicts import verdicts_section
 from dcgym.suites.results import Records, run_folder
+from dcgym.suites.scores import LEAST_SEEDS
 from dcgym.suites.statistics import FloatArray
 
-__all__ = ["write_report"]
+__all__ = ["has_many_cases", "write_report"]
 
 # A thin line is the measured one, a thick one its mean over this part of the run.
 SMOOTHED_PART = 30
 # Points of a line: more than the pixels that show it only make the file large.
 MAX_POINTS = 200
 MAX_POINTS_OF_ALL = 2000
+# Figures of each of more cases make a page that no browser opens at once.
+MOST_DRAWN = 8
 # Thin lines of more policies hide each other, and the thick ones.
 MOST_THIN = 4
 
 
-def write_report(folder: Path, records: Records, refused: Records = ()) -> Path:
+def write_report(
+    folder: Path, records: Records, refused: Records = (), case: str | None = None
+) -> Path:
     """Write the report of finished runs and return its path.
 
     Args:
         folder: Folder of the benchmark.
         records: Records of the runs.
         refused: Those of runs that were left out for their fidelity.
+        case: The only case to report on, in ``report-CASE.html``; all if None.
 
     Raises:
+        ConfigError: There is no such case.
         MissingDependency: Matplotlib is not installed.
     """
+    if case is not None:
+        check_in("case", case, list(scenarios_of(records)))
+        records = scenarios_of(records)[case]
+        page = _page(folder, records, refused, _sections(folder, records))
+        return write_page(folder, page, f"report-{case}")
     sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
+    sections.insert(0, scores_section(folder, records))
     sections += [verdicts_section(folder, records), published_section(folder, records)]
     return write_page(folder, _page(folder, records, refused, sections))
+
+
+def has_many_cases(records: Records) -> bool:
+    """Tell whether there are so many cases that not all of them are drawn or printed.
+
+    Args:
+        records: Records of runs.
+    """
+    return len(scenarios_of(records)) > MOST_DRAWN
 
 
 def _sections(folder: Path, records: Records) -> list[str]:
     """Return the section of each scenario."""
     parts: list[str] = []
-    for scenario, runs in scenarios_of(records).items():
+    scenarios = scenarios_of(records)
+    if has_many_cases(records):
+        return [_tables(scenarios)]
+    for scenario, runs in scenarios.items():
         layout = layout_of(runs)
         dots = "".join(_dots(runs, column) for column in layout.columns)
         found = [
@@ -95,6 +122,19 @@ def _sections(folder: Path, records: Records) -> list[str]:
         ]
         parts.append("\n".join(found))
     return parts
+
+
+def _tables(scenarios: Mapping[str, Records]) -> str:
+    """Return the table of each of many scenarios, folded away."""
+    found = [
+        f"<details><summary>{html.escape(name)}</summary>{_table(runs, layout_of(runs))}</details>"
+        for name, runs in scenarios.items()
+    ]
+    note = (
+        f"Figures are drawn where there are at most {MOST_DRAWN} cases; "
+        "<code>dcgym report FOLDER --case NAME</code> draws those of one."
+    )
+    return f"<h2>Cases</h2><p class='note'>{note}</p>{''.join(found)}"
 
 
 def _dots(records: Records, column: Column) -> str:
@@ -245,7 +285,8 @@ def _warning(records: Records, refused: Records) -> str:
 
 
 def _table(records: Records, layout: Layout) -> str:
-    titles: list[Cell] = ["policy", *map(defined, layout.columns), "fidelity", "training"]
+    titles: list[Cell] = ["policy", "seeds", *map(defined, layout.columns)]
+    titles += ["fidelity", "training"]
     best = {column.metric: best_of(records, column) for column in layout.columns}
     rows: list[list[Cell]] = []
     for policy in policies_of(records):
@@ -254,7 +295,9 @@ def _table(records: Records, layout: Layout) -> str:
         for column in layout.columns:
             text = cell(spread_of(runs, column), column)
             means.append(best[column.metric].mark(policy, text))
-        rows.append([policy, *means, worst_status(runs), ", ".join(describe_training(runs))])
+        number = len({run["seed"] for run in runs})
+        seeds = str(number) if number >= LEAST_SEEDS else f"{number}, few"
+        rows.append([policy, seeds, *means, worst_status(runs), ", ".join(describe_training(runs))])
     is_one = len({record["seed"] for record in records}) == 1
     others = (
         ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BALANCING", "COUNTS", "NETWORK", "TRACE", "WITHIN", "Quantity"]
+__all__ = ["ACCELERATORS", "BALANCING", "COUNTS", "NETWORK", "TRACE", "WITHIN", "Quantity"]
 
 WITHIN, COUNTS = 0.05, 0.10
 """Relative error that is allowed of a metric, and of a count of packets."""
@@ -137,3 +137,27 @@ BALANCING = (
     ),
 )
 """Quantities of a pool, which both backends measure in the same way."""
+
+ACCELERATORS = (
+    Quantity("latency_ms_mean", "latency mean", "mean", "ms", least=1.0, meaning="Mean latency."),
+    Quantity("latency_ms_p50", "latency p50", "p50", "ms", least=1.0, meaning="Its median."),
+    Quantity("latency_ms_p99", "latency p99", "p99", "ms", least=1.0, meaning="1 % take longer."),
+    Quantity(
+        "throughput_per_s", "throughput", "through-\nput", "1/s", meaning="Requests answered."
+    ),
+    Quantity(
+        "accelerator_share",
+        "accelerators",
+        "accel-\nerators",
+        least=0.005,
+        meaning="Share of the requests that accelerators got.",
+    ),
+    Quantity(
+        "processor_utilisation",
+        "processors",
+        "pro-\ncessors",
+        least=0.005,
+        meaning="Part of the processors' workers that were busy.",
+    ),
+)
+"""Quantities of a pool of servers with accelerators."""

@@ -15,11 +15,12 @@ from dcgym.suites.twin_error.comparison import EMULATION, TWIN, twin_errors
 from dcgym.suites.twin_error.congestion import TWIN_CASES, congestion_policies, draws_actions
 from dcgym.suites.twin_error.found import Comparison
 from dcgym.suites.twin_error.page import write_comparison
-from dcgym.suites.twin_error.quantities import BALANCING, NETWORK
+from dcgym.suites.twin_error.quantities import ACCELERATORS, BALANCING, NETWORK
 from dcgym.suites.twin_error.traces import read_trace
 
 __all__ = [
     "Compare",
+    "compare_accelerators",
     "compare_balancing",
     "compare_congestion",
     "compare_folder",
@@ -106,8 +107,23 @@ def compare_balancing(folder: Path, records: Records, required: str) -> Comparis
     return Comparison(BALANCING, twin_errors(records, BALANCING, required), records, required)
 
 
+def compare_accelerators(folder: Path, records: Records, required: str) -> Comparison:
+    """Compare the twin of servers with accelerators with real stations and agents.
+
+    Args:
+        folder: Folder of the runs.
+        records: Their records.
+        required: Worst fidelity of an emulated run that counts.
+
+    Raises:
+        ConfigError: No policy was run on both backends.
+    """
+    return Comparison(ACCELERATORS, twin_errors(records, ACCELERATORS, required), records, required)
+
+
 COMPARISONS: Mapping[str, Compare] = {
     "balancing-twin-error": compare_balancing,
+    "p4hauler-testbed": compare_accelerators,
     "congestion-twin-error": compare_congestion,
 }
 

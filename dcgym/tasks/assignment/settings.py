@@ -38,6 +38,8 @@ class JobAssignmentSettings(TaskSettings):
             the same jobs.
     """
 
+    drawn_fields = ("scenario",)
+
     scenario: ScenarioSpec = "park-10"
     backend: object = "simulation"
     interval: Duration | None = None

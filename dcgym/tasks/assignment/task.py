@@ -15,6 +15,7 @@ from dcgym.tasks.assignment.rewards import JOB_REWARDS, FloatArray, JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward
+from dcgym.tasks.common.rows import RowLayout
 
 __all__ = ["JobAssignmentTask", "job_assignment"]
 
@@ -66,6 +67,7 @@ class JobAssignmentTask:
         reward: Terms and weights.
         observation: What is seen.
         speeds: Work that each server does in a unit of time, (N,).
+        rows: Layout of the observation: one number a server, then the job's size.
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -75,8 +77,6 @@ class JobAssignmentTask:
     options: tuple[str, ...] = ()
     layout = ASSIGNMENT_LAYOUT
     agents = ("dispatcher",)
-    # Observations have no table of rows that a network could share weights over.
-    rows = None
 
     def __init__(self, settings: JobAssignmentSettings) -> None:
         self.settings = settings
@@ -88,6 +88,7 @@ class JobAssignmentTask:
         self.speeds = np.array([group.resources[0].capacity for group in groups])
         self.observation_space = self.observation.space(self.n_servers)
         self.observation_labels = self.observation.labels(self.n_servers)
+        self.rows = RowLayout(self.n_servers, 1, int(self.observation.has_size), 0)
         self.action_space: gym.Space[Any] = gym.spaces.Discrete(self.n_servers)
         if settings.action == "scores":
             self.action_space = gym.spaces.Box(-1.0, 1.0, (self.n_servers,), np.float32)
@@ -220,6 +221,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | record_limit | finished jobs kept for `flow_records` |
     | paths | "own": each copy has its own jobs; "shared": copies that begin together share them |
     | render_mode | None or "rgb_array": jobs at the servers (extra `video`) |
+    | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |
     | info | "full"; "flat": one level of floats, such as ``metrics/jobs``; or "none" |
 

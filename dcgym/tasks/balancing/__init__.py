@@ -1,5 +1,7 @@
 """Server load balancing: what a scenario is. Both backends take the same one."""
 
+# What it registers is known wherever the task is.
+import dcgym.tasks.balancing.splits  # noqa: F401
 from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.events import EVENTS, Event
 from dcgym.tasks.balancing.pool import ServerPool, Vip

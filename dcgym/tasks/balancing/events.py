@@ -10,7 +10,7 @@ from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
 from dcgym.units import parse_duration
 
-__all__ = ["EVENTS", "MOVING_LOAD", "TWIN_EVENTS", "Event"]
+__all__ = ["EVENTS", "MOVING_LOAD", "SERVER_FAULTS", "TWIN_EVENTS", "Event"]
 
 MOVING_LOAD = "moving-load"
 
@@ -43,7 +43,9 @@ _VALUES = {
 }
 # A server that fails every microsecond is not what the events are for.
 _LEAST_PERIOD_S = 0.001
-TWIN_EVENTS = ("fail-fast", "gray-failure", "flapping", "false-reports")
+SERVER_FAULTS = ("fail-fast", "gray-failure", "false-reports")
+"""What servers do wrong while they are there."""
+TWIN_EVENTS = ("flapping",)
 """Those that only the twin can make happen."""
 
 _FIELDS = ("kind", "target", "value", "period", "period_ns")

@@ -38,7 +38,7 @@ Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 COUNTERS = ("flows", "ended", "ended_after_ns")
 """Counts since the reset whose increase over an interval is a metric."""
 
-_DECAYED_MEAN = REDUCERS.index("decayed_mean")
+_DECAYED_MEAN, _P90 = REDUCERS.index("decayed_mean"), REDUCERS.index("p90")
 _US_PER_S = 1e6
 _NS_PER_S = 1e9
 
@@ -111,6 +111,11 @@ class _Inputs(LoadInputs):
     def durations_s(self) -> FloatArray:
         durations_us = self._seen["duration_us"][:, self._chosen][..., _DECAYED_MEAN]
         return self._without_left_out(durations_us / _US_PER_S)
+
+    @cached_property
+    def completions_p90_s(self) -> FloatArray:
+        times_us = self._seen["completion_us"][:, self._chosen][..., _P90]
+        return self._without_left_out(times_us / _US_PER_S)
 
     @cached_property
     def drains_s(self) -> FloatArray:

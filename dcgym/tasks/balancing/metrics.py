@@ -31,7 +31,7 @@ FlowRecords: TypeAlias = npt.NDArray[np.void]
 
 QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 FCT_METRICS = ("fct_us_mean", *(f"fct_us_{name}" for name in QUANTILES))
-MESSAGE_METRICS = ("probes", "idle_messages", "reports", "messages_per_flow")
+MESSAGE_METRICS = ("probes", "idle_messages", "reports", "polls", "messages_per_flow")
 
 
 def fct_metrics(times_us: FloatArray) -> dict[str, float]:
@@ -119,21 +119,25 @@ def server_metrics(summary: Mapping[str, Any], scenario: Scenario) -> dict[str, 
     return metrics
 
 
-def message_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+def message_metrics(summary: Mapping[str, Any], reads_polls: bool = False) -> dict[str, float]:
     """Return what balancers and servers told each other for the sake of a rule.
 
     Args:
         summary: As of `BalancingTwin.summary`.
+        reads_polls: Whether the policy reads what the balancers' polls of the servers found; else
+            they are not counted.
 
     Returns:
         probes, idle_messages: numbers of those that were sent. reports: loads that came with
-        SYN-ACKs. messages_per_flow: these three and the answers to probes, late and repeated ones
-        too, over the flows that arrived. All NaN where the backend does not count them.
+        SYN-ACKs. polls: servers that were polled. messages_per_flow: these four, the answers to
+        polls, and those to probes, late and repeated ones too, over the flows that arrived. All NaN
+        where the backend does not count them.
     """
     if "messages" not in summary:
         return dict.fromkeys(MESSAGE_METRICS, float("nan"))
     counts = summary["messages"]
-    own = [float(counts[name]) for name in ("probes", "idle", "reports")]
-    answers = sum(float(counts[name]) for name in ("answers", "late", "repeated"))
+    polls = float(counts["polls"]) if reads_polls else 0.0
+    own = [*(float(counts[name]) for name in ("probes", "idle", "reports")), polls]
+    answers = polls + sum(float(counts[name]) for name in ("answers", "late", "repeated"))
     per_flow = (sum(own) + answers) / max(float(summary["arrivals"]), 1.0)
     return dict(zip(MESSAGE_METRICS, [*own, per_flow], strict=True))

@@ -31,6 +31,7 @@ __all__ = [
     "make_scenario",
     "markov_2",
     "park_10",
+    "two_speeds",
     "yao_sim_8",
 ]
 
@@ -43,6 +44,7 @@ PARK_SPEEDS = (0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 1.05)
 # with them are those of whole units to 0.1 % in paired medians; with 55 and 300 to 2 %.
 PARK_GAP_MS, PARK_SIZE_MS = 54.5, 299.5
 PARK_LOAD = PARK_SIZE_MS / PARK_GAP_MS / sum(PARK_SPEEDS)
+_WEIGHTS = ("right", "swapped", "equal")
 _STAGED = {
     "cpu": (1.0,),
     "cpu-intensive": (0.75, 0.25),
@@ -181,6 +183,39 @@ def park_10(load: float = PARK_LOAD, allow_overload: bool = False) -> Scenario:
     return Scenario("park-10", pool, workload, quiet)
 
 
+def two_speeds(
+    load: float = 0.85,
+    servers: int = 8,
+    ratio: float = 2.0,
+    weights: str = "right",
+    balancers: int = 2,
+    allow_overload: bool = False,
+) -> Scenario:
+    """Return a pool of weak servers and as many strong ones, for draws: flows of 100 ms of CPU.
+
+    Of an odd number of servers, the weak ones are one more. Strong processors are `ratio` times as
+    fast; each server has one.
+
+    Args:
+        load: Utilisation of the CPUs.
+        servers: Servers of both kinds together, from 2 on.
+        ratio: Speed of a strong server over that of a weak one.
+        weights: The configured ones: "right", "swapped", or "equal".
+        balancers: Number of balancers.
+        allow_overload: Accept a load above 1.
+    """
+    check_int("servers", servers, 2, 1024)
+    check_range("ratio", ratio, 1, 1000)
+    check_in("weights", weights, _WEIGHTS)
+    own = {"right": (1.0, ratio), "swapped": (ratio, 1.0), "equal": (1.0, 1.0)}[weights]
+    groups = (
+        server_group("weak", servers - servers // 2, weight=own[0]),
+        server_group("strong", servers // 2, cpu_speed=ratio, weight=own[1]),
+    )
+    workload = _cpu_bound(exponential("100ms"), load, allow_overload)
+    return Scenario("two-speeds", ServerPool(groups, balancers), workload)
+
+
 SCENARIOS: Registry[Callable[..., Scenario]] = Registry("scenarios", "scenario")
 """The functions that build a scenario, by name. Each takes ``load``."""
 
@@ -190,6 +225,7 @@ SCENARIOS.add("charon-64", charon_64)
 SCENARIOS.add("markov-2", markov_2)
 SCENARIOS.add("large-20", large_20)
 SCENARIOS.add("park-10", park_10)
+SCENARIOS.add("two-speeds", two_speeds)
 SCENARIOS.add("testbed-7", testbed_7, "the small testbed: 3 servers of 2 and 4 of 4 processors")
 SCENARIOS.add("testbed-20", testbed_20, "the large testbed: 10 of 2 and 10 of 4 processors")
 

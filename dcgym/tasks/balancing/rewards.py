@@ -22,6 +22,8 @@ multi-agent paper.
 | vbf_log_vbf | vbf + log_vbf | | the published reward |
 | pbf | prod(d / max(d)) | 0 to 1 | vanishes for many servers: a product of N ratios |
 | makespan | -max(d) | at most 0, s | |
+| log_makespan | -ln(max(d) + 1e-3 s) | at most 6.9 | logMS of the source |
+| tail_completion | -max(c) | at most 0, s | c: 90th percentile of completion times, by server |
 | jain | (sum d)^2 / (N sum d^2) | 1/N to 1 | |
 | cv | -std(d) / mean(d) | at most 0 | |
 | difference | F(l) - F(l without i) | s^2 | F = vbf of the true drain times ``l`` (twin only) |
@@ -29,10 +31,10 @@ multi-agent paper.
 Durations equal to 0 on every server, as before the first flow, count as fair. Servers that take no
 flows (drained, removed, not yet added) are left out: N is the number of the others.
 
-Every other term but `makespan` and `difference` judges fairness alone: servers that are slow alike
-score well. The published lemma that local VBF gives an exact potential game is false (a covariance
-was dropped); `difference` does give one, since what the others have queued does not depend on
-balancer i. It needs the truth, which only the twin knows.
+Every other term but `makespan`, `log_makespan`, `tail_completion` and `difference` judges fairness
+alone: servers that are slow alike score well. The published lemma that local VBF gives an exact
+potential game is false (a covariance was dropped); `difference` does give one, since what the
+others have queued does not depend on balancer i. It needs the truth, which only the twin knows.
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ LOG_ONGOING = "log_ongoing"
 
 # One square millisecond: below it two servers cannot be told apart.
 VARIANCE_FLOOR_S2 = 1e-6
+DURATION_FLOOR_S = 1e-3
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class LoadInputs:
         tracked: Flows that this balancer tracks, of shape (...).
         shadow_tracked: The same in a pool that meets the same flows under SED; None without one.
         rate_per_s: Flows a second that a balancer gets on average.
+        completions_p90_s: 90th percentile of the completion times that this balancer sampled on
+            each server; None where it samples none.
     """
 
     durations_s: FloatArray
@@ -83,6 +88,7 @@ class LoadInputs:
     tracked: FloatArray
     shadow_tracked: FloatArray | None = None
     rate_per_s: float = 1.0
+    completions_p90_s: FloatArray | None = None
 
 
 def _gain_over_sed(inputs: LoadInputs) -> FloatArray:
@@ -108,6 +114,16 @@ def vbf(loads: FloatArray) -> FloatArray:
 def _log_vbf(loads: FloatArray) -> FloatArray:
     result: FloatArray = -np.log(variance(loads) + VARIANCE_FLOOR_S2)
     return result
+
+
+def _log_makespan(inputs: LoadInputs) -> FloatArray:
+    longest = np.nanmax(inputs.durations_s, axis=-1)
+    return np.asarray(-np.log(longest + DURATION_FLOOR_S))
+
+
+def _tail_completion(inputs: LoadInputs) -> FloatArray:
+    assert inputs.completions_p90_s is not None, "balancers sample completion times"
+    return np.asarray(-np.nanmax(inputs.completions_p90_s, axis=-1))
 
 
 def _pbf(loads: FloatArray) -> FloatArray:
@@ -151,6 +167,10 @@ BALANCING_REWARDS.add(
     "makespan",
     lambda inputs: -np.nanmax(inputs.durations_s, axis=-1),
     "minus the longest duration",
+)
+BALANCING_REWARDS.add("log_makespan", _log_makespan, "minus the logarithm of the makespan")
+BALANCING_REWARDS.add(
+    "tail_completion", _tail_completion, "minus the worst server's tail completion time"
 )
 BALANCING_REWARDS.add("jain", lambda inputs: jain_index(inputs.durations_s), "Jain's index")
 BALANCING_REWARDS.add(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcgym.config import check_in
-from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 
 __all__ = ["RULES", "Rule", "check_kernel_rule", "kernel_rules"]
@@ -25,7 +24,7 @@ class Rule:
         uses_configured: Looks at the weights that the scenario configures.
         uses_learned: Looks at the weights of `Pool.set_weights`: an agent can act through it.
         needs_truth: Looks at what only the servers know.
-        needs_messages: Lives on messages, reports of servers or response times, which the twin has.
+        needs_messages: Lives on messages, reports of servers or response times.
     """
 
     name: str
@@ -37,8 +36,8 @@ class Rule:
 
     @property
     def is_in_kernel(self) -> bool:
-        """Whether the kernel's data plane has it: it needs nothing but what a balancer sees."""
-        return not (self.needs_truth or self.needs_messages)
+        """Whether the kernel's data plane has it: it needs what a balancer sees or is told."""
+        return not self.needs_truth
 
 
 RULES: Registry[Rule] = Registry("rules", "rule")
@@ -59,11 +58,7 @@ def check_kernel_rule(name: object) -> str:
     Raises:
         ConfigError: There is no such rule, or the kernel has it not.
     """
-    rule = RULES.find(name)
-    if rule.needs_messages:
-        allowed = "a rule without messages: the emulation sends no probes or idle messages"
-        raise ConfigError("rule", name, f"{allowed}; one of {', '.join(kernel_rules())}")
-    return check_in("rule", rule.name, kernel_rules())
+    return check_in("rule", RULES.find(name).name, kernel_rules())
 
 
 def _add(

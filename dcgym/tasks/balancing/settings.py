@@ -47,6 +47,8 @@ class PoolSettings(TaskSettings):
             the same flows.
     """
 
+    drawn_fields = ("scenario",)
+
     scenario: ScenarioSpec = field(default_factory=lambda: dict(DEFAULT_SCENARIO))
     backend: object = "simulation"
     interval: Duration = "250ms"

@@ -52,6 +52,7 @@ BALANCING_LAYOUT = Layout(
         Column("probes", "probes", 1.0, 0, is_optional=True),
         Column("idle_messages", "idle messages", 1.0, 0, is_optional=True),
         Column("reports", "reports", 1.0, 0, is_optional=True),
+        Column("polls", "polls", 1.0, 0, is_optional=True),
         Column("messages_per_flow", "messages, a flow", 1.0, 2, is_optional=True),
     ),
     series=(
@@ -141,6 +142,10 @@ class BalancingTask:
         self.action_map: WeightMap = make_weight_map(
             settings.action, self.n_servers * self.balancers_per_agent
         )
+        groups = self.scenario.server_groups
+        # Policies ask for these at every step.
+        self._configured_weights = self._of_agent([one.configured_weight for one in groups])
+        self._workers = self._of_agent([one.workers for one in groups])
         self.observation = BalancerObservation(self.n_servers)
         self.action_space: gym.Space[npt.NDArray[np.generic]] = self.action_map.space
         one, times = self.observation.space, self.balancers_per_agent
@@ -152,18 +157,19 @@ class BalancingTask:
         """Return the task: it holds no state of an episode."""
         return self
 
+    def _of_agent(self, values: Sequence[float]) -> FloatArray:
+        """Repeat what belongs to the servers, once per balancer of an agent."""
+        return np.tile(np.array(values, np.float64), self.balancers_per_agent)
+
     @property
     def configured_weights(self) -> FloatArray:
         """The weight of each server as its operator sees it, once per balancer of an agent."""
-        groups = self.scenario.server_groups
-        weights = np.array([group.configured_weight for group in groups], np.float64)
-        return np.tile(weights, self.balancers_per_agent)
+        return self._configured_weights.copy()
 
     @property
     def workers(self) -> FloatArray:
         """The processors of each server, once per balancer of an agent."""
-        workers = np.array([group.workers for group in self.scenario.server_groups], np.float64)
-        return np.tile(workers, self.balancers_per_agent)
+        return self._workers.copy()
 
     @property
     def rows(self) -> RowLayout | None:
@@ -293,6 +299,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | drain | after `max_steps`, serve the flows under way to their end, for `flow_records` |
     | paths | "own": each copy has its own flows; "shared": copies that begin together share them |
     | render_mode | None or "rgb_array": flows and the weights (extra `video`) |
+    | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |
     | info | "full"; "flat": one level of floats, such as ``metrics/queue``; or "none" |
 

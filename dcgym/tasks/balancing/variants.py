@@ -1,11 +1,12 @@
-"""What every preset can be varied by: when flows arrive, and how long they take."""
+"""What every preset can be varied by: arrivals, service times, and what happens to the pool."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.fields import Plain
+from dcgym.tasks.balancing.events import Event
+from dcgym.tasks.balancing.fields import Plain, parse_rows
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.servers import ServerGroup
 from dcgym.traffic.arrivals.read import Arrivals
@@ -15,7 +16,7 @@ from dcgym.traffic.sizes import read_distribution
 
 __all__ = ["VARIANTS", "varied"]
 
-VARIANTS = ("arrivals", "service", "correlation", "io_limit")
+VARIANTS = ("arrivals", "service", "correlation", "io_limit", "events")
 """Keys that a mapping with a preset may have besides its parameters."""
 
 
@@ -26,7 +27,8 @@ def varied(scenario: Scenario, values: Plain, has_load: bool) -> Scenario:
         scenario: The scenario.
         values: Some of `VARIANTS`. ``arrivals``: as `Arrivals.of` takes it; ``service``: CPU time
             of the flows, as `read_distribution` takes it; ``correlation``: of the time of every
-            stage; ``io_limit``: flows in I/O at a server at most.
+            stage; ``io_limit``: flows in I/O at a server at most; ``events``: a list of what
+            `Event.from_dict` takes.
         has_load: Whether a load was asked for; without it, users and recordings have none.
 
     Raises:
@@ -42,6 +44,9 @@ def varied(scenario: Scenario, values: Plain, has_load: bool) -> Scenario:
         changes["applications"] = _applications(scenario, values)
     if "io_limit" in values:
         changes["groups"] = tuple(_limited(one, values["io_limit"]) for one in scenario.pool.groups)
+    if "events" in values:
+        rows = parse_rows(values, "events", "scenario")
+        changes["events"] = tuple(Event.from_dict(row) for row in rows)
     return scenario.changed(**changes) if changes else scenario
 
 

@@ -9,9 +9,44 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
+from dcgym.native import find_measure
 from dcgym.tasks.common.statistics import FloatArray
 
-__all__ = ["read_action", "read_actions"]
+__all__ = ["ActionBounds", "read_action", "read_actions"]
+
+
+class ActionBounds:
+    """Bounds of an action's numbers, which are kept within them.
+
+    Native code does so where it is built, in a third of the time, with the same bits.
+
+    Args:
+        low: Least of each number, (n,).
+        high: Most of each number, (n,).
+    """
+
+    def __init__(self, low: FloatArray, high: FloatArray) -> None:
+        # Arrays, as each plain number would cost NumPy as much as the operation.
+        self._low, self._high = low, high
+        module = find_measure()
+        self._native = None if module is None else module.Bounds(low.tolist(), high.tolist())
+
+    def read(self, action: npt.ArrayLike) -> FloatArray:
+        """Return actions within the bounds; any axes may precede that of the numbers.
+
+        Args:
+            action: What the agents said.
+
+        Raises:
+            ConfigError: The shape is wrong, or something is no finite number.
+        """
+        if self._native is not None and isinstance(action, np.ndarray) and action.dtype.kind == "f":
+            kept: FloatArray | None = self._native.keep(action)
+            if kept is not None:
+                return kept
+        # np.clip costs three times as much on so few numbers.
+        asked = read_action(action, self._low.shape, is_batch=True)
+        return np.minimum(np.maximum(asked, self._low), self._high)
 
 
 def read_action(

@@ -39,7 +39,14 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "probes": (NEITHER, "Probes that balancers sent to servers, sum over the run."),
     "idle_messages": (NEITHER, "Messages of servers that had nothing to do, sum over the run."),
     "reports": (NEITHER, "Loads that servers told with their SYN-ACKs, sum over the run."),
-    "messages_per_flow": (NEITHER, "Probes, answers, idle messages and reports over all flows."),
+    "polls": (
+        NEITHER,
+        "Servers that balancers polled for a policy that reads it, sum over the run.",
+    ),
+    "messages_per_flow": (
+        NEITHER,
+        "Probes, polls, answers, idle messages and reports over all flows.",
+    ),
     "pcc_violations": (LOW, "Flows whose packets went to more than one server."),
     "uplink_load_max": (LOW, "Load of the busiest uplink, mean over the run."),
     "uplink_imbalance": (LOW, "Load of the busiest uplink over the mean of all uplinks."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcgym.config import check_int
+from dcgym.config import check_flag, check_int
 
 __all__ = ["RowLayout"]
 
@@ -21,12 +21,15 @@ class RowLayout:
         row_columns: Measurements of one row.
         common_columns: Measurements that concern all rows.
         action_columns: Numbers of the last action that belong to one row.
+        is_padded: Whether rows may stand for nothing, as in draws of several sizes. Their
+            measurements are all zero: such rows count in no mean.
     """
 
     n_rows: int
     row_columns: int
     common_columns: int = 0
     action_columns: int = 1
+    is_padded: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -34,6 +37,7 @@ class RowLayout:
         check_int("row_columns", self.row_columns, 1)
         check_int("common_columns", self.common_columns, 0)
         check_int("action_columns", self.action_columns, 0)
+        check_flag("is_padded", self.is_padded)
 
     @property
     def measured(self) -> slice:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
@@ -28,13 +29,19 @@ class TaskSettings:
         max_steps: Steps until truncation, which also bounds what is drawn and started; None for
             no limit of the environment's own.
         info: Form of the infos: "full", nested; "flat", one level of floats; or "none".
+        randomise: Distribution of each field that is drawn anew at each reset, by its path
+            (`dcgym.tasks.common.draws`); None for none.
     """
+
+    drawn_fields: ClassVar[tuple[str, ...]] = ()
+    """Arguments whose fields `randomise` may name."""
 
     backend: object
     interval: Duration | None
     render_mode: str | None = None
     max_steps: int | None = None
     info: str = "full"
+    randomise: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that all tasks have."""

@@ -1,4 +1,5 @@
 """How fast each host may send."""
 
 # What it registers is known wherever the task is.
-import dcgym.tasks.congestion.presets  # noqa: F401
+import dcgym.tasks.congestion.presets
+import dcgym.tasks.congestion.splits  # noqa: F401

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dcgym.config import check_range
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
-from dcgym.tasks.common.actions import read_action
+from dcgym.tasks.common.actions import ActionBounds, read_action
 
 __all__ = [
     "ACTIONS",
@@ -48,16 +48,12 @@ class DirectAction:
 
     def __init__(self, n_hosts: int, floor: float) -> None:
         """Build the space for a number of hosts."""
-        # Arrays, as each plain number would cost NumPy as much as the operation.
-        self._least, self._most = np.full(n_hosts, floor), np.ones(n_hosts)
+        self._bounds = ActionBounds(np.full(n_hosts, floor), np.ones(n_hosts))
         self.space = gym.spaces.Box(floor, 1.0, (n_hosts,), np.float32)
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
-        # np.clip costs three times as much on so few numbers.
-        asked = read_action(action, self.space.shape, is_batch=True)
-        shares: FloatArray = np.minimum(np.maximum(asked, self._least), self._most)
-        return shares
+        return self._bounds.read(action)
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:
         """Return the action that asks for these shares."""
@@ -71,11 +67,12 @@ class LinearAction:
     def __init__(self, n_hosts: int, floor: float) -> None:
         """Build the space for a number of hosts."""
         self._floor = floor
+        self._bounds = ActionBounds(np.full(n_hosts, -1.0), np.ones(n_hosts))
         self.space = gym.spaces.Box(-1.0, 1.0, (n_hosts,), np.float32)
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the rate share of each host, floor to 1."""
-        unit = (np.clip(read_action(action, self.space.shape, is_batch=True), -1.0, 1.0) + 1) / 2
+        unit = (self._bounds.read(action) + 1) / 2
         return unit * (1 - self._floor) + self._floor
 
     def from_shares(self, shares: FloatArray) -> npt.NDArray[np.float32]:

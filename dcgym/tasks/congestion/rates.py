@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.native import find_measure
 from dcgym.tasks.congestion.actions import ActionMap, make_action_map
 from dcgym.tasks.network.decision import NetworkControls
 from dcgym.tasks.network.interval import Interval
@@ -33,7 +34,9 @@ class RateDecision:
     def __init__(self, topology: Topology, action: str, floor: float) -> None:
         """Build the space."""
         self._rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
-        self._least_bps = np.ones_like(self._rates_bps)
+        module = find_measure()
+        # Where native code is not built, NumPy finds the same bits.
+        self._native = None if module is None else module.Rates(self._rates_bps.tolist())
         self.action_map: ActionMap = make_action_map(action, len(self._rates_bps), floor)
         self.labels = [f"host{host}.rate" for host in range(len(self._rates_bps))]
         # Nobody is limited.
@@ -41,7 +44,9 @@ class RateDecision:
 
     def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
         """Set the limits of all hosts of every copy."""
-        rates_bps = np.maximum(np.rint(values * self._rates_bps), self._least_bps)
+        if self._native is not None:
+            return controls.apply_rates(self._native.of(values))
+        rates_bps = np.maximum(np.rint(values * self._rates_bps), 1.0)
         return controls.apply_rates(rates_bps.astype(np.uint64))
 
     def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:

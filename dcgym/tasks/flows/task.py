@@ -274,6 +274,7 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     | host_access | what processes of the hosts may do: "limited", "read-only" or "full" |
     | threads | threads that simulate the copies of a vector; of the simulation |
     | render_mode | None or "rgb_array": load and queues (extra `video`) |
+    | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |
     | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 

@@ -7,7 +7,8 @@ module is not built, and where an observation holds more than ratios. Both give 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,29 @@ from dcgym.native import find_measure
 from dcgym.tasks.network.features import RatioColumns
 from dcgym.tasks.network.interval import Interval, Levels, Rises
 
-__all__ = ["CompiledMeter", "CompiledTotals", "compiled_meter"]
+__all__ = ["CompiledMeter", "CompiledRun", "CompiledRuns", "CompiledTotals", "compiled_meter"]
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 METRICS = 10
 """Totals that are metrics; those after them are for rewards alone."""
+
+
+class CompiledRuns(Protocol):
+    """What a batch of E networks can do whose intervals native code runs."""
+
+    def run(
+        self,
+        until_ns: npt.NDArray[np.int64],
+        measure: Callable[[object], npt.NDArray[np.int64]],
+    ) -> None:
+        """Run each copy until its time, as `advance` does, and read its state.
+
+        Args:
+            until_ns: The times, (E,).
+            measure: Calls, with these times, the `dcgym_interval_runner` (include/interval.h) in
+                the capsule that it is given; returns the time of each copy thereafter, (E,).
+        """
 
 
 class CompiledTotals:
@@ -41,6 +59,14 @@ class CompiledTotals:
     def metrics(self) -> dict[str, FloatArray]:
         """Return the interval's metrics by the names of results, (E,) each."""
         return dict(zip(self._names[:METRICS], self._rows, strict=False))
+
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of one copy.
+
+        Args:
+            env: Number of the copy.
+        """
+        return dict(zip(self._names[:METRICS], self._rows[:METRICS, env].tolist(), strict=True))
 
     @property
     def delivered(self) -> FloatArray:
@@ -67,6 +93,27 @@ class CompiledTotals:
         return row
 
 
+@dataclass(slots=True)
+class CompiledRun:
+    """What an interval that native code ran and measured has led to in E copies.
+
+    Attributes:
+        states: After it.
+        finished: Where every flow of the plan has ended, (E,).
+        totals: What ports and hosts did together.
+        duration_s: Seconds that it took, (E, 1).
+        observation: What the agents see, (E, n).
+        ratios: What the observation was made of, (E, F, P).
+    """
+
+    states: Snapshots
+    finished: Mask
+    totals: CompiledTotals
+    duration_s: FloatArray
+    observation: npt.NDArray[np.float32]
+    ratios: FloatArray
+
+
 class CompiledMeter:
     """Measures intervals of E copies of one network.
 
@@ -77,6 +124,9 @@ class CompiledMeter:
         queue_limits_bytes: Queue limit of each switch port, (P,).
         host_rates_bps: Rate of each host's interface, (H,).
         columns: What is observed; None where native code cannot make it.
+
+    Attributes:
+        observes: Whether native code makes the observation.
     """
 
     def __init__(
@@ -90,7 +140,7 @@ class CompiledMeter:
     ) -> None:
         self._layout, self._names = layout, tuple(module.TOTALS)
         self._rates_bps, self._limits_bytes = port_rates_bps, queue_limits_bytes
-        self._observes = columns is not None
+        self.observes = columns is not None
         shown = RatioColumns((), (), ()) if columns is None else columns
         ports = layout.port_counters
         ratios = [
@@ -133,11 +183,34 @@ class CompiledMeter:
             flow_matrix: As `Interval` has it.
             probe_shares: As `Interval` has it.
         """
-        now, then, layout = after.words, before.words, self._layout
+        now, then = after.words, before.words
         rows, duration_s = self._measure.totals(
             then, now, before.time_ns, after.time_ns, deliverable_bps, is_hidden
         )
-        interval = Interval(
+        interval = self.interval(before, after, duration_s, flow_matrix, probe_shares)
+        if self.observes:
+            interval.compiled = self._observer(then, now, duration_s)
+        return interval, CompiledTotals(self._names, rows)
+
+    def interval(
+        self,
+        before: Snapshots,
+        after: Snapshots,
+        duration_s: FloatArray,
+        flow_matrix: FloatArray | None = None,
+        probe_shares: FloatArray | None = None,
+    ) -> Interval:
+        """Return an interval whose fields are worked out when somebody asks.
+
+        Args:
+            before: The states at its beginning.
+            after: The states at its end.
+            duration_s: Its length in seconds, (E, 1).
+            flow_matrix: As `Interval` has it.
+            probe_shares: As `Interval` has it.
+        """
+        now, then, layout = after.words, before.words, self._layout
+        return Interval(
             duration_s,
             Levels(now, layout.ports),
             Rises(now, then, layout.port_counters),
@@ -147,9 +220,41 @@ class CompiledMeter:
             probe_shares,
             Levels(now, layout.hosts),
             Rises(now, then, layout.host_counters),
-            self._observer(then, now, duration_s) if self._observes else None,
         )
-        return interval, CompiledTotals(self._names, rows)
+
+    def run(
+        self,
+        runner: object,
+        until_ns: npt.NDArray[np.int64],
+        before: Snapshots,
+        deliverable_bps: FloatArray,
+        is_hidden: Mask | None,
+        settings: FloatArray,
+        last: FloatArray | None,
+    ) -> CompiledRun:
+        """Let the copies run an interval, and measure each where it ends, in one native call.
+
+        Args:
+            runner: The capsule of `CompiledRuns.run`.
+            until_ns: When it ends, (E,).
+            before: The states at its beginning.
+            deliverable_bps: As `measure` takes it.
+            is_hidden: As `measure` takes it.
+            settings: What is in force, (E, n).
+            last: Ratios of the last interval, (E, F, P); None: no change is shown.
+        """
+        now_ns, words, finished, rows, duration_s, observation, ratios = self._measure.run(
+            runner,
+            until_ns,
+            before.words,
+            before.time_ns,
+            deliverable_bps,
+            is_hidden,
+            settings,
+            last,
+        )
+        states, totals = Snapshots(now_ns, words), CompiledTotals(self._names, rows)
+        return CompiledRun(states, finished, totals, duration_s, observation, ratios)
 
     def _observer(
         self, before: Any, after: Any, duration_s: FloatArray

@@ -247,6 +247,20 @@ class FeatureSet:
         np.maximum(observation, self._low, out=observation)
         return np.minimum(observation, 1.0, out=observation)
 
+    @property
+    def last_ratios(self) -> FloatArray | None:
+        """What changes of the next observation are relative to, (E, F, P); None without any."""
+        return self._now if self._has_deltas else None
+
+    def note_ratios(self, ratios: FloatArray) -> None:
+        """Take in what native code has made an observation of.
+
+        Args:
+            ratios: Of all copies, none of which is at its beginning, (E, F, P).
+        """
+        if self._has_deltas:
+            self._last, self._now = self._now, ratios
+
     def ratio_columns(self) -> RatioColumns | None:
         """Return what native code has to know; None where something else is observed too."""
         features = tuple(FEATURES[name] for name in self._base)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +14,11 @@ import numpy.typing as npt
 from dcgym.errors import ConfigError
 from dcgym.monitors import Fields, Snapshots, StateWords
 from dcgym.tasks.common.lazy import Lazy
-from dcgym.tasks.network.compiled import CompiledTotals, compiled_meter
+from dcgym.tasks.network.compiled import CompiledRun, CompiledRuns, CompiledTotals, compiled_meter
 from dcgym.tasks.network.decision import Decision
 from dcgym.tasks.network.interval import Interval, rises
-from dcgym.tasks.network.rewards import DELIVERY, RewardInputs
+from dcgym.tasks.network.reward_inputs import LazyInputs
+from dcgym.tasks.network.rewards import DELIVERY
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.tasks.network.totals import Totals
 
@@ -44,37 +44,64 @@ class Traffic:
 class Measured:
     """What the last interval of each copy led to.
 
+    Args:
+        totals: What ports and hosts did together.
+        duration_s: Length of the interval in seconds, (E, 1).
+        decisions: What was decided.
+        values: What was in force of each decision, (E, n) each.
+        make_interval: Returns what ports and hosts did.
+
     Attributes:
-        interval: What ports and hosts did.
-        observation: What the agents see of it, (E, n).
+        duration_s: The same.
+        observation: What the agents see of the interval, (E, n).
         terms: Each reward term times its weight, (E,) each.
     """
 
     def __init__(
         self,
-        interval: Interval,
         totals: Totals | CompiledTotals,
+        duration_s: FloatArray,
         decisions: Sequence[Decision],
         values: Sequence[FloatArray],
+        make_interval: Callable[[], Interval],
     ) -> None:
-        self.interval = interval
+        self.duration_s = duration_s
         self.observation = np.empty(0, np.float32)
         self.terms: Mapping[str, FloatArray] = {}
-        self._totals, self._decided = totals, tuple(zip(decisions, values, strict=True))
+        self.totals = totals
+        self._decisions, self._values = decisions, values
+        self._make_interval = make_interval
+
+    @Lazy
+    def interval(self) -> Interval:
+        """What ports and hosts did."""
+        return self._make_interval()
 
     @Lazy
     def metrics(self) -> Mapping[str, FloatArray]:
         """The interval's metrics by the names of results, (E,) each."""
-        metrics = self._totals.metrics()
-        for decision, _ in self._decided:
+        metrics = self.totals.metrics()
+        for decision in self._decisions:
             metrics.update(decision.metrics(self.interval))
+        return metrics
+
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of one copy.
+
+        Args:
+            env: Number of the copy.
+        """
+        metrics = self.totals.metrics_of(env)
+        for decision in self._decisions:
+            for name, values in decision.metrics(self.interval).items():
+                metrics[name] = values.item(env)
         return metrics
 
     @Lazy
     def info(self) -> Mapping[str, npt.NDArray[np.float32]]:
         """What the decisions show of themselves, (E, ...) each."""
         info: dict[str, npt.NDArray[np.float32]] = {}
-        for decision, values in self._decided:
+        for decision, values in zip(self._decisions, self._values, strict=True):
             info.update(decision.info(values, self.interval))
         return info
 
@@ -97,6 +124,10 @@ class Meter:
         self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
         self._has_delivery = DELIVERY in task.reward.weights
+        # Weight of the default reward, where it is the only term.
+        self._delivery_weight: float | None = None
+        if list(task.reward.weights) == [DELIVERY]:
+            self._delivery_weight = task.reward.weights[DELIVERY]
         self._compiled = compiled_meter(
             layout,
             self._port_rates_bps,
@@ -168,18 +199,97 @@ class Meter:
         before, after = self._before, self._after
         assert before is not None and after is not None
         interval, totals = self._interval(before, after, traffic)
-        made = Measured(interval, totals, self._task.decisions, values)
-        settings = values[0] if len(values) == 1 else np.concatenate(values, axis=-1)
+        made = Measured(totals, interval.duration_s, self._task.decisions, values, lambda: interval)
         made.observation = self._task.features.observe(
-            interval, settings, is_first=is_first, measured=measured
+            interval, _joined(values), is_first=is_first, measured=measured
         )
+        made.terms = self._terms(made, values)
+        return made
+
+    @property
+    def can_run(self) -> bool:
+        """Whether `run` is possible: all that is measured in each step, native code measures."""
+        return self._compiled is not None and self._compiled.observes
+
+    def run(
+        self,
+        networks: CompiledRuns,
+        until_ns: npt.NDArray[np.int64],
+        values: Sequence[FloatArray],
+        traffic: Traffic,
+    ) -> tuple[Measured, Mask]:
+        """Let all copies run until their times, as `end` and `measure` thereafter.
+
+        Args:
+            networks: The copies, none of which has just begun.
+            until_ns: When the intervals end, (E,).
+            values: As `measure` takes them.
+            traffic: Of the plans.
+
+        Returns:
+            What the intervals led to, and where every flow of the plan has ended, (E,).
+
+        Raises:
+            ConfigError: A reward term returns something else than one number a copy.
+        """
+        before, compiled = self._after, self._compiled
+        assert before is not None and compiled is not None
+        found = self._run_compiled(networks, until_ns, values, traffic)
+        after, duration_s = found.states, found.duration_s
+        self._before, self._after = before, after
+        made = Measured(
+            found.totals,
+            duration_s,
+            self._task.decisions,
+            values,
+            lambda: compiled.interval(before, after, duration_s),
+        )
+        made.observation = found.observation
+        made.terms = self._terms(made, values)
+        return made, found.finished
+
+    def _run_compiled(
+        self,
+        networks: CompiledRuns,
+        until_ns: npt.NDArray[np.int64],
+        values: Sequence[FloatArray],
+        traffic: Traffic,
+    ) -> CompiledRun:
+        before, compiled, features = self._after, self._compiled, self._task.features
+        assert before is not None and compiled is not None
+        found: list[CompiledRun] = []
+
+        def measure(runner: object) -> npt.NDArray[np.int64]:
+            made = compiled.run(
+                runner,
+                until_ns,
+                before,
+                traffic.deliverable_bps,
+                traffic.is_hidden,
+                _joined(values),
+                features.last_ratios,
+            )
+            found.append(made)
+            return made.states.time_ns
+
+        networks.run(until_ns, measure)
+        features.note_ratios(found[0].ratios)
+        return found[0]
+
+    def _terms(self, made: Measured, values: Sequence[FloatArray]) -> Mapping[str, FloatArray]:
+        """Return each reward term times its weight, (E,) each."""
+        delivery = made.totals.delivery
+        if self._delivery_weight is not None and delivery is not None:
+            return {DELIVERY: self._delivery_weight * delivery}
         decided: dict[str, Callable[[], FloatArray]] = {}
         for decision, own in zip(self._task.decisions, values, strict=True):
-            decided.update(decision.reward_inputs(own, interval))
-        inputs = _Inputs(interval, totals, decided, self._host_rates_bps, self._has_delivery)
-        made.terms = self._task.reward.terms(inputs)
-        _check_terms(made.terms, len(after.time_ns))
-        return made
+            decided.update(decision.reward_inputs(own, made.interval))
+        inputs = LazyInputs(
+            made.interval, made.totals, decided, self._host_rates_bps, self._has_delivery
+        )
+        terms = self._task.reward.terms(inputs)
+        _check_terms(terms, len(made.duration_s))
+        return terms
 
     def _interval(
         self, before: Snapshots, after: Snapshots, traffic: Traffic
@@ -217,94 +327,12 @@ class Meter:
         )
 
 
+def _joined(values: Sequence[FloatArray]) -> FloatArray:
+    return values[0] if len(values) == 1 else np.concatenate(values, axis=-1)
+
+
 def _check_terms(terms: Mapping[str, FloatArray], n_envs: int) -> None:
     for name, term in terms.items():
         if np.shape(term) != (n_envs,):
             allowed = f"one number for each of {n_envs} copies: reduce the last axis"
             raise ConfigError(f"reward.{name}", f"of shape {np.shape(term)}", allowed)
-
-
-def _lazy(name: str) -> Any:
-    def find(inputs: _Inputs) -> Any:
-        source = inputs.decided.get(name)
-        return getattr(inputs, f"_{name}")() if source is None else source()
-
-    return Lazy(find)
-
-
-class _Inputs(RewardInputs):
-    """Inputs that are worked out when a term asks for them."""
-
-    interval: Interval
-    totals: Totals | CompiledTotals
-    decided: Mapping[str, Callable[[], FloatArray]]
-    host_rates_bps: FloatArray
-    has_delivery: bool
-
-    shares = _lazy("shares")
-    queues = _lazy("queues")
-    goodput_shares = _lazy("goodput_shares")
-    delivered = _lazy("delivered")
-    sender_jain = _lazy("sender_jain")
-    uplink_loads = _lazy("uplink_loads")
-    uplink_queues = _lazy("uplink_queues")
-    uplink_jain = _lazy("uplink_jain")
-
-    def __init__(
-        self,
-        interval: Interval,
-        totals: Totals | CompiledTotals,
-        decided: Mapping[str, Callable[[], FloatArray]],
-        host_rates_bps: FloatArray,
-        has_delivery: bool,
-    ) -> None:
-        # Past the lock of the frozen base, as its own constructor goes.
-        self.__dict__.update(
-            interval=interval,
-            totals=totals,
-            decided=decided,
-            host_rates_bps=host_rates_bps,
-            has_delivery=has_delivery,
-        )
-
-    @property
-    def queue_peak(self) -> FloatArray:
-        """Fill of the fullest queue, 0 to 1, (E,)."""
-        return self.totals.queue_peak
-
-    @property
-    def delivery(self) -> FloatArray:
-        """The default reward, (E,)."""
-        known = self.totals.delivery if self.has_delivery else None
-        return super().delivery if known is None else known
-
-    def _shares(self) -> FloatArray:
-        return np.ones_like(self.interval.host_deltas["rx_bytes"])
-
-    def _queues(self) -> FloatArray:
-        # Not negative, and np.clip costs several times as much.
-        shares = self.interval.ports["backlog_bytes"] / self.interval.queue_limits_bytes
-        return np.asarray(np.minimum(shares, 1.0))
-
-    def _goodput_shares(self) -> FloatArray:
-        capacity_bytes = np.maximum(self.host_rates_bps / 8 * self.interval.duration_s, 1)
-        received = self.interval.host_deltas["rx_bytes"] / capacity_bytes
-        return np.asarray(np.minimum(received, 1.0))
-
-    def _delivered(self) -> FloatArray:
-        if not self.has_delivery:
-            return np.zeros(len(self.interval.duration_s))
-        return self.totals.delivered
-
-    def _sender_jain(self) -> FloatArray:
-        if not self.has_delivery:
-            return np.ones(len(self.interval.duration_s))
-        return self.totals.waiting_jain
-
-    def _uplink_loads(self) -> FloatArray:
-        return np.zeros((len(self.interval.duration_s), 0))
-
-    _uplink_queues = _uplink_loads
-
-    def _uplink_jain(self) -> FloatArray:
-        return np.ones(len(self.interval.duration_s))

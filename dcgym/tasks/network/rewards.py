@@ -25,6 +25,15 @@ allows. A full queue costs half and not, as in eq. 4.3, twice of what arrives: w
 at a load of 0.9, hosts held to a fifth of their rate had longer completion times and larger
 slowdowns than unlimited ones with full queues, and the higher return.
 
+``alpha_fair_1`` and ``alpha_fair_2`` pay for goodput by the utility of Mo and Walrand (IEEE/ACM
+Transactions on Networking 8(5), 2000), ``U(x) = (x^(1 - alpha) - 1) / (1 - alpha)``, which is
+``ln x`` where alpha is 1: proportional fairness; alpha 2 is minimum potential delay. ``x`` is what
+arrived of a host's bytes over what its interface carries, from 0.01 on, and the mean is over the
+hosts with a flow under way: 0 at full rate, and where nobody has a flow. ``queue_delay`` is
+``-ln(1 + d / 10 ms)`` of the longest queueing delay ``d`` of a switch port. The sum of the two,
+``reward=["alpha_fair_1", "queue_delay"]``, is log goodput less log delay, the objective of Remy
+(Winstein and Balakrishnan, SIGCOMM 2013, section 3.3).
+
 The ``uplink_`` terms look at the ports among which paths are balanced, and at nothing else:
 
 - ``uplink_queue`` is minus the fill of the fullest of their queues.
@@ -47,7 +56,7 @@ import numpy.typing as npt
 from dcgym.registry import Registry
 from dcgym.tasks.common.statistics import gini_coefficient, jain_index
 
-__all__ = ["DELIVERY", "NETWORK_REWARDS", "RewardInputs"]
+__all__ = ["DELIVERY", "NETWORK_REWARDS", "RewardInputs", "alpha_fair"]
 
 FloatArray = npt.NDArray[np.float64]
 Number: TypeAlias = float | FloatArray
@@ -58,6 +67,9 @@ DELIVERY = "delivery"
 
 # Iroko's threshold of the step reward, as a fraction of the queue limit.
 STEP_QUEUE_THRESHOLD = 0.30
+# A hundredth of the interface counts as nothing: a logarithm of 0 would outweigh everything.
+LEAST_SHARE = 0.01
+DELAY_SCALE_S = 0.010
 _NO_UPLINKS = np.zeros(0)
 
 
@@ -75,6 +87,9 @@ class RewardInputs:
         delivered: What arrived at all hosts over what could have, 0 to 1, (E,); for `DELIVERY`
             alone.
         sender_jain: Jain's index over the bytes of the hosts that had traffic throughout; likewise.
+        sender_shares: Bytes of each host that arrived (acknowledged, for TCP) over what its
+            interface carries, 0 to 1; NaN for hosts without a flow under way, (E, H).
+        queue_delay_s: Longest time that a packet waits in a switch port's queue, (E,).
         uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1, (E, ports).
         uplink_queues: Backlog of these ports over their queue limits, 0 to 1, (E, ports).
         uplink_jain: Jain's index over the loads within a group, weighted by its bytes, (E,).
@@ -88,6 +103,8 @@ class RewardInputs:
     uplink_loads: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
     uplink_queues: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
     uplink_jain: Number = 1.0
+    sender_shares: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
+    queue_delay_s: Number = 0.0
 
     @property
     def queue_peak(self) -> FloatArray:
@@ -132,6 +149,29 @@ def _goodput_queue(inputs: RewardInputs) -> FloatArray:
     return goodput - 2 * goodput * inputs.queue_peak
 
 
+def alpha_fair(alpha: float) -> Callable[[RewardInputs], FloatArray]:
+    """Return the term of the alpha-fair utility of goodput, 0 where all hosts have full rate.
+
+    Args:
+        alpha: 0 for the sum of rates, 1 for proportional fairness, 2 for the least potential
+            delay; the larger, the more the worst host counts.
+    """
+
+    def utility(inputs: RewardInputs) -> FloatArray:
+        share = np.maximum(inputs.sender_shares, LEAST_SHARE)
+        power = 1.0 - alpha
+        own = np.log(share) if power == 0 else (share**power - 1) / power
+        is_sending = ~np.isnan(inputs.sender_shares)
+        total = np.add.reduce(np.where(is_sending, own, 0.0), axis=-1)
+        return np.asarray(total / np.maximum(np.add.reduce(is_sending, axis=-1), 1))
+
+    return utility
+
+
+def _queue_delay(inputs: RewardInputs) -> FloatArray:
+    return np.asarray(-np.log1p(np.asarray(inputs.queue_delay_s) / DELAY_SCALE_S))
+
+
 def _queue(inputs: RewardInputs) -> FloatArray:
     return np.asarray(-np.square(np.add.reduce(inputs.queues, axis=-1)))
 
@@ -155,6 +195,9 @@ NETWORK_REWARDS.add_all(
         "gini": lambda inputs: 1 - gini_coefficient(inputs.shares),
         "goodput": lambda inputs: _mean(inputs.goodput_shares),
         "goodput_queue": _goodput_queue,
+        "alpha_fair_1": alpha_fair(1.0),
+        "alpha_fair_2": alpha_fair(2.0),
+        "queue_delay": _queue_delay,
         "uplink_load": lambda inputs: -_peak(inputs.uplink_loads),
         "uplink_queue": lambda inputs: -_peak(inputs.uplink_queues),
         "uplink_balance": lambda inputs: np.asarray(inputs.uplink_jain),

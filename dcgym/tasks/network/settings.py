@@ -47,6 +47,8 @@ class NetworkSettings(TaskSettings):
         threads: Threads that simulate the copies of a vector; of the simulation.
     """
 
+    drawn_fields = ("topology", "traffic", "events", "congestion_control", "marking")
+
     topology: TopologySpec = "dumbbell"
     traffic: TrafficSpec = "pairs"
     backend: object = "emulation"

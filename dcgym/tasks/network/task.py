@@ -96,6 +96,7 @@ class NetworkTask:
         self.probes = Probes(settings.probes, features, topology)
         self.reward: Reward[RewardInputs, FloatArray] = Reward(settings.reward, NETWORK_REWARDS)
         self.action_space = self._make_action_space()
+        self._shape = self.action_space.shape or ()
         ports, hosts = topology.switch_ports, topology.host_ports
         self.features = FeatureSet(
             settings.features,
@@ -219,9 +220,12 @@ class NetworkTask:
             ConfigError: One is not of the action space's shape.
         """
         if len(self.decisions) == 1:
-            parts = [read_actions(actions, self.action_space.shape or ())]
-        elif self.is_flat and not isinstance(actions[0], Mapping):
-            values = read_actions(actions, self.action_space.shape or ())
+            [decision] = self.decisions
+            is_read = isinstance(actions, np.ndarray) and actions.shape[1:] == self._shape
+            rows = actions if is_read else read_actions(actions, self._shape)
+            return [decision.action_map.to_shares(rows)]
+        if self.is_flat and not isinstance(actions[0], Mapping):
+            values = read_actions(actions, self._shape)
             parts = np.split(values, self._cuts, axis=-1)
         else:
             names = [decision.name for decision in self.decisions]

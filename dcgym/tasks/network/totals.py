@@ -60,6 +60,14 @@ class Totals:
         """Return the interval's metrics by the names of results, (E,) each."""
         return interval_metrics(self._interval, self)
 
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of one copy.
+
+        Args:
+            env: Number of the copy.
+        """
+        return {name: values.item(env) for name, values in self.metrics().items()}
+
     @Lazy
     def _counters(self) -> FloatArray:
         return np.add.reduceat(self._rose, self._starts, axis=-1)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.registry import Registry
-from dcgym.tasks.common.actions import read_action
+from dcgym.tasks.common.actions import ActionBounds
 
 __all__ = ["WEIGHTINGS", "PathMap", "PathWeightMap"]
 
@@ -59,7 +59,9 @@ class PathWeightMap:
         self._starts = np.cumsum(self._sizes) - self._sizes
         high = LOGIT_LIMIT if is_softmax else 1.0
         low = -high if is_softmax or is_linear else 0.0
-        self.space = gym.spaces.Box(low, high, (int(self._sizes.sum()),), np.float32)
+        n_weights = int(self._sizes.sum())
+        self._bounds = ActionBounds(np.full(n_weights, low), np.full(n_weights, high))
+        self.space = gym.spaces.Box(low, high, (n_weights,), np.float32)
 
     @property
     def even(self) -> FloatArray:
@@ -68,8 +70,7 @@ class PathWeightMap:
 
     def to_shares(self, action: npt.ArrayLike) -> FloatArray:
         """Return the share of each port in its group's flows; each group's add up to 1."""
-        asked = read_action(action, self.space.shape, is_batch=True)
-        values = np.clip(asked, self.space.low, self.space.high)
+        values = self._bounds.read(action)
         if self._is_linear:
             values = (values + 1) / 2
         return self._normalise(np.exp(values) if self._is_softmax else values)

@@ -175,6 +175,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | host_access | what processes of the hosts may do: "limited", "read-only" or "full" |
     | threads | threads that simulate the copies of a vector; of the simulation |
     | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
+    | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |
     | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 

@@ -1,22 +1,51 @@
-"""Actors: bounded, and where an observation has rows, alike for all of them."""
+"""Policies of the library that know what acts; over rows, one small network serves all of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.type_aliases import Schedule
+from stable_baselines3.sac.policies import Actor as SacActor
+from stable_baselines3.sac.policies import SACPolicy
 from stable_baselines3.td3.policies import Actor, TD3Policy
 from torch import nn
 
 from dcgym.policies.learned.bounds import InvertedGradients
+from dcgym.policies.learned.flat import flat_action_space, n_outputs_of
 from dcgym.policies.learned.row_network import RowNetwork
 from dcgym.tasks.common.rows import RowLayout
 
-__all__ = ["BoundedActor", "BoundedPolicy"]
+__all__ = [
+    "ActingPolicy",
+    "BoundedActor",
+    "BoundedPolicy",
+    "RowActorCriticPolicy",
+    "RowHeads",
+    "SquashedPolicy",
+]
+
+
+@runtime_checkable
+class ActingPolicy(Protocol):
+    """A policy that knows which of its parts a checkpoint needs to act.
+
+    Attributes:
+        output: What follows the last part: "none" or "tanh".
+    """
+
+    output: ClassVar[str]
+
+    def acting_parts(self) -> Sequence[nn.Module]:
+        """Return the networks that lead from an observation to the best action, in order."""
+        ...
 
 
 class BoundedActor(Actor):
-    """DDPG's actor; over rows, the first actions are alike for all."""
+    """DDPG's and TD3's actor; over rows, the first actions are alike for all."""
 
     def __init__(self, rows: RowLayout | None, **arguments: Any) -> None:
         """Build the library's actor with bounds in place of its tanh.
@@ -33,6 +62,8 @@ class BoundedActor(Actor):
 
 class BoundedPolicy(TD3Policy):
     """Bounded actor, critics as the library makes them."""
+
+    output: ClassVar[str] = "none"
 
     def __init__(self, *arguments: Any, rows: RowLayout | None = None, **options: Any) -> None:
         """Build actor and critics.
@@ -54,3 +85,118 @@ class BoundedPolicy(TD3Policy):
         """
         arguments = self._update_features_extractor(self.actor_kwargs, features_extractor)
         return BoundedActor(self._rows, **arguments).to(self.device)
+
+    def acting_parts(self) -> Sequence[nn.Module]:
+        """Return the networks that lead from an observation to the best action, in order."""
+        return [self.actor.mu]
+
+
+class RowSacActor(SacActor):
+    """SAC's actor over rows: mean and deviation of each by networks that treat all alike."""
+
+    def __init__(self, rows: RowLayout, **arguments: Any) -> None:
+        """Build the library's actor with networks over rows in place of its own.
+
+        Args:
+            rows: Layout of the observation.
+            **arguments: Those of the library's actor.
+        """
+        super().__init__(**arguments)
+        self.latent_pi = nn.Sequential()
+        self.mu = RowNetwork(rows)
+        self.log_std = RowNetwork(rows)  # type: ignore[assignment]
+
+
+class SquashedPolicy(SACPolicy):
+    """SAC's actor, over rows where there are any; critics as the library makes them."""
+
+    output: ClassVar[str] = "tanh"
+
+    def __init__(self, *arguments: Any, rows: RowLayout | None = None, **options: Any) -> None:
+        """Build actor and critics.
+
+        Args:
+            *arguments: Those of the library's policy.
+            rows: Layout of the observation; None if it is read as a whole.
+            **options: Those of the library's policy.
+        """
+        self._rows = rows
+        super().__init__(*arguments, **options)
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor | None = None) -> SacActor:
+        """Make an actor.
+
+        Args:
+            features_extractor: What reads observations; None for one of its own.
+        """
+        if self._rows is None:
+            return super().make_actor(features_extractor)
+        arguments = self._update_features_extractor(self.actor_kwargs, features_extractor)
+        return RowSacActor(self._rows, **arguments).to(self.device)
+
+    def acting_parts(self) -> Sequence[nn.Module]:
+        """Return the networks that lead from an observation to the best action, in order."""
+        return [self.actor.latent_pi, self.actor.mu]
+
+
+class RowValue(nn.Module):
+    """The value of an observation as a sum over its rows, shape (B, 1)."""
+
+    def __init__(self, rows: RowLayout) -> None:
+        """Build the network.
+
+        Args:
+            rows: Layout of the observation.
+        """
+        super().__init__()
+        self.rows = RowNetwork(rows)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return the values.
+
+        Args:
+            observations: Observations with the layout.
+        """
+        return self.rows(observations).sum(dim=-1, keepdim=True)  # type: ignore[no-any-return]
+
+
+class RowHeads:
+    """What PPO's policies of the library become over rows: actor and critic that treat all alike.
+
+    It comes before a policy of the library among the bases.
+    """
+
+    output: ClassVar[str] = "none"
+    action_net: nn.Module
+    value_net: nn.Module
+
+    def __init__(self, *arguments: Any, rows: RowLayout | None = None, **options: Any) -> None:
+        """Build actor and critic.
+
+        Args:
+            *arguments: Those of the library's policy.
+            rows: Layout of the observation; None if it is read as a whole.
+            **options: Those of the library's policy.
+        """
+        self._rows = rows
+        if rows is not None:
+            options["net_arch"] = {"pi": [], "vf": []}
+        super().__init__(*arguments, **options)
+
+    def _build(self: Any, lr_schedule: Schedule) -> None:
+        super()._build(lr_schedule)  # type: ignore[misc]
+        if self._rows is None:
+            return
+        n_outputs = n_outputs_of(flat_action_space(self.action_space)) // self._rows.n_rows
+        self.action_net = RowNetwork(self._rows, n_outputs)
+        self.value_net = RowValue(self._rows)
+        rate = lr_schedule(1)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=rate, **self.optimizer_kwargs)
+
+    def acting_parts(self: Any) -> Sequence[nn.Module]:
+        """Return the networks that lead from an observation to the best action, in order."""
+        return [self.mlp_extractor.policy_net, self.action_net]
+
+
+class RowActorCriticPolicy(RowHeads, ActorCriticPolicy):  # type: ignore[misc]
+    """PPO's actor and critic, over rows where there are any."""

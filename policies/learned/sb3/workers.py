@@ -12,6 +12,8 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from dcgym.envs.sb3 import SealedVecEnv
 from dcgym.errors import BackendError
+from dcgym.policies.learned.shaping import Shaping
+from dcgym.policies.learned.view import View
 from dcgym.policies.learned.workers import EnvWorker, StepReply, WorkerDied
 from dcgym.policies.learners import EnvConfig
 
@@ -31,20 +33,28 @@ class WorkerVecEnv(SealedVecEnv):
 
     refusal = "{} in other processes"
 
-    def __init__(self, config: EnvConfig, n_envs: int) -> None:
+    def __init__(
+        self,
+        config: EnvConfig,
+        n_envs: int,
+        view: View | None = None,
+        shaping: Shaping | None = None,
+    ) -> None:
         """Start the processes and wait until all environments run.
 
         Args:
             config: Arguments of `make_env`.
             n_envs: Number of copies.
+            view: How observations are shown; None for one at a time as it is.
+            shaping: What is paid for beside the rewards; None for nothing.
 
         Raises:
             BackendError: One did not start.
         """
-        self._config = config
+        self._config, self._view, self._shaping = config, view, shaping
         self._deaths = np.zeros(n_envs, np.int64)
         self._last_rewards = np.zeros(n_envs, np.float32)
-        self._workers = [EnvWorker(config) for _ in range(n_envs)]
+        self._workers = [EnvWorker(config, view, shaping) for _ in range(n_envs)]
         try:
             spaces = [self._started(slot) for slot in range(n_envs)]
         except BaseException:
@@ -69,7 +79,7 @@ class WorkerVecEnv(SealedVecEnv):
             raise BackendError(said) from error
         _log.warning("training goes on with a new process of environment %d: %s", slot, error)
         self._workers[slot].close()
-        self._workers[slot] = EnvWorker(self._config)
+        self._workers[slot] = EnvWorker(self._config, self._view, self._shaping)
 
     def _begun(self, slot: int, seed: int | None) -> Any:
         """Begin an episode in a worker that has been asked to, or in one in its place."""
@@ -90,7 +100,7 @@ class WorkerVecEnv(SealedVecEnv):
         self._reset_seeds()
         return self._observations.copy()
 
-    def step_async(self, actions: npt.NDArray[np.float32]) -> None:
+    def step_async(self, actions: npt.NDArray[Any]) -> None:
         """Send the actions of the next step.
 
         Args:

@@ -41,17 +41,25 @@ KILLS = int(os.environ.get("DCGYM_SOAK_KILLS", 15))
 SURVIVORS = 3
 # The kernel frees what was released when it has time to, and emulators of other tests come and go.
 RELEASE_DEADLINE_S = 60.0
+LOOK_S = 0.2  # At all processes or BPF objects of the machine.
 IDLE = Plan("idle", 0, ())
 
 
-def wait_for(is_done: Callable[[], Any], what: str, deadline_s: float = RELEASE_DEADLINE_S) -> Any:
+def wait_for(is_done: Callable[[], Any], what: str, every_s: float = 0.05) -> Any:
     """Poll until the answer is true; fail with the last answer otherwise."""
-    deadline = time.monotonic() + deadline_s
+    deadline = time.monotonic() + RELEASE_DEADLINE_S
     while not (answer := is_done()):
-        assert time.monotonic() < deadline, f"not within {deadline_s} s: {what}"
-        # Most look at all processes and BPF objects of the machine.
-        time.sleep(0.05)
+        assert time.monotonic() < deadline, f"not within {RELEASE_DEADLINE_S} s: {what}"
+        time.sleep(every_s)
     return answer
+
+
+def wait_until_empty(look: Callable[[], Any], what: str) -> None:
+    """Look until nothing is there; fail with what is still there otherwise."""
+    deadline = time.monotonic() + RELEASE_DEADLINE_S
+    while left := look():
+        assert time.monotonic() < deadline, f"{what} after {RELEASE_DEADLINE_S} s: {left}"
+        time.sleep(LOOK_S)
 
 
 @pytest.fixture
@@ -77,8 +85,9 @@ def await_release(victim: Victim, machine: Machine) -> None:
         "end of the emulator's processes",
     )
     wait_for(lambda: victim.algorithm not in algorithms(), f"unregistered {victim.algorithm}")
-    wait_for(lambda: not victim.namespaces & machine.namespaces(), "release of the namespaces")
-    wait_for(lambda: not victim.bpf & machine_bpf(), f"release of BPF objects {victim.bpf}")
+    wait_until_empty(lambda: victim.namespaces & machine.namespaces(), "namespaces")
+    wait_until_empty(lambda: victim.bpf & machine_bpf(), "BPF objects")
+    assert not {path for path in victim.shared_memory if os.path.exists(path)}
 
 
 def received_bytes(backends: list[EmulationNetwork]) -> np.ndarray:
@@ -137,7 +146,7 @@ def test_kills_among_four_emulators_leave_nothing(
     owner.close()
     await_release(last, machine)
     assert [run.id for run in clean_dead_runs()] == [last.run_id]
-    wait_for(lambda: not machine.leftovers(), "nothing left")
+    wait_until_empty(machine.leftovers, "left")
     assert not {name for name in algorithms() - machine.algorithms if last.run_id in name}
 
 
@@ -154,7 +163,7 @@ def test_a_dead_traffic_generator_is_noticed_and_the_next_reset_rebuilds(
     assert not begin(backend, IDLE).ports["tx_bytes"].any()
     assert backend.lab.process._process.pid != first_outer
     backend.close()
-    wait_for(lambda: not machine.leftovers(), "nothing left")
+    wait_until_empty(machine.leftovers, "left")
 
 
 def test_a_generator_that_died_between_episodes_does_not_spoil_the_next_reset(make: Any) -> None:
@@ -170,9 +179,19 @@ def test_a_frozen_traffic_generator_is_stale_telemetry(make: Any) -> None:
     backend = make("dumbbell")
     begin(backend, IDLE)
     os.kill(generator_pid(backend), signal.SIGSTOP)
-    with pytest.raises(BackendError, match="silent for 2"):
+    with pytest.raises(BackendError, match="silent for 5"):
         snapshot_for(backend, RELEASE_DEADLINE_S)
     assert not begin(backend, IDLE).ports["tx_bytes"].any()
+
+
+def test_a_process_that_only_waited_for_its_turn_is_not_hung(make: Any) -> None:
+    backend = make("dumbbell")
+    begin(backend, IDLE)
+    now_ns = time.monotonic_ns()
+    beats = iter([now_ns - 10**10, now_ns - 10**10, now_ns - 10**10, now_ns])
+    session = backend._network.session
+    assert session.check_heartbeat(lambda: next(beats), "traffic generator") >= 10**10
+    backend.snapshot()
 
 
 def test_a_start_needs_no_run_folder(make: Any, machine: Machine) -> None:

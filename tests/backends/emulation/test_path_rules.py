@@ -21,6 +21,7 @@ pytestmark = pytest.mark.emulation
 
 MBIT = 1_000_000
 DEADLINE_S = 20.0
+FRAME_BYTES = 1514
 # Upper 0.1 % point of chi-square with 1 degree of freedom.
 CHI_SQUARE_999_OF_1 = 10.83
 LEAVES = {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
@@ -76,6 +77,21 @@ def test_records_tell_what_spray_does_to_the_order(make: Any) -> None:
     assert not counts["ecmp"]["reorderings"].any()
     # What is out of order on one path was lost before, which 300 KB in a queue of 400 KB is not.
     assert not counts["ecmp"]["out_of_order"].any()
+
+
+def test_hosts_queue_a_few_frames_however_often_reductions_are_undone(make: Any) -> None:
+    """Small queues hold a host to some frames, unless an undo leaves a window without a bound."""
+    topology = make_topology({**LEAVES, "rate": "10Mbit", "mark": "30KB"})
+    network = make(topology, path_rule="spray")
+    flows = (Flow("h1", "h3"), Flow("h2", "h4"), Flow("h3", "h1"), Flow("h4", "h2"))
+    begin(network, Plan("four", 0, flows), "dctcp", marking=True)
+    deepest = 0
+    for _ in range(40):
+        sleep_for(network, 0.1)
+        deepest = max(deepest, int(network.snapshot().hosts["backlog_bytes"].max()))
+    network.stop_traffic()
+    assert network.flow_records()["spurious_retransmits"].sum() > 10
+    assert 0 < deepest < 40 * FRAME_BYTES
 
 
 def test_drill_finds_the_link_that_is_left_and_none_where_there_is_none(make: Any) -> None:

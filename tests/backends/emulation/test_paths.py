@@ -106,8 +106,9 @@ def test_wrong_weights_are_one_clear_line(make: Any) -> None:
 
 def test_the_environment_moves_new_flows_to_one_uplink() -> None:
     """What the weights of a step say is what the uplinks of the edge switch carry."""
-    plan = Plan("new", 0, tuple(flows("h1", 24, 0.15)))
-    env = dcgym.make_env(env="PathBalancing-v1", topology=K4, traffic=plan, interval="100ms")
+    # Flows of before stay where they are for ever: the weights of a late step must be there, too.
+    plan = Plan("new", 0, tuple(flows("h1", 24, 1.0)))
+    env = dcgym.make_env(env="PathBalancing-v1", topology=K4, traffic=plan, interval="200ms")
     try:
         env.reset(seed=0)
         uplinks = env.unwrapped.task.uplinks  # type: ignore[attr-defined]
@@ -119,8 +120,8 @@ def test_the_environment_moves_new_flows_to_one_uplink() -> None:
             loads: np.ndarray = env.step(action)[-1]["uplink_loads"][mine]
             return loads
 
-        # Flows of before stay where they are until they end, which a busy machine puts off.
-        assert any(step()[0] == 0 for _ in range(50))
+        # Until the flows have begun.
+        assert any(step().any() for _ in range(50))
         loads = best_of(step, lambda seen: float(np.abs(seen - [0, 0.25]).max()), 0.03)
     finally:
         env.close()  # type: ignore[no-untyped-call]
@@ -141,11 +142,13 @@ def spines(slow_mbit: int) -> Topology:
 def test_wcmp_carries_more_than_ecmp_over_unequal_spines() -> None:
     """60 flows of 2 Mbit/s over 100 and 25: ECMP offers the slow spine 60, WCMP 24."""
     topology = spines(25)
+    # A flow keeps its first spine, so the weights of a late step must be there before it.
+    start_ns = 3 * 10**9
     plan = Plan(
         "crossing",
         0,
         tuple(
-            Flow(f"h{1 + n % 4}", f"h{5 + n // 4 % 4}", "udp", start_ns=10**8, rate_bps=2 * MBIT)
+            Flow(f"h{1 + n % 4}", f"h{5 + n // 4 % 4}", "udp", start_ns=start_ns, rate_bps=2 * MBIT)
             for n in range(60)
         ),
     )
@@ -164,11 +167,12 @@ def test_wcmp_carries_more_than_ecmp_over_unequal_spines() -> None:
                     seen.append(info["metrics"]["goodput_bps"])
                 return float(np.mean(seen))
 
-            mean_bps(7)  # The slow spine's queue is full after half a second.
+            mean_bps(35)  # The slow spine's queue is full half a second after the beginning.
             # What a path carries is what it carries in the best window.
-            goodput_bps[name] = best_of(lambda: mean_bps(5), lambda bps: -bps, -105 * MBIT)
+            enough_bps = 60 * MBIT if name == "ecmp" else 105 * MBIT
+            goodput_bps[name] = best_of(lambda: mean_bps(5), lambda bps: -bps, -enough_bps)
     finally:
         env.close()  # type: ignore[no-untyped-call]
     # The hash gives ECMP's slow spine 30 flows, more or less 4: of 120 Mbit/s 85 arrive, more or
     # less 8; WCMP's gets 12, more or less 3.
-    assert goodput_bps["ecmp"] < 105 * MBIT < goodput_bps["wcmp"]
+    assert 60 * MBIT < goodput_bps["ecmp"] < 105 * MBIT < goodput_bps["wcmp"]

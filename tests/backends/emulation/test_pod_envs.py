@@ -13,6 +13,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
+from dcgym.policies.balancing import KnapsackPolicy
+from dcgym.policies.registry import make_policy
 from dcgym.tasks.balancing import make_scenario
 from dcgym.testing import check_contract
 from dcgym.traffic.sizes import exponential
@@ -96,3 +98,20 @@ def test_a_late_action_gets_a_whole_interval_of_its_own() -> None:
         assert info["time_s"] == pytest.approx(0.1)
     finally:
         env.close()
+
+
+def test_knapsack_learns_the_latency_curves_of_real_servers() -> None:
+    env = dcgym.make_env({"env": SINGLE, **REAL, "max_steps": 80})
+    try:
+        policy = make_policy("knapsack", env, period_s=0.5)
+        observation, info = env.reset(seed=1)
+        for _ in range(75):
+            observation, *_, info = env.step(policy.act(observation, info))
+    finally:
+        env.close()
+    assert isinstance(policy, KnapsackPolicy) and policy.curves is not None
+    # Seven explored shares are behind it, and a request takes 10 ms of a processor in the mean.
+    assert np.isfinite(policy.curves).all() and (policy.curves >= 0).all()
+    assert policy.curves.sum(axis=1).mean() > 0.005
+    assert policy.shares.sum() == pytest.approx(1)
+    assert not np.allclose(policy.shares, np.array([1, 1, 1, 2, 2, 2, 2]) / 11)

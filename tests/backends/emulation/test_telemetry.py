@@ -62,7 +62,9 @@ def test_hosts_are_sampled_at_the_end_of_each_interval(make: Any) -> None:
         for _ in range(50):
             deadline_ns += 10_000_000
             copies.advance(np.full(2, deadline_ns))
-            sampled_ns = [network._network.telemetry.generator_ns for network in copies.networks]
+            sampled_ns = [
+                network._network.telemetry.region.source_ns for network in copies.networks
+            ]
             ages_ns += [deadline_ns - sample_ns for sample_ns in sampled_ns]
         return float(np.mean(np.array(ages_ns) <= SAMPLE_LEAD_NS))
 

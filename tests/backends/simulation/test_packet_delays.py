@@ -41,6 +41,32 @@ def test_the_ideal_round_trip_is_that_of_the_links(transport: str, delay_ms: int
     assert 2 * delay_ms * MS < found["min_rtt_ns"] <= base_rtt_ns(topology)
 
 
+@pytest.mark.parametrize("transport", ["reno", "cubic", "bbr"])
+def test_a_wire_behind_the_host_does_not_hold_its_socket_up(transport: str) -> None:
+    topology = dumbbell(hosts=2, rate="100Mbit", queue="4MB", mark=None, delay="5ms")
+    twin = begin(topology, [Flow("h1", "h2")], transport)
+    twin.advance(START_NS + 5 * SECOND)
+    before = int(twin.snapshot().hosts["rx_bytes"][1])
+    twin.advance(START_NS + 10 * SECOND)
+    goodput_bps = (int(twin.snapshot().hosts["rx_bytes"][1]) - before) * 8 / 5
+    # The link's rate without headers. BBR probes for the round trip with four packets for 0.2 s.
+    assert goodput_bps == pytest.approx(
+        100e6 * 1448 / 1514, rel=0.005 if transport != "bbr" else 0.05
+    )
+
+
+def test_what_a_dead_link_dropped_waits_in_no_socket() -> None:
+    topology = dumbbell(hosts=2, rate="100Mbit", queue="400KB", mark=None)
+    down = {"at": "1s", "action": "down", "link": ["h1", "s1"]}
+    events = make_events([down, {**down, "at": "2s", "action": "up"}], topology)
+    twin = begin(topology, [Flow("h1", "h2")], "cubic", events=events)
+    twin.advance(START_NS + 10 * SECOND)
+    before = int(twin.snapshot().hosts["rx_bytes"][1])
+    twin.advance(START_NS + 12 * SECOND)
+    goodput_bps = (int(twin.snapshot().hosts["rx_bytes"][1]) - before) * 8 / 2
+    assert goodput_bps == pytest.approx(100e6 * 1448 / 1514, rel=0.005)
+
+
 def udp_flow() -> Flow:
     rate_bps = 10_000_000
     duration_ns = UDP_PACKETS * DATAGRAM * 8 * SECOND // rate_bps

@@ -57,6 +57,24 @@ def test_reno_saws_with_the_period_of_its_window() -> None:
     assert periods.std() < 0.05 * expected_s
 
 
+def test_time_stamps_do_not_end_after_an_hour() -> None:
+    # 2^32 us are 71.6 minutes, and the second flow begins a second before.
+    late_ns = (2**32 // 1000 - 1000) * 1_000_000 - START_NS
+
+    def run(start_ns: int) -> dict[str, int]:
+        flow = Flow("h1", "h2", size_bytes=3_000_000, start_ns=start_ns)
+        twin = begin(line(queue_bytes=20_000, host_rate_bps=10**9), [flow], "reno")
+        twin.advance(START_NS + start_ns + 10 * SECOND)
+        (record,) = twin.flow_records()
+        took_ns = record["end_ns"] - record["planned_start_ns"]
+        names = ("bytes", "retransmits", "spurious_retransmits", "srtt_ns", "min_rtt_ns")
+        return {"took_ns": int(took_ns)} | {name: int(record[name]) for name in names}
+
+    early = run(0)
+    assert early["retransmits"] > 20
+    assert run(late_ns) == early
+
+
 def test_every_lost_packet_is_sent_again_once() -> None:
     twin = begin(line(host_rate_bps=10**8), [Flow("h1", "h2")], "cubic")
     twin.advance(START_NS + 12 * SECOND)

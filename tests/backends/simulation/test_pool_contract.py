@@ -160,5 +160,4 @@ def test_table_has_all_compiled_rules_in_their_order() -> None:
     assert [rule.number for rule in RULES.values()] == list(range(require_simulation().N_RULES))
     assert set(RULES) - set(kernel_rules()) == {
         *("gsq", "gsq2", "oracle", "oracle2", "earliest-finish"),
-        *("prequal", "jiq", "peak-ewma", "c3-rank"),
     }

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.pool.checks import check_events, check_rule
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import DataPlane, Event, make_scenario, server_group
-from dcgym.tasks.balancing.events import TWIN_EVENTS
+from dcgym.tasks.balancing.events import SERVER_FAULTS, TWIN_EVENTS
 from dcgym.traffic.sizes import constant
 from tests.support.pools import SECOND, pool, run
 
@@ -71,7 +72,10 @@ def test_messages_are_counted_beside_the_score() -> None:
     assert found["idle"] == found["reports"] == found["lost"] == found["late"] == 0
     assert run(servers(), "c3-rank", 50, envs=1).summary()["messages"]["reports"] > 1000
     assert run(servers(), "jiq", 50, envs=1).summary()["messages"]["idle"] > 1000
-    assert not any(run(servers(), "sed", 50, envs=1).summary()["messages"].values())
+    polled = servers(probe_interval_ns=SECOND // 2)
+    quiet = run(polled, "sed", 50, envs=1, warm_up_ns=0).summary()["messages"]
+    # Every half a second, after time 0 and to 50 s, one balancer asks eight servers.
+    assert quiet.pop("polls") == 100 * 8 and not any(quiet.values())
 
 
 def test_a_fraction_of_a_probe_is_drawn() -> None:
@@ -225,16 +229,33 @@ def test_the_message_rules_are_the_same_bit_for_bit_beside_others() -> None:
         assert alone.records(0).tobytes() == beside.records(1).tobytes()
 
 
-@pytest.mark.parametrize("rule", MESSAGE_RULES)
-def test_the_emulation_refuses_rules_with_messages_in_one_line(rule: str) -> None:
-    with pytest.raises(ConfigError, match=f"rule: value '{rule}'.*sends no probes") as refused:
-        check_rule(rule, servers())
+@pytest.mark.parametrize(
+    ("rule", "transport", "has_program", "message"),
+    [
+        ("prequal", "tcp", True, "a program answers no probes"),
+        ("jiq", "udp", True, "a program answers no probes"),
+        ("peak-ewma", "udp", False, "nothing tells the end of a flow of UDP"),
+        ("c3-rank", "udp", False, "they come with SYN-ACKs"),
+        ("oracle", "tcp", False, "allowed: ecmp"),
+    ],
+)
+def test_the_emulation_refuses_what_a_rule_lacks_in_one_line(
+    rule: str, transport: str, has_program: bool, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"rule: value '{rule}'.*{message}") as refused:
+        check_rule(rule, servers(transport=transport), has_program)
     assert "\n" not in str(refused.value)
-    check_rule("least-request", servers())
+
+
+@pytest.mark.parametrize("rule", MESSAGE_RULES)
+def test_the_emulation_has_the_rules_with_messages(rule: str) -> None:
+    check_rule(rule, servers())
+    assert rule in capabilities.POOL.rules
 
 
 def test_the_emulation_refuses_events_that_it_cannot_make_happen() -> None:
     for kind in TWIN_EVENTS:
         with pytest.raises(ConfigError, match=f"event.kind: value '{kind}'"):
             check_events(servers(events=(Event(0, kind, 0, 1.0),)))
-    check_events(servers(events=(Event(0, "capacity", 0, 0.5),)))
+    for kind in ("capacity", *SERVER_FAULTS):
+        check_events(servers(events=(Event(0, kind, 0, 0.5),)))

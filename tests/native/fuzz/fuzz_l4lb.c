@@ -23,8 +23,10 @@ static const struct dcgym_lb_vip_key vip_keys[] = {
     {{0xfd, 0, 0, 0x01000000}, 0, 0, 6},
 };
 static __u32 vip_values[] = {0, 1, DCGYM_LB_NO_PORT, 1, DCGYM_LB_NO_PORT};
-static struct dcgym_lb_target target_values[N_VIPS * DCGYM_LB_SERVERS];
-static struct dcgym_lb_endpoint tunnel_values[N_VIPS * DCGYM_LB_SERVERS];
+static struct dcgym_lb_target target_values[N_VIPS * DCGYM_LB_SERVERS * DCGYM_DEVICES];
+static struct dcgym_lb_endpoint tunnel_values[N_VIPS * DCGYM_LB_SERVERS * DCGYM_DEVICES];
+static __u64 agent_values[N_VIPS * DCGYM_LB_SERVERS * DCGYM_DEVICES];
+static struct dcgym_lb_devices device_values[N_VIPS];
 static struct dcgym_lb_state state_values[N_VIPS];
 static struct dcgym_lb_region region_values[N_VIPS];
 static struct dcgym_lb_pool pool_values[N_VIPS];
@@ -32,8 +34,17 @@ static struct witness witness_values[N_WITNESSES];
 static __u64 counter_values[DCGYM_LB_COUNTERS];
 static struct ticker ticker_values[1];
 static struct bucket bucket_values[N_BUCKETS];
+static struct told told_values[N_VIPS];
 static struct dcgym_lb_constants settings_now;
 static int locks;
+
+/* Full now and then. */
+long bpf_ringbuf_output(void *ring, const void *data, __u64 bytes, __u64 flags) {
+    const struct dcgym_lb_probe *probe = data;
+
+    REQUIRE(bytes == sizeof(*probe) && probe->vip < N_VIPS && probe->server < N_SERVERS);
+    return bpf_get_prandom_u32() & 1 ? -1 : 0;
+}
 
 long bpf_redirect(__u32 ifindex, __u64 flags) {
     return TC_ACT_REDIRECT;
@@ -130,7 +141,37 @@ static void set_pool(__u32 vip, __u8 members, __u8 rule) {
     dcgym_lb_publish(pools, stride, sequence);
 }
 
+/* All devices but one of each server, by some rule. */
+static void set_devices(__u32 vip, __u8 rule) {
+    struct dcgym_lb_device_policy *policy = &device_values[vip].policies[1];
+
+    policy->sequence = 1;
+    policy->rule = rule % DCGYM_N_DEVICE_RULES;
+    policy->threshold = 50;
+    policy->max_age_ns = rule & 1 ? 1000 : 0;
+    policy->ring_slots[0] = rule & 2 ? DCGYM_RING_SLOTS : 0;
+    for (__u32 i = 0; i < DCGYM_LB_SERVERS; i++) {
+        policy->present[i] = 0x7f;
+        for (__u32 d = 0; d < DCGYM_DEVICES; d++)
+            policy->weight[i][d] = d;
+    }
+    for (__u32 i = 0; i < DCGYM_RING_SLOTS; i++)
+        policy->ring[0][i] = i % DCGYM_DEVICES;
+}
+
+static void set_target(__u32 vip, __u8 server, __u8 device) {
+    const __u32 index = target_index(vip, server, device);
+
+    target_values[index] = (struct dcgym_lb_target){{2, 0, 0, device, vip, server}, 1};
+    __builtin_memcpy(&agent_values[index], target_values[index].mac, ETH_ALEN);
+    /* The last server has no end of a tunnel. */
+    if (server + 1 < N_SERVERS)
+        tunnel_values[index] = (struct dcgym_lb_endpoint){0x0a, {0xfd, 0, 0, server + 1}};
+}
+
 static void begin(const __u8 *settings) {
+    const bool devices_on = settings[2] & 128;
+
     settings_now = (struct dcgym_lb_constants){
         .seed = 7,
         .n_vips = N_VIPS,
@@ -138,7 +179,8 @@ static void begin(const __u8 *settings) {
         .witness_mask = N_WITNESSES - 1,
         .collects = 1,
         .tracks = !(settings[2] & 1),
-        .consistency = (settings[2] >> 1) % 5,
+        .consistency = devices_on ? DCGYM_LB_BY_TABLE : (settings[2] >> 1) % 5,
+        .devices = devices_on,
         .quic_id_bytes = 8,
         .delivery = settings[2] & 64 ? DCGYM_LB_IPIP : DCGYM_LB_L2,
     };
@@ -150,21 +192,27 @@ static void begin(const __u8 *settings) {
     control.tunnel_from.ipv4 = 0x0900000a;
     control.tunnel_from.ipv6[0] = 0xfd;
     control.tunnel_from.ipv6[3] = 0x09000000;
+    control.messages.address = 0x6300000a; /* 10.0.0.99 */
+    control.messages.probes = settings[2] & 3;
+    control.messages.balancers = 2;
+    control.messages.timeout_ns = 1000;
+    for (__u32 n = 0; n <= DCGYM_LB_SERVERS; n++)
+        control.messages.budgets[n] = (struct dcgym_prequal_budget){1ULL << 52, 1, 2};
+    memset(told_values, 0, sizeof(told_values));
     memset(state_values, 0, sizeof(state_values));
     memset(region_values, 0, sizeof(region_values));
     memset(pool_values, 0, sizeof(pool_values));
     memset(bucket_values, 0, sizeof(bucket_values));
     memset(witness_values, 0, sizeof(witness_values));
     memset(target_values, 0, sizeof(target_values));
+    memset(agent_values, 0, sizeof(agent_values));
+    memset(device_values, 0, sizeof(device_values));
     for (__u32 vip = 0; vip < N_VIPS; vip++) {
-        for (__u8 i = 0; i < N_SERVERS; i++) {
-            const __u32 index = vip * DCGYM_LB_SERVERS + i;
-
-            target_values[index] = (struct dcgym_lb_target){{2, 0, 0, 0, vip, i}, 1};
-            /* The last server has no end of a tunnel. */
-            if (i + 1 < N_SERVERS)
-                tunnel_values[index] = (struct dcgym_lb_endpoint){0x0a, {0xfd, 0, 0, i + 1}};
-        }
+        /* The last device is none. */
+        for (__u8 i = 0; i < N_SERVERS; i++)
+            for (__u8 d = 0; d < (devices_on ? DCGYM_DEVICES - 1 : 1); d++)
+                set_target(vip, i, d);
+        set_devices(vip, settings[1]);
         state_values[vip].random = 1;
         set_pool(vip, settings[0] >> (4 * vip), settings[1]);
     }
@@ -181,10 +229,12 @@ static void check_counts(void) {
 
         REQUIRE(flow->phase <= DCGYM_LB_CLOSED);
         if (flow->phase == DCGYM_LB_CONN)
-            open[flow->vip][flow->server]++;
+            open[flow->vip][server_at(flow->home)]++;
     }
     for (__u32 vip = 0; vip < N_VIPS; vip++)
         REQUIRE(memcmp(open[vip], state_values[vip].ongoing, sizeof(open[vip])) == 0);
+    for (__u32 vip = 0; vip < N_VIPS; vip++)
+        REQUIRE(told_values[vip].prequal.n <= DCGYM_PREQUAL_ANSWERS);
 }
 
 static bool is_ipv4(const __u8 *frame) {
@@ -266,7 +316,7 @@ static void arrive_early(const __u8 *bytes, __u32 length) {
 /* Takes a server's number away, or gives it to another one. */
 static void replace_server(__u8 choice) {
     struct dcgym_lb_target *target =
-        &target_values[(choice & 1) * DCGYM_LB_SERVERS + (choice >> 1) % N_SERVERS];
+        &target_values[target_index(choice & 1, (choice >> 1) % N_SERVERS, choice >> 4 & 3)];
 
     target->generation = choice & 0x80 ? 0 : target->generation + 1;
 }
@@ -276,6 +326,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     ADD_TABLE(vips, find_vip);
     ADD_ARRAY(targets, target_values);
     ADD_ARRAY(tunnels, tunnel_values);
+    ADD_ARRAY(agents, agent_values);
+    ADD_ARRAY(devices, device_values);
     ADD_ARRAY(states, state_values);
     ADD_ARRAY(regions, region_values);
     ADD_ARRAY(pools, pool_values);
@@ -283,6 +335,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     ADD_ARRAY(counters, counter_values);
     ADD_ARRAY(tickers, ticker_values);
     ADD_ARRAY(buckets, bucket_values);
+    ADD_ARRAY(tolds, told_values);
     return 0;
 }
 

@@ -7,7 +7,7 @@ set -eu -o pipefail
 seconds=${1:-20}
 shift $(($# < 1 ? 0 : 1))
 names=("$@")
-[ $# -gt 0 ] || names=(fabric l4lb plan http control)
+[ $# -gt 0 ] || names=(fabric l4lb plan http control delay)
 here=tests/native/fuzz
 out=$PWD/build/fuzz
 mkdir -p "$out"
@@ -30,8 +30,12 @@ build() {
         clang++ -std=c++20 -pthread "${common[@]}" -I$parts \
             -DASIO_DISABLE_STD_ALIGNED_ALLOC "${sources[@]}" $here/fuzz_$1.cpp -o "$out/$1"
         ;;
+    delay)
+        clang++ -std=c++20 "${common[@]}" -Idcgym/native/relay \
+            dcgym/native/relay/frame.cpp $here/fuzz_delay.cpp -o "$out/delay"
+        ;;
     *)
-        echo "fuzz: no fuzzer $1: fabric, l4lb, plan, http, control" >&2
+        echo "fuzz: no fuzzer $1: fabric, l4lb, plan, http, control, delay" >&2
         exit 2
         ;;
     esac

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 from network import ip, new_namespace, within
 
 VIP, PORT, DEADLINE_S = "10.0.0.100", 80, 5.0
+# A port of its own for each client: the kernel may choose one again, which is the same flow.
+ports = itertools.count(10_000)
 
 
 def join(number: int, vip: bool = False) -> int:
@@ -73,6 +76,7 @@ def client(namespace: int, kind: int) -> socket.socket:
     def connect() -> socket.socket:
         made = socket.socket(socket.AF_INET, kind)
         made.settimeout(DEADLINE_S)
+        made.bind(("", next(ports)))
         made.connect((VIP, PORT))
         return made
 

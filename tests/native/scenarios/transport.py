@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -52,6 +54,12 @@ def pump(connection: socket.socket, until: float, least_packets: int = 0) -> Non
 def delivered(connection: socket.socket) -> tuple[int, int]:
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return struct.unpack_from("=II", info, TCP_INFO_DELIVERED)
+
+
+def unacknowledged(connection: socket.socket) -> int:
+    """Return bytes that were written and not acknowledged yet (SIOCOUTQ of tcp(7))."""
+    answer = fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def build(request: dict[str, Any]) -> tuple[Any, list[Any]]:

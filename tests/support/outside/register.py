@@ -141,6 +141,7 @@ class SearchLearner:
         *,
         n_envs: int | None = None,
         budget_s: float | None = None,
+        options: object = None,
     ) -> Path:
         env = dcgym.make_env(dict(env_config))
         env.reset(seed=seed)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import stats
+from scipy import special
 
 from dcgym.errors import ConfigError
 from dcgym.topologies import dumbbell
@@ -184,7 +184,8 @@ ARRIVALS: dict[str, tuple[Any, Cdf]] = {
     "pareto": ({"name": "pareto", "shape": 2.5}, pareto(1e6 * 1.5 / 2.5, 2.5)),
     "erlang": (
         {"name": "erlang", "phases": 5},
-        lambda x: float(stats.gamma.cdf(x, 5, scale=1e6 / 5)),
+        # What `stats.gamma.cdf` calls, in a hundredth of its time.
+        lambda x: float(special.gammainc(5, x / (1e6 / 5))),
     ),
     "hyperexponential": (
         {"name": "hyperexponential", "variation": 3.0},

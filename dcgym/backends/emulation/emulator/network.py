@@ -31,7 +31,7 @@ from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.traffic.generators.host_access import chosen_access
 
 if TYPE_CHECKING:
-    from dcgym.native._native import Fabric, QueueReader
+    from dcgym.native._native import Fabric, HmuxSize, QueueReader
 
 __all__ = ["HOST_SYSCTLS", "EmulatedNetwork", "NodeKind", "ipv6_address"]
 
@@ -93,8 +93,9 @@ class EmulatedNetwork:
         switch: ``ebpf`` or ``ovs``.
         flow_matrix: Count bytes by switch port and source host.
         flow_entries: Size of the table that keeps flows on their path; 0 for none.
-        n_spare_numbers: Host numbers beyond the hosts', whose routes the caller sets; as many
-            next-hop groups are left for them, from `first_spare_group` on.
+        n_spare_numbers: Host numbers beyond the hosts', whose routes the caller sets.
+        n_spare_groups: Next-hop groups for them, from `first_spare_group` on; one each by default.
+        hmux: Tables of switches that are muxes; without, they only forward.
         nodes: Switches that are not of the usual kind, by name.
         path_rule: How switches choose among equal-cost ports.
         relabelling: How senders of dctcp avoid congested paths, "plb" or "flowbender".
@@ -112,6 +113,8 @@ class EmulatedNetwork:
         ipv6: bool = False,
         path_rule: str = "ecmp",
         relabelling: str = "",
+        n_spare_groups: int | None = None,
+        hmux: HmuxSize | None = None,
     ) -> None:
         self._native = require()
         self.relabelling = relabelling
@@ -126,11 +129,9 @@ class EmulatedNetwork:
             start_ovs()
         self.port_ifindexes = [FIRST_PORT_IFINDEX + i for i in range(len(topology.switch_ports))]
         self.host_ifindexes = [HOST_IFINDEX + port.number for port in topology.host_ports]
-        self._load_fabric(flow_matrix, flow_entries, n_spare_numbers, path_rule)
-        sysctls = HOST_SYSCTLS | wire_sysctls(topology) | (IPV6_SYSCTLS if ipv6 else {})
-        self.namespace_fds = self._native.make_namespaces(len(topology.hosts), [*sysctls.items()])
-        self.rtnl_fd = self._native.open_rtnl()
-        self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
+        spares = n_spare_numbers, n_spare_numbers if n_spare_groups is None else n_spare_groups
+        self._load_fabric(flow_matrix, flow_entries, spares, path_rule, hmux)
+        self._make_namespaces()
         self._make_links()
         if switch == "ebpf":
             # While the ports are down: a queue set up later costs an RCU grace period each.
@@ -148,23 +149,38 @@ class EmulatedNetwork:
             self.events = EpisodeEvents(topology, *parts)
 
     def _load_fabric(
-        self, flow_matrix: bool, flow_entries: int, n_spare_numbers: int, path_rule: str
+        self,
+        flow_matrix: bool,
+        flow_entries: int,
+        spares: tuple[int, int],
+        path_rule: str,
+        hmux: HmuxSize | None,
     ) -> None:
         topology = self.topology
         self.first_spare_group = len(self.groups) + count_spare_groups(topology)
+        spare_numbers, spare_groups = spares
         self.fabric: Fabric = self._native.Fabric(
             str(bpf_object("fabric")),
             n_switches=len(topology.switches),
-            n_hosts=len(topology.hosts) + n_spare_numbers,
+            n_hosts=len(topology.hosts) + spare_numbers,
             n_ports=len(topology.switch_ports),
-            n_groups=self.first_spare_group + n_spare_numbers,
+            n_groups=self.first_spare_group + spare_groups,
             n_ifindex=FIRST_PORT_IFINDEX + len(topology.switch_ports),
             flow_matrix=flow_matrix,
             flow_entries=flow_entries,
             least_mtu=min(port.mtu_bytes for port in topology.switch_ports),
             path_rule=path_rule,
             labels=bool(self.relabelling),
+            **({} if hmux is None else {"hmux": hmux}),
         )
+
+    def _make_namespaces(self) -> None:
+        sysctls = HOST_SYSCTLS | wire_sysctls(self.topology)
+        sysctls |= IPV6_SYSCTLS if self._has_ipv6 else {}
+        n_hosts = len(self.topology.hosts)
+        self.namespace_fds = self._native.make_namespaces(n_hosts, [*sysctls.items()])
+        self.rtnl_fd = self._native.open_rtnl()
+        self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
 
     def ifindex(self, port: Port) -> int:
         """Return the interface number of an interface, in the namespace of its node."""
@@ -280,6 +296,7 @@ class EmulatedNetwork:
                 index,
                 queue_bytes=port.queue_bytes,
                 mtu=port.mtu_bytes,
+                to_host=self.topology.node(port.peer).is_endpoint,
                 **(self._marking(port.link) if enabled else {}),
             )
         self.fabric.reset_red()

@@ -17,6 +17,7 @@ from mininet.node import Switch
 
 from dcgym.backends.emulation.emulator.network import EmulatedNetwork, NodeKind, ipv6_address
 from dcgym.backends.emulation.emulator.nodes import LazyShell
+from dcgym.backends.emulation.emulator.probing import start_probing
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import dpid, port_ids
 from dcgym.backends.emulation.wire.layout import vip_ports
@@ -25,7 +26,7 @@ from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Port, Topology
 
 if TYPE_CHECKING:
-    from dcgym.native._native import Balancer, Fabric, LoadReporter
+    from dcgym.native._native import Balancer, Fabric, LoadReporter, ProbeSender
 
 __all__ = ["BalancerSwitch", "PodNetwork"]
 
@@ -58,6 +59,9 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
         fabric: The emulator's `Fabric`, which measures the port.
         topology: The network.
         balancer: The native `Balancer`.
+
+    Attributes:
+        sender: Sends its probes, once it knows the servers.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
     ) -> None:
         super().__init__(name, dpid=dpid(topology, name), **params)
         self._fabric, self._topology, self.balancer = fabric, topology, balancer
+        self.sender: ProbeSender | None = None
 
     @property
     def port(self) -> Port:
@@ -97,6 +102,8 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
     def stop(self, deleteIntfs: bool = True) -> None:
         """Detach the programs."""
         ifindex = socket.if_nametoindex(self.port.name)
+        if self.sender is not None:
+            self.sender.close()
         self.balancer.detach(ifindex)
         self._fabric.detach(ifindex)
         super().stop(deleteIntfs)
@@ -109,20 +116,34 @@ class PodNetwork:
         topology: Made by `dcgym.topologies.builders.pod`.
         scenario: What its balancers and servers are like.
         load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
+        devices: How many hosts of role server each of the balancers' servers has, one a device;
+            none where each host is a server.
 
     Attributes:
         addresses: Addresses of the virtual services, one a family.
+        balancer_addresses: The balancers' own addresses, for messages of servers.
+        balancer_macs: The balancers' own MACs.
+        homes: Number of the server, and position in it, of each host of role server.
         ports: Port of each.
         network: Links, hosts and fabric.
         servers: Names of the servers.
         balancers: The balancers' nodes.
     """
 
-    def __init__(self, topology: Topology, scenario: Scenario, load_map_fd: int) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        scenario: Scenario,
+        load_map_fd: int,
+        devices: Sequence[int] = (),
+    ) -> None:
         self._clients = [node.name for node in topology.hosts if node.role == "client"]
         self.servers = [node.name for node in topology.hosts if node.role == "server"]
         names = [node.name for node in topology.switches if node.role == "balancer"]
         self._vip_number = len(topology.hosts) + 1
+        self._has_devices = bool(devices)
+        counts = devices or [1] * len(self.servers)
+        self.homes = [(server, d) for server, count in enumerate(counts) for d in range(count)]
         self._data_plane = scenario.data_plane
         in_family = {"ipv4": _address, "ipv6": ipv6_address}
         self.addresses = [in_family[name](self._vip_number) for name in self._data_plane.families]
@@ -143,10 +164,34 @@ class PodNetwork:
         self.balancers: list[BalancerSwitch] = [self.network.net.get(name) for name in names]
         self._is_up = [True] * len(names)
         self._configure_hosts()
-        self._reporters = [self._make_reporter(i, load_map_fd) for i in range(len(self.servers))]
+        # What a server adds to its packets names its number, which a device has not.
+        n_reporters = 0 if devices else len(self.servers)
+        self._reporters = [self._make_reporter(i, load_map_fd) for i in range(n_reporters)]
         self._set_servers()
         self._route_balancers()
         self._spread()
+        own = [self._vip_number + 1 + i for i in range(len(self.balancers))]
+        self.balancer_addresses = [_address(number) for number in own]
+        self.balancer_macs = [_mac(number) for number in own]
+        self._start_probing()
+
+    def _start_probing(self) -> None:
+        topology = self.network.topology
+        servers = {
+            server: (topology.mac(name), topology.ip(name))
+            for (server, device), name in zip(self.homes, self.servers, strict=True)
+            if device == 0
+        }
+        for number, node in enumerate(self.balancers):
+            node.sender = start_probing(
+                node.balancer,
+                node.port.name,
+                self.balancer_macs[number],
+                self.balancer_addresses[number],
+                servers,
+                self._data_plane,
+                len(self.balancers),
+            )
 
     def _make_balancer(self, number: int) -> Balancer:
         data_plane = self._data_plane
@@ -158,7 +203,8 @@ class PodNetwork:
             # Where the hash leads all agree, and each draws for itself.
             seed=SEED,
             stream=number + 1,
-            consistency="rule",
+            consistency="table" if self._has_devices else "rule",
+            devices=self._has_devices,
             source_mac=_mac(self._vip_number + 1 + number),
         )
         over_udp = data_plane.transport == "udp"
@@ -194,10 +240,15 @@ class PodNetwork:
                     run("nsenter", namespace, "ip", "address", "add", address, "dev", "lo")
 
     def _set_servers(self) -> None:
-        macs = {i: self.network.topology.mac(name) for i, name in enumerate(self.servers)}
+        macs: dict[int, dict[int, str]] = {}
+        for (server, device), name in zip(self.homes, self.servers, strict=True):
+            macs.setdefault(server, {})[device] = self.network.topology.mac(name)
         for node in self.balancers:
             for vip in range(len(self.ports)):
-                node.balancer.set_servers(vip, macs)
+                node.balancer.set_servers(vip, {server: of[0] for server, of in macs.items()})
+                for server, of in macs.items() if self._has_devices else ():
+                    accelerators = {device: mac for device, mac in of.items() if device > 0}
+                    node.balancer.set_accelerators(vip, server, accelerators)
 
     def _ports_to(self, numbers: Sequence[int]) -> list[int]:
         """Interface numbers of the edge's ports to balancers."""
@@ -259,6 +310,17 @@ class PodNetwork:
         for number, node in enumerate(self.balancers):
             self.set_balancer(number, True)
             node.balancer.clear()
+        for reporter in self._reporters:
+            reporter.set_factor(1.0)
+
+    def set_report_factor(self, server: int, factor: float) -> None:
+        """Let a server's reports with SYN-ACKs tell so many times its flows.
+
+        Args:
+            server: Number of the server.
+            factor: 1 for the truth.
+        """
+        self._reporters[server].set_factor(factor)
 
 
 def _address(number: int) -> str:

@@ -17,6 +17,7 @@ import sys
 import traceback
 
 from dcgym.backends.emulation.emulator.commands import Commands, Part
+from dcgym.backends.emulation.emulator.muxes.commands import MuxCommands
 from dcgym.backends.emulation.emulator.network_commands import NetworkCommands
 from dcgym.backends.emulation.emulator.pod_commands import PodCommands
 from dcgym.backends.emulation.emulator.protection import protect_machine
@@ -43,6 +44,7 @@ def make_commands(run_id: str) -> Commands:
         NetworkCommands(state),
         TrafficCommands(state, run_id),
         PodCommands(state),
+        MuxCommands(state),
     )
     commands = Commands()
     for part in parts:

@@ -71,7 +71,12 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
         for port in self._topology.ports(self.name):
             number = ifindex[port.number]
             self._fabric.add_port(
-                number, index, ids[port.name], queue_bytes=port.queue_bytes, mtu=port.mtu_bytes
+                number,
+                index,
+                ids[port.name],
+                queue_bytes=port.queue_bytes,
+                mtu=port.mtu_bytes,
+                to_host=self._topology.node(port.peer).is_endpoint,
             )
         # A salt of its own per switch: equal hashes in a row would leave paths unused.
         salt = zlib.crc32(self.name.encode())

@@ -252,9 +252,8 @@ class EmulationNetwork:
         network.session.check_alive()
         telemetry = network.telemetry
         snapshot = telemetry.collect()
-        silent_ns = snapshot.time_ns - telemetry.generator_ns
-        network.session.check_heartbeat(silent_ns)
-        network.check_relay(snapshot.time_ns)
+        silent_ns = network.session.check_generator()
+        network.check_relay()
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
             self._audit.links.look(snapshot, telemetry.collected_ns)

@@ -91,17 +91,14 @@ class RunningNetwork:
             return 0
         return self.session.call(FlushLinks(), Flushed).packets
 
-    def check_relay(self, time_ns: int) -> None:
+    def check_relay(self) -> None:
         """End the session if links delay, and their relay hangs.
-
-        Args:
-            time_ns: The time, CLOCK_MONOTONIC.
 
         Raises:
             BackendError: It does.
         """
-        if self.delays is not None:
-            self.session.check_heartbeat(time_ns - self.delays.heartbeat_ns, "relay of link delay")
+        if (delays := self.delays) is not None:
+            self.session.check_heartbeat(lambda: delays.heartbeat_ns, "relay of link delay")
 
     def delay_figures(self) -> dict[str, float]:
         """Return how late packets left the links, for the fidelity; nothing without delays."""

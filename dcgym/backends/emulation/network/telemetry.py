@@ -89,11 +89,6 @@ class NetworkTelemetry:
         """When the last collection was over."""
         return self.region.heartbeats_ns()[0]
 
-    @property
-    def generator_ns(self) -> int:
-        """Last sign of life of the traffic generator, as of the last read."""
-        return self.region.source_ns
-
     def complete(self, snapshot: Snapshot) -> Snapshot:
         """Add the flow matrix and the round trips to a snapshot, and take over flow records."""
         self._records.poll(RECORDS_PER_POLL)

@@ -12,12 +12,13 @@ import numpy.typing as npt
 from dcgym.backends.base import Fidelity, Record
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
-from dcgym.backends.emulation.audit.links import LinkAudit
+from dcgym.backends.emulation.audit.links import unwatched_links
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.pool.checks import check_events, check_rule, read_program
 from dcgym.backends.emulation.pool.duties import PoolDuties
 from dcgym.backends.emulation.pool.events import PoolEvents
 from dcgym.backends.emulation.pool.flows import PoolFlows
+from dcgym.backends.emulation.pool.messages import PoolMessages
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.backends.emulation.session.session import EmulatorSession
@@ -100,9 +101,10 @@ class EmulatedPool:
         check_events(self.scenario)
         self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
-        self._polls = ServerPolls(self.scenario)
+        self._polls = ServerPolls(self.scenario, warm_up_ns)
         self._events = PoolEvents(self.scenario, self._servers)
-        self._duties = PoolDuties(self._servers, self._polls, self._events)
+        self._messages = PoolMessages(warm_up_ns)
+        self._duties = PoolDuties(self._servers, self._polls, self._events, self._messages)
         self._flows = PoolFlows(
             self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
         )
@@ -132,6 +134,7 @@ class EmulatedPool:
         self._flows.begin(drawn, self._results, 0)
         self._servers.begin()
         self._polls.begin(seed)
+        self._messages.begin()
         self._events.begin(seed)
         for writer in running.writers:
             writer.begin(self._servers.eligible)
@@ -156,12 +159,13 @@ class EmulatedPool:
             balancer: Number of the balancer; None for all.
             mask: One boolean.
         """
-        check_rule(name, self.scenario)
+        check_rule(name, self.scenario, self._program is not None)
         if balancer is not None:
             check_int("balancer", balancer, 0, self.n_balancers - 1)
         for number, writer in enumerate(self._running.writers):
             if balancer in (None, number) and (mask is None or np.all(mask)):
                 writer.set_rule(name)
+        self._messages.listen(self._running)
 
     def set_weights(
         self, weights: npt.ArrayLike, balancer: int | None = None, mask: _Mask = None
@@ -225,10 +229,10 @@ class EmulatedPool:
         start_ns = time.monotonic_ns() + START_DELAY_NS
         running.start(start_ns)
         self._start_ns = start_ns
-        self._duties.begin(start_ns)
+        self._duties.begin(start_ns, self._results)
         self._flows.begin(self._drawn, self._results, start_ns)
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
-        self._audit = FidelityAudit(load, LinkAudit((), (), (), _no_counts))
+        self._audit = FidelityAudit(load, unwatched_links())
 
     def observe(self, balancers: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancers know (`BalancingTwin.observe`), as of a moment ago.
@@ -283,7 +287,10 @@ class EmulatedPool:
         running = self._running
         elapsed_ns = self._elapsed_ns(time.monotonic_ns())
         _, seen = running.features[0].read()
+        assert self._results is not None
+        header = self._results.header()
         return {
+            "messages": self._messages.counts(running, header, self._polls.count),
             "duration_s": max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
             **self._flows.figures(elapsed_ns),
             "pcc_violations": running.pcc_violations(),
@@ -364,8 +371,7 @@ class EmulatedPool:
         """Return the pod, whose emulator and generator have given signs of life."""
         running = self._running
         running.session.check_alive()
-        silent_ns = time.monotonic_ns() - running.session.generator.heartbeat_ns
-        running.session.check_heartbeat(silent_ns)
+        silent_ns = running.session.check_generator()
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
         return running
@@ -388,8 +394,3 @@ class EmulatedPool:
 
     def __del__(self) -> None:
         self.close()
-
-
-def _no_counts() -> npt.NDArray[np.uint64]:
-    """Links are not watched: the rates of a pod are far from what its requests need."""
-    return np.zeros(0, np.uint64)

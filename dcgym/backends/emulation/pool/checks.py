@@ -5,31 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.events import MOVING_LOAD, TWIN_EVENTS
+from dcgym.tasks.balancing.events import MOVING_LOAD, SERVER_FAULTS, TWIN_EVENTS
 from dcgym.tasks.balancing.rules import check_kernel_rule
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http.programs import ServerProgram
 
-__all__ = ["check_events", "check_rule", "read_program"]
+__all__ = ["REPORTED_RULES", "check_events", "check_rule", "read_program"]
 
-CAPACITY_EVENTS = ("capacity", "colocated-load", MOVING_LOAD)
-# Their scores come from the servers, with SYN-ACKs.
-REPORTED_RULES = ("sapp", "wsapp")
+CAPACITY_EVENTS = ("capacity", "colocated-load", MOVING_LOAD, *SERVER_FAULTS)
+REPORTED_RULES = ("sapp", "wsapp", "c3-rank")
+"""Rules that go by loads of servers, which come with SYN-ACKs."""
+# Nothing tells the end of a flow of UDP.
+TIMED_RULES = ("peak-ewma",)
+# What stands in for the servers knows nothing of them.
+MESSAGE_RULES = ("prequal", "jiq")
 
 
-def check_rule(name: str, scenario: Scenario) -> None:
+def check_rule(name: str, scenario: Scenario, has_program: bool = False) -> None:
     """Refuse a rule that the balancers of a scenario cannot follow.
 
     Args:
         name: Its name.
         scenario: What carries the flows.
+        has_program: Whether a program serves in the servers' place.
 
     Raises:
-        ConfigError: It is not in the kernel, or needs what UDP does not bring.
+        ConfigError: It is not in the kernel, or needs what UDP or a program does not bring.
     """
     check_kernel_rule(name)
     if scenario.data_plane.transport == "udp" and name in REPORTED_RULES:
         allowed = "a rule that needs no servers' reports: they come with SYN-ACKs, not over UDP"
+        raise ConfigError("rule", name, allowed)
+    if scenario.data_plane.transport == "udp" and name in TIMED_RULES:
+        allowed = "a rule that needs no response times: nothing tells the end of a flow of UDP"
+        raise ConfigError("rule", name, allowed)
+    if has_program and name in MESSAGE_RULES:
+        allowed = "a rule without messages: a program answers no probes and tells nobody it is idle"
         raise ConfigError("rule", name, allowed)
 
 

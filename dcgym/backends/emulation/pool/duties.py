@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dcgym.backends.emulation.pool.events import PoolEvents
+from dcgym.backends.emulation.pool.messages import PoolMessages
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.native import require
+from dcgym.traffic.http import RequestResults
 
 __all__ = ["PoolDuties"]
 
@@ -25,14 +27,27 @@ class PoolDuties:
         servers: Takes the samples.
         polls: The balancers' polls of the servers.
         events: What happens to the pool.
+        messages: What is told in it.
     """
 
-    def __init__(self, servers: PoolServers, polls: ServerPolls, events: PoolEvents) -> None:
+    def __init__(
+        self,
+        servers: PoolServers,
+        polls: ServerPolls,
+        events: PoolEvents,
+        messages: PoolMessages,
+    ) -> None:
         self._servers, self._polls, self._events = servers, polls, events
+        self._messages = messages
 
-    def begin(self, start_ns: int) -> None:
-        """Count from a CLOCK_MONOTONIC time on."""
-        self._start_ns = start_ns
+    def begin(self, start_ns: int, results: RequestResults) -> None:
+        """Count from a CLOCK_MONOTONIC time on.
+
+        Args:
+            start_ns: The time.
+            results: The generator's memory of the episode.
+        """
+        self._start_ns, self._results = start_ns, results
         self._next_sample_ns = SAMPLE_INTERVAL_NS
 
     def run_until(self, pod: RunningPod, deadline_ns: int) -> int:
@@ -64,6 +79,7 @@ class PoolDuties:
 
     def _sample(self, pod: RunningPod, due_ns: int) -> None:
         self._servers.sample(pod.rows.read(), due_ns)
+        self._messages.sample(pod, self._results.header(), due_ns)
         # Samples that a late agent has missed are not made up for.
         missed = (time.monotonic_ns() - self._start_ns - due_ns) // SAMPLE_INTERVAL_NS
         self._next_sample_ns = due_ns + (1 + max(missed, 0)) * SAMPLE_INTERVAL_NS

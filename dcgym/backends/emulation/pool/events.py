@@ -12,7 +12,8 @@ from dcgym.backends.base import Record
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers
 from dcgym.backends.emulation.wire.messages import ChangeServer, SetBalancer, SetCapacity
-from dcgym.tasks.balancing.events import MOVING_LOAD, Event
+from dcgym.backends.emulation.wire.pod_messages import SetFault
+from dcgym.tasks.balancing.events import MOVING_LOAD, SERVER_FAULTS, Event
 from dcgym.tasks.balancing.moving import servers_visited
 from dcgym.tasks.balancing.scenario import Scenario
 
@@ -149,3 +150,6 @@ class PoolEvents:
             factors = servers.factor if event.kind == "capacity" else servers.colocated
             factors[target] = event.value
             self._set_capacity(target, pod)
+        elif event.kind in SERVER_FAULTS:
+            assert event.value is not None
+            pod.order(SetFault(target, event.kind, float(event.value)))

@@ -68,6 +68,11 @@ class PoolWriter:
         self._publish()
 
     @property
+    def rule(self) -> str:
+        """Name of the rule in force."""
+        return self._rule
+
+    @property
     def weights(self) -> FloatArray:
         """The weights in force, the largest being 1, shape (N,)."""
         weights = self._learned if RULES[self._rule].uses_learned else self._configured

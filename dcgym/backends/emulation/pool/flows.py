@@ -12,7 +12,8 @@ from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
 __all__ = ["PoolFlows"]
 
-_IS_CUT = REQUEST_OUTCOMES.index("cut")
+_IS_CUT, _IS_REJECTED, _IS_FAILED = map(REQUEST_OUTCOMES.index, ("cut", "rejected", "failed"))
+_UNAVAILABLE = 503  # RFC 9110, section 15.6.4
 _OUTCOMES = {
     "finished": "completed",
     "refused": "rejected",
@@ -99,7 +100,10 @@ class PoolFlows:
         flows["served_ns"], flows["balancer"], flows["tracked"] = -1, NOBODY, 1
         flows["end_ns"] = ended["end_ns"] - self._start_ns
         flows["server"] = np.where(ended["server"] < 0, NOBODY, ended["server"])
-        flows["outcome"] = _OUTCOME_NUMBERS[ended["outcome"]]
+        # A server that fails fast says so, as a full one does.
+        refused = (ended["outcome"] == _IS_FAILED) & (ended["status"] == _UNAVAILABLE)
+        outcomes = np.where(refused, _IS_REJECTED, ended["outcome"])
+        flows["outcome"] = _OUTCOME_NUMBERS[outcomes]
         for number, uses in enumerate(self._uses):
             demands = planned["demand_ns"][:, : uses.shape[1]]
             flows["demand_ns"][:, number] = (demands * uses[planned["application"]]).sum(axis=1)

@@ -30,7 +30,6 @@ __all__ = ["RunningPod"]
 BUILD_DEADLINE_S = 120.0
 # A command that takes too long is told so by the emulator.
 EXTRA_DEADLINE_S = 5.0
-UDP_TIMEOUT_NS = 10 * 10**9
 
 
 class RunningPod:
@@ -53,32 +52,44 @@ class RunningPod:
         BackendError: The build failed.
     """
 
+    udp_timeout_ns = 10 * 10**9
+    """After which a request over UDP, or its answer, counts as lost.
+
+    A resolver gives up then: two attempts of 5 s (resolv.conf(5), RES_TIMEOUT and RES_DFLRETRY).
+    """
+
     def __init__(
         self, topology: Topology, scenario: Scenario, program: ServerProgram | None = None
     ) -> None:
         self._topology, self._scenario, self._program = topology, scenario, program
         self.session = EmulatorSession()
         try:
-            self._attach()
+            # Not any memory: the servers' BPF programs read it too.
+            rows_fd = self.session.own(require().create_load_map(scenario.n_servers))
+            self._attach(rows_fd, self._build(rows_fd))
         except BaseException:
             self.session.close()
             raise
 
-    def _attach(self) -> None:
-        session, n_servers = self.session, self._scenario.n_servers
-        # Not any memory: the servers' BPF programs read it too.
-        rows_fd = session.own(require().create_load_map(n_servers))
+    def _build(self, rows_fd: int) -> PodBuilt:
         request = BuildPod(
             topology=self._topology.to_dict(),
             scenario=self._scenario.to_dict(),
             server_rows=Descriptor(rows_fd),
             program={} if self._program is None else self._program.to_dict(),
         )
-        built = session.call(request, PodBuilt, BUILD_DEADLINE_S)
+        return self.session.call(request, PodBuilt, BUILD_DEADLINE_S)
+
+    def _configured(self) -> npt.NDArray[np.float64]:
+        """Return the weight of each of the balancers' servers as its operator sees it."""
+        groups = self._scenario.server_groups
+        return np.array([group.configured_weight for group in groups])
+
+    def _attach(self, rows_fd: int, built: PodBuilt) -> None:
+        session, n_servers = self.session, self._scenario.n_servers
         session.follow_generator(built.generator_memory, built.generator_process)
         self.targets, self._counters = built.targets, built.counters
-        groups, n_vips = self._scenario.server_groups, len(self._scenario.pool.vips)
-        configured = np.array([group.configured_weight for group in groups])
+        n_vips, configured = len(self._scenario.pool.vips), self._configured()
         self.writers = [PoolWriter(fd, n_vips, configured) for fd in built.regions]
         session.at_end(self.writers.clear)
         self.features = [PoolFeatures(self._scenario, built.regions, vip) for vip in range(n_vips)]
@@ -98,7 +109,9 @@ class RunningPod:
             The memory that shows what becomes of them; the caller closes it.
         """
         clients = [node.name for node in self._topology.hosts if node.role == "client"]
-        plan = _request_plan(self._scenario, drawn, seed, clients, self.targets)
+        plan = _request_plan(
+            self._scenario, drawn, seed, clients, self.targets, self.udp_timeout_ns
+        )
         results = RequestResults(plan, [host.name for host in self._topology.hosts])
         try:
             self.session.call(BeginPod(results.request, Descriptor(results.fd)), Done)
@@ -125,6 +138,10 @@ class RunningPod:
         request = Execute(host, tuple(argv), timeout_s)
         return self.session.call(request, Output, timeout_s + EXTRA_DEADLINE_S).text
 
+    def counters(self) -> list[dict[str, int]]:
+        """Return the counters of each balancer (`Balancer.counters` of the native module)."""
+        return [require().balancer_counters(fd) for fd in self._counters]
+
     def pcc_violations(self) -> int:
         """Return how often a connection's packets went to another server than before."""
         return pcc_violations(self._counters)
@@ -136,6 +153,7 @@ def _request_plan(
     seed: int,
     clients: Sequence[str],
     targets: Sequence[tuple[str, int]],
+    udp_timeout_ns: int,
 ) -> RequestPlan:
     applications = scenario.applications
     sizes = np.array([app.response_bytes for app in applications])
@@ -152,6 +170,6 @@ def _request_plan(
     return RequestPlan(
         *(scenario.name, seed >> 1, clients, list(targets), kinds, requests, drawn["demand_ns"]),
         # What is lost over UDP nobody repeats.
-        timeout_ns=UDP_TIMEOUT_NS if transport == "udp" else 0,
+        timeout_ns=udp_timeout_ns if transport == "udp" else 0,
         transport=transport,
     )

@@ -123,9 +123,14 @@ class ServerPolls:
 
     Args:
         scenario: Period of the polls and bounds of the answers' delay.
+        warm_up_ns: `count` leaves out earlier ones.
+
+    Attributes:
+        count: Servers that balancers asked.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, warm_up_ns: int = 0) -> None:
+        self._warm_up_ns = warm_up_ns
         self._shape = (scenario.balancers, scenario.n_servers)
         self._interval_ns = scenario.data_plane.probe_interval_ns
         self._delay_ns = scenario.data_plane.probe_delay_ns
@@ -134,6 +139,7 @@ class ServerPolls:
     def begin(self, seed: int) -> None:
         """Forget all answers; the first poll is due at time 0."""
         self._generator = np.random.default_rng(seed)
+        self.count = 0
         self._answered, self._asked = self._nothing(), self._nothing()
         self.due_ns: int | None = 0 if self._interval_ns > 0 else None
 
@@ -145,6 +151,8 @@ class ServerPolls:
 
     def ask(self, rows: Rows, time_ns: int) -> None:
         """Poll: an answer never takes longer than the time between two polls."""
+        if time_ns >= self._warm_up_ns:
+            self.count += self._shape[0] * self._shape[1]
         low, high = self._delay_ns
         delays_ns = self._generator.integers(low, high, self._shape, endpoint=True)
         self._answered = self._asked

@@ -90,13 +90,19 @@ class EmulatorProcess:
         self.channel = Channel(ours)
         try:
             record_run(self.run_id, self._process.pid)
-            started = self._receive(START_DEADLINE_S)
+            started = self._first_answer()
             if not isinstance(started, Started):
                 raise BackendError(f"the emulator began with {type(started).__name__}")
             self._pidfd = started.first_process
         except BaseException:
             self.close()
             raise
+
+    def _first_answer(self) -> Message:
+        try:
+            return self._receive(START_DEADLINE_S)
+        except BackendError as error:
+            raise BackendError(f"{error}{self._log_tail()}") from None
 
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         arguments = ["--channel-fd", str(theirs.fileno()), "--owner-pid", str(os.getpid())]
@@ -112,7 +118,8 @@ class EmulatorProcess:
             stderr=self._log_fd,
             # Ctrl-C belongs to the environment, which then closes the emulator itself.
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path},
+            # It forks. NumPy's library would end its threads for that, and wait for them.
+            env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
         )
 
     def call(self, request: Message, deadline_s: float) -> Message:

@@ -18,8 +18,11 @@
 #include "l4lb.h"
 #include "l4lb_packet.h"
 #include "l4lb_maps.h"
-#include "l4lb_table.h"
 #include "l4lb_pool.h"
+#include "l4lb_devices.h"
+#include "l4lb_device_reports.h"
+#include "l4lb_told.h"
+#include "l4lb_table.h"
 #include "l4lb_snapshot.h"
 #include "l4lb_route.h"
 #include "l4lb_report.h"
@@ -63,8 +66,8 @@ static __always_inline void read_cookie(const struct frame *frame, struct arriva
 }
 
 /*
- * FOR_BALANCER with a decision, FOR_CLIENT with a reply, FOR_SENDER, FOR_STACK, or minus a drop's
- * counter.
+ * FOR_BALANCER with a decision, FOR_CLIENT with a reply, FOR_SENDER, FOR_STACK, FOR_NOBODY, or
+ * minus a drop's counter.
  */
 static __always_inline int balance(const struct frame *frame, struct arrival *arrival,
                                    struct decision *decision, struct reply *reply) {
@@ -77,10 +80,14 @@ static __always_inline int balance(const struct frame *frame, struct arrival *ar
     found = parse(frame, arrival);
     if (found == FOR_ICMP)
         found = parse_icmp(frame, arrival);
+    if (constants.devices && found == FOR_STACK && is_device_report(frame))
+        return take_device_report(frame);
     if (found == FOR_STACK && is_tagged(frame))
         count(DCGYM_LB_VLAN);
     if (found != FOR_BALANCER)
         return found;
+    if (is_message(arrival))
+        return take_message(frame, arrival);
     if (arrival->returns)
         return take_report(frame, arrival, reply) ? FOR_CLIENT
                                                   : refuse_ours(arrival, DCGYM_LB_DROP_MALFORMED);
@@ -101,13 +108,15 @@ static __always_inline int balance(const struct frame *frame, struct arrival *ar
     state = state_of(arrival->vip);
     if (state)
         __sync_fetch_and_add(&state->packets[decision->server & (DCGYM_LB_SERVERS - 1)], 1);
+    if (constants.devices)
+        count_device_packet(arrival->vip, decision->server, decision->device);
     return FOR_BALANCER;
 }
 
-/* The tunnel to a server, in the packet's own family. */
-static __always_inline bool tunnel_to(const struct arrival *arrival, __u32 server,
-                                      struct tunnel *tunnel) {
-    __u32 index = arrival->vip * DCGYM_LB_SERVERS + (server & (DCGYM_LB_SERVERS - 1));
+/* The tunnel to a server or its device, in the packet's own family. */
+static __always_inline bool tunnel_to(const struct arrival *arrival,
+                                      const struct decision *decision, struct tunnel *tunnel) {
+    __u32 index = target_index(arrival->vip, decision->server, decision->device);
     const struct dcgym_lb_endpoint *to = bpf_map_lookup_elem(&tunnels, &index);
 
     if (!to)
@@ -156,8 +165,8 @@ static __always_inline int skb_deliver(struct __sk_buff *skb, const struct arriv
     int err;
 
     if (constants.delivery == DCGYM_LB_IPIP) {
-        err = tunnel_to(arrival, decision->server, &tunnel) ? skb_encapsulate(skb, &tunnel)
-                                                            : DCGYM_LB_DROP_NO_TUNNEL;
+        err = tunnel_to(arrival, decision, &tunnel) ? skb_encapsulate(skb, &tunnel)
+                                                    : DCGYM_LB_DROP_NO_TUNNEL;
         if (err) {
             count(err);
             return TC_ACT_SHOT;
@@ -195,6 +204,8 @@ int l4lb_balance(struct __sk_buff *skb) {
     }
     if (found == FOR_STACK)
         return TC_ACT_OK;
+    if (found == FOR_NOBODY)
+        return TC_ACT_SHOT;
     count(-found);
     return TC_ACT_SHOT;
 }
@@ -211,8 +222,8 @@ static __always_inline int xdp_deliver(struct xdp_md *xdp, const struct arrival 
     int err;
 
     if (constants.delivery == DCGYM_LB_IPIP) {
-        err = tunnel_to(arrival, decision->server, &tunnel) ? xdp_encapsulate(xdp, &tunnel)
-                                                            : DCGYM_LB_DROP_NO_TUNNEL;
+        err = tunnel_to(arrival, decision, &tunnel) ? xdp_encapsulate(xdp, &tunnel)
+                                                    : DCGYM_LB_DROP_NO_TUNNEL;
         if (err) {
             count(err);
             return XDP_DROP;
@@ -247,6 +258,8 @@ int l4lb_xdp(struct xdp_md *xdp) {
         return xdp_deliver(xdp, &arrival, &decision);
     if (found == FOR_STACK)
         return XDP_PASS;
+    if (found == FOR_NOBODY)
+        return XDP_DROP;
     if (found == FOR_CLIENT) {
         xdp_fix_checksum(xdp, reply.check_at, reply.difference);
         return reply.next_hop ? xdp_send(xdp, reply.next_hop) : XDP_PASS;

@@ -56,7 +56,8 @@ struct {
 /* Where flows were last sent, in the table or not; newer flows overwrite older ones. */
 struct witness {
     __u32 flow;
-    __u16 server;
+    __u8 server;
+    __u8 device;
     __u16 generation;
 };
 
@@ -86,6 +87,14 @@ struct {
     __type(key, __u32);
     __type(value, struct ticker);
 } tickers SEC(".maps");
+
+static __always_inline struct dcgym_lb_region *region_of(__u32 vip) {
+    return bpf_map_lookup_elem(&regions, &vip);
+}
+
+static __always_inline struct dcgym_lb_state *state_of(__u32 vip) {
+    return bpf_map_lookup_elem(&states, &vip);
+}
 
 static __always_inline void count(__u32 what) {
     __u64 *value = bpf_map_lookup_elem(&counters, &what);

@@ -3,6 +3,7 @@
 #ifndef DCGYM_BPF_L4LB_PACKET_H
 #define DCGYM_BPF_L4LB_PACKET_H
 
+#include "flow_digest.h"
 #include "l4lb_options.h"
 #include "l4lb_vips.h"
 
@@ -20,6 +21,7 @@ enum finding {
     FOR_ICMP,   /* ICMP of its IP version, not looked at yet */
     FOR_CLIENT, /* a SYN-ACK on its way back */
     FOR_SENDER, /* an echo request to a VIP, to be answered */
+    FOR_NOBODY, /* a message to the balancer, which has been taken in */
 };
 
 struct arrival {
@@ -189,22 +191,17 @@ static __always_inline struct dcgym_lb_vip_key sender(const struct arrival *arri
     return key;
 }
 
-static __always_inline __u64 word_pair(const __u32 *words) {
-    return (__u64)words[0] << 32 | words[1];
-}
-
-/* 64 bits of the five-tuple; the bytes of addresses and ports as they lie in memory. */
 static __always_inline __u64 digest(const struct arrival *arrival, __u64 seed) {
-    const struct dcgym_lb_vip_key *to = &arrival->to;
-    __u64 hash = seed;
+    const struct dcgym_five_tuple flow = {
+        .from = arrival->from,
+        .to = arrival->to.address,
+        .from_port = arrival->from_port,
+        .to_port = arrival->to.port,
+        .protocol = arrival->to.protocol,
+        .is_ipv6 = arrival->to.version == 6,
+    };
 
-    hash = dcgym_hash(hash, (__u64)arrival->from[0] << 32 | to->address[0]);
-    if (to->version == 6) {
-        hash = dcgym_hash(hash, (__u64)arrival->from[1] << 32 | to->address[1]);
-        hash = dcgym_hash(hash, word_pair(arrival->from + 2));
-        hash = dcgym_hash(hash, word_pair(to->address + 2));
-    }
-    return dcgym_hash(hash, (__u64)arrival->from_port << 32 | (__u32)to->port << 16 | to->protocol);
+    return dcgym_flow_digest(seed, &flow);
 }
 
 #endif

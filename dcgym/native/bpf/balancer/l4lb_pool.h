@@ -53,7 +53,7 @@ static __always_inline struct dcgym_pool_view view(const struct dcgym_lb_pool *p
     return (struct dcgym_pool_view){n, pool->server, pool->weight, pool->alias};
 }
 
-/* The rule's choice for a new flow. */
+/* The choice for a new flow of a rule that needs no messages. */
 __noinline __u32 choose_server(const struct dcgym_lb_pool *in_force, struct dcgym_lb_state *state,
                                __u64 digest, __u64 now_ns) {
     struct dcgym_state_view rule_state;
@@ -62,8 +62,9 @@ __noinline __u32 choose_server(const struct dcgym_lb_pool *in_force, struct dcgy
     if (!in_force || !state)
         return DCGYM_NO_SERVER;
     pool = view(in_force);
-    rule_state = (struct dcgym_state_view){&state->random, &state->turn, state->ongoing,
-                                           state->score,   state->turns, &state->clock};
+    rule_state = (struct dcgym_state_view){
+        &state->random, &state->turn, state->ongoing, state->score, state->turns,
+        &state->clock,  NULL};
     return dcgym_choose(in_force->rule, &pool, &rule_state, digest, now_ns);
 }
 

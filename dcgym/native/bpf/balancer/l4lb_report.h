@@ -22,6 +22,8 @@ static __always_inline void note_load(__u32 vip, __u32 server,
     /* Registers of one server may be written by two CPUs at once: the next report mends that. */
     dcgym_score_report(&state->score[server & (DCGYM_LB_SERVERS - 1)], bpf_ntohs(report->flows),
                        (__u64)bpf_ntohl(report->speed) << DCGYM_LB_SPEED_SHIFT, bpf_ktime_get_ns());
+    note_reported_load(vip, server, bpf_ntohs(report->flows),
+                       (__u64)bpf_ntohl(report->service) << DCGYM_LB_SERVICE_SHIFT);
     count(DCGYM_LB_REPORTS);
 }
 

@@ -7,6 +7,7 @@
 struct decision {
     __u64 target;
     __u32 server;
+    __u32 device; /* of the server; 0 where it has but one */
     __u32 reason;
 };
 
@@ -21,8 +22,8 @@ static __always_inline struct bucket *bucket_of(const struct arrival *arrival) {
     return constants.tracks ? bpf_map_lookup_elem(&buckets, &index) : NULL;
 }
 
-static __always_inline __u64 target_of(__u32 vip, __u32 server) {
-    __u32 index = vip * DCGYM_LB_SERVERS + (server & (DCGYM_LB_SERVERS - 1));
+static __always_inline __u64 target_of(__u32 vip, __u32 server, __u32 device) {
+    __u32 index = target_index(vip, server, device);
     volatile __u64 *target = bpf_map_lookup_elem(&targets, &index);
 
     return target && server < DCGYM_LB_SERVERS ? *target : 0; /* in one load: it may change */
@@ -35,12 +36,36 @@ static __always_inline __u16 generation_of(__u64 target) {
     return parts.generation;
 }
 
-static __always_inline struct decision decide(__u32 vip, __u32 server) {
-    __u64 target = target_of(vip, server);
+static __always_inline struct decision decide(__u32 vip, __u32 server, __u32 device) {
+    __u64 target = target_of(vip, server, device);
 
     if (!generation_of(target))
         return nowhere(DCGYM_LB_DROP_NO_SERVER);
-    return (struct decision){.target = target, .server = server};
+    return (struct decision){.target = target, .server = server, .device = device};
+}
+
+/* Where a flow of the table is at home. */
+static __always_inline struct decision decide_home(__u32 vip, __u16 home) {
+    return decide(vip, server_at(home), device_at(home));
+}
+
+/* The server's processors, for what no table remembers: a device's turn cannot be found again. */
+static __always_inline struct decision decide_by_hash(const struct arrival *arrival,
+                                                      const struct dcgym_lb_pool *in_force) {
+    return decide(arrival->vip, hashed_server(in_force, arrival->digest), 0);
+}
+
+/* The device that the rule of the second level finds, or the processors if it has gone. */
+static __always_inline struct decision decide_device(__u32 vip, __u32 server, __u64 now_ns) {
+    struct decision decision;
+
+    if (!constants.devices || server >= DCGYM_LB_SERVERS)
+        return decide(vip, server, 0);
+    decision = decide(vip, server, choose_device(vip, server, now_ns));
+    if (decision.target)
+        return decision;
+    count(DCGYM_LB_DEVICE_FALLBACKS);
+    return decide(vip, server, 0);
 }
 
 /* Remembers where a flow is sent; tells whether it was last sent to somebody else. */
@@ -53,9 +78,10 @@ static __always_inline bool moves(__u64 digest, const struct decision *decision)
     if (!record)
         return false;
     moved = record->generation && record->flow == (__u32)(digest >> 32) &&
-            (record->server != decision->server || record->generation != generation);
+            (record->server != decision->server || record->device != decision->device ||
+             record->generation != generation);
     if (moved || record->flow != (__u32)(digest >> 32) || !record->generation)
-        *record = (struct witness){digest >> 32, decision->server, generation};
+        *record = (struct witness){digest >> 32, decision->server, decision->device, generation};
     return moved;
 }
 
@@ -88,7 +114,7 @@ static __always_inline struct decision enter(struct bucket *bucket, const struct
         .digest = arrival->digest,
         .start_ns = arrival->now_ns,
         .seen_ns = arrival->now_ns,
-        .server = chosen.server,
+        .home = home_of(chosen.server, chosen.device),
         .generation = generation_of(chosen.target),
         .vip = arrival->vip,
         .phase = DCGYM_LB_SYN,
@@ -103,14 +129,28 @@ static __always_inline struct decision enter(struct bucket *bucket, const struct
         uncount_half_open(state, chosen.server);
     if (found == NO_ROOM) {
         __sync_fetch_and_add(&state->untracked, 1);
-        return arrival->stamped ? chosen
-                                : decide(arrival->vip, hashed_server(in_force, arrival->digest));
+        return arrival->stamped ? chosen : decide_by_hash(arrival, in_force);
     }
     if (evicted.phase != DCGYM_LB_NULL) {
         count(DCGYM_LB_EVICTED);
         count_departure(&evicted, arrival->now_ns);
     }
-    return flow.server == chosen.server ? chosen : decide(arrival->vip, flow.server);
+    if (constants.devices && found == INSERTED)
+        count_connection(arrival->vip, chosen.server, chosen.device);
+    return found == INSERTED ? chosen : decide_home(arrival->vip, flow.home);
+}
+
+/* The rule's choice for a new flow. */
+static __always_inline __u32 choose(struct dcgym_lb_pool *in_force, struct dcgym_lb_state *state,
+                                    const struct arrival *arrival) {
+    __u32 server;
+
+    if (!dcgym_is_told(in_force->rule))
+        return choose_server(in_force, state, arrival->digest, arrival->now_ns);
+    server = choose_as_told(arrival->vip, in_force, arrival->now_ns);
+    if (in_force->rule == DCGYM_RULE_PREQUAL)
+        ask_servers(arrival->vip, in_force, arrival->now_ns);
+    return server;
 }
 
 static __always_inline struct decision place(struct bucket *bucket, const struct arrival *arrival) {
@@ -125,10 +165,11 @@ static __always_inline struct decision place(struct bucket *bucket, const struct
     count_opening(state, region, arrival->now_ns);
     /* A rule chooses only where later packets will find their way by its choice. */
     if (bucket || arrival->stamped)
-        server = choose_server(in_force, state, arrival->digest, arrival->now_ns);
+        server = choose(in_force, state, arrival);
     else
         server = hashed_server(in_force, arrival->digest);
-    decision = decide(arrival->vip, server);
+    decision = bucket ? decide_device(arrival->vip, server, arrival->now_ns)
+                      : decide(arrival->vip, server, 0);
     if (decision.target && bucket)
         decision = enter(bucket, arrival, in_force, state, decision);
     if (decision.target)
@@ -143,7 +184,7 @@ static __always_inline struct decision follow_hash(const struct arrival *arrival
 
     if (!in_force)
         return nowhere(DCGYM_LB_DROP_BUSY);
-    decision = decide(arrival->vip, hashed_server(in_force, arrival->digest));
+    decision = decide_by_hash(arrival, in_force);
     if (decision.target && moves(arrival->digest, &decision))
         count(DCGYM_LB_PCC_VIOLATIONS);
     return decision;
@@ -160,7 +201,7 @@ static __always_inline struct decision follow_record(const struct arrival *arriv
 
     if (!record || record->flow != (__u32)(arrival->digest >> 32))
         return nowhere(DCGYM_LB_DROP_NO_SERVER);
-    last = decide(arrival->vip, record->server);
+    last = decide(arrival->vip, record->server, record->device);
     return generation_of(last.target) == record->generation ? last
                                                             : nowhere(DCGYM_LB_DROP_NO_SERVER);
 }
@@ -175,7 +216,7 @@ static __always_inline struct decision follow_cookie(const struct arrival *arriv
 
     if (arrival->cookie == DCGYM_LB_NO_COOKIE)
         return known.target || !arrival->ends ? known : follow_record(arrival);
-    named = decide(arrival->vip, arrival->cookie);
+    named = decide(arrival->vip, arrival->cookie, 0);
     if (!named.target || (known.target && known.server == named.server))
         return known;
     if (moves(arrival->digest, &named))
@@ -195,9 +236,10 @@ static __always_inline struct decision follow_table(struct bucket *bucket,
         return none;
     }
     count_packet(&flow, arrival);
-    target = target_of(flow.vip, flow.server);
+    target = target_of(flow.vip, server_at(flow.home), device_at(flow.home));
     if (generation_of(target) == flow.generation)
-        return (struct decision){.target = target, .server = flow.server};
+        return (struct decision){
+            .target = target, .server = server_at(flow.home), .device = device_at(flow.home)};
     forget(bucket, arrival->digest, &flow);
     count_departure(&flow, arrival->now_ns);
     /* A flow of TCP is noticed where its next packet goes; one of UDP is placed anew. */
@@ -216,7 +258,7 @@ static __always_inline struct decision follow_quoted(const struct arrival *arriv
     if (bucket)
         look_up(bucket, arrival->digest, &flow);
     if (flow.phase != DCGYM_LB_NULL && !is_expired(&flow, arrival->now_ns)) {
-        decision = decide(arrival->vip, flow.server);
+        decision = decide_home(arrival->vip, flow.home);
         if (generation_of(decision.target) == flow.generation)
             return decision;
     }
@@ -224,8 +266,7 @@ static __always_inline struct decision follow_quoted(const struct arrival *arriv
     if (decision.target)
         return decision;
     in_force = adopt_pool(arrival->vip);
-    return in_force ? decide(arrival->vip, hashed_server(in_force, arrival->digest))
-                    : nowhere(DCGYM_LB_DROP_BUSY);
+    return in_force ? decide_by_hash(arrival, in_force) : nowhere(DCGYM_LB_DROP_BUSY);
 }
 
 static __always_inline struct decision route(struct arrival *arrival) {

@@ -73,6 +73,24 @@ static __always_inline __u32 busy(const struct dcgym_lb_load *load) {
     return load ? *(const volatile __u32 *)&load->busy : 0;
 }
 
+/* 0: the server tells its flows; else one more than the factor of 2^-16 by which it multiplies
+ * them.
+ */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} claims SEC(".maps");
+
+static __always_inline __u32 claimed(__u32 flows) {
+    __u32 zero = 0;
+    const __u64 *claim = bpf_map_lookup_elem(&claims, &zero);
+    __u64 told = claim && *claim ? flows * (*claim - 1) >> 16 : flows;
+
+    return told < 0xffff ? told : 0xffff;
+}
+
 static __always_inline struct departures *departed(void) {
     __u32 zero = 0;
 
@@ -215,8 +233,9 @@ static __always_inline void send_back(struct __sk_buff *skb, const struct arriva
         .kind = DCGYM_LB_REPORT_KIND,
         .bytes = sizeof(report),
         .id = bpf_htons(DCGYM_LB_REPORT_ID),
-        .flows = bpf_htons(flows < 0xffff ? flows : 0xffff),
+        .flows = bpf_htons(claimed(flows)),
         .speed = bpf_htonl(speed_of(load, flows, departed())),
+        .service = bpf_htonl(service_of(load, departed())),
     };
     struct tunnel tunnel = {.to = origin->balancer, .version = origin->version};
 

@@ -50,4 +50,18 @@ static __always_inline __u32 speed_of(const struct dcgym_lb_load *load, __u32 fl
     return speed < 0xffffffff ? speed : 0xffffffff;
 }
 
+/* C3's 1/mu in a report's unit: the mean time in service over the workers; 0 while it is unknown.
+ */
+static __always_inline __u32 service_of(const struct dcgym_lb_load *load,
+                                        const struct departures *departures) {
+    __u64 service_ns = 0;
+
+    if (load && load->mean_service_ns && load->workers)
+        service_ns = load->mean_service_ns / load->workers;
+    else if (departures)
+        service_ns = departures->mean_gap_ns;
+    service_ns >>= DCGYM_LB_SERVICE_SHIFT;
+    return service_ns < 0xffffffff ? service_ns : 0xffffffff;
+}
+
 #endif

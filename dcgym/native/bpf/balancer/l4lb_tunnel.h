@@ -3,10 +3,8 @@
 #ifndef DCGYM_BPF_L4LB_TUNNEL_H
 #define DCGYM_BPF_L4LB_TUNNEL_H
 
+#include "common/ipip.h"
 #include "l4lb_packet.h"
-
-#define TUNNEL_HOPS 64
-#define IP_DONT_FRAGMENT 0x4000
 
 struct tunnel {
     struct dcgym_lb_endpoint from;
@@ -24,40 +22,6 @@ static __always_inline bool has_ends(const struct tunnel *tunnel) {
     if (tunnel->version == 4)
         return from->ipv4 && to->ipv4;
     return (from->ipv6[0] | from->ipv6[3]) && (to->ipv6[0] | to->ipv6[3]);
-}
-
-/* RFC 1071; a header of IPv4 without options. */
-static __always_inline __u16 header_checksum(const struct iphdr *ip) {
-    __u32 sum = bpf_csum_diff(NULL, 0, (void *)ip, sizeof(*ip), 0);
-
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~(__u16)((sum & 0xffff) + (sum >> 16));
-}
-
-/* The inner header follows the outer one; ECN and DSCP are copied out (RFC 6040, section 4.1). */
-static __always_inline bool write_outer_ipv4(struct iphdr *outer, void *end,
-                                             const struct tunnel *tunnel) {
-    const struct iphdr *inner = outer + 1;
-    __u32 bytes;
-
-    if ((void *)(inner + 1) > end)
-        return false;
-    bytes = bpf_ntohs(inner->tot_len) + sizeof(*outer);
-    if (bytes > 0xffff)
-        return false;
-    *outer = (struct iphdr){
-        .ihl = 5,
-        .version = 4,
-        .tos = inner->tos,
-        .tot_len = bpf_htons(bytes),
-        .frag_off = bpf_htons(IP_DONT_FRAGMENT),
-        .ttl = TUNNEL_HOPS,
-        .protocol = IPPROTO_IPIP,
-        .saddr = tunnel->from.ipv4,
-        .daddr = tunnel->to.ipv4,
-    };
-    outer->check = header_checksum(outer);
-    return true;
 }
 
 static __always_inline bool write_outer_ipv6(struct ipv6hdr *outer, void *end,
@@ -85,7 +49,7 @@ static __always_inline bool write_outer(const struct frame *frame, const struct 
     void *outer = frame->data + ETH_HLEN;
 
     if (tunnel->version == 4)
-        return write_outer_ipv4(outer, frame->end, tunnel);
+        return write_outer_ipv4(outer, frame->end, tunnel->from.ipv4, tunnel->to.ipv4);
     return write_outer_ipv6(outer, frame->end, tunnel);
 }
 

@@ -14,14 +14,17 @@
 #include "marking.h"
 #include "route.h"
 #include "answer.h"
+#include "mux.h"
 
 static __always_inline bool is_lost(__u32 probability) {
     return probability && bpf_get_prandom_u32() <= probability;
 }
 
-static __always_inline struct decision decide(struct __sk_buff *skb) {
+/* `dip` is set for a packet of a VIP that this switch is the mux of: who gets it, by tunnel. */
+static __always_inline struct decision decide(struct __sk_buff *skb, bool is_mux, __u32 *dip) {
     __u32 ifindex = skb->ifindex, host;
     struct dcgym_port_config *port = bpf_map_lookup_elem(&ports, &ifindex);
+    struct vip_entry vip = {};
     struct decision decision;
     struct flow_key key = {};
     struct ethhdr *eth;
@@ -39,12 +42,19 @@ static __always_inline struct decision decide(struct __sk_buff *skb) {
         return refuse(DCGYM_DROP_TRUNCATED);
     if (skb->vlan_present)
         return refuse(DCGYM_DROP_VLAN);
-    host = receiver(eth, end);
-    if (!host || host > constants.n_hosts)
+    if (is_mux)
+        vip = match_vip(port, eth, end);
+    host = vip.number ? vip.number : receiver(eth, end);
+    if (!vip.n_entries && (!host || host > constants.n_hosts))
         return refuse(is_tagged(eth) ? DCGYM_DROP_VLAN : DCGYM_DROP_UNKNOWN_MAC);
     err = parse(eth, end, &key);
     if (err)
         return refuse(-err);
+    if (vip.n_entries) {
+        host = *dip = find_dip(port->switch_id, &vip, &key);
+        if (!host || host > constants.n_hosts)
+            return refuse(DCGYM_DROP_NO_ROUTE);
+    }
     decision = next_hop(port->switch_id, host, &key);
     decision.host = host;
     return decision;
@@ -72,18 +82,35 @@ static __always_inline int refuse_packet(struct __sk_buff *skb, __u32 reason, __
     return ifindex ? send(skb, ifindex) : TC_ACT_SHOT;
 }
 
-SEC("tc")
-int fabric_forward(struct __sk_buff *skb) {
-    struct decision decision = decide(skb);
-    __u32 mtu;
+static __always_inline int forward(struct __sk_buff *skb, bool is_mux) {
+    __u32 mtu, dip = 0, ifindex = skb->ifindex;
+    struct decision decision = decide(skb, is_mux, &dip);
+    const __u32 more = dip ? sizeof(struct iphdr) : 0;
+    struct dcgym_port_config *port;
 
     if (!decision.ifindex)
         return refuse_packet(skb, decision.reason, 0);
-    mtu = exceeded_mtu(skb, decision.ifindex);
+    mtu = exceeded_mtu(skb, decision.ifindex, more);
     if (mtu)
-        return refuse_packet(skb, DCGYM_DROP_TOO_BIG, mtu);
+        return refuse_packet(skb, DCGYM_DROP_TOO_BIG, mtu - more);
+    if (dip) {
+        port = bpf_map_lookup_elem(&ports, &ifindex);
+        if (!port || !encapsulate(skb, port->switch_id, dip))
+            return drop(DCGYM_DROP_TOO_BIG);
+    }
     rewrite(skb, decision.host);
     return send(skb, decision.ifindex);
+}
+
+SEC("tc")
+int fabric_forward(struct __sk_buff *skb) {
+    return forward(skb, false);
+}
+
+/* The same of switches that are muxes too; others do not pay for it. */
+SEC("tc")
+int hmux_forward(struct __sk_buff *skb) {
+    return forward(skb, true);
 }
 
 /*
@@ -92,7 +119,18 @@ int fabric_forward(struct __sk_buff *skb) {
  */
 SEC("tc")
 int fabric_select(struct __sk_buff *skb) {
-    return decide(skb).ifindex;
+    __u32 dip = 0;
+
+    return decide(skb, false, &dip).ifindex;
+}
+
+/* That of a mux: the number of the host, or of the next mux, that the packet is sent to, or 0. */
+SEC("tc")
+int hmux_select(struct __sk_buff *skb) {
+    __u32 dip = 0;
+    struct decision decision = decide(skb, true, &dip);
+
+    return decision.ifindex ? decision.host : 0;
 }
 
 /* Run once for each interface of the rule drill by BPF_PROG_TEST_RUN, which looks it up. */

@@ -9,6 +9,7 @@
 #include <linux/ipv6.h>
 #include <bpf/bpf_endian.h>
 
+#include "device_reports.h"
 #include "fabric.h"
 #include "flow.h"
 
@@ -141,6 +142,7 @@ static __always_inline int parse(struct ethhdr *eth, void *end, struct flow_key 
     case bpf_htons(ETH_P_IPV6):
         return parse_ipv6((void *)(eth + 1), end, key);
     case bpf_htons(ETH_P_ARP): /* unicast only: broadcast is no fabric MAC */
+    case bpf_htons(DCGYM_DEVICE_REPORT_TYPE):
         return 0;
     default:
         return is_tagged(eth) ? -DCGYM_DROP_VLAN : -DCGYM_DROP_PROTOCOL;

@@ -79,9 +79,12 @@ static __always_inline __u32 header_bytes(struct __sk_buff *skb) {
     return l4 - (void *)ip + (*(__u8 *)(l4 + TCP_OFFSET_BYTE) >> 4 << 2);
 }
 
-/* The MTU of the way out if a packet, or a segment of it, is larger; else 0. */
-static __always_inline __u32 exceeded_mtu(struct __sk_buff *skb, __u32 ifindex) {
-    __u32 bytes = skb->len - ETH_HLEN;
+/*
+ * The MTU of the way out if a packet, or a segment of it, is larger; else 0. `more` bytes are to be
+ * put in front, which offloaded segments make room for.
+ */
+static __always_inline __u32 exceeded_mtu(struct __sk_buff *skb, __u32 ifindex, __u32 more) {
+    __u32 bytes = skb->len - ETH_HLEN + more;
     struct dcgym_port_config *port;
 
     if (skb->gso_size)

@@ -66,11 +66,13 @@ static __always_inline __u64 lease_us(void) {
     return control ? *(volatile __u64 *)&control->lease_us : 0;
 }
 
-static __always_inline void begin(struct sock *sk) {
+/* Not inlined, as is all that few ACKs need: code that is not run displaces none. */
+static __noinline int begin(struct sock *sk) {
     struct control *control = control_of(sk);
 
     dcgym_agent_begin(&control->agent, tcp_sk(sk)->snd_cwnd);
     control->is_begun = true;
+    return 0;
 }
 
 /* After the SYN-ACK has been acknowledged: the flow may have a slot already, and keeps it. */
@@ -90,7 +92,7 @@ static __always_inline void close_write(struct dcgym_agent_flow *flow) {
 }
 
 /* Takes a slot for a flow that has none, or whose slot the loader took back. */
-static __always_inline struct dcgym_agent_flow *take_slot(struct sock *sk) {
+static __noinline int take_slot(struct sock *sk) {
     struct dcgym_agent_control *counters = shared();
     struct control *control = control_of(sk);
     struct dcgym_agent_flow *flow;
@@ -98,14 +100,14 @@ static __always_inline struct dcgym_agent_flow *take_slot(struct sock *sk) {
 
     control->generation = 0;
     if (!counters)
-        return NULL;
+        return 0;
     if (bpf_map_pop_elem(&free_slots, &slot)) {
         __sync_fetch_and_add(&counters->n_without, 1);
-        return NULL;
+        return 0;
     }
     flow = bpf_map_lookup_elem(&flows, &slot);
     if (!flow)
-        return NULL;
+        return 0;
     open_write(flow);
     flow->generation = flow->generation + 1 ? flow->generation + 1 : 1;
     flow->state = DCGYM_AGENT_OPEN;
@@ -117,7 +119,7 @@ static __always_inline struct dcgym_agent_flow *take_slot(struct sock *sk) {
     control->slot = slot;
     control->generation = flow->generation;
     __sync_fetch_and_add(&counters->n_flows, 1);
-    return flow;
+    return 0;
 }
 
 static __always_inline struct dcgym_agent_flow *own_flow(struct sock *sk) {
@@ -131,14 +133,23 @@ static __always_inline struct dcgym_agent_flow *own_flow(struct sock *sk) {
     return flow && flow->generation == control->generation ? flow : NULL;
 }
 
+static __always_inline volatile struct dcgym_agent_command *command_of(__u32 slot) {
+    return bpf_map_lookup_elem(&commands, &slot);
+}
+
+/* Whether a command is in force, or one waits that was not looked at. */
+static __always_inline bool is_steered(const struct control *control) {
+    volatile struct dcgym_agent_command *command = command_of(control->slot);
+
+    return control->agent.flags || (command && command->sequence != control->agent.taken);
+}
+
 /* Copies the command for this flow, where there is a whole one that is not in force yet. */
 static __always_inline bool read_command(const struct control *control,
                                          struct dcgym_agent_command *copy) {
-    volatile struct dcgym_agent_command *command;
-    __u32 slot = control->slot;
+    volatile struct dcgym_agent_command *command = command_of(control->slot);
     __u64 sequence;
 
-    command = bpf_map_lookup_elem(&commands, &slot);
     if (!command)
         return false;
     sequence = command->sequence;
@@ -153,6 +164,15 @@ static __always_inline bool read_command(const struct control *control,
     copy->cwnd_packets = command->cwnd_packets;
     read_barrier();
     return command->sequence == sequence && copy->generation == control->generation;
+}
+
+static __noinline int obey(struct sock *sk, const struct dcgym_cc_ack *ack) {
+    struct control *control = control_of(sk);
+    struct dcgym_agent_command command = {};
+    bool is_new = control->generation && read_command(control, &command);
+
+    dcgym_agent_obey(&control->agent, ack, is_new ? &command : NULL, lease_us());
+    return 0;
 }
 
 static __always_inline void show(struct sock *sk, struct dcgym_agent_flow *flow,
@@ -238,20 +258,21 @@ SEC("struct_ops/agent_cong_control")
 void BPF_PROG(agent_cong_control, struct sock *sk, __u32 ack, int flag,
               const struct rate_sample *rs) {
     struct control *control = control_of(sk);
-    struct dcgym_agent_command command = {};
     struct dcgym_agent_flow *flow;
     struct dcgym_cc_ack seen;
-    bool is_new = false;
 
     if (!control->is_begun)
         begin(sk);
     flow = own_flow(sk);
-    if (!flow)
-        flow = take_slot(sk);
-    if (flow)
-        is_new = read_command(control, &command);
+    if (!flow) {
+        take_slot(sk);
+        flow = own_flow(sk);
+    }
     seen = ack_of(sk, rs);
-    dcgym_agent_on_ack(&control->agent, &seen, is_new ? &command : NULL, lease_us());
+    dcgym_agent_measure(&control->agent, &seen);
+    if (is_steered(control))
+        obey(sk, &seen);
+    dcgym_agent_go_on(&control->agent, &seen);
     put_in_force(sk, &seen);
     if (flow)
         show(sk, flow, &seen);

@@ -179,10 +179,10 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags) {
 /* Section 3.5: a lost packet is answered as in conventional TCP, by halving. */
 static __always_inline void react_to_loss(struct sock *sk) {
     struct dctcp *ca = state_of(sk);
-    __u32 cwnd = tcp_sk(sk)->snd_cwnd;
+    __u32 cwnd = known_cwnd(tcp_sk(sk), ca->cwnd, ca->loss_cwnd);
 
     ca->loss_cwnd = cwnd;
-    ca->ssthresh = cwnd / 2 > MIN_CWND ? cwnd / 2 : MIN_CWND;
+    ca->ssthresh = max_u32(cwnd / 2, MIN_CWND);
 }
 
 SEC("struct_ops/dctcp_set_state")
@@ -269,24 +269,19 @@ static __always_inline __u32 grow(const struct tcp_sock *tp, struct dctcp *ca, _
 }
 
 /*
- * The window is kept here, not by the kernel's reduction to ssthresh: on a loaded machine with
- * Linux 6.18 a call of ssthresh now and then did not reach the program, and the low half of a
- * kernel address became the threshold and then the window. A call of this program that is lost
- * costs one ACK.
+ * The window is kept here, not by the kernel's reduction to ssthresh, whose answer can be lost
+ * (known_cwnd). A call of this program that is lost costs one ACK.
  */
 SEC("struct_ops/dctcp_cong_control")
 void BPF_PROG(dctcp_cong_control, struct sock *sk, __u32 ack, int flag,
               const struct rate_sample *rs) {
     struct tcp_sock *tp = tcp_sk(sk);
     struct dctcp *ca = state_of(sk);
-    __u32 cwnd = tp->snd_cwnd, most = ca->cwnd > ca->loss_cwnd ? ca->cwnd : ca->loss_cwnd;
+    __u32 cwnd = known_cwnd(tp, ca->cwnd, ca->loss_cwnd);
     __u8 state = ca_state_of(sk);
     bool marked = tp->delivered_ce != ca->seen_ce;
 
     ca->seen_ce = tp->delivered_ce;
-    /* Only an undo raises the window elsewhere, to what it was before the reduction. */
-    if (ca->cwnd && cwnd > most)
-        cwnd = ca->cwnd;
     if (state == TCP_CA_Recovery)
         cwnd = cwnd < ca->ssthresh ? cwnd : ca->ssthresh;
     else if (state == TCP_CA_Loss)
@@ -301,11 +296,9 @@ void BPF_PROG(dctcp_cong_control, struct sock *sk, __u32 ack, int flag,
 SEC("struct_ops/dctcp_undo_cwnd")
 __u32 BPF_PROG(dctcp_undo_cwnd, struct sock *sk) {
     struct dctcp *ca = state_of(sk);
-    __u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-    if (ca->ssthresh < ca->loss_cwnd)
-        ca->ssthresh = ca->loss_cwnd;
-    return cwnd > ca->loss_cwnd ? cwnd : ca->loss_cwnd;
+    ca->ssthresh = max_u32(ca->ssthresh, ca->loss_cwnd);
+    return max_u32(known_cwnd(tcp_sk(sk), ca->cwnd, ca->loss_cwnd), ca->loss_cwnd);
 }
 
 char LICENSE[] SEC("license") = "GPL";

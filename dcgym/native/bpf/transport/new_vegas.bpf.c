@@ -145,7 +145,7 @@ __u32 BPF_PROG(new_vegas_ssthresh, struct sock *sk) {
 
 static __always_inline void react_to_loss(struct sock *sk) {
     struct new_vegas *ca = state_of(sk);
-    __u32 cwnd = tcp_sk(sk)->snd_cwnd;
+    __u32 cwnd = known_cwnd(tcp_sk(sk), ca->cwnd, ca->loss_cwnd);
 
     ca->loss_cwnd = cwnd;
     ca->ssthresh = max_u32(((__u64)cwnd * LOSS_PER_1024) >> 10, MIN_CWND);
@@ -330,12 +330,9 @@ void BPF_PROG(new_vegas_cong_control, struct sock *sk, __u32 ack, int flag,
               const struct rate_sample *rs) {
     struct tcp_sock *tp = tcp_sk(sk);
     struct new_vegas *ca = state_of(sk);
-    __u32 cwnd = tp->snd_cwnd;
+    __u32 cwnd = known_cwnd(tp, ca->cwnd, ca->loss_cwnd);
     __u8 state = ca_state_of(sk);
 
-    /* Only an undo raises the window elsewhere, to what it was before the reduction. */
-    if (ca->cwnd && cwnd > max_u32(ca->cwnd, ca->loss_cwnd))
-        cwnd = ca->cwnd;
     if (state == TCP_CA_Recovery || state == TCP_CA_CWR)
         cwnd = min_u32(cwnd, ca->ssthresh);
     if (state != TCP_CA_Recovery && state != TCP_CA_Loss) {
@@ -352,7 +349,7 @@ __u32 BPF_PROG(new_vegas_undo_cwnd, struct sock *sk) {
     struct new_vegas *ca = state_of(sk);
 
     ca->ssthresh = max_u32(ca->ssthresh, ca->loss_cwnd);
-    return max_u32(tcp_sk(sk)->snd_cwnd, ca->loss_cwnd);
+    return max_u32(known_cwnd(tcp_sk(sk), ca->cwnd, ca->loss_cwnd), ca->loss_cwnd);
 }
 
 char LICENSE[] SEC("license") = "GPL";

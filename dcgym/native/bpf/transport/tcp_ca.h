@@ -142,6 +142,18 @@ static __always_inline __u32 min_u32(__u32 left, __u32 right) {
 }
 
 /*
+ * The window, of a control that keeps its own. Only an undo raises it elsewhere, to what it was
+ * before the reduction. On a loaded machine with Linux 6.18 the answer of ssthresh or undo_cwnd now
+ * and then is the low half of a kernel address, 2 billion packets: that is not believed, not even
+ * for the moment until the next cong_control (an old ACK with a D-SACK undoes without one).
+ */
+static __always_inline __u32 known_cwnd(const struct tcp_sock *tp, __u32 kept, __u32 loss_cwnd) {
+    __u32 cwnd = tp->snd_cwnd;
+
+    return kept && cwnd > max_u32(kept, loss_cwnd) ? kept : cwnd;
+}
+
+/*
  * As tcp_update_pacing_rate, which the kernel leaves to a program with cong_control: twice the
  * window per RTT in slow start, else 1.2 times.
  */

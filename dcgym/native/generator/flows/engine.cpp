@@ -13,8 +13,11 @@ namespace dcgym {
 namespace {
 
 constexpr std::int64_t kTickNs = 4'000'000;
-/* Bounds the cost of one tick: with more flows, each is sampled every few ticks. */
-constexpr std::size_t kSamplesPerTick = 256;
+/* An eighth of a tick: with more flows, each is sampled every few ticks. What reads the counters of
+   many must not take the time in which their packets should move, or a backlog of flows feeds on
+   itself (a sample costs 2 to 6 us). */
+constexpr std::int64_t kSamplingNs = kTickNs / 8;
+constexpr std::size_t kSamplesAtOnce = 16; // between two looks at the clock
 /* A flow that failed is not repeated at once, or it would spin. */
 constexpr std::int64_t kRetryNs = 100'000'000;
 /* Then what became due meanwhile has its turn. */
@@ -177,8 +180,10 @@ void Engine::tick() {
 }
 
 void Engine::sample_some() {
-    const std::size_t count = std::min(runs_.size(), kSamplesPerTick);
-    for (std::size_t i = 0; i < count; ++i, ++next_sample_) {
+    const std::int64_t until_ns = now_ns() + kSamplingNs;
+    for (std::size_t i = 0; i < runs_.size(); ++i, ++next_sample_) {
+        if (i % kSamplesAtOnce == kSamplesAtOnce - 1 && now_ns() > until_ns)
+            return;
         if (next_sample_ >= runs_.size()) {
             next_sample_ = 0;
             world_.telemetry.end_round();

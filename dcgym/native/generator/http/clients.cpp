@@ -15,8 +15,8 @@ constexpr std::int64_t kLateNs = 2'000'000;
 
 } // namespace
 
-HttpClients::HttpClients(World &world, ConnectionRegistry &registry)
-    : Entry{world.timetable}, world_{world}, registry_{registry},
+HttpClients::HttpClients(World &world, ConnectionRegistry &registry, MessageBoard &board)
+    : Entry{world.timetable}, world_{world}, registry_{registry}, board_{board},
       plan_{std::make_shared<RequestPlan>()} {}
 
 void HttpClients::load(RequestPlan plan) {
@@ -30,6 +30,7 @@ void HttpClients::start(std::int64_t start_ns) {
     start_ns_ = start_ns;
     next_ = 0;
     late_starts_ = 0;
+    board_.counts = {};
     plan_->clear_results();
     if (plan_->size() > 0)
         world_.timetable.set(*this, start_ns + plan_->request(plan_->by_start()[0]).start_ns);
@@ -96,6 +97,10 @@ void HttpClients::publish() {
     header.started = next_;
     header.late_starts = late_starts_;
     header.active = runs_.size();
+    header.message_answers = board_.counts.answers;
+    header.idle_messages = board_.counts.idle;
+    header.messages_lost = board_.counts.lost;
+    header.unknown_messages = board_.counts.unknown;
 }
 
 } // namespace dcgym

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "messages.hpp"
 #include "request.hpp"
 
 namespace dcgym {
@@ -13,7 +14,7 @@ namespace dcgym {
 /// Executes a plan of requests: starts them on time, however many are still open.
 class HttpClients final : private RequestRun::Owner, private Timetable::Entry {
   public:
-    HttpClients(World &world, ConnectionRegistry &registry);
+    HttpClients(World &world, ConnectionRegistry &registry, MessageBoard &board);
     ~HttpClients() override { stop(); }
 
     /// Replaces the plan; what still ran is cut.
@@ -33,6 +34,7 @@ class HttpClients final : private RequestRun::Owner, private Timetable::Entry {
 
     World &world_;
     ConnectionRegistry &registry_;
+    MessageBoard &board_; /* whose counts are shown beside the plan's */
     std::shared_ptr<const RequestPlan> plan_;
     std::vector<std::shared_ptr<RequestRun>> runs_;
     /* Have ended; their connections are not closed yet. */

@@ -102,6 +102,10 @@ void HttpConnection::respond() {
     answer(200, wanted_bytes_, false);
 }
 
+void HttpConnection::fail() {
+    answer(503, 0, false);
+}
+
 void HttpConnection::answer(unsigned status, std::uint64_t body_bytes, bool is_last) {
     leave_place();
     must_drain_ = is_last;

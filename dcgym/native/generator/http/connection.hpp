@@ -43,6 +43,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     void begin() { read_some(); }
     /// The service of the request under way has ended.
     void respond();
+    /// Answers the request with an error.
+    void fail();
     void close(Close how);
 
     std::uint64_t ticket() const { return ticket_; }

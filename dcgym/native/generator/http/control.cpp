@@ -43,6 +43,13 @@ double read_factor(std::istream &in, const char *what, bool may_be_zero) {
     return value;
 }
 
+double read_share(std::istream &in, const char *what) {
+    const auto value = read<double>(in, what);
+    if (!(value >= 0 && value <= 1))
+        throw std::invalid_argument("wrong " + std::string{what});
+    return value;
+}
+
 HttpServerSpec read_server(std::istream &in, std::size_t n_hosts) {
     HttpServerSpec spec;
     spec.host = read_number(in, "host of a server", 0, n_hosts - 1);
@@ -76,7 +83,8 @@ bool is_path(const std::string &text) {
 } // namespace
 
 bool HttpControl::knows(const std::string &command) {
-    return command == "servers" || command == "server" || command == "requests";
+    return command == "servers" || command == "server" || command == "requests" ||
+           command == "messages" || command == "listeners";
 }
 
 std::string HttpControl::answer(const std::string &command, std::istream &rest, int file) {
@@ -84,11 +92,16 @@ std::string HttpControl::answer(const std::string &command, std::istream &rest, 
         return set_servers(rest, file);
     if (command == "server")
         return change_server(rest);
+    if (command == "messages")
+        return set_messages(rest);
+    if (command == "listeners")
+        return set_listeners(rest);
     return load_requests(rest, file);
 }
 
 void HttpControl::clear() {
     http_.clients().load({});
+    http_.set_messages({});
     http_.set_servers(-1, {});
 }
 
@@ -103,6 +116,35 @@ std::string HttpControl::set_servers(std::istream &rest, int file) {
         throw std::invalid_argument("servers without the memory of their rows");
     http_.set_servers(file, specs);
     return "ok " + std::to_string(n);
+}
+
+std::string HttpControl::set_messages(std::istream &rest) {
+    constexpr std::uint64_t most_ns = 3'600'000'000'000;
+    MessageBoard board;
+    board.loss = read_share(rest, "loss of messages");
+    board.copies = read_share(rest, "copies of answers");
+    board.least_delay_ns =
+        static_cast<std::int64_t>(read_number(rest, "least delay of messages", 0, most_ns));
+    board.most_delay_ns = static_cast<std::int64_t>(read_number(
+        rest, "most delay of messages", static_cast<std::uint64_t>(board.least_delay_ns), most_ns));
+    for (std::string ip; rest >> ip;)
+        board.balancers.emplace_back(ip, DCGYM_MESSAGE_PORT);
+    const std::size_t n = board.balancers.size();
+    http_.set_messages(std::move(board));
+    return "ok " + std::to_string(n);
+}
+
+std::string HttpControl::set_listeners(std::istream &rest) {
+    std::vector<std::size_t> listeners;
+    for (std::int64_t number = 0; rest >> number;) {
+        if (number < 0 || static_cast<std::size_t>(number) >= http_.board().balancers.size())
+            throw std::invalid_argument("no balancer " + std::to_string(number));
+        listeners.push_back(static_cast<std::size_t>(number));
+    }
+    if (!rest.eof())
+        throw std::invalid_argument("wrong number of a balancer");
+    http_.board().listeners = std::move(listeners);
+    return "ok " + std::to_string(http_.board().listeners.size());
 }
 
 std::string HttpControl::change_server(std::istream &rest) {
@@ -140,7 +182,24 @@ std::function<void()> HttpControl::read_change(HttpServer &server, std::istream 
         return [&server, to = read_factor(rest, "co-located load", true)] {
             server.set_colocated(to);
         };
+    if (change == "fail-fast" || change == "gray-failure" || change == "false-reports")
+        return read_fault(server, change, rest);
     throw std::invalid_argument("unknown change of a server: " + change);
+}
+
+std::function<void()> HttpControl::read_fault(HttpServer &server, const std::string &fault,
+                                              std::istream &rest) {
+    if (fault == "false-reports")
+        return [&server, to = read_factor(rest, "factor of reports", true)] {
+            ServerFaults faults = server.faults();
+            faults.report_factor = to;
+            server.set_faults(faults);
+        };
+    return [&server, is_gray = fault == "gray-failure", to = read_share(rest, "share")] {
+        ServerFaults faults = server.faults();
+        (is_gray ? faults.gray_share : faults.fail_share) = to;
+        server.set_faults(faults);
+    };
 }
 
 std::string HttpControl::load_requests(std::istream &rest, int file) {

@@ -27,6 +27,10 @@ class HttpControl {
     std::string set_servers(std::istream &rest, int file);
     std::string change_server(std::istream &rest);
     std::function<void()> read_change(HttpServer &server, std::istream &rest);
+    std::function<void()> read_fault(HttpServer &server, const std::string &fault,
+                                     std::istream &rest);
+    std::string set_messages(std::istream &rest);
+    std::string set_listeners(std::istream &rest);
     std::string load_requests(std::istream &rest, int file);
 
     World &world_;

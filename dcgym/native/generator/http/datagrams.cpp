@@ -19,7 +19,7 @@ constexpr std::size_t kMostRequestBytes = 2048;
 constexpr std::size_t kMostDatagramBytes = 65'000;
 /* Then others have their turn. */
 constexpr int kReceivedAtOnce = 64;
-/* A burst of requests shall wait here, not be lost: the servers' backlog decides. */
+/* A burst shall wait here, not be lost: the servers' backlog decides about requests. */
 constexpr int kBufferBytes = 4 << 20;
 
 union Control {
@@ -32,7 +32,6 @@ Fd open_port(World &world, std::size_t host, std::uint16_t port) {
     const int off = 0, on = 1;
     check(setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)), "V6ONLY");
     check(setsockopt(socket.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on)), "PKTINFO");
-    setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes, sizeof(kBufferBytes));
     const SocketAddress local = SocketAddress::any(port);
     check(bind(socket.get(), local.raw(), local.length()),
           "bind of the server on UDP " + local.text() + " of host " + std::to_string(host));
@@ -41,32 +40,37 @@ Fd open_port(World &world, std::size_t host, std::uint16_t port) {
 
 } // namespace
 
-DatagramPort::DatagramPort(World &world, std::size_t host, std::uint16_t port, Arrived arrived)
-    : world_{world}, socket_{world.io}, arrived_{std::move(arrived)} {
-    socket_.assign(open_port(world, host, port).release());
+DatagramSocket::DatagramSocket(World &world, Fd socket, std::function<bool()> receive)
+    : world_{world}, socket_{world.io}, receive_{std::move(receive)} {
+    setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes, sizeof(kBufferBytes));
+    socket_.assign(socket.release());
     wait();
 }
 
-DatagramPort::~DatagramPort() {
+DatagramSocket::~DatagramSocket() {
     asio::error_code ignored;
     socket_.close(ignored);
 }
 
-void DatagramPort::wait() {
+void DatagramSocket::wait() {
     const std::weak_ptr<bool> alive = alive_;
     socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                        [this, alive](const asio::error_code &error) {
                            if (error || alive.expired())
                                return;
                            world_.timetable.serve();
-                           // What falls due may have closed the port.
+                           // What falls due may have closed the socket.
                            for (int i = 0; i < kReceivedAtOnce && !alive.expired(); ++i)
-                               if (!receive_one())
+                               if (!receive_())
                                    break;
                            if (!alive.expired())
                                wait();
                        });
 }
+
+DatagramPort::DatagramPort(World &world, std::size_t host, std::uint16_t port, Arrived arrived)
+    : arrived_{std::move(arrived)}, socket_{world, open_port(world, host, port),
+                                            [this] { return receive_one(); }} {}
 
 bool DatagramPort::receive_one() {
     std::array<char, kMostRequestBytes> buffer;
@@ -80,7 +84,7 @@ bool DatagramPort::receive_one() {
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
     message.msg_controllen = control.bytes.size();
-    const ssize_t got = recvmsg(socket_.native_handle(), &message, 0);
+    const ssize_t got = recvmsg(socket_.fd(), &message, 0);
     if (got < 0)
         return errno == EINTR;
     const cmsghdr *const header = CMSG_FIRSTHDR(&message);
@@ -113,7 +117,7 @@ void DatagramPort::send(const DatagramPeer &peer, const std::string &header, std
     in6_pktinfo from = peer.to;
     from.ipi6_ifindex = 0; // by the route, not by the loopback that has the VIP
     std::memcpy(CMSG_DATA(info), &from, sizeof(from));
-    sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
+    sendmsg(socket_.fd(), &message, MSG_NOSIGNAL);
 }
 
 } // namespace dcgym

@@ -21,6 +21,25 @@ struct DatagramPeer {
     in6_pktinfo to{};
 };
 
+/// A bound UDP socket that is read in the event loop, a number of datagrams at a time.
+class DatagramSocket {
+  public:
+    /// `receive` reads a datagram, if there is one; it tells whether there may be another.
+    DatagramSocket(World &world, Fd socket, std::function<bool()> receive);
+    ~DatagramSocket();
+
+    int fd() { return socket_.native_handle(); }
+
+  private:
+    void wait();
+
+    World &world_;
+    asio::posix::stream_descriptor socket_;
+    const std::function<bool()> receive_;
+    /* What the event loop still holds for this socket may outlive it. */
+    const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
 /// The UDP port of a server: a request is a datagram, and so is its response.
 ///
 /// The response comes from the address that was asked, also where that is a VIP of the host.
@@ -30,20 +49,15 @@ class DatagramPort {
 
     /// What comes is handed to `arrived`, in the event loop.
     DatagramPort(World &world, std::size_t host, std::uint16_t port, Arrived arrived);
-    ~DatagramPort();
 
     /// Sends a header and so many bytes of payload. Larger than a datagram may be: only the header.
     void send(const DatagramPeer &peer, const std::string &header, std::uint64_t bytes);
 
   private:
-    void wait();
     bool receive_one();
 
-    World &world_;
-    asio::posix::stream_descriptor socket_;
     const Arrived arrived_;
-    /* What the event loop still holds for this port may outlive it. */
-    const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+    DatagramSocket socket_;
 };
 
 } // namespace dcgym

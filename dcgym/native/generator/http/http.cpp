@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "core/clock.hpp"
 
@@ -37,7 +38,8 @@ ServerRows::~ServerRows() {
 }
 
 Http::Http(World &world)
-    : Entry{world.timetable}, world_{world}, clients_{world, registry_}, next_tick_ns_{now_ns()} {
+    : Entry{world.timetable}, world_{world}, clients_{world, registry_, board_}, next_tick_ns_{
+                                                                                     now_ns()} {
     due();
 }
 
@@ -47,13 +49,19 @@ void Http::set_servers(int fd, const std::vector<HttpServerSpec> &specs) {
     try {
         for (std::size_t i = 0; i < specs.size(); ++i) {
             std::memset(&rows_->row(i), 0, sizeof(dcgym_http_server));
-            servers_.push_back(
-                std::make_unique<HttpServer>(world_, registry_, i, specs[i], rows_->row(i)));
+            servers_.push_back(std::make_unique<HttpServer>(world_, registry_, board_, i, specs[i],
+                                                            rows_->row(i)));
         }
     } catch (...) {
         servers_.clear();
         throw;
     }
+}
+
+void Http::set_messages(MessageBoard board) {
+    board_ = std::move(board);
+    for (const auto &server : servers_)
+        server->open_messages();
 }
 
 HttpServer &Http::server(std::size_t number) {

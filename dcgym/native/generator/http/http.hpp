@@ -37,12 +37,16 @@ class Http final : private Timetable::Entry {
     HttpServer &server(std::size_t number);
     std::size_t n_servers() const { return servers_.size(); }
     HttpClients &clients() { return clients_; }
+    /// Lets the servers answer probes and tell the balancers when they are idle.
+    void set_messages(MessageBoard board);
+    MessageBoard &board() { return board_; }
 
   private:
     void due() override;
 
     World &world_;
     ConnectionRegistry registry_;
+    MessageBoard board_;
     std::unique_ptr<ServerRows> rows_;
     std::vector<std::unique_ptr<HttpServer>> servers_;
     HttpClients clients_;

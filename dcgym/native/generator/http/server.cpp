@@ -58,9 +58,9 @@ Fd open_listener(World &world, const HttpServerSpec &spec) {
 
 } // namespace
 
-HttpServer::HttpServer(World &world, ConnectionRegistry &registry, std::size_t number,
-                       HttpServerSpec spec, dcgym_http_server &row)
-    : Entry{world.timetable}, world_{world}, registry_{registry}, number_{number},
+HttpServer::HttpServer(World &world, ConnectionRegistry &registry, MessageBoard &board,
+                       std::size_t number, HttpServerSpec spec, dcgym_http_server &row)
+    : Entry{world.timetable}, world_{world}, registry_{registry}, board_{board}, number_{number},
       spec_{std::move(spec)}, row_{row}, listener_{world.io}, agenda_{world.timetable} {
     open();
 }
@@ -76,6 +76,7 @@ void HttpServer::open() {
             world_, spec_.host, spec_.port,
             [this](const DatagramPeer &peer, std::string_view text) { arrived(peer, text); });
     make_service();
+    open_messages();
     is_up_ = true;
     ++openings_;
     wait();
@@ -151,9 +152,15 @@ void HttpServer::arrived(const DatagramPeer &peer, std::string_view text) {
     if (client)
         client->accepted_by(number_);
     ++accepted_;
+    if (draw(faults_.fail_share)) {
+        ++rejected_;
+        note_answer(queue(), now_ns());
+        datagrams_->send(peer, response_header(503, 0, false, number_), 0);
+        return publish();
+    }
     const std::uint64_t ticket = next_ticket_++;
     asked_.emplace(ticket, Asked{peer, work->bytes});
-    service_->serve(ticket, work->stages);
+    begin_service(ticket, work->stages);
     publish();
 }
 
@@ -190,7 +197,13 @@ bool HttpServer::serve(HttpConnection &connection, const Work &work) {
         ++rejected_;
         return false;
     }
-    service_->serve(connection.ticket(), work.stages);
+    if (draw(faults_.fail_share)) {
+        ++rejected_;
+        note_answer(queue(), now_ns());
+        connection.fail();
+    } else {
+        begin_service(connection.ticket(), work.stages);
+    }
     publish();
     return true;
 }
@@ -200,6 +213,12 @@ void HttpServer::ended(const ServiceStation::Ended &job) {
     const auto service_ns = static_cast<double>(job.end_ns - job.served_ns);
     mean_service_ns_ +=
         (mean_service_ns_ <= 0 ? 1 : kServiceMemory) * (service_ns - mean_service_ns_);
+    const auto met = met_.find(job.ticket);
+    if (met != met_.end()) {
+        const Met found = met->second;
+        met_.erase(met);
+        note_answer(found.in_flight, found.received_ns);
+    }
     const auto found = connections_.find(job.ticket);
     // A server does not know that a connection is broken: it works on.
     if (found != connections_.end()) {
@@ -236,7 +255,9 @@ void HttpServer::kill(HttpConnection::Close how) {
     listener_.close(ignored);
     is_up_ = false;
     datagrams_.reset();
+    messages_.reset();
     asked_.clear();
+    met_.clear();
     service_.reset();
     const auto connections = std::exchange(connections_, {});
     for (const auto &[ticket, connection] : connections)
@@ -249,6 +270,7 @@ void HttpServer::restart() {
     if (is_up_)
         kill(HttpConnection::Close::abortive);
     mean_service_ns_ = 0;
+    latencies_ = {};
     open();
 }
 
@@ -257,8 +279,11 @@ void HttpServer::reset() {
     agenda_.clear();
     factor_ = 1;
     colocated_ = 0;
+    faults_ = {};
+    latencies_ = {};
     accepted_ = completed_ = rejected_ = 0;
     mean_service_ns_ = 0;
+    busy_ns_ = 0;
     open();
 }
 
@@ -276,6 +301,11 @@ void HttpServer::set_colocated(double processes) {
 
 void HttpServer::publish() {
     const Service::Load load = service_ ? service_->load() : Service::Load{};
+    const std::int64_t now = now_ns();
+    // Every change of what the processors do is followed by a row of its own.
+    if (shown_ns_ != 0)
+        busy_ns_ += row_.workers_busy * (now - shown_ns_);
+    shown_ns_ = now;
     const SequenceWrite write{row_.sequence};
     __atomic_store_n(&row_.busy, handshaking_ + load.waiting + load.on_cpu + load.on_io,
                      __ATOMIC_RELAXED);
@@ -287,8 +317,9 @@ void HttpServer::publish() {
     row_.accepted = accepted_;
     row_.completed = completed_;
     row_.rejected = rejected_;
-    row_.heartbeat_ns = is_up_ ? static_cast<std::uint64_t>(now_ns()) : 0;
+    row_.heartbeat_ns = is_up_ ? static_cast<std::uint64_t>(now) : 0;
     row_.mean_service_ns = static_cast<std::uint64_t>(mean_service_ns_);
+    row_.busy_ns = static_cast<std::uint64_t>(busy_ns_);
 }
 
 } // namespace dcgym

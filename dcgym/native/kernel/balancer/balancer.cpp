@@ -22,9 +22,36 @@ namespace dcgym {
 namespace {
 
 constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
-    "",          "truncated",      "malformed", "fragment",    "extension",        "unknown_port",
-    "no_server", "pool_busy",      "too_big",   "no_tunnel",   "unknown_protocol", "missed",
-    "evicted",   "pcc_violations", "reports",   "icmp_errors", "echoes",           "vlan",
+    "",
+    "truncated",
+    "malformed",
+    "fragment",
+    "extension",
+    "unknown_port",
+    "no_server",
+    "pool_busy",
+    "too_big",
+    "no_tunnel",
+    "unknown_protocol",
+    "missed",
+    "evicted",
+    "pcc_violations",
+    "reports",
+    "icmp_errors",
+    "echoes",
+    "vlan",
+    "probes",
+    "probes_unsent",
+    "answers",
+    "late",
+    "repeated",
+    "strange",
+    "left",
+    "idle",
+    "device_reports",
+    "unknown_device",
+    "stale",
+    "device_fallbacks",
 };
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 
@@ -36,7 +63,7 @@ constexpr uint32_t least_witnessed = 1U << 16; // flows
 
 // Zeroes an array map in one call.
 void zero_map(const bpf_object *object, const char *name) {
-    const bpf_map *map = bpf_object__find_map_by_name(object, name);
+    const bpf_map *map = find_map(object, name);
     uint32_t count = bpf_map__max_entries(map);
     std::vector<uint32_t> keys(count);
     std::iota(keys.begin(), keys.end(), 0U);
@@ -57,6 +84,8 @@ Balancer::Balancer(const std::string &object_path, const BalancerIdentity &ident
     check_range("quic_id_bytes", mode.quic_id_bytes, DCGYM_LB_QUIC_LEAST_ID_BYTES,
                 DCGYM_LB_QUIC_MOST_ID_BYTES);
     size_.flow_entries = std::bit_ceil(std::max<uint32_t>(size.flow_entries, DCGYM_LB_WAYS));
+    if (size.devices && mode.consistency != "table")
+        throw_config_error("consistency", mode.consistency, "table, where servers have devices");
     const std::string bytes = read_object(object_path);
     object_ = open_object(bytes, object_path);
     resize_maps();
@@ -68,6 +97,8 @@ Balancer::Balancer(const std::string &object_path, const BalancerIdentity &ident
     control_ =
         std::make_unique<Mapping>(map_fd(object(), ".bss.control"), sizeof(dcgym_lb_control), true);
     pools_ = std::make_shared<BalancerPools>(region_map_fd(), size_.vips);
+    if (size_.devices)
+        devices_ = std::make_shared<BalancerDevices>(device_map_fd(), size_.vips);
     set_identity(identity);
     control().snapshot_interval_ns = size_.snapshot_interval_ns;
     set_timeouts(default_timeouts);
@@ -91,30 +122,33 @@ std::shared_ptr<BalancerPools> Balancer::pools() const {
 }
 
 void Balancer::resize_maps() {
-    const std::array<std::pair<const char *, uint32_t>, 9> sizes = {{
+    const uint32_t servers = size_.vips * DCGYM_LB_SERVERS;
+    const uint32_t targets = size_.devices ? servers * DCGYM_DEVICES : servers;
+    const std::array<std::pair<const char *, uint32_t>, 12> sizes = {{
         {"vips", size_.vips * 2 * addresses_a_vip},
-        {"targets", size_.vips * DCGYM_LB_SERVERS},
-        {"tunnels", size_.vips * DCGYM_LB_SERVERS},
-        {"generations", size_.vips * DCGYM_LB_SERVERS},
+        {"targets", targets},
+        {"tunnels", targets},
+        {"generations", targets},
+        {"agents", size_.devices ? targets : 1},
+        {"devices", size_.devices ? size_.vips : 1},
         {"states", size_.vips},
         {"regions", size_.vips},
         {"pools", size_.vips},
+        {"tolds", size_.vips},
         {"buckets", size_.flow_entries / DCGYM_LB_WAYS},
         {"witnesses", witnesses()},
     }};
-    for (const auto &[name, entries] : sizes) {
-        bpf_map *map = bpf_object__find_map_by_name(object(), name);
-        check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
-    }
+    for (const auto &[name, entries] : sizes)
+        size_map(object(), name, entries);
 }
 
 // Maps that are there already, of a balancer of the same sizes, are taken over.
 void Balancer::pin_maps(const std::string &directory) {
-    for (const char *name :
-         {"targets", "tunnels", "generations", "states", "regions", "buckets", "witnesses"}) {
-        bpf_map *map = bpf_object__find_map_by_name(object(), name);
+    for (const char *name : {"targets", "tunnels", "generations", "agents", "devices", "states",
+                             "regions", "buckets", "witnesses"}) {
         const std::string path = directory + "/" + name;
-        check(bpf_map__set_pin_path(map, path.c_str()), "cannot pin the map " + path);
+        check(bpf_map__set_pin_path(find_map(object(), name), path.c_str()),
+              "cannot pin the map " + path);
     }
 }
 
@@ -134,10 +168,9 @@ void Balancer::set_constants(const BalancerMode &mode) {
         parse_choice("consistency", mode.consistency, {"table", "cookie", "none", "rule", "quic"});
     constants.delivery = parse_choice("delivery", mode.delivery, {"l2", "ipip"});
     constants.quic_id_bytes = mode.quic_id_bytes;
+    constants.devices = size_.devices;
     constants.tracks = tracks_ && constants.consistency != DCGYM_LB_BY_HASH;
-    bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-    check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
-          "cannot set the balancer's constants");
+    dcgym::set_constants(object(), constants);
 }
 
 // Programs that nobody asked for are not worth the verifier's time.
@@ -187,6 +220,8 @@ void Balancer::start() {
 // that are 0 already.
 void Balancer::clear() {
     zero_map(object(), "buckets");
+    zero_map(object(), "tolds");
+    clear_devices();
     const Mapping record(map_fd(object(), "witnesses"), witnesses() * sizeof(uint64_t), true);
     std::memset(record.data(), 0, record.size());
     for (uint32_t vip = 0; vip < size_.vips; vip++) {
@@ -272,6 +307,7 @@ TestRun Balancer::test_run(const char *program, const std::string &packet, uint3
 void Balancer::close() {
     attached_.clear();
     pools_.reset();
+    devices_.reset();
     control_.reset();
     object_.reset();
 }

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "balancer_devices.hpp"
 #include "balancer_pools.hpp"
 #include "common/bpf_object.hpp"
 #include "l4lb.h"
+#include "prequal_settings.hpp"
 #include "veth_xdp.hpp"
 
 namespace dcgym {
@@ -22,6 +24,7 @@ struct BalancerSize {
     uint64_t stream;       // of random draws: one of their own each
     bool collects;         // samples, beside the counters
     uint64_t snapshot_interval_ns;
+    bool devices; // servers may have several
 };
 
 struct BalancerMode {
@@ -49,6 +52,13 @@ struct BalancerTimeouts {
     uint64_t half_closed_ns;
 };
 
+// The messages between a balancer and its servers.
+struct BalancerMessages {
+    std::string address; // the balancer's own, IPv4; "": none come
+    uint32_t balancers;  // that the servers have
+    PrequalConfig prequal;
+};
+
 // The last two as IPVS and conntrack have them (CLOSE, FIN_WAIT).
 constexpr BalancerTimeouts default_timeouts = {5'000'000'000, 300'000'000'000, 30'000'000'000,
                                                10'000'000'000, 120'000'000'000};
@@ -65,14 +75,27 @@ class Balancer {
     // before, loses its flows. Addresses are the ends of tunnels, at most one a family.
     void set_servers(uint32_t vip, const std::map<uint32_t, std::string> &macs,
                      const std::map<uint32_t, std::vector<std::string>> &addresses);
+    // All accelerators of a server by their numbers, from 1; a number that is missing, or has
+    // another MAC or address than before, loses its connections. Each reports for itself.
+    void set_accelerators(uint32_t vip, uint32_t server,
+                          const std::map<uint32_t, std::string> &macs,
+                          const std::map<uint32_t, std::vector<std::string>> &addresses);
+    // MACs that may report of devices of a server, the processors included, beside their own.
+    void set_agents(uint32_t vip, uint32_t server, const std::map<uint32_t, std::string> &macs);
     void set_timeouts(const BalancerTimeouts &timeouts);
     // Flows that their clients have only opened and that count as ongoing, at most, of each VIP.
     void set_half_open_limit(uint64_t limit);
 
+    void set_messages(const BalancerMessages &messages);
+
     // The writer of this process; outlives the balancer as long as somebody holds it.
     std::shared_ptr<BalancerPools> pools() const;
+    // The same of policies between devices; raises where servers have none.
+    std::shared_ptr<BalancerDevices> devices() const;
+    int device_map_fd() const { return map_fd(object(), "devices"); }
     int region_map_fd() const { return map_fd(object(), "regions"); }
     int counter_map_fd() const { return map_fd(object(), "counters"); }
+    int probe_map_fd() const { return map_fd(object(), "probes"); }
 
     // Forgets flows, counters and samples, as a balancer that has just begun; its VIPs, servers,
     // pools and interfaces stay. No packets may come meanwhile.
@@ -100,6 +123,11 @@ class Balancer {
     void set_hook(const BalancerMode &mode);
     void set_identity(const BalancerIdentity &identity);
     void set_server(uint32_t index, dcgym_lb_target wanted, const dcgym_lb_endpoint &end);
+    void set_agent(uint32_t index, uint64_t mac);
+    uint32_t index_of(uint32_t vip, uint32_t server, uint32_t device) const;
+    dcgym_lb_target target_of_mac(const std::string &mac) const;
+    void check_devices() const;
+    void clear_devices();
     void begin_state(uint32_t vip);
     uint16_t next_generation(uint32_t index);
     void start();
@@ -114,6 +142,7 @@ class Balancer {
     ObjectPtr object_;
     std::unique_ptr<Mapping> control_;
     std::shared_ptr<BalancerPools> pools_;
+    std::shared_ptr<BalancerDevices> devices_;
     std::multimap<uint32_t, Descriptor> attached_; // links, by interface
 };
 

@@ -11,6 +11,7 @@
 #include "balancer_pools.hpp"
 #include "common/bpf_object.hpp"
 #include "load_reporter.hpp"
+#include "probe_sender.hpp"
 
 namespace py = pybind11;
 
@@ -34,9 +35,20 @@ uint32_t time_select(const Balancer &balancer, const py::bytes &packet, uint32_t
     return run.mean_ns;
 }
 
+uint32_t time_report(const Balancer &balancer, const py::bytes &packet, uint32_t repeat) {
+    if (!balancer.times_select())
+        dcgym::throw_config_error("times_select", "False", "True for a balancer that is timed");
+    return balancer.test_run("l4lb_select", packet, repeat).mean_ns;
+}
+
 void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t udp_ns,
                   uint64_t closed_ns, uint64_t half_closed_ns) {
     balancer.set_timeouts({syn_ns, tcp_ns, udp_ns, closed_ns, half_closed_ns});
+}
+
+void set_messages(Balancer &balancer, const std::string &address, uint32_t balancers,
+                  double quantile, double probes, int64_t timeout_ns) {
+    balancer.set_messages({address, balancers, {quantile, probes, timeout_ns}});
 }
 
 void bind_constructor(py::class_<Balancer> &balancer) {
@@ -47,7 +59,7 @@ void bind_constructor(py::class_<Balancer> &balancer) {
                     const std::string &delivery, const std::string &hook,
                     const std::string &source_mac, const std::string &gateway_mac,
                     const std::vector<std::string> &tunnel_from, const std::string &pin_path,
-                    uint64_t stream, uint32_t quic_id_bytes, bool times_select) {
+                    uint64_t stream, uint32_t quic_id_bytes, bool times_select, bool devices) {
             return std::make_unique<Balancer>(
                 object_path,
                 dcgym::BalancerIdentity{.mac = mac,
@@ -59,7 +71,8 @@ void bind_constructor(py::class_<Balancer> &balancer) {
                                     .seed = seed,
                                     .stream = stream,
                                     .collects = collect,
-                                    .snapshot_interval_ns = snapshot_interval_ns},
+                                    .snapshot_interval_ns = snapshot_interval_ns,
+                                    .devices = devices},
                 dcgym::BalancerMode{.consistency = consistency,
                                     .delivery = delivery,
                                     .hook = hook,
@@ -73,7 +86,7 @@ void bind_constructor(py::class_<Balancer> &balancer) {
         py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
         py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
         py::arg("pin_path") = "", py::arg("stream") = 0, py::arg("quic_id_bytes") = 8,
-        py::arg("times_select") = false);
+        py::arg("times_select") = false, py::arg("devices") = false);
 }
 
 void bind_settings(py::class_<Balancer> &balancer) {
@@ -86,6 +99,14 @@ void bind_settings(py::class_<Balancer> &balancer) {
              "Say which MAC each server number has and, for tunnels, which addresses. A number "
              "that is left out or gets others loses its flows; only pools decide who takes new "
              "ones.")
+        .def("set_accelerators", &Balancer::set_accelerators, py::arg("vip"), py::arg("server"),
+             py::arg("macs"), py::arg("addresses") = std::map<uint32_t, std::vector<std::string>>(),
+             "Say which MAC each accelerator of a server has, from number 1 on, and for tunnels "
+             "which addresses. Its own MAC may report of it. A number that is left out or gets "
+             "others loses its connections.")
+        .def("set_agents", &Balancer::set_agents, py::arg("vip"), py::arg("server"),
+             py::arg("macs"),
+             "Let others than the devices themselves report of them, by the numbers of devices.")
         .def("set_timeouts", &set_timeouts, py::arg("syn_ns") = default_timeouts.syn_ns,
              py::arg("tcp_ns") = default_timeouts.tcp_ns,
              py::arg("udp_ns") = default_timeouts.udp_ns,
@@ -94,6 +115,12 @@ void bind_settings(py::class_<Balancer> &balancer) {
              "Set how long after its last packet a flow is forgotten.")
         .def("set_half_open_limit", &Balancer::set_half_open_limit, py::arg("limit"),
              "Let so many flows of each VIP count as ongoing from their first packet on.")
+        .def("set_messages", &set_messages, py::arg("address"), py::arg("balancers") = 1,
+             py::arg("quantile") = dcgym::PrequalConfig{}.quantile,
+             py::arg("probes") = dcgym::PrequalConfig{}.probes,
+             py::arg("timeout_ns") = dcgym::PrequalConfig{}.timeout_ns,
+             "Take messages of servers to an IPv4 address of the balancer's own, and probe by "
+             "Prequal's settings. A `ProbeSender` sends the probes.")
         .def("clear", &Balancer::clear,
              "Forget flows, counters and samples, while no packets come; the rest stays.");
 }
@@ -101,10 +128,16 @@ void bind_settings(py::class_<Balancer> &balancer) {
 void bind_readings(py::class_<Balancer> &balancer) {
     balancer
         .def_property_readonly("pools", &Balancer::pools, "The `BalancerPools` of this process.")
+        .def_property_readonly("devices", &Balancer::devices,
+                               "The `BalancerDevices` of this process.")
+        .def_property_readonly("device_map_fd", &Balancer::device_map_fd,
+                               "Descriptor of what is known of devices, one block a VIP.")
         .def_property_readonly("region_map_fd", &Balancer::region_map_fd,
                                "Descriptor of the regions, one a VIP, to be mapped.")
         .def_property_readonly("counter_map_fd", &Balancer::counter_map_fd,
                                "Descriptor of the counters, for `balancer_counters`.")
+        .def_property_readonly("probe_map_fd", &Balancer::probe_map_fd,
+                               "Descriptor of the ring buffer of probes that are to be sent.")
         .def(
             "counters",
             [](const Balancer &balancer) {
@@ -139,7 +172,9 @@ void bind_tests(py::class_<Balancer> &balancer) {
              "Run the hook's program on a packet: (verdict, packet left).")
         .def("time_select", &time_select, py::arg("packet"), py::arg("repeat"),
              "Mean time of the decision over many runs on a packet of a VIP, in ns; its flow is "
-             "entered and counted. Only of a balancer that was made with `times_select`.");
+             "entered and counted. Only of a balancer that was made with `times_select`.")
+        .def("time_report", &time_report, py::arg("packet"), py::arg("repeat"),
+             "The same on a packet that no server gets, such as a report of a device.");
 }
 
 } // namespace
@@ -204,6 +239,24 @@ constexpr char ingress[] = "server_ingress", egress[] = "server_egress";
 
 } // namespace
 
+void bind_probe_sender(py::module_ &module) {
+    using dcgym::ProbeSender;
+    module.attr("MESSAGE_PORT") = DCGYM_MESSAGE_PORT;
+    py::class_<ProbeSender>(module, "ProbeSender", "Sends the probes that a balancer asks for.")
+        .def(py::init([](const Balancer &balancer, uint32_t ifindex, const std::string &mac,
+                         const std::string &address,
+                         const std::map<uint32_t, std::pair<std::string, std::string>> &servers) {
+                 return std::make_unique<ProbeSender>(balancer.probe_map_fd(), ifindex,
+                                                      dcgym::ProbeEnd{mac, address}, servers);
+             }),
+             py::arg("balancer"), py::arg("ifindex"), py::arg("mac"), py::arg("address"),
+             py::arg("servers"),
+             "Send from a MAC and IPv4 address by an interface of the caller's network namespace; "
+             "`servers` has a MAC and an address for each number.")
+        .def("close", &ProbeSender::close, py::call_guard<py::gil_scoped_release>(),
+             "End the thread; idempotent.");
+}
+
 void bind_load_reporter(py::module_ &module) {
     module.def(
         "create_load_map", &dcgym::create_load_map, py::arg("n_servers"),
@@ -222,6 +275,8 @@ void bind_load_reporter(py::module_ &module) {
              py::arg("addresses") = std::vector<std::string>(), py::arg("epoch_ms") = -1)
         .def("add_vip", &LoadReporter::add_vip, py::arg("address"), py::arg("port"),
              "Take part for a VIP's address and port of TCP.")
+        .def("set_factor", &LoadReporter::set_factor, py::arg("factor"),
+             "Tell so many times the flows there are; 1 is the truth.")
         .def_property_readonly("load_map_fd", &LoadReporter::load_map_fd,
                                "Descriptor of the map of loads.")
         .def_property_readonly("epoch_ms", &LoadReporter::epoch_ms,

@@ -20,9 +20,9 @@ static_assert(sizeof(dcgym_lb_region) % 8 == 0);
 static_assert(DCGYM_RULE_SERVERS == DCGYM_LB_SERVERS);
 
 uint32_t known(uint32_t rule) {
-    if (rule >= DCGYM_N_RULES || dcgym_describe_rule(rule)->knows != DCGYM_KNOWS_OWN)
+    if (rule >= DCGYM_N_RULES || dcgym_describe_rule(rule)->knows == DCGYM_KNOWS_TRUTH)
         throw_config_error("rule", std::to_string(rule),
-                           "a rule that needs nothing but what a balancer sees");
+                           "a rule that needs nothing but what a balancer sees or is told");
     return rule;
 }
 

@@ -2,6 +2,7 @@
 // The balancer's VIPs and the servers behind them.
 #include <bpf/bpf.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -37,18 +38,42 @@ void Balancer::set_servers(uint32_t vip, const std::map<uint32_t, std::string> &
     std::array<dcgym_lb_endpoint, DCGYM_LB_SERVERS> ends{};
     for (const auto &[server, mac] : macs) {
         check_range("server", server, 0, DCGYM_LB_SERVERS - 1);
-        wanted[server] = parse_mac("mac", mac);
-        if (word(wanted[server]) == control().mac || word(wanted[server]) == control().source_mac)
-            throw_config_error("mac", mac, "another MAC than the balancer's");
-        wanted[server].generation = 1;
+        wanted[server] = target_of_mac(mac);
     }
     for (const auto &[server, ends_of] : addresses) {
         if (!macs.contains(server))
             throw_config_error("addresses", std::to_string(server), "servers that have a MAC");
         ends[server] = parse_endpoint("addresses", ends_of);
     }
-    for (uint32_t server = 0; server < DCGYM_LB_SERVERS; server++)
-        set_server(vip * DCGYM_LB_SERVERS + server, wanted[server], ends[server]);
+    for (uint32_t server = 0; server < DCGYM_LB_SERVERS; server++) {
+        set_server(index_of(vip, server, 0), wanted[server], ends[server]);
+        if (size_.devices && !macs.contains(server))
+            set_accelerators(vip, server, {}, {});
+    }
+}
+
+void Balancer::set_messages(const BalancerMessages &messages) {
+    const PrequalConfig &prequal = messages.prequal;
+    if (!(prequal.quantile >= 0 && prequal.quantile <= 1))
+        throw_config_error("quantile", std::to_string(prequal.quantile), "0 to 1");
+    if (!(prequal.probes >= 0 && prequal.probes <= DCGYM_LB_SERVERS))
+        throw_config_error("probes", std::to_string(prequal.probes),
+                           "0 to " + std::to_string(DCGYM_LB_SERVERS));
+    if (prequal.timeout_ns < 1)
+        throw_config_error("timeout_ns", std::to_string(prequal.timeout_ns), "at least 1");
+    check_range("balancers", messages.balancers, 1, UINT16_MAX);
+    dcgym_lb_messages settings{};
+    if (!messages.address.empty())
+        settings.address = parse_endpoint("address", {messages.address}).ipv4;
+    settings.balancers = messages.balancers;
+    settings.probes = static_cast<uint32_t>(prequal.probes);
+    settings.one_more =
+        static_cast<uint32_t>(std::min((prequal.probes - settings.probes) * 0x1p32, 0x1p32 - 1));
+    settings.timeout_ns = static_cast<uint64_t>(prequal.timeout_ns);
+    settings.places = prequal.places();
+    for (size_t n = 1; n <= DCGYM_LB_SERVERS; n++)
+        settings.budgets[n] = prequal.budget(n);
+    control().messages = settings;
 }
 
 // From 1 to the most that fits, and round again; 0 stands for nobody.
@@ -74,6 +99,8 @@ void Balancer::set_server(uint32_t index, dcgym_lb_target wanted, const dcgym_lb
         wanted.generation = next_generation(index);
     check(bpf_map_update_elem(tunnels, &index, &end, BPF_ANY), "cannot set a server");
     check(bpf_map_update_elem(targets, &index, &wanted, BPF_ANY), "cannot set a server");
+    if (size_.devices)
+        set_agent(index, word(wanted));
 }
 
 } // namespace dcgym

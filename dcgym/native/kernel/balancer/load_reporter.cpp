@@ -18,7 +18,7 @@
 namespace dcgym {
 namespace {
 
-static_assert(sizeof(dcgym_lb_report) == 16);
+static_assert(sizeof(dcgym_lb_report) == 20);
 static_assert(sizeof(dcgym_lb_load) == sizeof(dcgym_http_server));
 static_assert(offsetof(dcgym_lb_load, workers) == offsetof(dcgym_http_server, workers));
 static_assert(offsetof(dcgym_lb_load, mean_service_ns) ==
@@ -58,13 +58,10 @@ LoadReporter::LoadReporter(const std::string &object_path, uint32_t server, int 
                               : static_cast<uint32_t>(mode.epoch_ms);
     const std::string bytes = read_object(object_path);
     object_ = open_object(bytes, object_path);
-    bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
-    check(bpf_map__set_initial_value(rodata, &constants_, sizeof(constants_)),
-          "cannot set the reporter's constants");
-    check(bpf_map__set_max_entries(bpf_object__find_map_by_name(object(), "vips"), most_ports),
-          "cannot size the map vips");
+    set_constants(object(), constants_);
+    size_map(object(), "vips", most_ports);
     if (load_map_fd >= 0)
-        check(bpf_map__reuse_fd(bpf_object__find_map_by_name(object(), "loads"), load_map_fd),
+        check(bpf_map__reuse_fd(find_map(object(), "loads"), load_map_fd),
               "cannot use the map of loads");
     check(bpf_object__load(object()), "cannot load the BPF object " + object_path);
 }
@@ -79,6 +76,16 @@ void LoadReporter::add_vip(const std::string &address, uint16_t port) {
     const dcgym_lb_vip_key key = parse_vip(address, port, "tcp");
     const uint32_t vip = 0;
     check(bpf_map_update_elem(map_fd(object(), "vips"), &key, &vip, BPF_ANY), "cannot add the VIP");
+}
+
+void LoadReporter::set_factor(double factor) {
+    constexpr double most = 65'535;
+    if (!(factor >= 0 && factor <= most))
+        throw_config_error("factor", std::to_string(factor), "0 to 65535");
+    const uint32_t zero = 0;
+    const uint64_t claim = factor == 1 ? 0 : static_cast<uint64_t>(factor * 0x1p16) + 1;
+    check(bpf_map_update_elem(map_fd(object(), "claims"), &zero, &claim, BPF_ANY),
+          "cannot set the factor of reports");
 }
 
 // Restoring an echo needs timestamps that are the machine's clock, without an offset of the flow's.

@@ -29,6 +29,8 @@ class LoadReporter {
                  const ReporterMode &mode);
 
     void add_vip(const std::string &address, uint16_t port);
+    // Lets the server tell so many times its flows.
+    void set_factor(double factor);
     int load_map_fd() const { return map_fd(object(), "loads"); }
     uint32_t epoch_ms() const { return constants_.epoch_ms; }
 

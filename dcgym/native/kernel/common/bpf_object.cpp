@@ -83,6 +83,17 @@ ObjectPtr open_object(const std::string &bytes, const std::string &path) {
     return object;
 }
 
+bpf_map *find_map(const bpf_object *object, const std::string &name) {
+    bpf_map *map = bpf_object__find_map_by_name(object, name.c_str());
+    if (map == nullptr)
+        throw_backend_error("no BPF map named " + name, ENOENT);
+    return map;
+}
+
+void size_map(const bpf_object *object, const std::string &name, uint32_t entries) {
+    check(bpf_map__set_max_entries(find_map(object, name), entries), "cannot size the map " + name);
+}
+
 int program_fd(const bpf_object *object, const std::string &name) {
     const bpf_program *program = bpf_object__find_program_by_name(object, name.c_str());
     if (program == nullptr)

@@ -49,6 +49,19 @@ std::string read_object(const std::string &path);
 // Opens the bytes of a compiled object; libbpf's warnings are kept for the next error.
 ObjectPtr open_object(const std::string &bytes, const std::string &path);
 
+// A map of an opened object; raises BackendError if it has none so named, as an object that was
+// built from other sources.
+bpf_map *find_map(const bpf_object *object, const std::string &name);
+void size_map(const bpf_object *object, const std::string &name, uint32_t entries);
+
+// Sets the constants of an object that is not loaded yet.
+template <typename Constants>
+void set_constants(const bpf_object *object, const Constants &constants,
+                   const std::string &map = ".rodata") {
+    check(bpf_map__set_initial_value(find_map(object, map), &constants, sizeof(constants)),
+          "cannot set the constants in " + map);
+}
+
 // Descriptor of a program or map of a loaded object; raises BackendError if it has none so named.
 int program_fd(const bpf_object *object, const std::string &name);
 int map_fd(const bpf_object *object, const std::string &name);

@@ -110,16 +110,19 @@ void Fabric::resize_maps() {
         {"devices", reads_queues ? size_.ifindexes : 1},
         {"drill_memory", reads_queues ? size_.groups : 1},
     }};
-    for (const auto &[name, entries] : sizes) {
-        bpf_map *map = bpf_object__find_map_by_name(object(), name);
-        check(bpf_map__set_max_entries(map, entries), std::string("cannot size the map ") + name);
-    }
-    bpf_map *rodata = bpf_object__find_map_by_name(object(), ".rodata");
+    for (const auto &[name, entries] : sizes)
+        size_map(object(), name, entries);
     const dcgym_fabric_constants constants{size_.hosts,        size_.has_flow_matrix,
                                            size_.flow_entries, size_.least_mtu,
                                            size_.path_rule,    size_.has_labels};
-    check(bpf_map__set_initial_value(rodata, &constants, sizeof(constants)),
-          "cannot set the fabric's constants");
+    set_constants(object(), constants);
+    Hmux::configure(object(), size_.hmux, size_.switches);
+}
+
+Hmux Fabric::hmux() const {
+    if (size_.hmux.vips == 0)
+        throw_config_error("n_vips", "0", "1 or more, for switches that are muxes");
+    return {object(), size_.hmux, size_.switches, size_.hosts};
 }
 
 int Fabric::map_fd(const char *name) const {
@@ -127,8 +130,8 @@ int Fabric::map_fd(const char *name) const {
 }
 
 void Fabric::update(const char *map, uint32_t key, const void *value, size_t value_bytes) {
-    const bpf_map *handle = bpf_object__find_map_by_name(object(), map);
-    check(bpf_map__update_elem(handle, &key, sizeof(key), value, value_bytes, BPF_ANY),
+    check(bpf_map__update_elem(find_map(object(), map), &key, sizeof(key), value, value_bytes,
+                               BPF_ANY),
           std::string("cannot update the map ") + map);
 }
 
@@ -230,7 +233,8 @@ void Fabric::attach(uint32_t ifindex, bool forward) {
     if (forward && size_.path_rule == DCGYM_PATH_DRILL)
         learn_device(ifindex);
     if (forward)
-        attach_program(ifindex, BPF_TC_INGRESS, "fabric_forward");
+        attach_program(ifindex, BPF_TC_INGRESS,
+                       size_.hmux.vips > 0 ? "hmux_forward" : "fabric_forward");
     attach_program(ifindex, BPF_TC_EGRESS, "fabric_egress");
 }
 

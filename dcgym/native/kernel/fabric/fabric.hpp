@@ -5,6 +5,7 @@
 #include "common/bpf_object.hpp"
 #include "fabric.h"
 #include "groups.hpp"
+#include "hmux.hpp"
 #include "path_rules.h"
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct FabricSize {
     uint32_t least_mtu;    // no port has a smaller one; 0: unknown
     uint32_t path_rule;    // one of dcgym_path_rule
     bool has_labels;       // senders label their flows
+    HmuxSize hmux = {};    // with VIPs, the switches are muxes
 };
 
 // Number of a rule by its name.
@@ -47,6 +49,9 @@ class Fabric {
     GroupTable &groups() const;
     int group_map_fd() const { return map_fd("groups"); }
     int control_map_fd() const { return map_fd(".bss.control"); }
+
+    // The tables of switches that are muxes; valid until the fabric is closed.
+    Hmux hmux() const;
 
     int port_map_fd() const;
     // Bytes by port and source host, row by row; counted only if the size says so.

@@ -20,7 +20,8 @@ using dcgym::Fabric;
 
 void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t port_id,
               uint64_t mark_min_bytes, uint64_t mark_max_bytes, uint32_t mark_probability,
-              uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns, uint32_t mtu) {
+              uint64_t queue_bytes, uint32_t mark_weight, uint32_t mark_packet_ns, uint32_t mtu,
+              bool to_host) {
     fabric.set_port(ifindex, {.in_use = 1,
                               .switch_id = switch_id,
                               .port_id = port_id,
@@ -33,7 +34,7 @@ void add_port(Fabric &fabric, uint32_t ifindex, uint32_t switch_id, uint32_t por
                               .loss_in = 0,
                               .loss_out = 0,
                               .mtu = mtu,
-                              .reserved = 0});
+                              .to_host = to_host});
 }
 
 py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
@@ -43,6 +44,20 @@ py::tuple test_forward(const Fabric &fabric, const py::bytes &packet, uint32_t i
 
 uint32_t test_select(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
     return fabric.test_run("fabric_select", packet, ifindex).verdict;
+}
+
+py::tuple test_mux(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
+    const auto run = fabric.test_run("hmux_forward", packet, ifindex);
+    return py::make_tuple(static_cast<int32_t>(run.verdict), py::bytes(run.packet));
+}
+
+uint32_t select_dip(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex) {
+    return fabric.test_run("hmux_select", packet, ifindex).verdict;
+}
+
+uint32_t time_dip(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex,
+                  uint32_t repeat) {
+    return fabric.test_run("hmux_select", packet, ifindex, repeat).mean_ns;
 }
 
 uint32_t time_choice(const Fabric &fabric, const py::bytes &packet, uint32_t ifindex,
@@ -78,7 +93,7 @@ void bind_changes(py::class_<Fabric> &fabric) {
         .def(py::init([](const std::string &object_path, uint32_t switches, uint32_t hosts,
                          uint32_t ports, uint32_t groups, uint32_t ifindexes, bool flow_matrix,
                          uint32_t flow_entries, uint32_t least_mtu, const std::string &path_rule,
-                         bool labels) {
+                         bool labels, const dcgym::HmuxSize &hmux) {
                  return std::make_unique<Fabric>(
                      object_path, dcgym::FabricSize{.switches = switches,
                                                     .hosts = hosts,
@@ -89,17 +104,19 @@ void bind_changes(py::class_<Fabric> &fabric) {
                                                     .flow_entries = flow_entries,
                                                     .least_mtu = least_mtu,
                                                     .path_rule = dcgym::find_path_rule(path_rule),
-                                                    .has_labels = labels});
+                                                    .has_labels = labels,
+                                                    .hmux = hmux});
              }),
              py::arg("object_path"), py::kw_only(), py::arg("n_switches"), py::arg("n_hosts"),
              py::arg("n_ports"), py::arg("n_groups"), py::arg("n_ifindex") = 4 * 4096,
              py::arg("flow_matrix") = false, py::arg("flow_entries") = 0, py::arg("least_mtu") = 0,
-             py::arg("path_rule") = "ecmp", py::arg("labels") = false)
+             py::arg("path_rule") = "ecmp", py::arg("labels") = false,
+             py::arg("hmux") = dcgym::HmuxSize{})
         .def("add_port", &add_port, py::arg("ifindex"), py::arg("switch_id"), py::arg("port_id"),
              py::arg("mark_min_bytes") = 0, py::arg("mark_max_bytes") = 0,
              py::arg("mark_probability") = 0, py::arg("queue_bytes") = 0,
              py::arg("mark_weight") = DCGYM_PROBABILITY_ONE, py::arg("mark_packet_ns") = 0,
-             py::arg("mtu") = 0,
+             py::arg("mtu") = 0, py::arg("to_host") = false,
              "Describe a port; may be called again to change its marking. Packets larger than the "
              "MTU are dropped and their senders told; 0 is any size.")
         .def("set_group", &set_group, py::arg("group_id"), py::arg("salt"), py::arg("ifindexes"),
@@ -129,6 +146,8 @@ void bind_descriptors(py::class_<Fabric> &fabric) {
                                "Descriptor of the run-time settings, for `GroupTable`.")
         .def_property_readonly("label_map_fd", &Fabric::label_map_fd,
                                "Descriptor of the labels that senders give their flows.")
+        .def_property_readonly("hmux", py::cpp_function(&Fabric::hmux, py::keep_alive<0, 1>()),
+                               "The tables of switches that are muxes.")
         .def_property_readonly("port_map_fd", &Fabric::port_map_fd,
                                "Descriptor of the memory-mapped port counters.")
         .def_property_readonly("flow_map_fd", &Fabric::flow_map_fd,
@@ -140,6 +159,12 @@ void bind_tests(py::class_<Fabric> &fabric) {
     fabric
         .def("test_forward", &test_forward, py::arg("packet"), py::arg("ifindex"),
              "Run the ingress program on a packet: (verdict, packet left).")
+        .def("test_mux", &test_mux, py::arg("packet"), py::arg("ifindex"),
+             "Run the ingress program of a switch that is a mux: (verdict, packet left).")
+        .def("select_dip", &select_dip, py::arg("packet"), py::arg("ifindex"),
+             "Number of the host or switch that such a switch sends a packet to, or 0.")
+        .def("time_dip", &time_dip, py::arg("packet"), py::arg("ifindex"), py::arg("repeat"),
+             "Mean time of that decision over many packets, in ns.")
         .def("test_select", &test_select, py::arg("packet"), py::arg("ifindex"),
              "Return the ifindex a packet would leave by, or 0; the flow table remembers it.")
         .def("time_select", &time_choice, py::arg("packet"), py::arg("ifindex"), py::arg("repeat"),
@@ -154,6 +179,36 @@ void bind_tests(py::class_<Fabric> &fabric) {
              "Queue as RED at a port averages it.");
 }
 
+void bind_hmux(py::module_ &module) {
+    using dcgym::Hmux;
+    using dcgym::HmuxSize;
+    py::class_<HmuxSize>(module, "HmuxSize", "What switches that are muxes have.")
+        .def(py::init([](uint32_t n_vips, uint32_t first_vip, uint32_t software_mux,
+                         uint32_t ecmp_entries, uint32_t tunnel_entries, uint64_t seed) {
+                 return HmuxSize{seed,         n_vips,       first_vip,
+                                 software_mux, ecmp_entries, tunnel_entries};
+             }),
+             py::kw_only(), py::arg("n_vips"), py::arg("first_vip"), py::arg("software_mux") = 0,
+             py::arg("ecmp_entries") = 4096, py::arg("tunnel_entries") = 512, py::arg("seed") = 0);
+    py::class_<Hmux>(module, "Hmux", "The tables of switches that are muxes.")
+        .def("set_route", &Hmux::set_route, py::arg("switch_id"), py::arg("vip"), py::arg("number"),
+             "Route a VIP's /32 to a number; 0 leaves it to the prefix.")
+        .def("set_block", &Hmux::set_block, py::arg("switch_id"), py::arg("vip"),
+             py::arg("first_entry"), py::arg("n_entries"),
+             "Make a switch the mux of a VIP, by a block of its equal-cost entries.")
+        .def("set_local", &Hmux::set_local, py::arg("switch_id"), py::arg("vip"),
+             py::arg("first_entry"), py::arg("n_entries"), py::arg("number"),
+             "Make a switch the mux of a VIP for its own hosts; others' packets are routed to the "
+             "number, or by the prefix.")
+        .def("set_entry", &Hmux::set_entry, py::arg("switch_id"), py::arg("index"),
+             py::arg("tunnel"), "Let an equal-cost entry lead into a tunnel.")
+        .def("set_tunnel", &Hmux::set_tunnel, py::arg("switch_id"), py::arg("index"),
+             py::arg("host_number"), "Let a tunnel end at a host.")
+        .def_static("wait_for_readers", &Hmux::wait_for_readers,
+                    py::call_guard<py::gil_scoped_release>(),
+                    "Wait until no packet still follows what was set before.");
+}
+
 } // namespace
 
 void bind_fabric(py::module_ &module) {
@@ -162,6 +217,7 @@ void bind_fabric(py::module_ &module) {
     module.attr("HISTOGRAM_BUCKETS") = DCGYM_HISTOGRAM_BUCKETS;
     module.def("fabric_layout", &fabric_layout,
                "Size and offsets of one record of the port counters.");
+    bind_hmux(module);
     py::class_<Fabric> fabric(module, "Fabric", "The eBPF switches of one emulation.");
     bind_changes(fabric);
     bind_descriptors(fabric);

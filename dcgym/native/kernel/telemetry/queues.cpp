@@ -43,11 +43,8 @@ QueueReader::QueueReader(const std::string &object_path,
 
 void QueueReader::resize(uint32_t count) {
     for (const char *name : {"devices", "queues"})
-        check(bpf_map__set_max_entries(bpf_object__find_map_by_name(object_.get(), name), count),
-              std::string("cannot size the map ") + name);
-    bpf_map *rodata = bpf_object__find_map_by_name(object_.get(), ".rodata");
-    check(bpf_map__set_initial_value(rodata, &count, sizeof(count)),
-          "cannot set the number of queues");
+        size_map(object_.get(), name, count);
+    set_constants(object_.get(), count);
 }
 
 void QueueReader::learn(uint32_t slot, int ifindex) const {

@@ -37,7 +37,7 @@ bool uses_learned(uint32_t rule) {
 } // namespace
 
 Balancer::Balancer(const Config &config, uint64_t seed)
-    : config_(config), random_(seed), sampling_(dcgym_mix(seed)) {
+    : config_(config), random_(seed), sampling_(dcgym_mix(seed)), places_(config.prequal.places()) {
     const size_t n = config.servers.size();
     std::vector<double> weights;
     for (const ServerConfig &server : config.servers)
@@ -58,10 +58,9 @@ void Balancer::restart() {
     score_.assign(n, {});
     turns_.assign(n, {});
     clock_ = 0;
-    idle_.clear();
+    idle_ = {};
     prequal.clear();
-    response_.assign(n, {});
-    ranks.assign(n, {});
+    heard_.assign(n, {});
     for (ServerFeatures &server : features)
         server = {};
     interarrival.clear();
@@ -108,6 +107,9 @@ void Balancer::rebuild() {
     position_.assign(config_.servers.size(), static_cast<uint16_t>(n));
     for (uint16_t i = 0; i < n; i++)
         position_[pool_[i]] = i;
+    members_.assign(DCGYM_RULE_SERVERS / 64, 0);
+    for (const uint16_t server : pool_)
+        members_[server / 64] |= 1ULL << server % 64;
     rebuild_tree();
 }
 
@@ -137,33 +139,12 @@ uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
     if (!tree_.empty())
         return pool_[tree_.choose(&random_)];
     const dcgym_pool_view view = pool_view();
-    dcgym_state_view state{&random_,      &turn_,        ongoing_.data(),
-                           score_.data(), turns_.data(), &clock_};
+    const dcgym_told_view told{heard_.data(), &idle_,          &prequal.pool,
+                               &places_,      members_.data(), config_.balancers};
+    dcgym_state_view state{&random_, &turn_, ongoing_.data(), score_.data(), turns_.data(),
+                           &clock_,  &told};
     return static_cast<uint16_t>(
         dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
-}
-
-void Balancer::note_idle(uint16_t server) {
-    if (std::find(idle_.begin(), idle_.end(), server) == idle_.end())
-        idle_.push_back(server);
-}
-
-uint16_t Balancer::take_idle() {
-    while (!idle_.empty()) {
-        const uint16_t first = idle_.front();
-        idle_.erase(idle_.begin());
-        if (position_[first] < pool_.size())
-            return first;
-    }
-    return any();
-}
-
-uint16_t Balancer::peak_ewma(int64_t now_ns) {
-    uint32_t a, b;
-    dcgym_two_of(&random_, static_cast<uint32_t>(pool_.size()), &a, &b);
-    const uint16_t first = pool_[a], second = pool_[b];
-    const double cost = response_[first].cost(ongoing_[first], now_ns);
-    return response_[second].cost(ongoing_[second], now_ns) < cost ? second : first;
 }
 
 uint16_t Balancer::fallback(uint64_t hash) const {
@@ -196,7 +177,8 @@ void Balancer::placed(Flow &flow) {
 
 void Balancer::report(const Flow &flow, int64_t now_ns) {
     if (!flow.covert)
-        return ranks[flow.server].report(flow.reported_flows, flow.reported_service_ns);
+        return dcgym_c3_report(&heard_[flow.server], flow.reported_flows,
+                               static_cast<uint64_t>(flow.reported_service_ns));
     dcgym_score_report(&score_[flow.server], flow.reported_flows, flow.reported_speed,
                        static_cast<uint64_t>(now_ns));
 }
@@ -226,9 +208,9 @@ void Balancer::ended(Flow &flow, int64_t now_ns) {
         ServerFeatures &server = features[flow.server];
         server.completion.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
         server.completed++;
-        const auto response_ns = static_cast<double>(now_ns - flow.syn_ns);
-        response_[flow.server].sample(response_ns, now_ns);
-        ranks[flow.server].respond(response_ns);
+        const auto response_ns = static_cast<uint64_t>(now_ns - flow.syn_ns);
+        dcgym_peak_sample(&heard_[flow.server], response_ns, static_cast<uint64_t>(now_ns));
+        dcgym_c3_respond(&heard_[flow.server], response_ns);
     }
     release(flow);
 }

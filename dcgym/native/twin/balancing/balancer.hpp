@@ -9,7 +9,6 @@
 #include "alias.h"
 #include "delay_tree.hpp"
 #include "flow.hpp"
-#include "informed.hpp"
 #include "prequal.hpp"
 #include "reducers.hpp"
 
@@ -54,10 +53,7 @@ class Balancer {
     uint16_t choose(uint64_t hash, int64_t now_ns);
     // Whether SYN-ACKs pass it, with their servers' loads.
     bool takes_reports() const { return covert() || rule_ == DCGYM_RULE_C3_RANK; }
-    uint16_t any() { return pool_[dcgym_below(&random_, static_cast<uint32_t>(pool_.size()))]; }
-    void note_idle(uint16_t server);
-    uint16_t take_idle(); // the first that registered, else any
-    uint16_t peak_ewma(int64_t now_ns);
+    void note_idle(uint16_t server) { dcgym_note_idle(&idle_, &heard_[server]); }
     uint16_t fallback(uint64_t hash) const;       // of a flow that nothing remembers
     uint32_t version() const { return version_; } // above 0; rises when a fallback may differ
     __u64 *random() { return &random_; }
@@ -84,7 +80,6 @@ class Balancer {
 
     bool up = true;
     Prequal prequal;
-    std::vector<C3Rank> ranks;
     std::vector<ServerFeatures> features;
     CachedReservoir interarrival;
     uint64_t syns = 0;
@@ -120,10 +115,12 @@ class Balancer {
     std::vector<dcgym_alias> pool_alias_;
     std::vector<dcgym_score> score_;
     std::vector<dcgym_turn> turns_;
-    std::vector<uint16_t> idle_;     // in the order in which they registered
-    std::vector<PeakEwma> response_; // by server
     __u64 clock_ = 0;                // of these
-    std::vector<uint8_t> occupied_;  // entries in use of each bucket
+    std::vector<dcgym_heard> heard_; // by server
+    dcgym_idle_queue idle_{};
+    const dcgym_prequal_places places_;
+    std::vector<__u64> members_;    // a bit per server: it is in the pool
+    std::vector<uint8_t> occupied_; // entries in use of each bucket
 };
 
 } // namespace dcgym::twin::balancing

@@ -8,7 +8,7 @@
 #include "arrivals.hpp"
 #include "core/distribution.hpp"
 #include "correlation.hpp"
-#include "prequal_config.hpp"
+#include "prequal_settings.hpp"
 #include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {

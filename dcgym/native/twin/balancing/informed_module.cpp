@@ -3,62 +3,104 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "informed.hpp"
+#include "latency_ring.hpp"
 #include "prequal.hpp"
+#include "rules.h"
 
 namespace py = pybind11;
 using namespace dcgym::twin::balancing;
+using dcgym::LatencyRing;
+using dcgym::PrequalConfig;
 
 namespace {
 
-using Answer = std::tuple<uint16_t, uint32_t, int64_t>; // server, requests in flight, latency_ns
+using Answer = std::tuple<uint16_t, uint32_t, uint64_t>; // server, requests in flight, latency_ns
+using Row = std::array<uint64_t, 6>;                     // a server's dcgym_heard, or an answer
 
-std::vector<ProbeAnswer> pool_of(const std::vector<Answer> &answers) {
-    if (answers.size() > Prequal::most_answers)
-        throw py::value_error("answers: at most " + std::to_string(Prequal::most_answers));
-    std::vector<ProbeAnswer> pool;
-    for (const auto &[server, in_flight, latency_ns] : answers)
-        pool.push_back({server, in_flight, latency_ns, 0, 1});
+PrequalConfig of_quantile(double quantile) {
+    PrequalConfig config;
+    config.quantile = quantile;
+    return config;
+}
+
+dcgym_prequal pool_of(const std::vector<Answer> &answers) {
+    if (answers.size() > DCGYM_PREQUAL_ANSWERS)
+        throw py::value_error("answers: at most " + std::to_string(DCGYM_PREQUAL_ANSWERS));
+    dcgym_prequal pool{};
+    for (const auto &[server, in_flight, latency_ns] : answers) {
+        const dcgym_answer answer{0, 0, latency_ns, in_flight, server, 1};
+        dcgym_prequal_insert(&pool, DCGYM_PREQUAL_ANSWERS, &answer);
+    }
     return pool;
+}
+
+int extreme(const std::vector<Answer> &answers, double quantile, bool worst) {
+    const dcgym_prequal pool = pool_of(answers);
+    const dcgym_prequal_places places = of_quantile(quantile).places();
+    if (pool.n == 0)
+        return -1;
+    return static_cast<int>(
+        dcgym_prequal_extreme(&pool, dcgym_prequal_threshold(&pool, &places), worst));
+}
+
+std::vector<dcgym_answer> by_age(const dcgym_prequal &pool) {
+    std::vector<dcgym_answer> found(pool.answers, pool.answers + pool.n);
+    std::sort(found.begin(), found.end(),
+              [](const dcgym_answer &a, const dcgym_answer &b) { return a.order < b.order; });
+    return found;
 }
 
 // A balancer's pool with a generator of its own.
 class Pool {
   public:
-    Pool(double quantile, double probes, int64_t timeout_ns, std::vector<uint16_t> servers,
+    Pool(double quantile, double probes, int64_t timeout_ns, const std::vector<uint16_t> &servers,
          uint64_t seed)
-        : config_{quantile, probes, timeout_ns}, servers_(std::move(servers)), random_(seed) {}
+        : config_{quantile, probes, timeout_ns}, places_(config_.places()), n_(servers.size()),
+          random_(seed) {
+        for (const uint16_t server : servers)
+            members_[server / 64 % words] |= 1ULL << server % 64;
+    }
 
-    uint64_t ask(int64_t now_ns) { return pool_.ask(now_ns, config_.timeout_ns); }
+    uint64_t ask(int64_t now_ns) { return asked_.ask(now_ns, config_.timeout_ns); }
     const char *answer(uint64_t serial, int64_t sent_ns, int64_t now_ns, const Answer &found) {
         const auto &[server, in_flight, latency_ns] = found;
         constexpr const char *names[] = {"taken", "late", "repeated"};
-        const Prequal::Verdict verdict =
-            pool_.answer(config_, serial, sent_ns, {server, in_flight, latency_ns, now_ns, 0},
-                         servers_.size(), &random_);
+        const dcgym_answer answer{0, static_cast<uint64_t>(now_ns), latency_ns, in_flight, server,
+                                  0};
+        const auto verdict = asked_.answer(config_, serial, sent_ns, answer, n_, &random_);
         return names[static_cast<size_t>(verdict)];
     }
-    int choose(int64_t now_ns) {
-        const uint16_t found = pool_.choose(config_, servers_, now_ns);
-        return found == no_server ? -1 : found;
+    int choose(uint64_t now_ns) {
+        const uint32_t found =
+            dcgym_prequal_choose(&asked_.pool, &places_, members_.data(), now_ns);
+        return found == DCGYM_NO_SERVER ? -1 : static_cast<int>(found);
     }
-    void leave(uint16_t server) { std::erase(servers_, server); }
+    void leave(uint16_t server) {
+        members_[server / 64 % words] &= ~(1ULL << server % 64);
+        n_--;
+    }
     py::list answers() const {
         py::list found;
-        for (const ProbeAnswer &a : pool_.answers())
+        for (const dcgym_answer &a : by_age(asked_.pool))
             found.append(py::make_tuple(a.server, a.in_flight, a.latency_ns, a.uses));
         return found;
     }
 
   private:
+    static constexpr size_t words = DCGYM_RULE_SERVERS / 64;
+
     PrequalConfig config_;
-    std::vector<uint16_t> servers_;
+    dcgym_prequal_places places_;
+    size_t n_;
+    std::array<__u64, words> members_{};
     __u64 random_;
-    Prequal pool_;
+    Prequal asked_;
 };
 
 int64_t latency_estimate(const std::vector<std::pair<uint32_t, int64_t>> &samples,
@@ -69,17 +111,82 @@ int64_t latency_estimate(const std::vector<std::pair<uint32_t, int64_t>> &sample
     return ring.estimate(in_flight);
 }
 
-double peak_ewma_cost(const std::vector<std::pair<double, int64_t>> &samples, uint32_t pending,
-                      int64_t now_ns) {
-    PeakEwma estimate;
+double peak_ewma_cost(const std::vector<std::pair<uint64_t, uint64_t>> &samples, uint32_t pending,
+                      uint64_t now_ns) {
+    dcgym_heard heard{};
     for (const auto &[value_ns, time_ns] : samples)
-        estimate.sample(value_ns, time_ns);
-    return estimate.cost(pending, now_ns);
+        dcgym_peak_sample(&heard, value_ns, time_ns);
+    return static_cast<double>(dcgym_peak_cost(&heard, pending, now_ns)) /
+           (1 << DCGYM_PEAK_COST_SHIFT);
 }
 
-double c3_score(double response_ns, double service_ns, double queue, uint32_t outstanding,
+double c3_score(uint64_t response_ns, uint64_t service_ns, double queue, uint32_t outstanding,
                 size_t balancers) {
-    return C3Rank{response_ns, service_ns, queue}.score(outstanding, balancers);
+    dcgym_heard heard{};
+    heard.response_ns = response_ns;
+    heard.service_ns = service_ns;
+    heard.queue = static_cast<uint64_t>(queue * (1 << DCGYM_C3_QUEUE_SHIFT));
+    return static_cast<double>(dcgym_c3_score(&heard, outstanding, balancers)) -
+           static_cast<double>(DCGYM_C3_LONGEST_NS);
+}
+
+dcgym_heard heard_of(const Row &row) {
+    return {row[0], row[1], row[2], row[3], row[4], row[5]};
+}
+
+// What a balancer was told, with the arrays that its views point at.
+struct Told {
+    Told(const std::vector<Row> &heard_rows, const std::vector<Row> &answers, double quantile)
+        : places(of_quantile(quantile).places()) {
+        for (const Row &row : heard_rows)
+            heard.push_back(heard_of(row));
+        for (const Row &a : answers)
+            pool.answers[pool.n++ % DCGYM_PREQUAL_ANSWERS] = {a[0],
+                                                              a[1],
+                                                              a[2],
+                                                              static_cast<uint32_t>(a[3]),
+                                                              static_cast<uint16_t>(a[4]),
+                                                              static_cast<uint16_t>(a[5])};
+        pool.last_order = answers.size();
+    }
+
+    std::vector<dcgym_heard> heard;
+    dcgym_prequal pool{};
+    dcgym_prequal_places places;
+};
+
+// So many choices in a row; the state carries over from one to the next.
+py::dict choose_told(uint32_t rule, std::vector<uint16_t> servers,
+                     const std::vector<uint32_t> &ongoing, uint64_t random, uint64_t now_ns,
+                     size_t count, const std::vector<Row> &heard, const std::vector<Row> &answers,
+                     double quantile, std::pair<uint64_t, uint64_t> idle_queue,
+                     uint32_t balancers) {
+    const auto n = static_cast<uint32_t>(servers.size());
+    if (answers.size() > DCGYM_PREQUAL_ANSWERS || n > DCGYM_RULE_SERVERS)
+        throw py::value_error("answers, servers: too many");
+    std::array<__u64, DCGYM_RULE_SERVERS / 64> members{};
+    for (const uint16_t server : servers) {
+        if (server >= ongoing.size() || server >= heard.size())
+            throw py::value_error("servers: each needs a queue and what was heard of it");
+        members[server / 64] |= 1ULL << server % 64;
+    }
+    servers.resize(n + DCGYM_RULE_STRIDE);
+    Told told(heard, answers, quantile);
+    dcgym_idle_queue idle{idle_queue.first, idle_queue.second};
+    const dcgym_told_view view{told.heard.data(), &idle,          &told.pool,
+                               &told.places,      members.data(), balancers};
+    const dcgym_pool_view pool{n, servers.data(), nullptr, nullptr};
+    __u64 generator = random;
+    dcgym_state_view state{&generator, nullptr, ongoing.data(), nullptr, nullptr, nullptr, &view};
+    std::vector<uint32_t> choices;
+    for (size_t i = 0; i < count; i++)
+        choices.push_back(dcgym_choose(rule, &pool, &state, 0, now_ns));
+    py::list left;
+    for (const dcgym_answer &a : by_age(told.pool))
+        left.append(py::make_tuple(a.order, a.in_flight, a.server, a.uses));
+    using namespace py::literals;
+    return py::dict("choices"_a = choices, "random"_a = uint64_t{generator}, "answers"_a = left,
+                    "idle"_a = std::pair<uint64_t, uint64_t>{idle.last, idle.taken});
 }
 
 } // namespace
@@ -89,13 +196,13 @@ void bind_informed(py::module_ &module) {
     module.def(
         "prequal_best",
         [](const std::vector<Answer> &answers, double quantile) {
-            return Prequal::best(pool_of(answers), quantile);
+            return extreme(answers, quantile, false);
         },
         "answers"_a, "quantile"_a, "Position of the answer that wins.");
     module.def(
         "prequal_worst",
         [](const std::vector<Answer> &answers, double quantile) {
-            return Prequal::worst(pool_of(answers), quantile);
+            return extreme(answers, quantile, true);
         },
         "answers"_a, "quantile"_a, "Position of the worst answer.");
     module.def(
@@ -103,16 +210,20 @@ void bind_informed(py::module_ &module) {
         [](double probes, size_t n) {
             PrequalConfig config;
             config.probes = probes;
-            return Prequal::reuse(config, n);
+            return config.reuse(n);
         },
         "probes"_a, "n"_a, "How often an answer is used.");
-    module.def("prequal_capacity", &Prequal::capacity, "n"_a, "Answers that a pool holds.");
+    module.def("prequal_capacity", &PrequalConfig::capacity, "n"_a, "Answers that a pool holds.");
     module.def("latency_estimate", &latency_estimate, "samples"_a, "in_flight"_a,
                "What a server answers with these samples.");
     module.def("peak_ewma_cost", &peak_ewma_cost, "samples"_a, "pending"_a, "now_ns"_a,
                "The cost after these samples, (value_ns, time_ns).");
     module.def("c3_score", &c3_score, "response_ns"_a, "service_ns"_a, "queue"_a, "outstanding"_a,
                "balancers"_a, "C3's score.");
+    module.def("choose_told", &choose_told, "rule"_a, "servers"_a, "ongoing"_a, "random"_a,
+               "now_ns"_a, "count"_a, "heard"_a, "answers"_a = std::vector<Row>(),
+               "quantile"_a = 0.5, "idle"_a = std::pair<uint64_t, uint64_t>{0, 0},
+               "balancers"_a = 1, "Let a rule of messages choose so often.");
     py::class_<Pool>(module, "PrequalPool")
         .def(py::init<double, double, int64_t, std::vector<uint16_t>, uint64_t>(), "quantile"_a,
              "probes"_a, "timeout_ns"_a, "servers"_a, "seed"_a)

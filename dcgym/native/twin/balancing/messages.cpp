@@ -15,22 +15,10 @@ constexpr int64_t gray_factor = 10;
 } // namespace
 
 uint16_t Simulation::informed(Balancer &balancer, const Flow &flow) {
-    const std::vector<uint16_t> &pool = balancer.pool();
-    switch (balancer.rule()) {
-    case DCGYM_RULE_PREQUAL: {
-        const uint16_t found = balancer.prequal.choose(config_->prequal, pool, now_ns_);
+    const uint16_t found = balancer.choose(flow.hash, now_ns_);
+    if (balancer.rule() == DCGYM_RULE_PREQUAL)
         send_probes(flow.balancer);
-        return found == no_server ? balancer.any() : found;
-    }
-    case DCGYM_RULE_JIQ:
-        return balancer.take_idle();
-    case DCGYM_RULE_PEAK_EWMA:
-        return balancer.peak_ewma(now_ns_);
-    default: // C3: of all
-        return cheapest(balancer, [&](uint16_t server) {
-            return balancer.ranks[server].score(balancer.ongoing()[server], balancers_.size());
-        });
-    }
+    return found;
 }
 
 // On its way for one latency and what the scenario adds; lost on it, perhaps.
@@ -118,7 +106,12 @@ void Simulation::answer_at_balancer(const Message &answer) {
         counts_.unanswered++;
         return;
     }
-    const ProbeAnswer found{answer.server, answer.in_flight, answer.latency_ns, now_ns_, 0};
+    const dcgym_answer found{0,
+                             static_cast<uint64_t>(now_ns_),
+                             static_cast<uint64_t>(answer.latency_ns),
+                             std::min(answer.in_flight, DCGYM_PREQUAL_MOST_IN_FLIGHT),
+                             answer.server,
+                             0};
     switch (balancer.prequal.answer(config_->prequal, answer.serial, answer.sent_ns, found,
                                     std::max<size_t>(balancer.pool().size(), 1),
                                     balancer.random())) {

@@ -64,6 +64,7 @@ struct MessageCounts {
     uint64_t repeated = 0;   // answers to a probe that was answered
     uint64_t lost = 0;       // probes, answers and idle messages
     uint64_t unanswered = 0; // the server, or the balancer, had gone
+    uint64_t polls = 0;      // servers that balancers asked, whoever reads the answers
 };
 
 } // namespace dcgym::twin::balancing

@@ -100,8 +100,8 @@ py::dict choose(uint32_t rule, std::vector<uint16_t> servers, std::vector<uint32
         turn_by_server[i] = {turns[i].first, turns[i].second};
     const dcgym_pool_view pool = columns.view();
     __u64 generator = random, deadline = clock;
-    dcgym_state_view state{&generator, &turn, ongoing.data(), score.data(), turn_by_server.data(),
-                           &deadline};
+    dcgym_state_view state{&generator, &turn,  ongoing.data(), score.data(), turn_by_server.data(),
+                           &deadline,  nullptr};
     std::vector<uint32_t> choices;
     for (const uint64_t hash : hashes)
         choices.push_back(dcgym_choose(rule, &pool, &state, hash, now_ns));

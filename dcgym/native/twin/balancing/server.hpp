@@ -7,7 +7,7 @@
 #include <span>
 
 #include "flow.hpp"
-#include "prequal.hpp"
+#include "latency_ring.hpp"
 #include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {

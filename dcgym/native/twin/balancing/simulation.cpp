@@ -240,6 +240,7 @@ void Simulation::refresh_pools() {
 // All servers are asked at once; each answer takes its time.
 void Simulation::probe() {
     const Range &delay_ns = config_->probe_delay_ns;
+    counts_.polls += balancers_.size() * servers_.size();
     for (Balancer &balancer : balancers_) {
         for (uint16_t i = 0; i < servers_.size(); i++)
             balancer.ask(i, {now_ns_, servers_[i].told(servers_[i].busy()),

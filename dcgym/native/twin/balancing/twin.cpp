@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "core/parallel.hpp"
 #include "observation.hpp"
 #include "read_config.hpp"
 
@@ -42,7 +41,7 @@ py::dict message_dict(const MessageCounts &counts) {
     return py::dict("probes"_a = counts.probes, "idle"_a = counts.idle,
                     "reports"_a = counts.reports, "answers"_a = counts.answers,
                     "late"_a = counts.late, "repeated"_a = counts.repeated, "lost"_a = counts.lost,
-                    "unanswered"_a = counts.unanswered);
+                    "unanswered"_a = counts.unanswered, "polls"_a = counts.polls);
 }
 
 // A record with the demand on each resource behind its times.
@@ -64,7 +63,7 @@ py::dtype record_type(size_t resources) {
 
 Twin::Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_limit,
            int64_t warm_up_ns)
-    : config_(read_config(config, record_limit, warm_up_ns)), threads_(std::min(threads, n_envs)),
+    : config_(read_config(config, record_limit, warm_up_ns)), workers_(std::min(threads, n_envs)),
       balancers_(config_->balancers), servers_(config_->servers.size()) {
     if (servers_ > DCGYM_RULE_SERVERS)
         throw py::value_error("servers: at most " + std::to_string(DCGYM_RULE_SERVERS));
@@ -72,9 +71,9 @@ Twin::Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_
         simulations_.emplace_back(config_);
 }
 
-void Twin::for_each(const std::function<void(size_t)> &work) const {
+void Twin::for_each(const std::function<void(size_t)> &work) {
     const py::gil_scoped_release released;
-    parallel_for(simulations_.size(), threads_, work);
+    workers_.for_each(simulations_.size(), work);
 }
 
 template <typename Work> void Twin::each_balancer(int balancer, const Mask &mask, Work &&change) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/workers.hpp"
 #include "simulation.hpp"
 
 namespace dcgym::twin::balancing {
@@ -46,14 +47,14 @@ class Twin {
 
   private:
     // Calls work(env) for each environment, spread over the threads, without the interpreter.
-    void for_each(const std::function<void(size_t)> &work) const;
+    void for_each(const std::function<void(size_t)> &work);
     // Calls change(env, balancer) for the chosen ones.
     template <typename Work> void each_balancer(int balancer, const Mask &mask, Work &&change);
     void check_begun() const;
 
     std::shared_ptr<const Config> config_;
     std::vector<Simulation> simulations_;
-    size_t threads_;
+    Workers workers_;
     size_t balancers_, servers_;
 };
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/parallel.hpp"
-
 namespace dcgym::twin::packets {
 
 namespace {
@@ -17,15 +15,41 @@ constexpr size_t port_counters = 7, port_levels = 2, host_counters = 3, host_lev
 
 Batch::Batch(const NetworkConfig &config, size_t size, size_t threads,
              std::vector<uint32_t> opposite, std::vector<Choice> choices, uint32_t n_weights)
-    : networks_(size, Simulation(config)), threads_(std::min(threads, size)),
+    : networks_(size, Simulation(config)), workers_(std::min(threads, size)),
       opposite_(std::move(opposite)), choices_(std::move(choices)), n_weights_(n_weights) {}
 
+// Calls done(network, number) after each. The networks after it, which no other thread works on,
+// are on their way to the cache meanwhile.
+template <typename Done> void Batch::advance_each(const int64_t *until_ns, const Done &done) {
+    workers_.for_ranges(size(), [this, until_ns, &done](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; i++) {
+            Simulation &network = networks_[i];
+            if (i + 2 < end)
+                networks_[i + 2].fetch_itself();
+            if (i + 1 < end)
+                networks_[i + 1].fetch_parts();
+            if (size() > 1)
+                network.fetch_packets();
+            if (until_ns[i] > network.now_ns())
+                network.advance(until_ns[i]);
+            done(network, i);
+        }
+    });
+}
+
 void Batch::advance(const int64_t *until_ns) {
-    const auto step = [this, until_ns](size_t i) {
-        if (until_ns[i] > networks_[i].now_ns())
-            networks_[i].advance(until_ns[i]);
-    };
-    parallel_for(size(), threads_, step);
+    advance_each(until_ns, [](Simulation &, size_t) {});
+}
+
+void Batch::run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool *finished,
+                const dcgym_interval_sink &sink) {
+    const size_t row = row_words();
+    advance_each(until_ns, [=, this, &sink](Simulation &network, size_t i) {
+        now_ns[i] = network.now_ns();
+        finished[i] = network.is_finished();
+        read_one(network, words + i * row);
+        sink.take(sink.self, i);
+    });
 }
 
 void Batch::set_host_rates(const uint64_t *rates_bps) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/workers.hpp"
+#include "interval.h"
 #include "simulation.hpp"
 
 namespace dcgym::twin::packets {
@@ -29,6 +31,9 @@ class Batch {
 
     // A row a network in each of these.
     void advance(const int64_t *until_ns);
+    // Runs an interval of each, and lets it be measured (dcgym_interval_runner).
+    void run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool *finished,
+             const dcgym_interval_sink &sink);
     void set_host_rates(const uint64_t *rates_bps);
     void set_weights(const double *weights);
     void command_flows(const dcgym_agent_command *commands, uint32_t count,
@@ -41,10 +46,11 @@ class Batch {
     void read(const uint8_t *mask, uint64_t *words);
 
   private:
+    template <typename Done> void advance_each(const int64_t *until_ns, const Done &done);
     void read_one(Simulation &network, uint64_t *words) const;
 
     std::vector<Simulation> networks_;
-    size_t threads_;
+    Workers workers_;
     std::vector<uint32_t> opposite_; // the port at the other end of each switch port's link
     std::vector<Choice> choices_;
     uint32_t n_weights_;

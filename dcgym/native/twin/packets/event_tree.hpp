@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "prefetch.hpp"
+
 namespace dcgym::twin::packets {
 
 constexpr int64_t never = std::numeric_limits<int64_t>::max();
@@ -41,17 +43,22 @@ class EventTree {
 
     void set(uint32_t leaf, int64_t time_ns) {
         times_[leaf] = time_ns;
-        auto best = static_cast<uint64_t>(time_ns); // never negative
+        int64_t best = time_ns;
         uint32_t winner = leaf;
         for (uint32_t at = size_ + leaf; at > 1; at /= 2) {
             const uint32_t sibling = winners_[at ^ 1];
-            const auto other = static_cast<uint64_t>(times_[sibling]);
-            // The one on the left has the lower number.
-            const bool wins = other < best + (at & 1);
+            const int64_t other = times_[sibling];
+            // The one on the left has the lower number. No time is negative.
+            const bool wins = other - static_cast<int64_t>(at & 1) < best;
             best = wins ? other : best;
             winner = wins ? sibling : winner;
             winners_[at / 2] = winner;
         }
+    }
+
+    void fetch_all() const {
+        fetch(times_.data(), times_.size() * sizeof(int64_t));
+        fetch(winners_.data(), winners_.size() * sizeof(uint32_t));
     }
 
     void set_if_sooner(uint32_t leaf, int64_t time_ns) {

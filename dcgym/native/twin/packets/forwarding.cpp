@@ -18,14 +18,17 @@ uint64_t truesize(const Packet &packet) {
 void Simulation::arrive(uint32_t number) {
     Port &port = ports_[number];
     port.settle(now_ns_);
-    if (port.arrival_ns() > now_ns_)
-        return look_again(number); // by its jitter
-    Packet packet = port.take();
-    tree_.set(number, port.has_packets() ? port.arrival_ns() : never);
-    packet_hops_++;
     const PortConfig &config = port.config();
+    if (config.frees_early)
+        free_departed(number);
+    if (port.arrival_ns() > now_ns_)
+        return look_again(number); // another has left the queue, or it is late by its jitter
+    const Packet &packet = port.take();
+    tree_.set(number, port.has_packets() ? port.next_ns(now_ns_) : never);
+    packet_hops_++;
     // The first switch takes the packet from the socket that it was counted for.
-    const bool is_freed = number >= n_switch_ports() && packet.kind == Kind::data;
+    const bool is_freed =
+        number >= n_switch_ports() && packet.kind == Kind::data && !config.frees_early;
     if (is_freed)
         flows_[packet.flow].sender.queued_bytes -= truesize(packet);
     const uint32_t slot = packet.flow;
@@ -43,19 +46,34 @@ void Simulation::arrive(uint32_t number) {
     }
 }
 
+// Tells sockets what has left a host's queue for a wire that holds it: what delays packets there
+// takes them from their sockets at once, as a TUN device does (tun_net_xmit).
+void Simulation::free_departed(uint32_t number) {
+    while (const Packet *packet = ports_[number].free_next()) {
+        if (packet->kind != Kind::data)
+            continue;
+        const uint32_t slot = packet->flow;
+        flows_[slot].sender.queued_bytes -= truesize(*packet);
+        if (flows_[slot].sender.is_throttled) {
+            flows_[slot].sender.is_throttled = false;
+            write(slot);
+        }
+    }
+}
+
 bool Simulation::is_lost(uint32_t probability) {
     return probability != 0 && static_cast<uint32_t>(random_.next() >> 32) <= probability;
 }
 
-void Simulation::receive_at_switch(Packet &packet, uint32_t node) {
+void Simulation::receive_at_switch(const Packet &packet, uint32_t node) {
     const uint32_t number = next_port(packet, node);
     if (number == no_port)
         return forget(packet);
-    enter(number, packet);
+    enter(number, packet, packet.hop + 1);
 }
 
 // Marks, segments and queues a packet; false where nothing of it was queued.
-bool Simulation::enter(uint32_t number, Packet &packet) {
+bool Simulation::enter(uint32_t number, const Packet &packet, uint8_t hop) {
     Port &port = ports_[number];
     if (!port.is_up() || is_lost(port.loss_before())) {
         port.count_loss();
@@ -63,7 +81,7 @@ bool Simulation::enter(uint32_t number, Packet &packet) {
         return false;
     }
     port.settle(now_ns_);
-    port.meet(packet, now_ns_, random_);
+    const uint8_t flags = port.meet(packet, now_ns_, random_);
     if (config_.counts_matrix && number < n_switch_ports() &&
         port.backlog_bytes() + packet.bytes <= port.config().queue_bytes) {
         const Flow &flow = flows_[packet.flow];
@@ -71,7 +89,7 @@ bool Simulation::enter(uint32_t number, Packet &packet) {
         matrix_[size_t{number} * config_.n_hosts + source] += packet.bytes;
     }
     if (packet.bytes <= port.packet_bytes()) {
-        push(number, packet);
+        push(number, packet, flags, hop);
         return true;
     }
     // tbf hands segments of their own to its queue.
@@ -90,15 +108,15 @@ bool Simulation::enter(uint32_t number, Packet &packet) {
         part.bytes = payload + header;
         if (packet.kind == Kind::datagram)
             part.b = payload;
-        push(number, part);
+        push(number, part, flags, hop);
         part.seq += packet.kind == Kind::data ? 1 : 0;
     }
     return true;
 }
 
-void Simulation::push(uint32_t number, const Packet &packet) {
+void Simulation::push(uint32_t number, const Packet &packet, uint8_t flags, uint8_t hop) {
     Port &port = ports_[number];
-    if (port.enqueue(packet, now_ns_) == Port::Fate::dropped) {
+    if (port.enqueue(packet, flags, hop, now_ns_) == Port::Fate::dropped) {
         if (number >= n_switch_ports() && packet.kind == Kind::data)
             flows_[packet.flow].sender.queued_bytes -= truesize(packet);
         return forget(packet);
@@ -108,13 +126,22 @@ void Simulation::push(uint32_t number, const Packet &packet) {
 
 // The port's next arrival may be another than the tree knows.
 void Simulation::look_again(uint32_t number) {
-    const int64_t at_ns = ports_[number].has_packets() ? ports_[number].arrival_ns() : never;
+    const int64_t at_ns = ports_[number].has_packets() ? ports_[number].next_ns(now_ns_) : never;
     if (tree_.time_of(number) != at_ns)
         tree_.set(number, at_ns);
 }
 
+void Simulation::set_port_up(uint32_t port, bool is_up) {
+    ports_[port].set_up(is_up, now_ns_, [this, port](const Packet &packet) {
+        if (port >= n_switch_ports() && packet.kind == Kind::data)
+            flows_[packet.flow].sender.queued_bytes -= truesize(packet);
+        forget(packet);
+    });
+    look_again(port);
+}
+
 void Simulation::forget(const Packet &packet) {
-    if (packet.flags & has_sack)
+    if (packet.kind == Kind::ack)
         free_notes_.push_back(packet.b);
     Flow &flow = flows_[packet.flow];
     flow.in_network--;
@@ -122,10 +149,9 @@ void Simulation::forget(const Packet &packet) {
         give_back(packet.flow);
 }
 
-bool Simulation::transmit(uint32_t host, Packet packet) {
+bool Simulation::transmit(uint32_t host, const Packet &packet) {
     flows_[packet.flow].in_network++;
-    packet.hop = 0;
-    return enter(n_switch_ports() + host, packet);
+    return enter(n_switch_ports() + host, packet, 0);
 }
 
 uint32_t Simulation::choose_port(uint32_t node, uint32_t host, const FlowKey &key) const {
@@ -183,7 +209,7 @@ uint32_t Simulation::drawn_port(uint32_t node, uint32_t host) {
     });
 }
 
-uint32_t Simulation::next_port(Packet &packet, uint32_t node) {
+uint32_t Simulation::next_port(const Packet &packet, uint32_t node) {
     Flow &flow = flows_[packet.flow];
     const uint32_t way = packet.is_forward() ? 0 : 1;
     const uint32_t target = way == 0 ? flow.dst : flow.src;
@@ -192,7 +218,7 @@ uint32_t Simulation::next_port(Packet &packet, uint32_t node) {
     Path &path = flow.paths[way];
     if (path.routes_version != routes_version_ || path.weights_version != weights_version_)
         refresh(path, target);
-    const uint32_t hop = packet.hop++;
+    const uint32_t hop = packet.hop;
     if (hop < path.length && config_.port_switch[path.ports[hop]] == node)
         return kept_port(path, hop, target);
     const uint32_t number = choose_port(node, target, flow.keys[way]);
@@ -242,7 +268,7 @@ void Simulation::receive_at_host(const Packet &packet) {
     const uint32_t slot = packet.flow;
     Flow &flow = flows_[slot];
     flow.in_network--;
-    if (packet.flags & has_sack)
+    if (packet.kind == Kind::ack)
         free_notes_.push_back(packet.b);
     if (flow.stage == Flow::Stage::ended)
         return give_back(slot);
@@ -259,12 +285,12 @@ void Simulation::receive_at_host(const Packet &packet) {
         answer.bytes = syn_bytes;
         answer.kind = Kind::syn_ack;
         answer.flags = packet.flags & ecn_capable;
-        flow.receiver.acked_us = static_cast<uint32_t>(now_ns_ / 1000);
+        answer.a = stamp_ms();
         transmit(flow.dst, answer);
         return;
     }
     case Kind::syn_ack:
-        return connected(slot);
+        return connected(slot, packet);
     case Kind::handshake_ack:
         return;
     }

@@ -22,16 +22,15 @@ enum Flag : uint8_t {
     ecn_capable = 1,
     congestion_experienced = 2,
     ecn_echo = 4,
-    has_sack = 8, // an acknowledgement with blocks: b is the number of its note
 };
 
 struct Packet {
     int64_t time_ns; // at which it leaves the queue it is in
     uint32_t flow;
     uint32_t seq;   // first segment; of an acknowledgement: the one expected next
-    uint32_t a;     // time stamp of data, in us; of an acknowledgement: the one that it echoes
-    uint32_t b;     // of data: the time stamp that it echoes, in us; of a datagram: its payload in
-                    // bytes
+    uint32_t a;     // time stamp of data or a SYN-ACK, in us; of an acknowledgement: the echoed one
+    uint32_t b;     // of data: the time stamp that it echoes, in us; of an acknowledgement: number
+                    // of its note; of a datagram: its payload in bytes
     uint32_t bytes; // on the wire, with the headers of every segment
     Kind kind;
     uint8_t flags;

@@ -78,11 +78,11 @@ NetworkConfig read_network(const py::dict &content) {
     NetworkConfig config;
     config.n_switches = content["n_switches"].cast<uint32_t>();
     config.n_hosts = content["n_hosts"].cast<uint32_t>();
-    using Row = std::tuple<uint64_t, uint64_t, int64_t, uint32_t, bool, int64_t, uint32_t>;
-    for (const auto &[rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss] :
-         content["ports"].cast<std::vector<Row>>())
+    using Row = std::tuple<uint64_t, uint64_t, int64_t, uint32_t, bool, int64_t, uint32_t, bool>;
+    for (const auto &[rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss,
+                      frees_early] : content["ports"].cast<std::vector<Row>>())
         config.ports.push_back(
-            {rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss});
+            {rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss, frees_early});
     config.port_switch = content["port_switch"].cast<std::vector<uint32_t>>();
     config.counts_matrix = content["counts_matrix"].cast<bool>();
     config.pins_flows = content["pins_flows"].cast<bool>();
@@ -161,6 +161,25 @@ py::bytes flows(const Batch &batch, uint32_t count) {
     std::vector<dcgym_agent_flow> rows(batch.size() * count);
     batch.read_flows(rows.data(), count);
     return {reinterpret_cast<const char *>(rows.data()), rows.size() * sizeof(dcgym_agent_flow)};
+}
+
+// What runs the intervals of a batch for native code, and keeps the batch.
+struct Runner : dcgym_interval_runner {
+    py::object batch;
+};
+
+py::capsule make_runner(const py::object &self) {
+    auto &batch = self.cast<Batch &>();
+    const auto run = [](void *of, const int64_t *until_ns, int64_t *now_ns, uint64_t *words,
+                        bool *finished, const dcgym_interval_sink *sink) {
+        static_cast<Batch *>(of)->run(until_ns, now_ns, words, finished, *sink);
+    };
+    auto *runner = new Runner{{&batch, batch.size(), batch.row_words(), run}, self};
+    const auto drop = [](PyObject *capsule) {
+        void *kept = PyCapsule_GetPointer(capsule, DCGYM_INTERVAL_RUNNER);
+        delete static_cast<Runner *>(static_cast<dcgym_interval_runner *>(kept));
+    };
+    return py::capsule(static_cast<dcgym_interval_runner *>(runner), DCGYM_INTERVAL_RUNNER, drop);
 }
 
 // A row a network, a column a flow.
@@ -278,6 +297,7 @@ PYBIND11_MODULE(_packets, module) {
         .def(
             "advance", [](Batch &batch, const Times &until) { batch.advance(until.data()); },
             "until_ns"_a, py::call_guard<py::gil_scoped_release>())
+        .def("runner", &make_runner)
         .def(
             "set_host_rates",
             [](Batch &batch, const Rates &rates) { batch.set_host_rates(rates.data()); },

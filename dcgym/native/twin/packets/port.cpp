@@ -12,7 +12,7 @@ void Port::reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, ui
     last_on_wire_ns_ = now_ns;
     ring_.clear();
     ring_.reserve(16);
-    waiting_ = 0;
+    waiting_ = freed_ = 0;
     // Packets are lost one by one.
     packet_bytes_ = config_.loss > 0 ? frame_bytes : packet_for(config_.rate_bps);
     bucket_.set_rate(config_.rate_bps, config_.rate_bps, now_ns);
@@ -25,23 +25,23 @@ void Port::reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, ui
     marking_.set(marking);
 }
 
-void Port::meet(Packet &packet, int64_t now_ns, Splitmix &random) {
+uint8_t Port::meet(const Packet &packet, int64_t now_ns, Splitmix &random) {
     const uint64_t before = backlog_bytes_, after = before + packet.bytes;
     if (after > config_.queue_bytes) {
         peak_bytes_ = std::max(peak_bytes_, before);
-        return;
+        return packet.flags;
     }
     peak_bytes_ = std::max(peak_bytes_, after);
     // RED's average follows every packet, those included that cannot be marked.
     if (!marking_.is_on() || !marking_.should_mark(before, packet.bytes, now_ns, random))
-        return;
+        return packet.flags;
     if ((packet.flags & ecn_capable) == 0)
-        return;
-    packet.flags |= congestion_experienced;
+        return packet.flags;
     counters_.marks += packet.segments();
+    return packet.flags | congestion_experienced;
 }
 
-Port::Fate Port::enqueue(const Packet &packet, int64_t now_ns) {
+Port::Fate Port::enqueue(const Packet &packet, uint8_t flags, uint8_t hop, int64_t now_ns) {
     if (backlog_bytes_ + packet.bytes > config_.queue_bytes) {
         counters_.drops++;
         return Fate::dropped;
@@ -50,8 +50,13 @@ Port::Fate Port::enqueue(const Packet &packet, int64_t now_ns) {
         recompute(now_ns);
     last_ns_ = departure_ns(packet.bytes, std::max(now_ns, last_ns_));
     backlog_bytes_ += packet.bytes;
-    ring_.push(packet);
-    ring_[ring_.tail() - 1].time_ns = last_ns_;
+    // What changes is written into the copy: a processor waits where it reads as one word what it
+    // has just written as bytes.
+    Packet &queued = ring_.push();
+    queued = packet;
+    queued.time_ns = last_ns_;
+    queued.flags = flags;
+    queued.hop = hop;
     if (ring_[waiting_].time_ns > now_ns)
         counters_.overlimits++;
     else

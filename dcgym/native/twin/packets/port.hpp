@@ -27,12 +27,14 @@ struct PortConfig {
     int64_t delay_ns = 0; // from the queue to the next node's decision
     uint32_t peer = 0;    // number of the next node
     bool peer_is_host = false;
-    int64_t jitter_ns = 0; // most that is added to a packet's delay; none overtakes another
-    uint32_t loss = 0;     // probability, of 2^32, to lose a packet on the wire
+    int64_t jitter_ns = 0;    // most that is added to a packet's delay; none overtakes another
+    uint32_t loss = 0;        // probability, of 2^32, to lose a packet on the wire
+    bool frees_early = false; // of a host: sockets are told when a packet leaves the queue
 };
 
 // Ring entries head .. waiting - 1 are on the wire, waiting .. tail - 1 in the queue: each knows
-// when it leaves, so that the queue is settled only where somebody looks at it.
+// when it leaves, so that the queue is settled only where somebody looks at it. Where packets are
+// freed early, the sockets were told of those before freed.
 class Port {
   public:
     enum class Fate : uint8_t { queued, dropped };
@@ -54,18 +56,33 @@ class Port {
             depart();
     }
 
-    // Marks and counts a packet that arrives, before it is queued or dropped.
-    void meet(Packet &packet, int64_t now_ns, Splitmix &random);
-    // Queues a packet that is no larger than packet_bytes().
-    Fate enqueue(const Packet &packet, int64_t now_ns);
+    // Counts a packet that arrives, before it is queued or dropped; returns its flags, maybe
+    // marked.
+    uint8_t meet(const Packet &packet, int64_t now_ns, Splitmix &random);
+    // Queues a packet that is no larger than packet_bytes(), with the flags and the number of
+    // switches passed that it has from now on.
+    Fate enqueue(const Packet &packet, uint8_t flags, uint8_t hop, int64_t now_ns);
 
+    void fetch_next() const { ring_.fetch_next(); }
     bool has_packets() const { return !ring_.empty(); }
     uint32_t held() const { return ring_.size(); }
     // When the first packet on the wire reaches the next node; before it has left the queue, the
     // earliest time at which it may.
     int64_t arrival_ns() { return ring_.front().time_ns + config_.delay_ns; }
-    Packet take() {
-        const Packet packet = ring_.front();
+    // When something is to be done next about a port that has packets.
+    int64_t next_ns(int64_t now_ns) {
+        if (!config_.frees_early)
+            return arrival_ns();
+        if (freed_ != waiting_)
+            return now_ns;
+        const int64_t leaves_ns = waiting_ == ring_.tail() ? arrival_ns() : ring_[waiting_].time_ns;
+        return std::min(arrival_ns(), leaves_ns);
+    }
+    // The next packet that has left the queue and that its socket has not been told of, or none.
+    const Packet *free_next() { return freed_ == waiting_ ? nullptr : &ring_[freed_++]; }
+    // It stays readable until the next packet is queued here.
+    const Packet &take() {
+        const Packet &packet = ring_.front();
         ring_.pop();
         return packet;
     }
@@ -121,7 +138,7 @@ class Port {
     PortConfig config_;
     TokenBucket bucket_;
     Ring<Packet> ring_;
-    uint32_t waiting_ = 0;
+    uint32_t waiting_ = 0, freed_ = 0;
     uint32_t packet_bytes_ = frame_bytes;
     int64_t last_ns_ = 0; // when the last packet in the queue leaves it
     uint64_t backlog_bytes_ = 0;

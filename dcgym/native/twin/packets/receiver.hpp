@@ -40,10 +40,12 @@ class ReceiveWindow {
     uint32_t rtt_us_ = 0, last_echo_ms_ = 0; // the first is eight times the mean
 };
 
-// Blocks of one acknowledgement, the newest first (RFC 2018); the first may tell of data that came
-// twice (RFC 2883).
-struct SackNote {
+// What an acknowledgement takes along that a packet has no room for. Its blocks have the newest
+// first (RFC 2018); the first may tell of data that came twice (RFC 2883).
+struct AckNote {
     static constexpr uint32_t most = 3; // beside timestamps
+    uint32_t sent_ms = 0;               // its time stamp
+    uint32_t window_end = 0;            // first segment that the receiver does not take yet
     Block blocks[most];
     uint32_t count = 0;
     bool is_duplicate = false;
@@ -56,13 +58,12 @@ struct Receiver {
     Block recent[4]{};
     uint32_t recents = 0;
     Block duplicate{0, 0};  // what came twice, for the next acknowledgement; empty: nothing
-    uint32_t recent_us = 0; // newest time stamp of what came in order
+    uint32_t recent_ms = 0; // newest time stamp of what came in order
     uint32_t quick_acks = 0;
     ReceiveWindow window;
     bool has_data = false;
     bool is_ack_scheduled = false, is_ack_now = false;
     int64_t delayed_ack_ns = 0; // when the delayed acknowledgement is due; 0: none waits
-    uint32_t acked_us = 0;      // time stamp of the last acknowledgement
     int64_t ack_timeout_ns = 0, last_data_ns = 0;
     bool echoes_congestion = false, ce_state = false;
     uint32_t prior_rcv_nxt = 0;

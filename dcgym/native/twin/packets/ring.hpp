@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "prefetch.hpp"
+
 namespace dcgym::twin::packets {
 
 template <typename Value> class Ring {
@@ -26,15 +28,24 @@ template <typename Value> class Ring {
     const Value &operator[](uint32_t number) const { return slots_[number & mask_]; }
     Value &front() { return slots_[head_ & mask_]; }
 
-    void push(const Value &value) {
+    // The slot of a new last entry, which holds anything.
+    Value &push() {
         if (size() == slots_.size())
             move_to(slots_.empty() ? 16 : 2 * static_cast<uint32_t>(slots_.size()));
-        slots_[tail_++ & mask_] = value;
+        return slots_[tail_++ & mask_];
     }
+    void push(const Value &value) { push() = value; }
     void pop() { head_++; }
+    // The slots that are read and written next.
+    void fetch_next() const {
+        const uint32_t first = head_ & mask_, whole = static_cast<uint32_t>(slots_.size());
+        fetch(slots_.data() + (whole <= few ? 0 : first), std::min(whole, few) * sizeof(Value));
+    }
     void cut(uint32_t tail) { tail_ = tail; }
 
   private:
+    static constexpr uint32_t few = 32;
+
     void move_to(uint32_t slots) {
         std::vector<Value> moved(slots);
         for (uint32_t number = head_; number != tail_; number++)

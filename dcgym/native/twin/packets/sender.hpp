@@ -55,7 +55,7 @@ struct Retransmission {
 struct Sender {
     // The window.
     uint32_t snd_una = 0, snd_nxt = 0, total = unlimited, high_seq = 0;
-    uint32_t echoed_us = 0;   // newest time stamp of the receiver
+    uint32_t echoed_ms = 0;   // newest time stamp of the receiver
     uint32_t window_end = 45; // first segment that the receiver does not take yet
     uint32_t snd_cwnd = 10, snd_ssthresh = infinite_ssthresh, snd_cwnd_cnt = 0;
     uint32_t prior_cwnd = 0, prr_delivered = 0, prr_out = 0;
@@ -103,7 +103,7 @@ struct Sender {
 
     // Undo: from where on a reduction may be taken back, how many retransmissions are not known to
     // be needless (negative: none was sent), when the first left, and the threshold before.
-    uint32_t undo_marker = 0, retrans_stamp_us = 0, prior_ssthresh = 0;
+    uint32_t undo_marker = 0, retrans_stamp_ms = 0, prior_ssthresh = 0;
     int32_t undo_retrans = 0;
     bool has_undo = false, is_frto = false;
     // Reordering: most segments that one came late, how often, and what RACK waits for it.
@@ -125,6 +125,10 @@ struct Sender {
     std::vector<RateMark> rate_marks; // beside it, where the congestion control samples rates
 
     Segment &segment(uint32_t seq) { return window[seq & (window.size() - 1)]; }
+    void fetch_next() const {
+        const size_t first = window.size() <= 64 ? 0 : snd_una & (window.size() - 1);
+        fetch(window.data() + first, std::min<size_t>(window.size(), 64) * sizeof(Segment));
+    }
     uint32_t packets_out() const { return snd_nxt - snd_una; }
     uint32_t packets_in_flight() const {
         return packets_out() - (sacked_out + lost_out) + retrans_out;

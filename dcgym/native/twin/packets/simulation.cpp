@@ -45,9 +45,10 @@ void Simulation::reset(const EpisodeConfig &episode) {
     free_notes_.clear();
     script_ns_.clear();
     waiting_order_ = next_start_ = exhausted_ = udp_sends_per_s_ = next_scripted_ = 0;
-    tree_.reset(n_ports() + 2 + 16);
 
     plan_ = episode.flows;
+    // More flows at a time bring more leaves: each level of the tree costs all changes time.
+    tree_.reset(leaf_of(static_cast<uint32_t>(std::min<size_t>(plan_.size(), 16))));
     congestion_control_.clear();
     for (const std::string &name : episode.congestion_control) {
         const CongestionOps *ops = find_congestion_control(name);
@@ -86,6 +87,20 @@ void Simulation::advance(int64_t until_ns) {
     now_ns_ = std::max(now_ns_, until_ns);
 }
 
+void Simulation::fetch_parts() const {
+    fetch(ports_.data(), ports_.size() * sizeof(Port));
+    tree_.fetch_all();
+    for (size_t i = 0; i < std::min<size_t>(active_.size(), 8); i++)
+        fetch(&flows_[active_[i]], sizeof(Flow));
+}
+
+void Simulation::fetch_packets() const {
+    for (size_t i = 0; i < std::min<size_t>(ports_.size(), 32); i++)
+        ports_[i].fetch_next();
+    for (size_t i = 0; i < std::min<size_t>(active_.size(), 8); i++)
+        flows_[active_[i]].sender.fetch_next();
+}
+
 void Simulation::set_host_rates(const uint64_t *rates_bps) {
     for (uint32_t host = 0; host < config_.n_hosts; host++) {
         if (rates_bps[host] == host_rates_bps_[host])
@@ -97,11 +112,6 @@ void Simulation::set_host_rates(const uint64_t *rates_bps) {
 
 void Simulation::set_port_rate(uint32_t port, uint64_t rate_bps) {
     ports_[port].set_rate(rate_bps, now_ns_);
-    look_again(port);
-}
-
-void Simulation::set_port_up(uint32_t port, bool is_up) {
-    ports_[port].set_up(is_up, now_ns_, [this](const Packet &packet) { forget(packet); });
     look_again(port);
 }
 
@@ -145,8 +155,10 @@ void Simulation::read_senders(uint64_t *srtt_ns, uint64_t *active) const {
 }
 
 uint64_t Simulation::packets_in_network() const {
-    return std::accumulate(flows_.begin(), flows_.end(), uint64_t{0},
-                           [](uint64_t sum, const Flow &flow) { return sum + flow.in_network; });
+    uint64_t sum = 0;
+    for (uint32_t slot = 0; slot < flows_.size(); slot++)
+        sum += flows_[slot].in_network;
+    return sum;
 }
 
 uint64_t Simulation::packets_held() const {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "congestion/dcgym_agent.hpp"
 #include "event_tree.hpp"
 #include "flow.hpp"
+#include "places.hpp"
 #include "port.hpp"
 #include "core/random.hpp"
 
@@ -70,13 +70,19 @@ struct EpisodeConfig {
     std::vector<uint32_t> routes; // group of each switch and host
 };
 
-class Simulation {
+// Apart from its neighbours, which other threads may work on.
+class alignas(64) Simulation {
   public:
     explicit Simulation(NetworkConfig config);
 
     void reset(const EpisodeConfig &episode);
     void advance(int64_t until_ns);
     int64_t now_ns() const { return now_ns_; }
+    // For those who advance many, whose memory is far away when their turn comes. In this order,
+    // each while another one is advanced: each follows what the one before has fetched.
+    void fetch_itself() const { fetch(this, sizeof(*this)); }
+    void fetch_parts() const;
+    void fetch_packets() const;
 
     // What is done to it from outside, now.
     void set_host_rates(const uint64_t *rates_bps);
@@ -119,16 +125,17 @@ class Simulation {
   private:
     // forwarding.cpp
     void arrive(uint32_t port);
-    void receive_at_switch(Packet &packet, uint32_t node);
+    void free_departed(uint32_t port);
+    void receive_at_switch(const Packet &packet, uint32_t node);
     void receive_at_host(const Packet &packet);
     void follow_script(uint32_t slot, Packet packet);
-    bool transmit(uint32_t host, Packet packet);
-    bool enter(uint32_t port, Packet &packet);
-    void push(uint32_t port, const Packet &packet);
+    bool transmit(uint32_t host, const Packet &packet);
+    bool enter(uint32_t port, const Packet &packet, uint8_t hop);
+    void push(uint32_t port, const Packet &packet, uint8_t flags, uint8_t hop);
     void look_again(uint32_t port);
     void forget(const Packet &packet);
     bool is_lost(uint32_t probability);
-    uint32_t next_port(Packet &packet, uint32_t node);
+    uint32_t next_port(const Packet &packet, uint32_t node);
     uint32_t drawn_port(uint32_t node, uint32_t host);
     uint32_t choose_port(uint32_t node, uint32_t host, const FlowKey &key) const;
     bool is_per_packet() const { return config_.path_rule > DCGYM_PATH_LETFLOW; }
@@ -168,7 +175,7 @@ class Simulation {
     int64_t udp_next_ns(const Flow &flow, uint64_t ahead_bytes) const;
 
     // tcp_output.cpp
-    void connected(uint32_t slot);
+    void connected(uint32_t slot, const Packet &packet);
     void write(uint32_t slot);
     bool write_some(uint32_t slot, bool is_probe);
     void send_segments(uint32_t slot, uint32_t seq, uint32_t count, bool is_retransmission);
@@ -190,7 +197,7 @@ class Simulation {
     void on_ack(uint32_t slot, const Packet &packet);
     void on_old_ack(uint32_t slot, Ack &ack);
     void take_sack(Sender &sender, Block block, Ack &ack);
-    void take_note(Sender &sender, SackNote note, Ack &ack);
+    void take_blocks(Sender &sender, AckNote note, Ack &ack);
     void clean_window(Sender &sender, uint32_t upto, Ack &ack);
     void measure_rtt(Sender &sender, Ack &ack);
     void estimate_rtt(Sender &sender, int64_t rtt_us);
@@ -238,8 +245,11 @@ class Simulation {
     void hear_congestion(uint32_t slot, bool is_marked);
     void note_data(Receiver &receiver);
     void send_ack(uint32_t slot, uint32_t rcv_nxt);
-    uint8_t note_blocks(Receiver &receiver, Packet &packet);
+    void write_note(Receiver &receiver, Packet &packet);
     void check_ack(uint32_t slot);
+
+    // TCP's time stamps count ms, as Linux' do; 0 says that there is none.
+    uint32_t stamp_ms() const { return static_cast<uint32_t>(now_ns_ / 1'000'000) + 1; }
 
     uint32_t leaf_of(uint32_t slot) const { return n_ports() + 2 + slot; }
     uint32_t starts_leaf() const { return n_ports(); }
@@ -260,7 +270,7 @@ class Simulation {
     uint32_t routes_version_ = 1, weights_version_ = 1;
     uint64_t path_random_ = 0;
 
-    std::deque<Flow> flows_; // places; references stay good while it grows
+    Places<Flow> flows_; // references stay good while others begin
     std::vector<uint32_t> free_slots_, active_;
     std::vector<PlannedFlow> plan_;
     std::vector<const CongestionOps *> congestion_control_;
@@ -282,7 +292,7 @@ class Simulation {
     size_t exhausted_ = 0;
     uint64_t udp_sends_per_s_ = 0;
     std::vector<ScriptedSegment> script_;
-    std::vector<SackNote> notes_; // of acknowledgements on their way
+    std::vector<AckNote> notes_; // of acknowledgements on their way
     std::vector<uint32_t> free_notes_;
     std::vector<int64_t> script_ns_;
     size_t next_scripted_ = 0;
@@ -293,7 +303,7 @@ class Simulation {
 struct Simulation::Ack {
     uint32_t prior_una = 0, prior_delivered = 0, prior_lost = 0, prior_in_flight = 0;
     uint32_t acked = 0;
-    uint32_t echoed_us = 0;  // time stamp that it brings back
+    uint32_t echoed_ms = 0;  // time stamp that it brings back
     uint32_t prior_fack = 0; // the one after the highest that was selectively acknowledged
     uint32_t reordered = 0;  // lowest that came late, where is_reordered
     bool is_reordered = false, acked_original = false;

@@ -24,15 +24,16 @@ void Simulation::on_ack(uint32_t slot, const Packet &packet) {
     ack.prior_in_flight = sender.packets_in_flight();
     ack.advanced = after(packet.seq, sender.snd_una);
     ack.echo = (packet.flags & ecn_echo) != 0;
-    // Read where the acknowledgement arrives, not where it left: it has no room for these two.
-    sender.echoed_us = flow.receiver.acked_us;
-    const uint32_t window_end = packet.seq + flow.receiver.window.offered_bytes() / mss_bytes;
-    if (after(window_end, sender.window_end))
-        sender.window_end = window_end;
-    ack.echoed_us = packet.a;
+    const AckNote &note = notes_[packet.b];
+    // As tcp_replace_ts_recent: one that a later one has overtaken sets no clock back.
+    if (after(note.sent_ms, sender.echoed_ms))
+        sender.echoed_ms = note.sent_ms;
+    if (after(note.window_end, sender.window_end))
+        sender.window_end = note.window_end;
+    ack.echoed_ms = packet.a;
     ack.prior_fack = sender.sacked_out == 0 ? sender.snd_una : sender.fack;
-    if (packet.flags & has_sack)
-        take_note(sender, notes_[packet.b], ack);
+    if (note.count > 0)
+        take_blocks(sender, note, ack);
     if (before(packet.seq, sender.snd_una))
         return on_old_ack(slot, ack);
     if (ack.advanced)
@@ -77,7 +78,7 @@ void Simulation::on_old_ack(uint32_t slot, Ack &ack) {
 }
 
 // Takes in blocks by rising sequence, but for what the last acknowledgement had told already.
-void Simulation::take_note(Sender &sender, SackNote note, Ack &ack) {
+void Simulation::take_blocks(Sender &sender, AckNote note, Ack &ack) {
     uint32_t first = 0;
     if (note.is_duplicate) {
         note_duplicate(sender, note.blocks[0], ack);
@@ -92,7 +93,7 @@ void Simulation::take_note(Sender &sender, SackNote note, Ack &ack) {
                 block.begin = before(taken.end, block.end) ? taken.end : block.end;
         take_sack(sender, block, ack);
     }
-    std::fill_n(sender.taken, SackNote::most, Block{0, 0});
+    std::fill_n(sender.taken, AckNote::most, Block{0, 0});
     std::copy(note.blocks + first, note.blocks + note.count, sender.taken);
     if (ack.is_reordered && (sender.state != CaState::loss || sender.has_undo))
         check_reordering(sender, ack.reordered);
@@ -176,8 +177,8 @@ void Simulation::measure_rtt(Sender &sender, Ack &ack) {
         ack.rtt_us = now_us - ack.last_sacked_ns / 1000;
     }
     // Of what was sent twice the time stamps tell, in ms.
-    if (rtt_us < 0 && ack.acked_data && ack.echoed_us != 0)
-        rtt_us = ack.rtt_us = std::max<int64_t>(now_us / 1000 - ack.echoed_us / 1000, 1) * 1000;
+    if (rtt_us < 0 && ack.acked_data && ack.echoed_ms != 0)
+        rtt_us = ack.rtt_us = std::max<int64_t>(stamp_ms() - ack.echoed_ms, 1) * 1000;
     if (rtt_us < 0)
         return;
     const auto least = static_cast<uint32_t>(std::max<int64_t>(ack.rtt_us, 1));

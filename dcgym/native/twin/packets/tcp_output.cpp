@@ -31,7 +31,7 @@ void take_from_head(Sender &sender, uint32_t count) {
 
 } // namespace
 
-void Simulation::connected(uint32_t slot) {
+void Simulation::connected(uint32_t slot, const Packet &answer) {
     Flow &flow = flows_[slot];
     if (flow.stage != Flow::Stage::connecting)
         return;
@@ -45,7 +45,7 @@ void Simulation::connected(uint32_t slot) {
         estimate_rtt(sender, rtt_us);
     }
     flow.syn_timeout_ns = 0;
-    sender.echoed_us = flow.receiver.acked_us;
+    sender.echoed_ms = answer.a;
     // The SYN counts as delivered, and there were no data to send beside it.
     sender.delivered = sender.app_limited = 1;
     update_pacing_rate(sender, sender.snd_cwnd, sender.snd_ssthresh);
@@ -220,8 +220,8 @@ void Simulation::send_segments(uint32_t slot, uint32_t seq, uint32_t count,
     packet.flow = slot;
     packet.seq = seq;
     packet.count = static_cast<uint8_t>(count);
-    packet.a = static_cast<uint32_t>(now_ns_ / 1000);
-    packet.b = sender.echoed_us;
+    packet.a = stamp_ms();
+    packet.b = sender.echoed_ms;
     const uint32_t payload = segment_bytes(flow, seq, count);
     packet.bytes = payload + count * tcp_header_bytes;
     packet.kind = Kind::data;

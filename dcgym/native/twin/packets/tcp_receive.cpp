@@ -29,10 +29,9 @@ void Simulation::on_data(uint32_t slot, const Packet &packet) {
     const uint32_t before_nxt = receiver.rcv_nxt;
     if (after(packet.seq, before_nxt))
         flow.out_of_order += packet.count;
-    if (!after(packet.seq, receiver.rcv_wup))
-        receiver.recent_us = std::max(receiver.recent_us, packet.a);
-    // Time stamps count milliseconds.
-    receiver.window.measure(packet.b / 1000, static_cast<uint32_t>(now_ns_ / 1'000'000));
+    if (!after(packet.seq, receiver.rcv_wup) && after(packet.a, receiver.recent_ms))
+        receiver.recent_ms = packet.a;
+    receiver.window.measure(packet.b, stamp_ms());
     const uint32_t fresh = receiver.take(packet.seq, end_seq);
     if (flow.sender.uses_ecn)
         hear_congestion(slot, (packet.flags & congestion_experienced) != 0);
@@ -110,27 +109,27 @@ void Simulation::hear_congestion(uint32_t slot, bool is_marked) {
     receiver.ce_state = receiver.echoes_congestion = is_marked;
 }
 
-// Writes down what has come beyond the acknowledged, or twice; returns the packet's flag for it.
-uint8_t Simulation::note_blocks(Receiver &receiver, Packet &packet) {
-    const bool is_duplicate = receiver.duplicate.begin != receiver.duplicate.end;
-    if (receiver.recents == 0 && !is_duplicate)
-        return 0;
-    SackNote note;
-    if (is_duplicate)
-        note.blocks[note.count++] = receiver.duplicate;
-    note.is_duplicate = is_duplicate;
-    receiver.duplicate = {0, 0};
-    for (uint32_t i = 0; i < receiver.recents && note.count < SackNote::most; i++)
-        note.blocks[note.count++] = receiver.recent[i];
-    packet.bytes += sack_option_bytes + note.count * sack_block_bytes;
+// Writes down what the receiver tells at this moment: its clock, its window, and what has come
+// beyond the acknowledged, or twice.
+void Simulation::write_note(Receiver &receiver, Packet &packet) {
     if (free_notes_.empty()) {
         free_notes_.push_back(static_cast<uint32_t>(notes_.size()));
         notes_.emplace_back();
     }
     packet.b = free_notes_.back();
     free_notes_.pop_back();
-    notes_[packet.b] = note;
-    return has_sack;
+    AckNote &note = notes_[packet.b];
+    note.sent_ms = stamp_ms();
+    note.window_end = packet.seq + receiver.window.offered_bytes() / mss_bytes;
+    note.count = 0;
+    note.is_duplicate = receiver.duplicate.begin != receiver.duplicate.end;
+    if (note.is_duplicate)
+        note.blocks[note.count++] = receiver.duplicate;
+    receiver.duplicate = {0, 0};
+    for (uint32_t i = 0; i < receiver.recents && note.count < AckNote::most; i++)
+        note.blocks[note.count++] = receiver.recent[i];
+    if (note.count > 0)
+        packet.bytes += sack_option_bytes + note.count * sack_block_bytes;
 }
 
 void Simulation::send_ack(uint32_t slot, uint32_t rcv_nxt) {
@@ -141,13 +140,11 @@ void Simulation::send_ack(uint32_t slot, uint32_t rcv_nxt) {
     packet.seq = rcv_nxt;
     packet.bytes = tcp_header_bytes;
     packet.kind = Kind::ack;
-    packet.a = receiver.recent_us;
-    const uint8_t sack = note_blocks(receiver, packet);
+    packet.a = receiver.recent_ms;
+    write_note(receiver, packet);
     if (flow.sender.uses_ecn)
         packet.flags =
             static_cast<uint8_t>(ecn_capable | (receiver.echoes_congestion ? ecn_echo : 0));
-    packet.flags |= sack;
-    receiver.acked_us = static_cast<uint32_t>(now_ns_ / 1000);
     receiver.rcv_wup = receiver.rcv_nxt;
     // One that speaks of an earlier state leaves the next one due.
     if (rcv_nxt == receiver.rcv_nxt) {

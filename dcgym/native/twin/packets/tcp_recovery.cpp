@@ -204,7 +204,7 @@ void Simulation::keep_open(Sender &sender) {
 // As tcp_try_to_open.
 void Simulation::open(Sender &sender, const Ack &ack) {
     if (!has_retransmissions(sender))
-        sender.retrans_stamp_us = 0;
+        sender.retrans_stamp_ms = 0;
     if (ack.echo && sender.state < CaState::cwr) {
         sender.prior_ssthresh = 0;
         sender.has_undo = false;
@@ -259,7 +259,7 @@ void Simulation::alert(uint32_t slot, Ack &ack) {
     if (ack.echo)
         sender.prior_ssthresh = 0;
     if (sender.state == CaState::open)
-        sender.retrans_stamp_us = 0;
+        sender.retrans_stamp_ms = 0;
     else if (!before(sender.snd_una, sender.high_seq))
         leave_states(sender, ack);
     if (sender.state == CaState::recovery) {

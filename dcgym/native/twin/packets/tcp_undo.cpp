@@ -12,13 +12,13 @@ namespace {
 constexpr uint32_t most_reordering = 300; // sysctl tcp_max_reordering
 constexpr uint32_t most_reorder_steps = 255, reorder_recoveries = 16;
 
-// Whether an acknowledgement answers what left before the first retransmission: stamps are in ms.
-bool is_delayed(const Sender &sender, uint32_t echoed_us) {
-    return sender.retrans_stamp_us == 0 || echoed_us / 1000 < sender.retrans_stamp_us / 1000;
+// Whether an acknowledgement answers what left before the first retransmission.
+bool is_delayed(const Sender &sender, uint32_t echoed_ms) {
+    return sender.retrans_stamp_ms == 0 || before(echoed_ms, sender.retrans_stamp_ms);
 }
 
-bool may_undo(const Sender &sender, uint32_t echoed_us) {
-    return sender.has_undo && (sender.undo_retrans == 0 || is_delayed(sender, echoed_us));
+bool may_undo(const Sender &sender, uint32_t echoed_ms) {
+    return sender.has_undo && (sender.undo_retrans == 0 || is_delayed(sender, echoed_ms));
 }
 
 } // namespace
@@ -35,8 +35,8 @@ void Simulation::begin_undo(Sender &sender) {
 }
 
 void Simulation::note_retransmission(Sender &sender, uint32_t count) {
-    if (sender.retrans_stamp_us == 0)
-        sender.retrans_stamp_us = static_cast<uint32_t>(now_ns_ / 1000);
+    if (sender.retrans_stamp_ms == 0)
+        sender.retrans_stamp_ms = stamp_ms();
     sender.undo_retrans = std::max(sender.undo_retrans, 0) + static_cast<int32_t>(count);
 }
 
@@ -75,7 +75,7 @@ void Simulation::undo_reduction(Sender &sender, bool unmarks) {
 
 // All of the recovery has been acknowledged.
 void Simulation::undo_recovery(Sender &sender, const Ack &ack) {
-    if (may_undo(sender, ack.echoed_us))
+    if (may_undo(sender, ack.echoed_ms))
         undo_reduction(sender, false);
     else if (sender.reorder_persists > 0)
         sender.reorder_persists--;
@@ -91,7 +91,7 @@ bool Simulation::undo_by_duplicates(Sender &sender) {
 }
 
 bool Simulation::undo_loss(Sender &sender, const Ack &ack, bool is_spurious) {
-    if (!is_spurious && !may_undo(sender, ack.echoed_us))
+    if (!is_spurious && !may_undo(sender, ack.echoed_ms))
         return false;
     undo_reduction(sender, true);
     sender.backoff = 0;
@@ -101,13 +101,13 @@ bool Simulation::undo_loss(Sender &sender, const Ack &ack, bool is_spurious) {
 
 // In a recovery: what was taken for lost has come, since it was late and not lost.
 bool Simulation::undo_partial(Sender &sender, const Ack &ack) {
-    if (!sender.has_undo || !is_delayed(sender, ack.echoed_us))
+    if (!sender.has_undo || !is_delayed(sender, ack.echoed_ms))
         return false;
     check_reordering(sender, ack.prior_una);
     // Nothing is taken back before the retransmissions are accounted for.
     if (sender.retrans_out > 0)
         return true;
-    sender.retrans_stamp_us = 0;
+    sender.retrans_stamp_ms = 0;
     undo_reduction(sender, true);
     keep_open(sender);
     return true;

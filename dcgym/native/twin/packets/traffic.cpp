@@ -53,8 +53,7 @@ void Simulation::start_due() {
 
 uint32_t Simulation::take_slot() {
     if (free_slots_.empty()) {
-        flows_.emplace_back();
-        const auto slot = static_cast<uint32_t>(flows_.size() - 1);
+        const uint32_t slot = flows_.add();
         if (leaf_of(slot) >= tree_.leaves())
             tree_.grow(2 * tree_.leaves());
         return slot;

@@ -20,6 +20,7 @@ struct xdp_md;
 void *bpf_map_lookup_elem(void *map, const void *key);
 long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags);
 long bpf_loop(__u32 times, void *callback, void *context, __u64 flags);
+long bpf_ringbuf_output(void *ring, const void *data, __u64 bytes, __u64 flags);
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from);
 long bpf_redirect(__u32 ifindex, __u64 flags);
 long bpf_check_mtu(void *context, __u32 ifindex, __u32 *mtu, __s32 more, __u64 flags);

@@ -1,0 +1,1 @@
+"""Networks whose switches are muxes, from the outside."""

@@ -1,0 +1,57 @@
+"""The command that records data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dcgym.cli.completion import names_of
+from dcgym.cli.options import Backend, Config, Env, Json, PoolScenario, print_json
+from dcgym.cli.traffic import read_spec
+
+__all__ = ["record"]
+
+
+# Long because every option of the command is a parameter.
+def record(
+    policy: Annotated[
+        str,
+        typer.Option(help="A name of 'dcgym list policies'.", autocompletion=names_of("policies")),
+    ],
+    env: Env = None,
+    config: Config = None,
+    scenario: PoolScenario = None,
+    backend: Backend = None,
+    episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 10,
+    seconds: Annotated[
+        float | None, typer.Option(help="Length of an episode; the environment's if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first episode; they count up.")] = 0,
+    checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the data set; dcgym/ENV/POLICY-v0 if not given."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of data sets.")] = Path("runs/datasets"),
+    as_json: Json = False,
+) -> None:
+    """Record episodes of a policy as a Minari data set, for offline learning.
+
+    Example: [bold]dcgym record --env LoadBalancing-v1 --policy sed --episodes 100[/bold]
+    """
+    from dcgym.cli import single
+
+    chosen: dict[str, object] = {"backend": backend}
+    if scenario is not None:
+        chosen["scenario"] = read_spec(scenario)
+    summary = single.record_dataset(
+        env, config, chosen, policy, episodes, seconds, seed, checkpoint, name, out
+    )
+    if as_json:
+        print_json(summary)
+        return
+    told = f"{summary['episodes']} episodes, {summary['steps']} steps"
+    typer.echo(f"{told}, mean return {summary['return_mean']:.3f}: {summary['folder']}")
+    typer.echo(f"MINARI_DATASETS_PATH={out} lets Minari find it as {summary['name']}")

@@ -1,0 +1,340 @@
+"""Weights of devices, bound to a pool of servers with accelerators: many copies, one agent.
+
+Shapes: E copies, N servers, D devices of the server that has most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, make_device_pool
+from dcgym.config import check_int, check_range
+from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.best_weights import BestWeights
+from dcgym.envs.shared_task import SharedTask, drawn_seeds
+from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
+from dcgym.errors import BackendError, ConfigError
+from dcgym.tasks.accelerators.pool import AcceleratorPool
+from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
+from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.pool import PoolPainter
+
+__all__ = ["AcceleratorSystem", "accelerator_system"]
+
+NS_PER_MS = 1e6
+SIMULATION = "simulation"
+DEFAULT_HORIZON_NS = 600 * 10**9
+
+
+def accelerator_system(
+    settings: AcceleratorBalancingSettings, n_envs: int = 1
+) -> AcceleratorSystem:
+    """Bind the task to copies of a pool; nothing is started.
+
+    Args:
+        settings: The arguments of the environment.
+        n_envs: Number of copies.
+
+    Raises:
+        ConfigError: An argument is not allowed.
+    """
+    return AcceleratorSystem(accelerator_balancing(settings), find_object(settings.backend), n_envs)
+
+
+class AcceleratorSystem(SharedTask[AcceleratorTask]):
+    """Accelerator balancing on copies of a pool (`dcgym.envs.system.System`).
+
+    Args:
+        task: The task.
+        backend: Name of a backend, or a function that makes a `DevicePool` of an `AcceleratorPool`
+            and a number of copies.
+        n_envs: Number of copies.
+
+    Attributes:
+        seen: What the last interval led to (`AcceleratorTwin.observe`).
+        weights: Weights of the positions in force, (E, D).
+        rates_per_s: Requests a second of each copy's episode, (E,).
+
+    Raises:
+        ConfigError: The backend cannot do what the task asks for.
+    """
+
+    is_measured_at_once = False
+
+    def __init__(self, task: AcceleratorTask, backend: object, n_envs: int = 1) -> None:
+        self._task, self._spec, self.n_envs = task, backend, check_int("num_envs", n_envs, 1)
+        self.agents, self.interval_ns = task.agents, task.settings.interval_ns
+        self.action_space, self.observation_space = task.action_space, task.observation_space
+        self.observations = np.zeros((n_envs, 1, *self.observation_space.shape), np.float32)
+        self.terms: dict[str, FloatArray] = {
+            name: np.zeros((n_envs, 1)) for name in task.reward.weights
+        }
+        self.read_ns = np.zeros(n_envs, np.int64)
+        self.seen: Mapping[str, npt.NDArray[Any]] = {}
+        self.weights = np.tile(task.first_weights, (n_envs, 1))
+        self.rates_per_s = np.full(n_envs, task.pool.rate_per_s)
+        # Requests of each copy's episode that have come to an end.
+        self._ended = np.zeros(n_envs, np.int64)
+        self._best_level = np.zeros(n_envs, np.int64)
+        self._best_p99_s = np.full(n_envs, np.nan)
+        # Made with the first picture.
+        self._painter: PoolPainter | None = None
+        # Unknown names and options must fail here, not in the first episode.
+        self._pool: DevicePool | None = self._make(n_envs)
+        self._capabilities = self._pool.capabilities
+        self._best = BestWeights(task, self._make_other) if task.settings.oracle else None
+
+    @property
+    def backend(self) -> DevicePool | None:
+        """The pool; None after `close` or a failure."""
+        return self._pool
+
+    @property
+    def pool(self) -> DevicePool:
+        """The pool of running episodes.
+
+        Raises:
+            BackendError: There is none.
+        """
+        if self._pool is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self._pool
+
+    @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`."""
+        return self._task.observation_labels
+
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+        """Empty the copies that have a seed; their first interval has the scenario's weights.
+
+        Args:
+            seeds: Seeds of the copies; None leaves one as it is.
+            options: ``rate``: requests a second, in the place of the drawn ones.
+        """
+        mask, drawn = drawn_seeds(seeds, self._task.settings.paths)
+        if self._pool is None:
+            self._pool = self._make(self.n_envs)
+        settings, task = self._task.settings, self._task
+        rate = options.get("rate")
+        if rate is not None:
+            check_range("options.rate", rate, 0.001, 1e9)
+        self.rates_per_s = self.rates_per_s.copy()
+        for env in np.flatnonzero(mask):
+            self.rates_per_s[env] = task.draw_rate(int(drawn[env])) if rate is None else rate
+        # New arrays: infos show them.
+        self.weights = np.where(mask[:, None], task.first_weights, self.weights)
+        self._pool.reset(drawn, self.rates_per_s, mask=mask)
+        self._pool.set_rules(settings.device_rule, settings.server_rule, mask=mask)
+        self._pool.set_weights(self.weights[:, None, :], mask=mask)
+        self.read_ns = np.where(mask, 0, self.read_ns)
+        self._ended = np.where(mask, 0, self._ended)
+        if self._best is not None:
+            self._best_level, self._best_p99_s = self._best_level.copy(), self._best_p99_s.copy()
+            for env in np.flatnonzero(mask):
+                found = self._best.find(float(self.rates_per_s[env]))
+                self._best_level[env], self._best_p99_s[env] = found
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Set the weights, but those of fresh copies.
+
+        Args:
+            actions: An action for each copy and agent.
+            fresh: Copies that have just begun, shape (E,).
+        """
+        acted_ns = self.read_ns
+        if actions is not None:
+            given = np.asarray(actions)
+            given = given.reshape(self.n_envs, *given.shape[2:])
+            changed = self._task.weights_of(given, self.weights)
+            self.weights = np.where(fresh[:, None], self.weights, changed)
+            set_ns = self.pool.set_weights(self.weights[:, None, :], mask=~fresh)
+            acted_ns = np.where(fresh, acted_ns, set_ns)
+        return acted_ns
+
+    def restart(self, mask: Mask) -> None:
+        """Leave out what happened before an action that came late."""
+        self._observe(mask)
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Run each copy until its time, and forget the beginning of its interval."""
+        pool, settle_ns = self.pool, self._task.settings.settle_ns
+        if settle_ns:
+            moves = until_ns > pool.now_ns()
+            pool.advance(np.where(moves, until_ns - self.interval_ns + settle_ns, 0))
+            self._observe(moves)
+        return pool.advance(until_ns)
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy."""
+        return self.pool.now_ns()
+
+    def measure(self, mask: Mask) -> None:
+        """Read the state of some copies; the others are as they were."""
+        seen = self._observe(mask)
+        if self.seen and not mask.all():
+            for name, values in seen.items():
+                where = mask.reshape(-1, *[1] * (values.ndim - 1))
+                seen[name] = np.where(where, values, self.seen[name])
+        self.seen, self.read_ns = seen, np.where(mask, seen["time_ns"], self.read_ns)
+        task = self._task
+        load = self._rates() / task.pool.server_capacity_per_s
+        self.observations = task.observation(seen, load).astype(np.float32)[:, None]
+        terms = task.reward.terms(task.inputs(seen, self.weights, self._best_p99_s))
+        self.terms = {name: values[:, None] for name, values in terms.items()}
+
+    def _observe(self, mask: Mask) -> dict[str, npt.NDArray[Any]]:
+        seen = dict(self.pool.observe(mask))
+        ended = seen["completed"] + seen["dropped"] + seen["lost"]
+        self._ended = self._ended + np.where(mask, ended, 0)
+        return seen
+
+    def _rates(self) -> FloatArray:
+        measured_s = (self.interval_ns - self._task.settings.settle_ns) / 1e9
+        rates: FloatArray = self.seen["arrivals"] / measured_s
+        return rates
+
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """Return the metrics of the interval, one number a copy, each of shape (E,)."""
+        seen, task = self.seen, self._task
+        measured_s = (self.interval_ns - task.settings.settle_ns) / 1e9
+        arrivals = np.maximum(seen["arrivals"], 1)
+        chosen = seen["chosen"].sum(axis=1)
+        spread = np.where(seen["present"], seen["utilisation"], np.nan).reshape(self.n_envs, -1)
+        return {
+            "latency_ms_mean": seen["latency_mean_ns"] / NS_PER_MS,
+            "latency_ms_p50": seen["latency_p50_ns"] / NS_PER_MS,
+            "latency_ms_p99": seen["latency_p99_ns"] / NS_PER_MS,
+            "rate_per_s": self._rates(),
+            "throughput_per_s": seen["completed"] / measured_s,
+            "failed": (seen["dropped"] + seen["lost"]).astype(np.float64),
+            "failed_share": (seen["dropped"] + seen["lost"]) / arrivals,
+            "accelerator_share": chosen[:, 1:].sum(axis=1) / np.maximum(chosen.sum(axis=1), 1),
+            "utilisation_spread": np.nanstd(spread, axis=1),
+            "reports_per_s": seen["reports"] / measured_s,
+        }
+
+    def finish(self, mask: Mask) -> None:
+        """Do nothing: requests under way at the end are left."""
+
+    def finished(self) -> Mask:
+        """Tell where Algorithm 1 has come to a result, or the last request of a batch has ended."""
+        settings, requests = self._task.settings, self._task.pool.requests
+        is_over: Mask = np.zeros(self.n_envs, np.bool_)
+        if requests is not None:
+            is_over = self._ended >= requests
+        weight = self._task.reward.weights.get("p4wise")
+        if settings.is_terminal and weight:
+            is_over = is_over | (np.abs(self.terms["p4wise"][:, 0] / weight) == settings.max_reward)
+        return is_over
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what an agent is told beside its observation."""
+        found: Info = {
+            "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
+            "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
+            "interval_us": self.interval_ns / 1e3,
+        }
+        return found | {name: values[env] for name, values in self._told().items()}
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and agent, as arrays of shape (E, 1, ...)."""
+        found: Info = {
+            "reward_terms": dict(self.terms),
+            "metrics": {name: values[:, None] for name, values in self.metrics().items()},
+            "interval_us": np.full((self.n_envs, 1), self.interval_ns / 1e3),
+        }
+        return found | {name: values[:, None] for name, values in self._told().items()}
+
+    def _told(self) -> dict[str, npt.NDArray[Any]]:
+        told: dict[str, npt.NDArray[Any]] = {
+            "weights": self.weights,
+            "utilisation": self.seen["utilisation"].mean(axis=1),
+        }
+        if self._best is not None:
+            told["best_weights"] = self._best_level
+            told["best_p99_ms"] = self._best_p99_s * 1e3
+        return told
+
+    def state(self, env: int) -> FloatArray:
+        """Return the observation: there is one agent."""
+        state: FloatArray = self.observations[env, 0].astype(np.float64)
+        return state
+
+    def flow_records(self, env: int) -> npt.NDArray[Any]:
+        """Return and forget the finished requests of a copy, at most `record_limit`."""
+        return self.pool.records(env)
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return the events that have happened in a copy's episode."""
+        return self.pool.event_records(env)
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed."""
+        return self.pool.fidelity(env)
+
+    def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
+        """Return a picture of the device positions: mean queues over the servers, and weights."""
+        if not self.seen:
+            return None
+        from dcgym.envs.render.pool import PoolPainter, PoolWords
+
+        task = self._task
+        if self._painter is None:
+            devices = task.pool.groups[0].devices
+            workers = np.ones(task.n_devices)
+            workers[: len(devices)] = [device.workers for device in devices]
+            words = PoolWords(
+                action="action: share of the weights, %",
+                share="weight over the sum of the weights",
+                heading="requests at a device at the end of the interval, mean of the servers",
+                unit="requests",
+                place="device of a server; 0: its processors",
+                workers="workers of the device",
+            )
+            subject = f"{task.pool.name}, {task.n_servers} servers"
+            self._painter = PoolPainter(workers, task.agents, subject, words)
+        queues = self.seen["queue"][env].mean(axis=0)
+        return self._painter.draw(queues, self.weights[env : env + 1], caption)
+
+    def close(self) -> None:
+        """End the pool; the next episode makes a new one."""
+        pool, self._pool = self._pool, None
+        self.seen = {}
+        if pool is not None:
+            pool.close()
+
+    def _make(self, n_envs: int) -> DevicePool:
+        limit = self._task.settings.record_limit
+        return self._make_of(self._task.pool, n_envs, limit)
+
+    def _make_other(self, pool: AcceleratorPool, n_envs: int) -> DevicePool:
+        if self._capabilities.real_time:
+            # A search of minutes of real time, and of many copies: in the twin instead.
+            return make_device_pool(SIMULATION, pool, n_envs)
+        return self._make_of(pool, n_envs, 0)
+
+    def _horizon_ns(self) -> int:
+        """Return how much traffic an episode needs: with the first and a late interval."""
+        steps = self._task.settings.max_steps
+        return DEFAULT_HORIZON_NS if steps is None else (steps + 2) * self.interval_ns
+
+    def _make_of(self, pool: AcceleratorPool, n_envs: int, limit: int) -> DevicePool:
+        spec = self._spec
+        if not isinstance(spec, str):
+            if not callable(spec):
+                allowed = "a name, or a function that makes a DevicePool of a pool and a number"
+                raise ConfigError("backend", spec, allowed)
+            made: DevicePool = spec(pool, n_envs)
+            return made
+        wanted = {"record_limit": limit, "horizon_ns": self._horizon_ns()}
+        defaults = {"record_limit": 0, "horizon_ns": wanted["horizon_ns"]}
+        options = taken_options(wanted, defaults, DEVICE_POOLS.find(spec).options)
+        return make_device_pool(spec, pool, n_envs, options)

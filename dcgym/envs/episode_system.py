@@ -1,0 +1,353 @@
+"""Systems whose copies are episodes of their own over a placement model: one agent, no clock.
+
+Shapes: E copies, K inputs of rewards, n numbers of an observation.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.placement import Placement
+from dcgym.config import check_int
+from dcgym.envs.placement_backend import make_copies
+from dcgym.envs.shared_task import DescribedTask, SharedTask
+from dcgym.envs.system import (
+    MOST_COPIES,
+    Actions,
+    FloatArray,
+    Info,
+    Mask,
+    Observations,
+    TimeArray,
+)
+from dcgym.errors import BackendError, ConfigError
+from dcgym.tasks.placement.data_centre import DataCentre
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.placement import PlacementPainter
+
+__all__ = ["Episode", "EpisodeSystem", "EpisodeTask"]
+
+
+class EpisodeTask(DescribedTask, Protocol):
+    """What a task of such a system says of itself."""
+
+    @property
+    def data_centre(self) -> DataCentre:
+        """Switches, links and tables."""
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents."""
+
+    @property
+    def observation_space(self) -> gym.spaces.Box:
+        """Space of an observation."""
+
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        """Space of an action."""
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics of an episode."""
+
+    @property
+    def common(self) -> slice:
+        """Where in an observation stands what concerns all rows."""
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Terms of the reward."""
+
+    def actions_of(self, given: npt.ArrayLike) -> Sequence[Any] | npt.NDArray[np.int64]:
+        """Return the action of each copy."""
+
+    def terms(self, inputs: FloatArray) -> Mapping[str, FloatArray]:
+        """Return each term times its weight, (E,), of inputs (E, K)."""
+
+
+class Episode(Protocol):
+    """The episode of one copy."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to decide."""
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which actions are feasible."""
+
+    @property
+    def metrics(self) -> Sequence[float]:
+        """What `EpisodeTask.metric_names` names."""
+
+    @property
+    def inputs(self) -> Sequence[float]:
+        """What the reward of the last step is made of, (K,); zeros before the first."""
+
+    def act(self, action: Any) -> None:
+        """Carry out an action; nothing where the episode is over."""
+
+    def observe(self, out: npt.NDArray[np.float32]) -> None:
+        """Write the observation, (n,)."""
+
+    def info(self) -> Info:
+        """Return what an agent is told beside, without terms, metrics and mask."""
+
+    def moved(self, model: Placement) -> Any:
+        """Return a second episode that goes on from here in another model."""
+
+
+Task = TypeVar("Task", bound=EpisodeTask)
+AnyEpisode = TypeVar("AnyEpisode", bound=Episode)
+
+
+class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
+    """A task of episodes over copies of a placement model (`dcgym.envs.system.System`).
+
+    Steps have no length: time stands still. Subclasses say what an episode is, and draw it.
+
+    Args:
+        task: The task.
+        backend: Name of a backend, or a function that makes a `Placement` of a data centre and a
+            number of copies.
+        n_envs: Number of copies.
+
+    Attributes:
+        seeds: The seed of each copy's episode, shape (E,).
+        copies_each: Copies of the model that an episode has.
+
+    Raises:
+        ConfigError: There is no such backend.
+    """
+
+    is_measured_at_once = True
+    has_whole_steps = True
+    interval_ns = 0
+    copies_each = 1
+
+    def __init__(self, task: Task, backend: object, n_envs: int = 1) -> None:
+        self._task, self._spec = task, backend
+        self.n_envs = check_int("num_envs", n_envs, 1, MOST_COPIES)
+        self.agents = task.agents
+        self.action_space, self.observation_space = task.action_space, task.observation_space
+        self._size = int(task.observation_space.shape[0])
+        self.observations: Observations = np.zeros((n_envs, 1, self._size), np.float32)
+        self.terms: Mapping[str, FloatArray] = {
+            name: np.zeros((n_envs, 1)) for name in task.term_names
+        }
+        self.read_ns = np.zeros(n_envs, np.int64)
+        self.seeds = np.zeros(n_envs, np.uint64)
+        self._zeros = np.zeros(n_envs, np.int64)
+        self._episodes: list[AnyEpisode | None] = [None] * n_envs
+        # Unknown names must fail here, not in the first episode.
+        self._model: Placement | None = self._make_model()
+        self._capabilities = self._model.capabilities
+
+    def make_episode(self, env: int, seed: int) -> AnyEpisode:
+        """Draw the episode of a copy.
+
+        Args:
+            env: Number of the copy.
+            seed: Its seed.
+        """
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return a second system that goes on from here."""
+        made = memo[id(self)] = copy.copy(self)
+        made._model = copy.deepcopy(self._model, memo)
+        made._episodes = [
+            None if one is None or made._model is None else one.moved(made._model)
+            for one in self._episodes
+        ]
+        return made
+
+    @property
+    def backend(self) -> Placement | None:
+        """The model; None after `close` or a failure."""
+        return self._model
+
+    @property
+    def model(self) -> Placement:
+        """The model of running episodes.
+
+        Raises:
+            BackendError: There is none.
+        """
+        if self._model is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self._model
+
+    @property
+    def state_labels(self) -> list[str]:
+        """Name of each position of `state`."""
+        return self._task.observation_labels[self._task.common]
+
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+        """Draw the episodes of the copies that have a seed."""
+        if self._model is None:
+            self._model = self._make_model()
+        mask = np.zeros(self.n_envs, np.bool_)
+        for env, seed in enumerate(seeds):
+            if seed is None:
+                continue
+            mask[env], self.seeds[env] = True, seed
+            self._episodes[env] = self.make_episode(env, seed)
+        self._show(mask)
+
+    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
+        """Carry out the actions of all copies but fresh ones.
+
+        Args:
+            actions: An action for each copy and agent.
+            fresh: Copies that have just begun, shape (E,).
+        """
+        if actions is None:
+            raise ConfigError("action", None, "an action")
+        given = self._task.actions_of(actions)
+        for env in np.flatnonzero(~fresh).tolist():
+            self.episode(env).act(given[env])
+        return self.read_ns
+
+    def whole_step(self, actions: Actions, until_ns: TimeArray) -> Mask:
+        """Carry out the actions of all copies, and show what follows (`WholeSteps`).
+
+        Args:
+            actions: An action for each copy and agent.
+            until_ns: Not looked at.
+        """
+        given = self._task.actions_of(actions)
+        for env in range(self.n_envs):
+            self.episode(env).act(given[env])
+        self._show(None)
+        return self.finished()
+
+    def restart(self, mask: Mask) -> None:
+        """Do nothing: an action is never late where time stands still."""
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Do nothing: time stands still."""
+        return self._zeros
+
+    def now_ns(self) -> TimeArray:
+        """Return the time of each copy: 0."""
+        return self.read_ns
+
+    def measure(self, mask: Mask) -> None:
+        """Show what the last step led to in some copies; the others are as they were."""
+        self._show(mask)
+
+    @cached_property
+    def painter(self) -> PlacementPainter:
+        """What draws the data centre; made with the first picture."""
+        from dcgym.envs.render.placement import PlacementPainter
+
+        return PlacementPainter(self._task.data_centre)
+
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """Return the metrics so far, one number a copy, each of shape (E,)."""
+        rows = np.array([self.episode(env).metrics for env in self._all()], np.float64)
+        return dict(zip(self._task.metric_names, rows.T, strict=True))
+
+    def finish(self, mask: Mask) -> None:
+        """Do nothing."""
+
+    def finished(self) -> Mask:
+        """Tell in which copies nothing is left to decide."""
+        return np.array([self.episode(env).is_over for env in self._all()])
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Return which actions are feasible, (E, 1, n)."""
+        return np.stack([self.episode(env).mask for env in self._all()])[:, None]
+
+    def info(self, env: int, agent: int) -> Info:
+        """Return what an agent is told beside its observation."""
+        one = self.episode(env)
+        return {
+            "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
+            "metrics": dict(zip(self._task.metric_names, map(float, one.metrics), strict=True)),
+            **one.info(),
+            "action_mask": one.mask.astype(np.int8),
+            "interval_us": 0.0,
+        }
+
+    def infos(self) -> Info:
+        """Return what `info` says of every copy and agent, as arrays of shape (E, 1, ...)."""
+        return {
+            "reward_terms": dict(self.terms),
+            "metrics": {name: values[:, None] for name, values in self.metrics().items()},
+            **_stacked([self.episode(env).info() for env in self._all()]),
+            "action_mask": self.action_masks().astype(np.int8),
+            "interval_us": np.zeros((self.n_envs, 1)),
+        }
+
+    def state(self, env: int) -> FloatArray:
+        """Return what concerns all rows of the observation."""
+        return self.observations[env, 0, self._task.common].astype(np.float64)
+
+    def event_records(self, env: int) -> list[Record]:
+        """Return nothing: nothing happens to the data centre."""
+        return []
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed: the model is exact."""
+        return Fidelity()
+
+    def close(self) -> None:
+        """End the model; the next episode makes a new one."""
+        model, self._model = self._model, None
+        self._episodes = [None] * self.n_envs
+        if model is not None:
+            model.close()
+
+    def episode(self, env: int) -> AnyEpisode:
+        """Return where the episode of a copy is.
+
+        Args:
+            env: Number of the copy.
+
+        Raises:
+            BackendError: There is none.
+        """
+        found = self._episodes[env]
+        if found is None:
+            raise BackendError("no episode is running: call reset() first")
+        return found
+
+    def _make_model(self) -> Placement:
+        return make_copies(self._spec, self._task.data_centre, self.n_envs * self.copies_each)
+
+    def _all(self) -> range:
+        return range(self.n_envs)
+
+    def _show(self, mask: Mask | None) -> None:
+        """Make observations and terms of some copies, of all if None."""
+        made = np.empty_like(self.observations) if mask is None else self.observations.copy()
+        for env in self._all() if mask is None else np.flatnonzero(mask).tolist():
+            self.episode(env).observe(made[env, 0])
+        self.observations = made
+        begun = next(one for one in self._episodes if one is not None)
+        # Copies that have not begun have no step behind them.
+        none = [0.0] * len(begun.inputs)
+        inputs = [none if one is None else one.inputs for one in self._episodes]
+        terms = self._task.terms(np.array(inputs, np.float64))
+        self.terms = {name: found[:, None] for name, found in terms.items()}
+
+
+def _stacked(rows: list[Info]) -> Info:
+    """Return one dict of many alike, with arrays of shape (E, 1, ...)."""
+    made: Info = {}
+    for name, first in rows[0].items():
+        values = [row[name] for row in rows]
+        made[name] = _stacked(values) if isinstance(first, dict) else np.stack(values)[:, None]
+    return made

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer of policies between the devices of a server, as Python sees it.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstddef>
+
+#include "balancer_devices.hpp"
+#include "common/bpf_object.hpp"
+#include "device_reports.h"
+#include "l4lb.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using dcgym::BalancerDevices;
+using DeviceWeights = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+void set_device_weights(BalancerDevices &devices, uint32_t vip, const DeviceWeights &weights,
+                        uint32_t ring_slots) {
+    if (weights.ndim() != 2)
+        dcgym::throw_config_error("weights", std::to_string(weights.ndim()) + " dimensions",
+                                  "servers and devices");
+    devices.set_weights(vip, weights.data(), static_cast<size_t>(weights.shape(0)),
+                        static_cast<size_t>(weights.shape(1)), ring_slots);
+}
+
+#define OFFSET(type, field) py::arg(#field) = offsetof(type, field)
+
+// Sizes, and offsets of some fields: what follows them moves where they do.
+py::dict device_layout() {
+    using Device = dcgym_device;
+    using Policy = dcgym_lb_device_policy;
+    using Server = dcgym_lb_server_devices;
+    using Turns = dcgym_device_turns;
+    using All = dcgym_lb_devices;
+    py::dict layout;
+    const auto add = [&](const char *name, size_t bytes, py::dict offsets) {
+        layout[name] = py::make_tuple(bytes, offsets);
+    };
+    add("device", sizeof(Device),
+        py::dict(OFFSET(Device, time_ns), OFFSET(Device, reports), OFFSET(Device, sequence),
+                 OFFSET(Device, queue), OFFSET(Device, load), OFFSET(Device, is_busy),
+                 OFFSET(Device, memory)));
+    add("device_turns", sizeof(Turns), py::dict(OFFSET(Turns, next), OFFSET(Turns, credit)));
+    add("lb_device_policy", sizeof(Policy),
+        py::dict(OFFSET(Policy, sequence), OFFSET(Policy, time_ns), OFFSET(Policy, max_age_ns),
+                 OFFSET(Policy, rule), OFFSET(Policy, threshold), OFFSET(Policy, present),
+                 OFFSET(Policy, ring_of), OFFSET(Policy, by_bits), OFFSET(Policy, weight),
+                 OFFSET(Policy, ring_slots), OFFSET(Policy, ring)));
+    add("lb_server_devices", sizeof(Server),
+        py::dict(OFFSET(Server, heard), OFFSET(Server, turns), OFFSET(Server, connections),
+                 OFFSET(Server, packets)));
+    add("lb_devices", sizeof(All), py::dict(OFFSET(All, policies), OFFSET(All, servers)));
+    return layout;
+}
+
+} // namespace
+
+void bind_balancer_devices(py::module_ &module) {
+    module.attr("DEVICE_REPORT_TYPE") = DCGYM_DEVICE_REPORT_TYPE;
+    module.def("device_layout", &device_layout,
+               "Sizes and offsets of the structs of balancer_devices.h.");
+    py::class_<BalancerDevices, std::shared_ptr<BalancerDevices>>(
+        module, "BalancerDevices",
+        "Writes how a balancer chooses between the devices of a server, through mapped memory; "
+        "one writer a balancer.")
+        .def(py::init<int, uint32_t>(), py::arg("device_map_fd"), py::arg("n_vips"))
+        .def("set_rule", &BalancerDevices::set_rule, py::arg("vip"), py::arg("rule"),
+             py::arg("threshold") = DCGYM_FULL_LOAD, py::arg("max_age_ns") = 0,
+             "Choose by a rule of device_rules.h, by its number, from the next new connection on. "
+             "The threshold is that of prt, in per cent; older reports count as none, 0 for never.")
+        .def("set_members", &BalancerDevices::set_members, py::arg("vip"), py::arg("members"),
+             "Name the devices that take new connections, by server; 0 is the processors, which "
+             "servers that are not named have alone. Existing connections stay.")
+        .def("set_weights", &set_device_weights, py::arg("vip"), py::arg("weights"),
+             py::arg("ring_slots") = DCGYM_RING_SLOTS,
+             "Replace the weights, a row a server number and a column a device, each 0 or more; "
+             "only ratios count. A ring has so many slots at most.");
+}

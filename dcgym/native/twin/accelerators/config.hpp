@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pool of servers with accelerators in numbers, as dcgym.backends.simulation.accelerators hands
+// it over; checked there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/distribution.hpp"
+#include "device_rules.h"
+
+namespace dcgym::twin::accelerators {
+
+constexpr size_t devices = DCGYM_DEVICES; // of every server, those that are missing included
+
+struct DeviceConfig {
+    bool present = false;
+    uint32_t workers = 1;
+    uint32_t queue_limit = 0; // of the requests that wait
+    double weight = 0;
+    std::vector<double> service_ns; // mean by application
+};
+
+struct ServerConfig {
+    double weight;
+    std::vector<DeviceConfig> devices; // `devices` of them
+};
+
+struct ApplicationConfig {
+    double share;        // of the requests
+    Distribution demand; // of mean 1
+};
+
+// The numbers of dcgym.tasks.accelerators.agents.KINDS.
+enum class Agents : uint8_t { none, periodic, event };
+
+struct AgentConfig {
+    Agents kind = Agents::none;
+    int64_t period_ns = 0;
+    uint32_t window = 1; // periods that a utilisation is taken over
+    int64_t delay_ns = 0;
+    double loss = 0;
+    std::vector<int64_t> threshold_ns; // by application: a processing time above it is busy
+    double release = 1;                // busy ends below this share of the threshold
+    int64_t second_report_ns = 0;      // after a busy report, that it is over; 0: none
+};
+
+// The numbers of dcgym.tasks.accelerators.events.EVENTS.
+enum class Change : uint8_t {
+    rate,
+    device_speed,
+    device_failure,
+    device_recovery,
+    add_device,
+    remove_device,
+    agent_silence,
+    agent_recovery,
+};
+
+struct ScheduledChange {
+    int64_t at_ns;
+    Change change;
+    std::vector<uint32_t> targets; // numbers of devices: server * `devices` + device
+    double value;
+};
+
+struct Config {
+    std::vector<ServerConfig> servers;
+    std::vector<ApplicationConfig> applications;
+    AgentConfig agents;
+    Distribution gaps; // between requests, of mean 1
+    uint64_t requests; // of an episode; 0: they come without end
+    int64_t latency_ns;
+    uint32_t threshold; // of prt, per cent
+    int64_t max_age_ns;
+    uint32_t ring_slots;
+    std::vector<ScheduledChange> changes;
+    size_t record_limit;
+};
+
+} // namespace dcgym::twin::accelerators

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "twin.hpp"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "core/column.hpp"
+
+namespace dcgym::twin::accelerators {
+namespace {
+
+using Law = std::tuple<uint8_t, double, double, Distribution::Points>;
+
+Distribution law_of(const Law &law) {
+    const auto &[kind, mean, shape, points] = law;
+    if (kind > static_cast<uint8_t>(Kind::hyperexponential))
+        throw py::value_error("distribution: unknown kind " + std::to_string(kind));
+    return {static_cast<Kind>(kind), mean, shape, points};
+}
+
+std::vector<ServerConfig> servers_of(const py::dict &config, size_t applications) {
+    using Row = std::tuple<bool, uint32_t, uint32_t, double, std::vector<double>>;
+    std::vector<ServerConfig> servers;
+    for (const auto &[weight, rows] :
+         config["servers"].cast<std::vector<std::pair<double, std::vector<Row>>>>()) {
+        if (rows.empty() || rows.size() > devices)
+            throw py::value_error("servers: 1 to " + std::to_string(devices) + " devices");
+        ServerConfig server{weight, {}};
+        for (const auto &[present, workers, limit, share, service_ns] : rows) {
+            if (service_ns.size() != applications)
+                throw py::value_error("servers: a service time for each application");
+            server.devices.push_back({present, workers, limit, share, service_ns});
+        }
+        server.devices.resize(devices);
+        servers.push_back(std::move(server));
+    }
+    if (servers.empty() || servers.size() > DCGYM_RULE_SERVERS)
+        throw py::value_error("servers: 1 to " + std::to_string(DCGYM_RULE_SERVERS));
+    return servers;
+}
+
+AgentConfig agents_of(const py::dict &plain, size_t applications) {
+    AgentConfig agents;
+    agents.kind = static_cast<Agents>(plain["kind"].cast<uint8_t>());
+    agents.period_ns = plain["period_ns"].cast<int64_t>();
+    agents.window = plain["window"].cast<uint32_t>();
+    agents.delay_ns = plain["delay_ns"].cast<int64_t>();
+    agents.loss = plain["loss"].cast<double>();
+    agents.threshold_ns = plain["threshold_ns"].cast<std::vector<int64_t>>();
+    agents.release = plain["release"].cast<double>();
+    agents.second_report_ns = plain["second_report_ns"].cast<int64_t>();
+    if (agents.window < 1 || (agents.kind == Agents::periodic && agents.period_ns < 1))
+        throw py::value_error("agents: a window and a period above 0");
+    if (agents.kind == Agents::event && agents.threshold_ns.size() != applications)
+        throw py::value_error("agents: a threshold for each application");
+    return agents;
+}
+
+std::vector<ScheduledChange> changes_of(const py::dict &config, size_t servers) {
+    using Row = std::tuple<int64_t, uint8_t, std::vector<uint32_t>, double>;
+    std::vector<ScheduledChange> changes;
+    for (const auto &[at_ns, kind, targets, value] : config["events"].cast<std::vector<Row>>()) {
+        for (const uint32_t target : targets)
+            if (target >= servers * devices)
+                throw py::value_error("events: a device that is not there");
+        changes.push_back({at_ns, static_cast<Change>(kind), targets, value});
+    }
+    return changes;
+}
+
+std::shared_ptr<const Config> read_config(const py::dict &plain) {
+    auto config = std::make_shared<Config>();
+    for (const auto &[share, law] :
+         plain["applications"].cast<std::vector<std::pair<double, Law>>>())
+        config->applications.push_back({share, law_of(law)});
+    if (config->applications.empty())
+        throw py::value_error("applications: at least one");
+    config->servers = servers_of(plain, config->applications.size());
+    config->agents = agents_of(plain["agents"].cast<py::dict>(), config->applications.size());
+    config->gaps = law_of(plain["gaps"].cast<Law>());
+    config->requests = plain["requests"].cast<uint64_t>();
+    config->latency_ns = plain["latency_ns"].cast<int64_t>();
+    config->threshold = plain["threshold"].cast<uint32_t>();
+    config->max_age_ns = plain["max_age_ns"].cast<int64_t>();
+    config->ring_slots = std::min<uint32_t>(plain["ring_slots"].cast<uint32_t>(), DCGYM_RING_SLOTS);
+    config->changes = changes_of(plain, config->servers.size());
+    config->record_limit = plain["record_limit"].cast<size_t>();
+    return config;
+}
+
+// The order statistic that at least this share of the values does not exceed.
+double quantile(std::vector<int64_t> &values, double share) {
+    if (values.empty())
+        return std::nan("");
+    const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+    const auto at = values.begin() + static_cast<ptrdiff_t>(std::max<size_t>(rank, 1) - 1);
+    std::nth_element(values.begin(), at, values.end());
+    return static_cast<double>(*at);
+}
+
+double mean(const std::vector<int64_t> &values) {
+    double sum = 0;
+    for (const int64_t value : values)
+        sum += static_cast<double>(value);
+    return values.empty() ? std::nan("") : sum / static_cast<double>(values.size());
+}
+
+// Columns of one observation: of environments, and of their devices.
+struct Observation {
+    Observation(size_t envs, size_t servers)
+        : n(servers * devices), time(shape(envs)), counts(envs * n_counts), latency(envs * 3),
+          utilisation({envs, servers, devices}), offered({envs, servers, devices}),
+          share({envs, servers, devices}), queue({envs, servers, devices}),
+          chosen({envs, servers, devices}), dropped({envs, servers, devices}),
+          load({envs, servers, devices}), busy({envs, servers, devices}),
+          age({envs, servers, devices}), present({envs, servers, devices}) {}
+
+    static std::vector<size_t> shape(size_t envs) { return {envs}; }
+    void fill(size_t env, Simulation &simulation);
+    py::dict dict(size_t envs) const;
+
+    static constexpr size_t n_counts = 6;
+    size_t n;
+    Column<int64_t> time;
+    std::vector<uint64_t> counts;
+    std::vector<double> latency;
+    Column<double> utilisation, offered, share;
+    Column<int64_t> queue, chosen, dropped, load, busy, age;
+    Column<uint8_t> present;
+};
+
+void Observation::fill(size_t env, Simulation &simulation) {
+    simulation.integrate();
+    Interval &interval = simulation.interval();
+    const int64_t now_ns = simulation.now_ns();
+    const double passed_ns = static_cast<double>(std::max<int64_t>(now_ns - interval.since_ns, 1));
+    time.data[env] = now_ns;
+    const std::array<uint64_t, n_counts> found{interval.arrivals, interval.completed,
+                                               interval.dropped,  interval.lost,
+                                               interval.reports,  interval.reports_lost};
+    std::copy(found.begin(), found.end(), &counts[env * n_counts]);
+    latency[env * 3] = mean(interval.latencies_ns);
+    latency[env * 3 + 1] = quantile(interval.latencies_ns, 0.5);
+    latency[env * 3 + 2] = quantile(interval.latencies_ns, 0.99);
+    for (size_t i = 0; i < n; i++) {
+        const Device &device = simulation.device_states()[i];
+        const dcgym_device &known = simulation.known()[i];
+        const size_t to = env * n + i;
+        const double full_ns = passed_ns * device.config->workers;
+        utilisation.data[to] =
+            static_cast<double>(device.busy_ns - device.interval_busy_ns) / full_ns;
+        offered.data[to] = device.offered_ns / full_ns;
+        share.data[to] = simulation.share(i);
+        queue.data[to] = device.queue();
+        chosen.data[to] = static_cast<int64_t>(device.chosen);
+        dropped.data[to] = static_cast<int64_t>(device.dropped);
+        load.data[to] = known.load;
+        busy.data[to] = known.is_busy;
+        age.data[to] = known.reports ? now_ns - static_cast<int64_t>(known.time_ns) : -1;
+        present.data[to] = simulation.is_present(i);
+    }
+    simulation.begin_interval();
+}
+
+py::dict Observation::dict(size_t envs) const {
+    py::dict found;
+    found["time_ns"] = time.array;
+    constexpr std::array<const char *, n_counts> count_names{
+        "arrivals", "completed", "dropped", "lost", "reports", "reports_lost"};
+    for (size_t i = 0; i < n_counts; i++) {
+        const Column<int64_t> column({envs});
+        for (size_t env = 0; env < envs; env++)
+            column.data[env] = static_cast<int64_t>(counts[env * n_counts + i]);
+        found[count_names[i]] = column.array;
+    }
+    constexpr std::array<const char *, 3> latency_names{"latency_mean_ns", "latency_p50_ns",
+                                                        "latency_p99_ns"};
+    for (size_t i = 0; i < latency_names.size(); i++) {
+        const Column<double> column({envs});
+        for (size_t env = 0; env < envs; env++)
+            column.data[env] = latency[env * 3 + i];
+        found[latency_names[i]] = column.array;
+    }
+    found["utilisation"] = utilisation.array;
+    found["offered"] = offered.array;
+    found["share"] = share.array;
+    found["queue"] = queue.array;
+    found["chosen"] = chosen.array;
+    found["device_dropped"] = dropped.array;
+    found["reported_load"] = load.array;
+    found["reported_busy"] = busy.array;
+    found["report_age_ns"] = age.array;
+    found["present"] = present.array;
+    return found;
+}
+
+} // namespace
+
+Twin::Twin(const py::dict &config, size_t n_envs, size_t threads)
+    : config_(read_config(config)), workers_(std::min(threads, n_envs)),
+      servers_(config_->servers.size()) {
+    for (size_t env = 0; env < n_envs; env++) {
+        simulations_.emplace_back(config_);
+        simulations_.back().reset(env, 0);
+    }
+}
+
+void Twin::for_each(const std::function<void(size_t)> &work) {
+    const py::gil_scoped_release released;
+    workers_.for_each(simulations_.size(), work);
+}
+
+void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Doubles &rates,
+                 const Mask &mask) {
+    for_each([&, chosen = mask.data(), seed = seeds.data(), rate = rates.data()](size_t env) {
+        if (chosen[env])
+            simulations_[env].reset(seed[env], rate[env]);
+    });
+}
+
+void Twin::set_rules(uint32_t server_rule, uint32_t device_rule, const Mask &mask) {
+    for (size_t env = 0; env < simulations_.size(); env++)
+        if (mask.data()[env])
+            simulations_[env].set_rules(server_rule, device_rule);
+}
+
+void Twin::set_weights(const Doubles &weights, const Mask &mask) {
+    for (size_t env = 0; env < simulations_.size(); env++)
+        if (mask.data()[env])
+            simulations_[env].set_weights(weights.data() + env * servers_ * devices);
+}
+
+void Twin::advance(const Integers &until_ns) {
+    for_each([&, until = until_ns.data()](size_t env) { simulations_[env].advance(until[env]); });
+}
+
+py::dict Twin::observe(const Mask &mask) {
+    Observation observation(simulations_.size(), servers_);
+    for_each([&, chosen = mask.data()](size_t env) {
+        if (chosen[env])
+            observation.fill(env, simulations_[env]);
+    });
+    return observation.dict(simulations_.size());
+}
+
+py::array Twin::records(size_t env) {
+    const std::vector<Record> found = simulations_.at(env).take_records();
+    return py::array_t<Record>(static_cast<py::ssize_t>(found.size()), found.data());
+}
+
+} // namespace dcgym::twin::accelerators

@@ -1,0 +1,144 @@
+"""What runs of accelerator balancing record: latencies, failures, who served, weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.envs.accelerator_system import AcceleratorSystem
+from dcgym.suites.recorders.base import (
+    Columns,
+    Outcome,
+    Recorder,
+    Row,
+    StepResult,
+    narrowed,
+    split_columns,
+)
+from dcgym.suites.spec import RunSpec
+from dcgym.suites.statistics import FloatArray, mean_of, steady_part
+
+__all__ = ["AcceleratorRecorder"]
+
+NS_PER_MS = 1e6
+RECORD_LIMIT = 5_000_000
+COMPLETED = 0
+# Fewer requests have no percentile 99 of their own.
+LEAST_FOR_P99 = 100
+# P4Mite counts a request that takes ten times as long as without load as lost.
+SLOW_FACTOR = 10.0
+# Figure 6.3: rewards of so many actions are added up; a learner has come near its best sum at this
+# share of it.
+LAST_ACTIONS = 100
+NEAR = 0.9
+OVER_STEPS = ("reward", "utilisation_spread", "reports_per_s", "processor_utilisation")
+
+
+class AcceleratorRecorder(Recorder):
+    """Records a run of accelerator balancing."""
+
+    @classmethod
+    def recording(cls, spec: RunSpec) -> dict[str, object]:
+        """Keep the requests.
+
+        Args:
+            spec: The run.
+        """
+        return {"record_limit": RECORD_LIMIT}
+
+    def row(self, result: StepResult) -> Row:
+        """Return the metrics of a step, the weights, and whether they are the best.
+
+        Args:
+            result: What the step led to.
+        """
+        info, row = result.infos[0], super().row(result)
+        for position, weight in enumerate(info["weights"]):
+            row[f"weight_{position}"] = float(weight)
+        row["processor_utilisation"] = float(info["utilisation"][0])
+        if "best_weights" in info:
+            level = float(np.max(info["weights"][1:], initial=0.0))
+            row["is_best"] = float(level == float(info["best_weights"]))
+            row["best_p99_ms"] = float(info["best_p99_ms"])
+        return row
+
+    def finish(self, columns: Columns) -> Outcome:
+        """Return the metrics of all requests that came after the warm-up.
+
+        Args:
+            columns: The steps, one array a quantity.
+        """
+        system = narrowed(self.system, AcceleratorSystem)
+        pool, steady = system.pool.pool, steady_part(columns, self.spec.warmup_s)
+        requests = system.flow_records(0)
+        # Times count from the first observation, which follows an interval.
+        begun_ns = system.interval_ns + self.spec.warmup_s * 1e9
+        end_ns = float(system.read_ns[0])
+        ended = (requests["end_ns"] >= begun_ns) & (requests["end_ns"] <= end_ns)
+        is_done = requests["outcome"] == COMPLETED
+        served = int((ended & is_done).sum())
+        kept = requests[requests["arrival_ns"] >= begun_ns]
+        done = kept[kept["outcome"] == COMPLETED]
+        latency_ms = (done["end_ns"] - done["arrival_ns"] + 2 * pool.latency_ns) / NS_PER_MS
+        fastest_ms = min(pool.mean_service_ns(g.devices[0]) for g in pool.groups) / NS_PER_MS
+        slow = int((latency_ms > SLOW_FACTOR * fastest_ms).sum())
+        metrics = {
+            "reward_mean": mean_of(steady["reward"]),
+            "latency_ms_mean": mean_of(latency_ms),
+            "latency_ms_p50": _quantile(latency_ms, 0.5, 1),
+            "latency_ms_p99": _quantile(latency_ms, 0.99, LEAST_FOR_P99),
+            "throughput_per_s": served / max((end_ns - begun_ns) / 1e9, 1e-9),
+            "failed_share": (kept.size - done.size) / max(kept.size, 1),
+            "lost_share": (kept.size - done.size + slow) / max(kept.size, 1),
+            "accelerator_share": float((kept["device"] > 0).mean()) if kept.size else np.nan,
+        }
+        metrics |= {name: mean_of(steady[name]) for name in OVER_STEPS[1:]}
+        if pool.requests is not None:
+            metrics["batch_s"] = batch_s(requests, pool.requests, pool.latency_ns)
+        if len(columns["reward"]) > LAST_ACTIONS:
+            metrics |= learning_metrics(columns["reward"])
+        if "is_best" in steady:
+            metrics["accuracy"] = mean_of(steady["is_best"])
+            regret = metrics["latency_ms_p99"] / mean_of(steady["best_p99_ms"]) - 1
+            metrics["regret"] = regret
+        return Outcome(metrics, split_columns(requests), system.fidelity(0))
+
+
+def batch_s(requests: npt.NDArray[Any], size: int, latency_ns: int) -> float:
+    """Return the time from the first request of a batch to the last answer, in seconds.
+
+    Requests that are dropped have no answer. NaN where some have not ended yet.
+
+    Args:
+        requests: Those that have ended (`AcceleratorTwin.records`).
+        size: How many there are.
+        latency_ns: From the balancer to a device, one way.
+    """
+    if len(requests) < size:
+        return math.nan
+    end_ns = float(requests["end_ns"].max()) + 2 * latency_ns
+    return (end_ns - float(requests["arrival_ns"].min())) / 1e9
+
+
+def learning_metrics(rewards: FloatArray) -> dict[str, float]:
+    """Return the reward of the last 100 actions, and after how many such a sum is near its best.
+
+    Where no such sum is above 0 nothing was learned, and the number of actions is NaN.
+
+    Args:
+        rewards: Of each action of the run, more than 100 of them.
+    """
+    added = np.cumsum(np.concatenate([[0.0], rewards]))
+    sums = added[LAST_ACTIONS:] - added[:-LAST_ACTIONS]
+    near = LAST_ACTIONS + float(np.argmax(sums >= NEAR * sums.max()))
+    is_better = sums.max() > 0
+    return {"last_100_rewards": float(sums[-1]), "actions_to_90": near if is_better else math.nan}
+
+
+def _quantile(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], share: float, least: int
+) -> float:
+    return float(np.quantile(values, share)) if values.size >= least else np.nan

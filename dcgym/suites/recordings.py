@@ -1,0 +1,243 @@
+"""Data sets for offline learning: episodes of a policy, in Minari's format.
+
+Minari (https://minari.farama.org) keeps observations, actions, rewards and ends of whole episodes
+beside the specification of the environment, from which ``recover_environment`` makes it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from dcgym._version import __version__
+from dcgym.backends.base import Record
+from dcgym.backends.names import named_runs
+from dcgym.config import check_int
+from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
+from dcgym.errors import ConfigError, MissingDependency
+from dcgym.policies import Policy, load_policy, make_policy
+from dcgym.suites.recorders import recorder_for
+from dcgym.suites.results import prepare_folder
+from dcgym.suites.rollout import Progress
+from dcgym.suites.spec import Arguments, RunSpec
+from dcgym.suites.suite import MOST_RUNS
+
+if TYPE_CHECKING:
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+__all__ = ["RecordingSpec", "dataset_name", "record_dataset"]
+
+PLACE = "MINARI_DATASETS_PATH"
+"""Where Minari looks for data sets."""
+
+NAME = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingSpec:
+    """What is recorded.
+
+    Attributes:
+        env: Arguments of the environment; ``max_steps`` bounds an episode.
+        policy: Name of the policy.
+        out: Folder of data sets.
+        episodes: Number of episodes; number i has seed ``seed + i``.
+        seed: Seed of the first episode, and of the policy.
+        checkpoint: Folder of a learned policy.
+        name: Name of the data set, which ends with its version; `dataset_name` if None.
+    """
+
+    env: Arguments
+    policy: str
+    out: Path
+    episodes: int = 10
+    seed: int = 0
+    checkpoint: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what no environment does.
+
+        Raises:
+            ConfigError: A value is not allowed.
+        """
+        check_int("episodes", self.episodes, 1, MOST_RUNS)
+        check_int("seed", self.seed, 0)
+        if self.name is not None and not NAME.fullmatch(self.name):
+            allowed = "a name that ends with a version, such as mine/pool/sed-v0"
+            raise ConfigError("name", self.name, allowed)
+
+
+def dataset_name(env: Arguments, policy: str) -> str:
+    """Return the name of a data set that nobody has named, such as dcgym/LoadBalancing/sed-v0.
+
+    Args:
+        env: Arguments of the environment.
+        policy: Name of the policy.
+    """
+    title = env_id_of(env).rpartition("/")[2].rpartition("-v")[0]
+    return f"dcgym/{title}/{policy}-v0"
+
+
+def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) -> Record:
+    """Record episodes, and return what the data set holds.
+
+    The data set appears in its folder when it is complete, and nothing of it before.
+
+    Args:
+        spec: What is recorded.
+        progress: Called with the done fraction and a note.
+
+    Raises:
+        ConfigError: A value is not allowed, or there is such a data set already.
+        MissingDependency: Minari is not installed.
+        BackendError: The backend died.
+    """
+    name = spec.name or dataset_name(spec.env, spec.policy)
+    create = _require_minari()
+    policy = _make(spec)
+    folder = spec.out / name
+    if folder.exists():
+        raise ConfigError("name", name, f"one that {spec.out} does not have yet")
+    with contextlib.closing(_environment(spec, policy)) as env:
+        prepare_folder(spec.out)
+        totals = _Totals()
+        with tempfile.TemporaryDirectory(prefix=".recording-", dir=spec.out) as partial:
+            with _kept_in(Path(partial)), named_runs(f"record-{spec.policy}-{spec.seed}"):
+                create(
+                    name,
+                    totals.counted(_episodes(env, policy.bind(env), spec, progress)),
+                    env=env,
+                    algorithm_name=spec.policy,
+                    description=f"{spec.policy} in {env_id_of(spec.env)}, by dcgym record.",
+                    requirements=[f"dcgym=={__version__}"],
+                )
+            _move(Path(partial), spec.out, name)
+    return {
+        "name": name,
+        "folder": str(folder),
+        "env": env_id_of(spec.env),
+        "policy": spec.policy,
+        "seed": spec.seed,
+        "episodes": totals.episodes,
+        "steps": totals.steps,
+        "return_mean": totals.total / totals.episodes,
+    }
+
+
+def _require_minari() -> Any:
+    try:
+        import h5py  # noqa: F401
+        from minari import create_dataset_from_buffers
+    except ImportError as error:
+        raise MissingDependency("minari[hdf5]", "minari") from error
+    return create_dataset_from_buffers
+
+
+def _make(spec: RecordingSpec) -> Policy:
+    if spec.checkpoint is not None:
+        return load_policy(spec.checkpoint)
+    family = find_environment(env_id_of(spec.env)).family
+    return make_policy(spec.policy, family=family, seed=spec.seed)
+
+
+def _environment(spec: RecordingSpec, policy: Policy) -> gym.Env[Any, Any]:
+    """Return the environment as the policy wants it."""
+    environment = find_environment(env_id_of(spec.env))
+    recorder = recorder_for(form_of(environment, spec.env).settings)
+    run = RunSpec(env=spec.env, policy=spec.policy, steps=1, seed=spec.seed)
+    config = recorder.configure(run, policy.env_overrides())
+    env = make_env({**config, "info": "full"})
+    if env.spec is None or env.spec.max_episode_steps is None:
+        allowed = "a number of seconds: these episodes have no end of their own"
+        env.close()  # type: ignore[no-untyped-call]
+        raise ConfigError("seconds", None, allowed)
+    return env
+
+
+def _episodes(
+    env: gym.Env[Any, Any], policy: Policy, spec: RecordingSpec, progress: Progress
+) -> Iterator[EpisodeBuffer]:
+    """Run the episodes one after the other."""
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+    for number in range(spec.episodes):
+        progress(number / spec.episodes, f"episode {number + 1}")
+        observation, info = env.reset(seed=spec.seed + number)
+        policy.bind(env)
+        seen, actions, rewards = [observation.copy()], [], []
+        ends: list[tuple[bool, bool]] = []
+        while not ends or not any(ends[-1]):
+            action = policy.act(observation.copy(), info)
+            observation, reward, terminated, truncated, info = env.step(action)
+            seen.append(observation.copy())
+            actions.append(action)
+            rewards.append(float(reward))
+            ends.append((terminated, truncated))
+        yield EpisodeBuffer(
+            id=number,
+            seed=spec.seed + number,
+            observations=np.stack(seen),
+            actions=_stacked(actions),
+            rewards=rewards,
+            terminations=[terminated for terminated, _ in ends],
+            truncations=[truncated for _, truncated in ends],
+        )
+    progress(1.0, "")
+
+
+def _stacked(actions: list[Any]) -> Any:
+    """Return actions as one array, or one for each of their parts."""
+    if isinstance(actions[0], dict):
+        return {name: np.stack([one[name] for one in actions]) for name in actions[0]}
+    return np.stack([np.asarray(one) for one in actions])
+
+
+class _Totals:
+    """Counts episodes that pass."""
+
+    def __init__(self) -> None:
+        self.episodes, self.steps, self.total = 0, 0, 0.0
+
+    def counted(self, episodes: Iterator[EpisodeBuffer]) -> Iterator[EpisodeBuffer]:
+        """Hand on episodes, and count them."""
+        for episode in episodes:
+            self.episodes += 1
+            self.steps += len(episode)
+            self.total += sum(episode.rewards)
+            yield episode
+
+
+@contextlib.contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Let Minari write into a folder, and keep what it would remark of missing authors."""
+    before = os.environ.get(PLACE)
+    os.environ[PLACE] = str(folder)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        os.environ.pop(PLACE)
+        if before is not None:
+            os.environ[PLACE] = before
+
+
+def _move(partial: Path, out: Path, name: str) -> None:
+    """Put a complete data set in its place, with the files of its name spaces."""
+    for parent in reversed(Path(name).parents[:-1]):
+        (out / parent).mkdir(exist_ok=True)
+        for path in (partial / parent).iterdir():
+            if path.is_file() and not (out / parent / path.name).exists():
+                path.replace(out / parent / path.name)
+    (partial / name).replace(out / name)

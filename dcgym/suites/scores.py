@@ -1,0 +1,315 @@
+"""Normalised scores of policies over all cases of a suite: 0 is random, 1 is who knows most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dcgym.backends.base import Record
+from dcgym.config import check_in, check_keys
+from dcgym.envs.factory import find_environment
+from dcgym.errors import ConfigError, DcgymError
+from dcgym.suites.aggregates import (
+    Estimate,
+    Sample,
+    differences,
+    estimate,
+    improvements,
+    mean_of_cases,
+    pooled,
+)
+from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
+from dcgym.suites.statistics import interval_95
+from dcgym.tasks.common.meanings import MEANINGS
+
+__all__ = [
+    "LEAST_SEEDS",
+    "LEAST_TRAININGS",
+    "SCORES_FILE",
+    "Scoreboard",
+    "Scoring",
+    "Standing",
+    "find_scores",
+    "score_metric",
+    "write_scores",
+]
+
+SCORES_FILE = "scores.json"
+"""The scores, in the folder of the results."""
+
+LEAST_SEEDS = 5
+"""Evaluation seeds a case below which a row says that it has few."""
+LEAST_TRAININGS = 5
+"""Trainings below which a learner's row says that it has few."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What a suite's scores are made of.
+
+    Attributes:
+        metrics: Names of metrics; each is scored for itself.
+        low: Policy whose mean in a case is the score 0.
+        high: Policy whose mean in a case is the score 1.
+    """
+
+    metrics: tuple[str, ...]
+    low: str
+    high: str
+
+    def __post_init__(self) -> None:
+        """Check that every metric has a better end."""
+        if not self.metrics:
+            raise ConfigError("scoring.metrics", (), "one metric or more")
+        for metric in self.metrics:
+            check_in(
+                "scoring.metrics", metric, [name for name, (end, _) in MEANINGS.items() if end]
+            )
+
+
+# No queues: random shares choke hosts, and their queues are often shorter than the fair share's.
+# The default reward has goodput and queues in one.
+_NETWORK = Scoring(("goodput_bps", "fct_us_p99", "reward_mean"), "random", "fair-share")
+SCORINGS: Mapping[str, Scoring] = {
+    "balancing": Scoring(("fct_us_mean", "fct_us_p99"), "random", "oracle"),
+    "congestion": _NETWORK,
+    "joint": _NETWORK,
+}
+"""By family of policies, where a suite says nothing."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A policy's scores in a metric.
+
+    Attributes:
+        policy: Its name.
+        iqm: Interquartile mean over the runs of all cases.
+        mean: Mean of the cases' means.
+        improvement: Probability that it does better than the leader, the same case and seed.
+        gain: By how much its score is above the leader's, pair by pair; mean of the cases' means.
+        by_case: Mean score in each case.
+        cases: Cases in which it has a score.
+        seeds: Least number of evaluation seeds of a case.
+        trainings: Trainings that were scored; 0 where nobody learned.
+    """
+
+    policy: str
+    iqm: Estimate
+    mean: Estimate
+    improvement: Estimate
+    gain: Estimate
+    by_case: Mapping[str, float]
+    cases: int
+    seeds: int
+    trainings: int
+
+    @property
+    def remark(self) -> str:
+        """What makes the intervals doubtful; empty where nothing does."""
+        found = []
+        if self.seeds < LEAST_SEEDS:
+            found.append(f"too few seeds: {self.seeds} of {LEAST_SEEDS}")
+        if 0 < self.trainings < LEAST_TRAININGS:
+            found.append(f"too few trainings: {self.trainings} of {LEAST_TRAININGS}")
+        return "; ".join(found)
+
+
+class _Run(NamedTuple):
+    """What a score looks at of a run; more of `value` is better."""
+
+    policy: str
+    case: str
+    value: float
+    seed: int
+    training: int
+    plan: str
+    is_learned: bool
+
+    @classmethod
+    def of(cls, record: Record, metric: str) -> _Run:
+        """Return a run of its record; NaN where the metric was not measured."""
+        sign = 1.0 if MEANINGS[metric][0] == "high" else -1.0
+        training = record.get("training") or {}
+        return cls(
+            str(record["policy"]),
+            str(record.get("scenario", "")),
+            sign * float(record["metrics"].get(metric, math.nan)),
+            int(record["seed"]),
+            int(training.get("seed") or 0),
+            str((record.get("plan") or {}).get("digest", "")),
+            bool(training),
+        )
+
+
+@dataclass(frozen=True)
+class Scoreboard:
+    """The scores of all policies in a metric.
+
+    Attributes:
+        metric: Name of the metric.
+        low: Policy whose score is 0.
+        high: Policy whose score is 1.
+        leader: Policy of the best interquartile mean but `low` and `high`, which the others are
+            compared with.
+        standings: One a policy, the best interquartile mean first.
+        left_out: Cases in which `high` is not better than `low` beyond noise: they have no scale.
+        samples: The scores of all runs, by policy and case.
+    """
+
+    metric: str
+    low: str
+    high: str
+    leader: str
+    standings: tuple[Standing, ...]
+    left_out: tuple[str, ...]
+    samples: Mapping[str, Mapping[str, Sample]]
+
+
+def find_scores(folder: Path, records: Records) -> list[Scoreboard]:
+    """Return the scores of a folder's suite; none where one of the references was not run.
+
+    Args:
+        folder: Folder of the suite's results.
+        records: Records of its runs.
+    """
+    scoring = _scoring_of(folder, records)
+    names = {str(record["policy"]) for record in records}
+    if scoring is None or not {scoring.low, scoring.high} < names:
+        return []
+    boards = (score_metric(records, metric, scoring) for metric in scoring.metrics)
+    return [board for board in boards if board is not None]
+
+
+def write_scores(folder: Path, records: Records) -> list[Scoreboard]:
+    """Write the scores beside the results, where there are any, and return them.
+
+    Args:
+        folder: Folder of the suite's results.
+        records: Records of its runs.
+    """
+    boards = find_scores(folder, records)
+    if boards:
+        rows = []
+        for board in boards:
+            standings = [{**asdict(one), "remark": one.remark} for one in board.standings]
+            known = {name: getattr(board, name) for name in ("metric", "low", "high", "leader")}
+            rows.append({**known, "left_out": list(board.left_out), "standings": standings})
+        write_json(folder / SCORES_FILE, rows)
+    return boards
+
+
+def score_metric(records: Records, metric: str, scoring: Scoring) -> Scoreboard | None:
+    """Return the scores of all policies in a metric; None where no case has a scale.
+
+    Args:
+        records: Records of runs.
+        metric: Name of the metric.
+        scoring: The references.
+    """
+    runs = tuple(_Run.of(record, metric) for record in records)
+    return _scoreboard(tuple(run for run in runs if math.isfinite(run.value)), metric, scoring)
+
+
+# Files, page and terminal ask for the same; resampling takes seconds for suites of many cases.
+@lru_cache(maxsize=8)
+def _scoreboard(runs: tuple[_Run, ...], metric: str, scoring: Scoring) -> Scoreboard | None:
+    measured = _measured(runs)
+    low, high = measured.get(scoring.low, {}), measured.get(scoring.high, {})
+    scales = {case: _scale(low[case], high[case]) for case in low if case in high}
+    known = {case: scale for case, scale in scales.items() if scale is not None}
+    if not known:
+        return None
+    samples = {
+        policy: {
+            case: replace(own, values=(own.values - zero) / width)
+            for case, (zero, width) in known.items()
+            if (own := cases.get(case)) is not None
+        }
+        for policy, cases in measured.items()
+    }
+    samples = {policy: cases for policy, cases in samples.items() if cases}
+    iqms = {policy: estimate(cases, pooled) for policy, cases in samples.items()}
+    ranking = sorted(iqms, key=lambda policy: -iqms[policy].value)
+    # Who was not scored in all cases may have met the easier ones.
+    whole = [policy for policy in ranking if samples[policy].keys() == known.keys()]
+    others = [policy for policy in whole if policy not in (scoring.low, scoring.high)]
+    leader = others[0] if others else whole[0]
+    learners = {run.policy for run in runs if run.is_learned}
+    standings = tuple(
+        _standing(policy, iqms[policy], samples[policy], samples[leader], policy in learners)
+        for policy in ranking
+    )
+    left_out = tuple(case for case in scales if case not in known)
+    return Scoreboard(metric, scoring.low, scoring.high, leader, standings, left_out, samples)
+
+
+def _standing(
+    policy: str,
+    iqm: Estimate,
+    samples: Mapping[str, Sample],
+    leader: Mapping[str, Sample],
+    is_learner: bool,
+) -> Standing:
+    numbers = {int(one) for sample in samples.values() for one in sample.trainings}
+    return Standing(
+        policy,
+        iqm,
+        estimate(samples, mean_of_cases),
+        estimate(improvements(samples, leader), mean_of_cases),
+        estimate(differences(samples, leader), mean_of_cases),
+        {case: float(sample.values.mean()) for case, sample in samples.items()},
+        len(samples),
+        min(len(np.unique(sample.seeds)) for sample in samples.values()),
+        len(numbers) if is_learner else 0,
+    )
+
+
+def _scale(low: Sample, high: Sample) -> tuple[float, float] | None:
+    """Return the value of the score 0 and the width of 1; None where they are told by noise."""
+    gaps = differences({"": high}, {"": low})[""].values
+    mean, half = interval_95(gaps.tolist())
+    # Of two or three seeds the interval is so wide that it would leave out the clearest cases.
+    is_clear = gaps.size > 0 and bool((gaps > 0).all())
+    if not is_clear and not mean > half:
+        return None
+    return float(low.values.mean()), float(high.values.mean() - low.values.mean())
+
+
+def _measured(runs: Iterable[_Run]) -> dict[str, dict[str, Sample]]:
+    """Return a metric, more being better, by policy and case."""
+    found: dict[str, dict[str, list[_Run]]] = {}
+    for run in runs:
+        found.setdefault(run.policy, {}).setdefault(run.case, []).append(run)
+    return {
+        policy: {case: _sample(own) for case, own in cases.items()}
+        for policy, cases in found.items()
+    }
+
+
+def _sample(runs: Sequence[_Run]) -> Sample:
+    plans = [run.plan for run in runs]
+    return Sample(
+        np.array([run.value for run in runs]),
+        np.array([run.seed for run in runs], np.int64),
+        np.array([run.training for run in runs], np.int64),
+        np.array(plans if all(plans) else [], np.str_),
+    )
+
+
+def _scoring_of(folder: Path, records: Records) -> Scoring | None:
+    told = (read_json(folder / SUITE_FILE) or {}).get("scoring")
+    if told is not None:
+        check_keys(told, ("metrics", "low", "high"), "scoring")
+        return Scoring(tuple(told["metrics"]), str(told["low"]), str(told["high"]))
+    try:
+        return SCORINGS.get(find_environment(records[0]["env"]).family)
+    except DcgymError:
+        # Results outlive the package of their environment.
+        return None

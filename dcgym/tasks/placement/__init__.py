@@ -1,0 +1,1 @@
+"""Which switch holds which VIP: the data centre, what is decided, seen and rewarded."""

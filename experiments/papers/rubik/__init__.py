@@ -1,0 +1,1 @@
+"""Rubik's integer program at sizes up to 1,600 racks."""

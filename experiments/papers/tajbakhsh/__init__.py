@@ -1,0 +1,1 @@
+"""Studies of Tajbakhsh (2023): servers with accelerators."""

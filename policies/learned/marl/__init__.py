@@ -1,0 +1,1 @@
+"""Algorithms of BenchMARL: several agents, each of which acts on what it sees itself."""

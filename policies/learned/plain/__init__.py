@@ -1,0 +1,1 @@
+"""Learners of our own, which need little or no library."""

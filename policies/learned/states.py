@@ -1,0 +1,68 @@
+"""The state of a training, from which it can go on: beside the policy, in a folder of its own.
+
+What acts is read from strangers and never unpickled. A state is for whoever trained: libraries may
+keep theirs as pickles.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from dcgym.config import check_int, check_number
+from dcgym.errors import ConfigError
+from dcgym.policies.checkpoint import parse_object
+from dcgym.policies.learners import Progress
+
+__all__ = ["STATE_FOLDER", "read_state", "write_state"]
+
+STATE_FOLDER = "state"
+STATE_FILE = "state.json"
+NEW_FOLDER = "state.new"
+
+
+def write_state(folder: Path, progress: Progress, save: Callable[[Path], None]) -> None:
+    """Write a state, so that an old or a new one is there at any time.
+
+    Args:
+        folder: The checkpoint folder.
+        progress: How far the training is.
+        save: Writes the library's part into a folder.
+    """
+    new, old = folder / NEW_FOLDER, folder / STATE_FOLDER
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    save(new)
+    # The last one: who finds it has all of the state.
+    (new / STATE_FILE).write_text(json.dumps(asdict(progress)), encoding="utf-8")
+    shutil.rmtree(old, ignore_errors=True)
+    new.rename(old)
+
+
+def read_state(folder: Path) -> tuple[Path, Progress]:
+    """Return the folder of the library's part of a state, and how far the training was.
+
+    Args:
+        folder: The checkpoint folder.
+
+    Raises:
+        ConfigError: There is no state, or a damaged one.
+    """
+    allowed = f"a folder in which a training left its {STATE_FOLDER}"
+    for name in (STATE_FOLDER, NEW_FOLDER):
+        path = folder / name
+        if (path / STATE_FILE).is_file():
+            break
+    else:
+        raise ConfigError("resume", str(folder), allowed)
+    try:
+        found = parse_object((path / STATE_FILE).read_bytes())
+        steps = check_int("steps", found.get("steps"), 1)
+        seconds, mean = check_number("seconds", found.get("seconds")), found.get("reward_mean")
+        mean = None if mean is None else check_number("reward_mean", mean)
+    except (OSError, ValueError) as error:
+        raise ConfigError("resume", str(folder), f"{allowed} ({error})") from error
+    return path, Progress(steps, steps, seconds, mean)

@@ -1,0 +1,297 @@
+"""Servers whose devices are stations of their own: requests, agents and faults on the kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
+from dcgym.backends.emulation.devices.pod import DevicePod
+from dcgym.backends.emulation.devices.stations import draw_requests
+from dcgym.backends.simulation.accelerators import AcceleratorTwin
+from dcgym.envs.accelerator_system import AcceleratorSystem
+from dcgym.errors import BackendError, ConfigError
+from dcgym.tasks.accelerators.presets import make_pool_of_devices
+from dcgym.testing import check_contract
+from tests.support.pairs import wait_for
+from tests.support.windows import best_of
+
+pytestmark = pytest.mark.emulation
+
+ID = "dcgym/AcceleratorBalancing-v0"
+SECOND = 10**9
+HORIZON = {"horizon_ns": 60 * SECOND, "record_limit": 10_000}
+# 20 ms on the processors and 50 ms on the NIC: an episode of a second says something.
+DEVICES = [
+    {"kind": "cpu", "workers": 2, "service": {"a": "20ms"}, "weight": 5, "queue_limit": 5},
+    {"kind": "smartnic", "service": {"a": "50ms"}, "queue_limit": 5},
+]
+POOL: dict[str, Any] = {
+    "groups": [{"name": "server", "count": 2, "devices": DEVICES}],
+    "applications": [{"name": "a"}],
+    "rate_per_s": 60.0,
+}
+EVENT = {"kind": "event", "threshold_ns": "30ms"}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[EmulatedDevicePool]:
+    made = EmulatedDevicePool(POOL, **HORIZON)
+    yield made
+    made.close()
+
+
+def run(
+    pool: EmulatedDevicePool,
+    rule: str,
+    seconds: float = 1.0,
+    rate: float | None = None,
+    **more: Any,
+) -> Mapping[str, npt.NDArray[Any]]:
+    """Run an episode, and return what was seen of it."""
+    pool.reset(3, rate)
+    pool.set_rules(rule, **more)
+    pool.advance(int(seconds * SECOND))
+    return pool.observe()
+
+
+def test_requests_are_those_of_the_twin() -> None:
+    # Service at the twin's processors with infinitely many workers is what they ask for.
+    spec = {**POOL, "applications": [{"name": "a", "demand": "exponential"}]}
+    made = make_pool_of_devices(spec)
+    drawn = draw_requests(made, 9, 40.0, 5 * SECOND)
+    twin = AcceleratorTwin(made, record_limit=1000)
+    twin.reset(9, 40.0)
+    twin.advance(5 * SECOND)
+    records = twin.records()
+    assert np.array_equal(drawn["arrival_ns"][records["request"]], records["arrival_ns"])
+    assert len(drawn) == twin.observe()["arrivals"][0]
+    # Those that found a worker free took what they asked for.
+    alone = records[np.diff(records["arrival_ns"], prepend=-(10**10)) > 10**9]
+    at_host = alone[alone["device"] == 0]
+    asked = drawn["demand_ns"][at_host["request"], 0]
+    assert np.array_equal(at_host["end_ns"] - at_host["arrival_ns"], asked)
+    assert drawn["demand_ns"].mean() == pytest.approx(20e6, rel=0.3)
+
+
+def test_weights_divide_requests_exactly_and_agents_report(pool: EmulatedDevicePool) -> None:
+    def served(seen: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return the work that was done, in requests."""
+        return np.asarray(seen["utilisation"][0] * [[2, 1]] * SECOND / [[20e6, 50e6]])
+
+    # A worker that waits for a processor is busy for longer.
+    seen = best_of(
+        lambda: run(pool, "wrr"),
+        lambda seen: float(np.abs(served(seen) - seen["chosen"][0]).max()),
+        3.4,
+    )
+    chosen = seen["chosen"][0]
+    # A ring of six slots a server, in turn: never more than one request off 5:1.
+    for processors, nic in chosen:
+        assert abs(processors - 5 * nic) <= 5
+    assert chosen.sum() == seen["arrivals"][0] > 30
+    # 100 reports a second of 4 devices; some wait for a processor on a busy machine.
+    assert seen["reports"][0] > 100 and seen["reports_lost"][0] == 0
+    assert (seen["report_age_ns"][0] >= 0).all()
+    # Those under way count in part.
+    assert np.abs(served(seen) - chosen).max() < 3.5
+    # None is lost, and what was read before the balancer had it comes now.
+    wait_for(lambda: pool.running.counters()[0]["device_reports"] >= seen["reports"][0])
+    counters = pool.running.counters()[0]
+    assert counters["strange"] == counters["unknown_device"] == 0
+
+
+def test_latencies_are_service_times_where_nothing_waits(pool: EmulatedDevicePool) -> None:
+    run(pool, "server-only", rate=5.0)
+    records = pool.records()
+    assert len(records) >= 2 and (records["device"] == 0).all()
+    latency_ns = records["end_ns"] - records["arrival_ns"] + 2 * pool.pool.latency_ns
+    # Never below what the service takes; above it by what this machine takes.
+    assert latency_ns.min() >= 20e6
+
+
+def test_a_full_queue_drops_and_says_so() -> None:
+    # A batch: with its last answer, devices, clients and the balancer have counted the same.
+    pool = EmulatedDevicePool({**POOL, "requests": 900}, **HORIZON)
+    counts = dict.fromkeys(("completed", "dropped", "device_dropped", "chosen"), 0)
+    try:
+        pool.reset(3, 600.0)
+        pool.set_rules("server-only")
+        step_ns, last_ns = SECOND // 2, 0
+        while counts["completed"] + counts["dropped"] < 900 and step_ns < 40 * SECOND:
+            pool.advance(step_ns)
+            seen = pool.observe()
+            for name in counts:
+                counts[name] += int(seen[name].sum())
+            now_ns = int(seen["time_ns"][0])
+            if last_ns:
+                # 20 ms each, of two workers.
+                asked = seen["chosen"][0, :, 0] * 20e6 / (2 * (now_ns - last_ns))
+                assert seen["offered"][0, :, 0] == pytest.approx(asked)
+            assert seen["queue"].max() <= 7 and seen["lost"][0] == 0
+            last_ns, step_ns = now_ns, step_ns + SECOND // 2
+    finally:
+        pool.close()
+    # Two servers of two workers: 200 a second, and 7 requests of each at most.
+    assert counts["completed"] + counts["dropped"] == counts["chosen"] == 900
+    assert counts["device_dropped"] == counts["dropped"] > 100
+
+
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+def test_event_driven_agents_say_when_a_device_is_busy(transport: str) -> None:
+    # One server: bursts make requests wait, its agent sees that in the packets that come and go.
+    spec = {**POOL, "agents": EVENT, "rate_per_s": 90.0}
+    spec["groups"] = [{"name": "server", "count": 1, "devices": DEVICES}]
+    pool = EmulatedDevicePool(spec, transport=transport, **HORIZON)
+    try:
+        seen = run(pool, "p4mite", seconds=2.0)
+        assert seen["reports"][0] > 0 and seen["chosen"][0, 0, 1] > 0
+        assert pool.running.counters()[0]["device_reports"] > 0
+        # It answers for the packets of requests alone: an idle pool changes nothing.
+        run(pool, "p4mite", rate=1.0, seconds=0.5)
+        assert pool.observe()["reports"][0] == 0
+    finally:
+        pool.close()
+
+
+def test_devices_fail_fall_silent_and_leave() -> None:
+    events = [
+        {"at": 0.3, "kind": "agent-silence", "device": 1, "servers": [0]},
+        {"at": 0.3, "kind": "remove-device", "device": 0, "servers": [1]},
+        {"at": 0.6, "kind": "device-failure", "device": 1},
+        {"at": 1.2, "kind": "device-recovery", "device": 1},
+        {"at": 1.2, "kind": "agent-recovery", "device": 1},
+        {"at": 1.2, "kind": "device-speed", "device": 0, "value": 2.0},
+    ]
+    pool = EmulatedDevicePool({**POOL, "events": events, "rate_per_s": 40.0}, **HORIZON)
+    try:
+        pool.reset(4)
+        pool.set_rules("device-ecmp")
+        pool.advance(int(1.1 * SECOND))
+        seen = pool.observe()
+        assert not seen["present"][0, 1, 0] and seen["present"].sum() == 3
+        # New requests are refused where nobody listens.
+        assert seen["lost"][0] > 0
+        ages = seen["report_age_ns"][0]
+        assert ages[0, 1] > 0.7 * SECOND > ages[0, 0], "the silent agent's report is old"
+        pool.advance(int(1.5 * SECOND))
+        pool.observe()
+        pool.advance(2 * SECOND)
+        seen = pool.observe()
+        assert seen["lost"][0] == 0 and seen["completed"][0] > 5
+        assert seen["report_age_ns"][0, 0, 1] < 0.7 * SECOND
+        kinds = [record["kind"] for record in pool.event_records()]
+        assert kinds == [event["kind"] for event in events]
+    finally:
+        pool.close()
+
+
+def test_a_request_that_nobody_answers_is_lost_when_a_client_gives_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # resolv.conf(5): two attempts of 5 s.
+    assert DevicePod.udp_timeout_ns == 10 * SECOND
+    monkeypatch.setattr(DevicePod, "udp_timeout_ns", SECOND // 5)
+    slow = [{"kind": "cpu", "service": {"a": "5s"}}]
+    spec = {**POOL, "groups": [{"name": "server", "count": 1, "devices": slow}], "requests": 3}
+    pool = EmulatedDevicePool(spec, **HORIZON)
+    try:
+        pool.reset(3, 100.0)
+        counts = dict.fromkeys(("arrivals", "completed", "lost"), 0)
+        for until_s in range(1, 41):
+            pool.advance(until_s * SECOND)
+            seen = pool.observe()
+            for name in counts:
+                counts[name] += int(seen[name][0])
+            if counts["lost"] == 3:
+                break
+        assert counts == {"arrivals": 3, "completed": 0, "lost": 3}
+    finally:
+        pool.close()
+
+
+def test_lost_reports_are_counted_and_never_arrive() -> None:
+    pool = EmulatedDevicePool({**POOL, "agents": {"loss": 0.5}}, **HORIZON)
+    try:
+        seen = run(pool, "lur")
+        reports, lost = int(seen["reports"][0]), int(seen["reports_lost"][0])
+        assert 0.3 < lost / reports < 0.7
+        sent = pool.running.costs.counts()[0]
+        wait_for(lambda: pool.running.counters()[0]["device_reports"] >= sent)
+        arrived = pool.running.counters()[0]["device_reports"]
+        # Agents count what they have just sent a moment later: one each, of four.
+        assert arrived <= pool.running.costs.counts()[0] + 4
+    finally:
+        pool.close()
+
+
+def test_a_dead_agent_ends_the_emulator_and_a_reset_builds_it_anew(
+    pool: EmulatedDevicePool,
+) -> None:
+    run(pool, "wrr", seconds=0.1)
+    pids = pool.running.costs.pids
+    assert len(pids) == 4 and pool.fidelity().figures["agent_cpu_share"] >= 0
+    os.kill(pids[0], signal.SIGKILL)
+    with pytest.raises(BackendError, match="agent of device 0 of server 0 died"):
+        while True:
+            pool.advance(int(pool.now_ns()[0]) + SECOND // 100)
+    assert run(pool, "wrr", seconds=0.2)["reports"][0] > 0
+
+
+def test_what_only_the_twin_can_do_is_refused() -> None:
+    two = [{"name": "a"}, {"name": "b"}]
+    other = [
+        {"kind": "cpu", "service": {"a": "20ms", "b": "10ms"}},
+        {"kind": "smartnic", "service": {"a": "50ms", "b": "50ms"}},
+    ]
+    uneven = {"groups": [{"name": "s", "count": 1, "devices": other}], "applications": two}
+    for spec, options, field in (
+        ({"preset": "accelerator-pool", "servers": 64}, {}, "devices"),
+        (uneven, {}, "service"),
+        (POOL, {"n_envs": 2}, "n_envs"),
+        (POOL, {"transport": "sctp"}, "transport"),
+        (POOL, {"work": "hard"}, "work"),
+        ({"preset": "p4mite-micro"}, {"work": "burnt"}, "work"),
+    ):
+        with pytest.raises(ConfigError, match=field):
+            EmulatedDevicePool(spec, **options)
+
+
+def test_contract() -> None:
+    arguments = {"scenario": POOL, "interval": "200ms", "settle": "0s", "max_steps": 60}
+    check_contract(
+        lambda: gym.make(
+            ID,
+            backend="emulation",
+            is_terminal=False,
+            reward=["p99", "failures"],
+            **arguments,
+        ),
+        steps=5,
+    )
+
+
+def test_the_oracle_searches_in_the_twin() -> None:
+    env = gym.make(
+        ID,
+        backend="emulation",
+        scenario=POOL,
+        interval="200ms",
+        settle="0s",
+        oracle=True,
+        rate=30.0,
+    )
+    try:
+        _, info = env.reset(seed=1)
+        assert int(info["best_weights"]) == 0 and info["best_p99_ms"] >= 20
+        system = env.unwrapped.session.system  # type: ignore[attr-defined]
+        assert isinstance(system, AcceleratorSystem) and system.capabilities.real_time
+    finally:
+        env.close()

@@ -1,0 +1,143 @@
+"""Rules with messages on real servers: probes, idle messages, response times, and their faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.traffic.sizes import exponential
+from tests.support.windows import best_of
+
+pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+
+MS, SECOND = 10**6, 10**9
+MakePool = Callable[..., EmulatedPool]
+
+
+def scenario(load: float = 0.5, **changes: Any) -> Scenario:
+    """Return the small testbed with short requests, and patience for a machine that is busy."""
+    made = make_scenario("testbed-7", load=load, service=exponential("20ms"))
+    return made.changed(**{"prequal_timeout_ns": SECOND, **changes})
+
+
+@pytest.fixture
+def make_pool() -> Iterator[MakePool]:
+    """Make pools that end with the test."""
+    made: list[EmulatedPool] = []
+
+    def make(pool: Scenario) -> EmulatedPool:
+        made.append(EmulatedPool(pool, horizon_ns=30 * SECOND, record_limit=10**6))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        pool.close()
+
+
+def told(pool: EmulatedPool, rule: str, until_ns: int = 2 * SECOND) -> dict[str, Any]:
+    """Run an episode and return its summary, in which no flow was lost or moved."""
+    pool.reset([1])
+    pool.set_rule(rule)
+    pool.advance(until_ns)
+    summary = pool.summary()
+    assert summary["arrivals"] > 200 and summary["lost"] == summary["pcc_violations"] == 0
+    return summary
+
+
+def test_every_rule_sends_its_own_messages(make_pool: MakePool) -> None:
+    pool = make_pool(scenario())
+    refused = ("late", "repeated", "strange", "left", "lost", "probes_unsent")
+    told(pool, "prequal")
+    # Read between two requests, not in the middle of one's three probes.
+    prequal = best_of(lambda: pool.summary()["messages"], lambda found: found["probes"] % 3, 0)
+    # Three probes a request, all answered but those on their way.
+    assert prequal["probes"] % 3 == 0 and prequal["probes"] > 600
+    assert 0 <= prequal["unanswered"] < 100
+    assert prequal["answers"] + prequal["unanswered"] == prequal["probes"]
+    assert {name: prequal[name] for name in (*refused, "idle", "reports")} == dict.fromkeys(
+        (*refused, "idle", "reports"), 0
+    )
+    jiq = told(pool, "jiq")["messages"]
+    assert jiq["idle"] > 50 and jiq["probes"] == jiq["reports"] == jiq["left"] == 0
+    # One report with each SYN-ACK, of a rule that reads it.
+    c3 = told(pool, "c3-rank")
+    assert abs(c3["messages"]["reports"] - c3["arrivals"]) < 50
+    peak = told(pool, "peak-ewma")["messages"]
+    assert peak["reports"] == peak["probes"] == peak["idle"] == 0
+    # Two balancers poll seven servers twice a second, from time 0 to before the end.
+    assert peak["polls"] == 14 * 4
+
+
+def test_probes_get_lost_and_answers_come_twice(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(message_loss=0.2, message_copies=0.5))
+    found = told(pool, "prequal", 3 * SECOND)["messages"]
+    # Of the probes 0.2 get lost, and of 1.2 answers (0.8 x 1.5) each again 0.2.
+    assert found["lost"] == pytest.approx(found["probes"] * (0.2 + 1.2 * 0.2), rel=0.15)
+    assert found["repeated"] > 0.1 * found["answers"]
+    assert found["strange"] == found["left"] == found["late"] == 0
+
+
+def test_late_answers_are_dropped(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(message_delay_ns=(10 * MS, 10 * MS), prequal_timeout_ns=3 * MS))
+    found = told(pool, "prequal")["messages"]
+    assert found["late"] > 500 and found["answers"] == 0
+
+
+def test_a_server_that_left_is_asked_no_more(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(events=(Event(SECOND, "drain-server", 0),)))
+    told(pool, "prequal")
+    before = pool.observe()["flows"][0].sum(axis=0)
+    pool.advance(3 * SECOND)
+    after = pool.observe()["flows"][0].sum(axis=0)
+    assert before[0] == after[0] and (after[1:] > before[1:]).all()
+
+
+def test_jiq_finds_idle_servers_where_there_are_some(make_pool: MakePool) -> None:
+    # At light load nearly each flow meets a server that has said it is idle.
+    pool = make_pool(scenario(0.15))
+
+    def share_of_idle() -> float:
+        pool.reset([1])
+        pool.set_rule("jiq")
+        pool.advance(4 * SECOND)
+        summary = pool.summary()
+        return float(summary["messages"]["idle"] / summary["arrivals"])
+
+    # Servers that are held up finish later, and several flows wait where one would have.
+    assert best_of(share_of_idle, lambda share: -share, -0.7) > 0.7
+
+
+@pytest.mark.parametrize("rule", ["prequal", "c3-rank"])
+def test_a_server_that_exaggerates_its_load_is_avoided(make_pool: MakePool, rule: str) -> None:
+    events = (Event(0, "false-reports", 3, 10.0),)
+
+    def ratio_of_shares() -> float:
+        shares = []
+        for changes in ({}, {"events": events}):
+            pool = make_pool(scenario(0.7, **changes))
+            told(pool, rule, 4 * SECOND)
+            flows = pool.observe()["flows"][0].sum(axis=0)
+            shares.append(flows[3] / flows.sum())
+            pool.close()
+        return float(shares[1] / shares[0])
+
+    # In the twin at most 0.43 in ten episodes. Answers that a busy machine delays tell of a load
+    # that is gone, which only makes a liar look like the others.
+    assert best_of(ratio_of_shares, float, 0.8) < 0.8
+
+
+def test_a_server_that_fails_fast_is_a_sinkhole(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(0.7, events=(Event(0, "fail-fast", 0, 0.9),)))
+
+    def attraction() -> float:
+        summary = told(pool, "jiq", 4 * SECOND)
+        flows = pool.observe()["flows"][0].sum(axis=0)
+        assert summary["rejected"] > 0.5 * flows[0], "what it turns away is counted"
+        return float(flows[0] / flows[1:3].mean())
+
+    # A weak server of three. Where messages are late, flows go where chance sends them.
+    assert best_of(attraction, lambda share: -share, -1.5) > 1.5

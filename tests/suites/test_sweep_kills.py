@@ -1,0 +1,173 @@
+"""Sweeps whose driver and workers are killed: each run has one row in the end, the right one.
+
+The long form, 200 runs here and on a cluster of two nodes, takes minutes: ``make soak``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from dcgym.errors import BackendError
+from dcgym.suites.places import temporary_place
+from dcgym.suites.results import prepare_folder
+from tests.support.killed_sweeps import TAG, start_driver, sweep_here, workers_of
+from tests.support.pairs import wait_for
+
+pytestmark = pytest.mark.simulation
+
+FILES = {"summary.json", "steps.parquet", "flows.parquet", "log.txt", "suite.json"}
+# A kill comes up to this long after the run that it was drawn to follow.
+MOST_DELAY_S = 0.3
+
+
+def rows_in(out: Path) -> int:
+    return len(list(out.glob("runs/*/summary.json")))
+
+
+def table(out: Path) -> pl.DataFrame:
+    """Return the rows of a sweep without what differs from run to run."""
+    return pl.read_parquet(out / "results.parquet").drop("duration_s")
+
+
+def kill_and_go_on(
+    out: Path, rows: int, jobs: int, victims: list[str], address: str | None = None
+) -> None:
+    """Run a sweep until all is done; each victim is killed at a moment that is drawn."""
+    tag, drawn = os.environ.get(TAG, uuid.uuid4().hex), random.Random(rows)
+    moments = sorted(drawn.sample(range(1, max(2, rows - 2 * jobs)), len(victims)))
+    driver = start_driver(out, rows, jobs, tag, address)
+    for moment, victim in zip(moments, victims, strict=True):
+        wait_for(lambda: rows_in(out) >= moment or driver.poll() is not None, 500, 0.01)  # noqa: B023
+        time.sleep(drawn.uniform(0, MOST_DELAY_S))
+        if victim == "driver":
+            driver.kill()
+        elif alive := workers_of(tag):
+            end(drawn.choice(alive))
+        if victim == "driver" or driver.poll() is not None:
+            driver.communicate()
+            driver = start_driver(out, rows, jobs, tag, address)
+    _, errors = driver.communicate(timeout=500)
+    # Once more where a killed worker has left a gap, which is one line.
+    if driver.returncode != 0:
+        assert re.fullmatch(r"[^\n]*: ended by SIGKILL[^\n]*\n", errors), errors
+        driver = start_driver(out, rows, jobs, tag, address)
+        _, errors = driver.communicate(timeout=500)
+    assert driver.returncode == 0, errors
+
+
+def end(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def check(out: Path, rows: int, tmp_path: Path) -> None:
+    """Check that there is each row once, as in a sweep that nobody has killed."""
+    assert pl.read_parquet(out / "results.parquet").height == rows
+    sweep_here(tmp_path / "whole", rows, 0)
+    assert_frame_equal(table(out), table(tmp_path / "whole"))
+    assert {path.name for path in out.rglob("*") if path.is_file()} <= {*FILES, "results.parquet"}
+
+
+@pytest.mark.timeout(300)
+def test_a_sweep_whose_driver_is_killed_three_times_has_each_row_once(tmp_path: Path) -> None:
+    kill_and_go_on(tmp_path / "out", 30, 0, ["driver"] * 3)
+    check(tmp_path / "out", 30, tmp_path)
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_worker_is_one_line_and_its_run_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = uuid.uuid4().hex
+    monkeypatch.setenv(TAG, tag)
+
+    def kill() -> None:
+        wait_for(lambda: bool(workers_of(tag)), 60, 0.05)
+        end(workers_of(tag)[0])
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(BackendError, match="ended by SIGKILL") as caught:
+        sweep_here(tmp_path / "out", 2, 1)
+    killer.join()
+    assert "\n" not in str(caught.value)
+    assert rows_in(tmp_path / "out") == 1
+    sweep_here(tmp_path / "out", 2, 1)
+    check(tmp_path / "out", 2, tmp_path)
+
+
+def test_what_killed_processes_were_writing_is_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    run = tmp_path / "runs" / "one-0"
+    run.mkdir(parents=True)
+    left = [run / f".summary.json.{ended.pid}", tmp_path / f".results.{ended.pid}"]
+    kept = [run / f".summary.json.{os.getpid()}", run / ".mine", run / "steps.parquet"]
+    for path in left + kept:
+        path.touch()
+    prepare_folder(tmp_path)
+    assert [path.exists() for path in left + kept] == [False, False, True, True, True]
+
+
+def test_the_place_of_a_killed_process_is_removed_and_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "dcgym-work-left"
+    left.mkdir()
+    (left / "steps.parquet").touch()
+    with temporary_place("dcgym-work-") as first, temporary_place("dcgym-work-") as second:
+        assert {*tmp_path.iterdir()} == {first, second}
+        (first / "folder").mkdir()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_two_hundred_runs_whose_driver_and_workers_are_killed(tmp_path: Path) -> None:
+    kill_and_go_on(tmp_path / "out", 200, 2, ["driver", "worker", "driver"])
+    check(tmp_path / "out", 200, tmp_path)
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Start a cluster of two nodes, whose processes carry the mark."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv(TAG, uuid.uuid4().hex)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=":")
+    one = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**one, "include_dashboard": False})
+    cluster.add_node(**one)
+    try:
+        yield cluster.address
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.soak
+@pytest.mark.learning
+@pytest.mark.timeout(3000)
+def test_two_hundred_runs_of_a_cluster_whose_driver_and_workers_are_killed(
+    address: str, tmp_path: Path
+) -> None:
+    kill_and_go_on(tmp_path / "out", 200, 2, ["driver", "worker", "driver"], address)
+    check(tmp_path / "out", 200, tmp_path)

@@ -1,0 +1,59 @@
+"""A network whose episodes wait at a gate, for tests that end the machine beneath them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from dcgym.testing import FakeBackend
+
+__all__ = ["GATE_FOLDER", "GatedBackend", "alive", "open_gate", "waiting"]
+
+GATE_FOLDER = "DCGYM_TEST_GATE"
+DEADLINE_S = 120.0
+LOOK_S = 0.05
+
+
+class GatedBackend(FakeBackend):
+    """Leaves a note of each start, and goes on once the gate is open."""
+
+    def start(self) -> None:
+        """Wait at the gate.
+
+        Raises:
+            TimeoutError: Nobody opened it.
+        """
+        folder = Path(os.environ[GATE_FOLDER])
+        (folder / f"start-{os.getpid()}").touch()
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not (folder / "open").exists():
+            if time.monotonic() > deadline_s:
+                raise TimeoutError("the gate stays closed")
+            time.sleep(LOOK_S)
+        super().start()
+
+
+def waiting(folder: Path) -> int:
+    """Return how many episodes have come to the gate so far."""
+    return len(list(folder.glob("start-*")))
+
+
+def alive(folder: Path) -> int:
+    """Return how many of the processes that came to the gate have not ended."""
+    pids = (path.name.removeprefix("start-") for path in folder.glob("start-*"))
+    return sum(_runs(pid) for pid in pids)
+
+
+def open_gate(folder: Path) -> None:
+    """Let all go on."""
+    (folder / "open").touch()
+
+
+def _runs(pid: str) -> bool:
+    try:
+        # Behind the name in brackets comes the state, "Z" once it ended: man 5 proc.
+        state = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"

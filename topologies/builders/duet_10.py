@@ -1,0 +1,66 @@
+"""The testbed of Duet: ten switches in two containers, and software muxes at their racks."""
+
+from __future__ import annotations
+
+from dcgym.topologies.builders.mux_testbed import build_mux_testbed
+from dcgym.topologies.delays import DelaySpec
+from dcgym.topologies.graph import Topology
+from dcgym.topologies.links import Tiers
+
+__all__ = ["duet_10"]
+
+_RACKS = 4
+# Racks below both aggregation switches of their container, those below both core switches.
+_FABRIC = [(f"t{rack + 1}", f"a{rack // 2 * 2 + n}") for rack in range(_RACKS) for n in (1, 2)]
+_FABRIC += [(f"a{n + 1}", f"o{core}") for n in range(4) for core in (1, 2)]
+
+
+# Long because it describes each of its parameters.
+def duet_10(
+    clients: int = 1,
+    servers: int = 2,
+    muxes: int = 3,
+    rate: str | int = "1Gbit",
+    queue: str | int = "1MB",
+    mark: str | int | None = None,
+    delay: DelaySpec = 0,
+    tiers: Tiers = None,
+    mtu: str | int = 1500,
+) -> Topology:
+    """Build the testbed of Duet (Gandhi and others, SIGCOMM 2014, section 7.1).
+
+    Two core switches over two containers of two aggregation and two rack switches each. Packets of
+    a VIP travel in tunnels, so that clients may send 20 bytes less than what other links carry.
+
+    Args:
+        clients: Number of clients of each rack.
+        servers: Number of servers of each rack.
+        muxes: Number of software muxes, one a rack; the testbed had three.
+        rate: Rate of every link.
+        queue: Limit of each queue.
+        mark: Backlog above which ECN-capable packets are marked; None for no threshold.
+        delay: One-way delay of each link (see `parse_delay`); a number is in seconds.
+        tiers: What differs in the tiers "client", "server", "mux", "fabric" (between switches).
+        mtu: Largest IP packet of each link but the clients', in bytes.
+
+    Returns:
+        The topology: clients c1, c2, ... then servers s1, s2, ... through the racks; the core
+        switches o1 and o2, aggregation a1 to a4, racks t1 to t4, and muxes m1, m2, ...
+
+    Raises:
+        ConfigError: A parameter is not allowed.
+    """
+    return build_mux_testbed(
+        "duet-10",
+        _RACKS,
+        _FABRIC,
+        clients=clients,
+        servers=servers,
+        muxes=muxes,
+        rate=rate,
+        queue=queue,
+        mark=mark,
+        delay=delay,
+        tiers=tiers,
+        mtu=mtu,
+    )
