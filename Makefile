@@ -83,22 +83,14 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 	$(BIN)/dcgym doctor
 	$(BIN)/dcgym bench quick --out $(OUT)
 
-# Most tests wait for the kernel or for time to pass: four at a time fill two processors. What measures
-# times and rates comes afterwards, apart from trainings and simulations.
 test: setup ## all tests; those that need root are skipped without it
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bytecode
-	@status=0; \
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not alone and not docs and not soak" || status=$$?; \
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m alone || status=$$?; \
-	exit $$status
+	@$(BIN)/python -m tests.run
 
 # The type check has one process, and so has either half of the tests' bytecode: beside each other they
 # fill the processors.
-check: setup ## lint, type and test, as continuous integration runs them
-	@status=0; \
-	$(MAKE) --no-print-directory -j3 --keep-going --output-sync=target lint type $(VENV)/.stamp-bytecode || status=$$?; \
-	$(MAKE) --no-print-directory test || status=$$?; \
-	exit $$status
+check: setup ## lint and types
+	@$(MAKE) --no-print-directory -j3 --keep-going --output-sync=target lint type $(VENV)/.stamp-bytecode
 
 soak: setup ## a billion decisions, real clients, broken packets, fifty kills, killed sweeps (minutes)
 	@$(MAKE) --no-print-directory apt APT='apache2-utils curl hey nghttp2-client siege wrk'

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,29 +17,35 @@ from dcgym.traffic.http import HttpServer, ServerRows
 from tests.support.pairs import Pair
 
 MARKERS = ("emulation", "native", "simulation")
+# Ray starts ten processes, and a busy machine takes minutes for what else takes seconds.
+RAY_S = 900.0
 MakeNetwork = Callable[..., EmulationNetwork]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import only files that name the marker when a single one is asked for."""
-    marker = config.option.markexpr
-    if marker in ("alone", "docs", "soak") and collection_path.suffix == ".py":
+    """Import only files that name the marker when one of these is asked for."""
+    marker = config.option.markexpr.partition(" ")[0]
+    if marker in ("alone", "docs", "ray", "soak") and collection_path.suffix == ".py":
         return f"mark.{marker}" not in collection_path.read_text(encoding="utf-8") or None
     return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what loads learning libraries into this process.
+    """Begin with what loads learning libraries into this process, and end with Ray.
 
     Of several workers the first one has it then, while the others take its further tests: to import
-    torch, Stable-Baselines3 and RLlib takes ten seconds, and Ray starts once. Printed programs
-    (tests/docs) have processes of their own.
+    torch, Stable-Baselines3 and RLlib takes ten seconds. Printed programs (tests/docs) have
+    processes of their own.
     """
 
-    def is_later(item: pytest.Item) -> bool:
-        return item.get_closest_marker("learning") is None or item.path.parent.name == "docs"
+    def place(item: pytest.Item) -> tuple[bool, bool]:
+        is_later = item.get_closest_marker("learning") is None or item.path.parent.name == "docs"
+        return item.get_closest_marker("ray") is not None, is_later
 
-    items.sort(key=is_later)
+    items.sort(key=place)
+    for item in items:
+        if item.get_closest_marker("ray") is not None and item.get_closest_marker("soak") is None:
+            item.add_marker(pytest.mark.timeout(RAY_S), append=False)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -57,6 +64,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs root for network namespaces and BPF")
     if missing := missing_parts():
         pytest.skip(f"not built: {', '.join(missing)}; run 'make setup'")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Find tests that start Ray beside others: its processes fill the machine, and outlive them."""
+    ray = sys.modules.get("ray")
+    if ray is None or item.get_closest_marker("ray") is not None:
+        return
+    if ray.is_initialized():
+        ray.shutdown()
+        pytest.fail("this test starts Ray and has no marker 'ray'", pytrace=False)
 
 
 @pytest.fixture

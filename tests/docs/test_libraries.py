@@ -21,6 +21,10 @@ SCRIPTS = [
 ]
 
 
+# A Ray of their own for each takes too long for every run of the tests.
+LATER = {"RLlib": [pytest.mark.docs, pytest.mark.ray]}
+
+
 def test_every_library_has_a_script() -> None:
     wanted = {"Gymnasium", "Stable-Baselines3", "RLlib", "PettingZoo", "TorchRL", "BenchMARL"}
     assert {name.rpartition(" ")[0] for name, _ in SCRIPTS} >= wanted
@@ -29,7 +33,13 @@ def test_every_library_has_a_script() -> None:
 @pytest.mark.simulation
 @pytest.mark.learning
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("script", [pytest.param(text, id=name) for name, text in SCRIPTS])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(text, id=name, marks=LATER.get(name.rpartition(" ")[0], []))
+        for name, text in SCRIPTS
+    ],
+)
 def test_a_script_runs_as_printed(script: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(

@@ -60,6 +60,7 @@ def test_copies_are_shared_out_evenly_among_what_the_machines_have(
         spread(replace(one, n_copies=2, n_slots=4), "head:1")
 
 
+@pytest.mark.ray
 @pytest.mark.soak
 def test_each_machine_of_a_cluster_has_a_runner_and_all_steps_are_learned_from(
     address: str, tmp_path: Path

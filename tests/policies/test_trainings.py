@@ -22,6 +22,7 @@ POOL = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "lo
 
 
 @pytest.mark.learning
+@pytest.mark.ray
 @pytest.mark.parametrize("library", ["ray"], indirect=True)
 def test_processes_of_ray_are_as_urgent_as_their_caller(library):
     import ray
@@ -35,8 +36,8 @@ def test_processes_of_ray_are_as_urgent_as_their_caller(library):
 @pytest.mark.parametrize(
     ("name", "library", "env_id"),
     [
-        ("ppo", "ray", "CongestionControl-v1"),
-        ("appo", "ray", "Joint-v1"),
+        pytest.param("ppo", "ray", "CongestionControl-v1", marks=pytest.mark.ray),
+        pytest.param("appo", "ray", "Joint-v1", marks=pytest.mark.ray),
         ("ddpg", "stable_baselines3", "CongestionControl-v1"),
         ("ddpg", "stable_baselines3", "PathBalancing-v1"),
         ("ddpg", "stable_baselines3", "Joint-v1"),
@@ -67,7 +68,6 @@ def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_i
 @pytest.mark.parametrize(
     ("name", "library", "env_id"),
     [
-        ("ppo", "ray", "Joint-v1"),
         ("ddpg", "stable_baselines3", "CongestionControl-v1"),
         ("ddpg", "stable_baselines3", "Joint-v1"),
     ],
@@ -84,6 +84,7 @@ def test_learner_trains_on_any_network_that_is_simulated(name, library, env_id, 
 
 @pytest.mark.learning
 @pytest.mark.timeout(300)
+@pytest.mark.ray
 @pytest.mark.parametrize("library", ["ray"], indirect=True)
 def test_ppo_explores_less_and_less(library):
     from dcgym.policies.learned.rllib.algorithms import open_rllib
@@ -107,7 +108,10 @@ def test_ppo_explores_less_and_less(library):
 @pytest.mark.parametrize(
     ("name", "library", "steps"),
     # Two updates of PPO. DDPG learns from the 5,000th step on, at every 8th: fifty times.
-    [("ppo", "ray", 960), ("ddpg", "stable_baselines3", 5_400)],
+    [
+        pytest.param("ppo", "ray", 960, marks=pytest.mark.ray),
+        ("ddpg", "stable_baselines3", 5_400),
+    ],
     indirect=["library"],
 )
 def test_learner_trains_saves_loads_and_acts_for_any_balancer(name, library, steps, tmp_path):
@@ -143,6 +147,7 @@ SAC = {"num_steps_sampled_before_learning_starts": 40, "train_batch_size_per_lea
 @pytest.mark.simulation
 @pytest.mark.learning
 @pytest.mark.timeout(300)
+@pytest.mark.ray
 @pytest.mark.parametrize("library", ["ray"], indirect=True)
 @pytest.mark.parametrize(
     ("name", "task", "settings"),

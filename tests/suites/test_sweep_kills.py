@@ -163,6 +163,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         cluster.shutdown()
 
 
+@pytest.mark.ray
 @pytest.mark.soak
 @pytest.mark.learning
 @pytest.mark.timeout(3000)
