@@ -117,7 +117,7 @@ fuzz: setup ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz; 
 lint: setup ## ruff and clang-format; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(FUZZ)
+	@$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(FUZZ)
 
 format: setup ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix-only --select I .

@@ -111,8 +111,9 @@ def test_a_probe_gets_load_and_latency(pair: Pair, generator: Generator) -> None
     run_requests(generator, plan_of([60_000 * MS] * 5))
     wait_for(lambda: rows.read()[0]["busy"] == 5)
     (loaded,) = as_balancer(pair, ask)
-    # Of samples the nearest to 5 in flight is the one that met 2.
-    assert loaded.in_flight == 5 and loaded.latency_ns >= 60 * MS
+    # Of samples the nearest to 5 in flight is the one that met 2. It came some microseconds after
+    # the first, and so took a little less than 60 ms; the one that met 1 took 40.
+    assert loaded.in_flight == 5 and loaded.latency_ns > 50 * MS
     generator.stop()
 
 
