@@ -65,10 +65,10 @@ def test_goben_is_run_as_documented(
         wait_for(lambda: view.finished)
         (record,) = view.records()
         # What the receiver read, and not the 3 MB that the sender's rate and time would be.
-        assert (record["outcome"], record["bytes"]) == (FINISHED, 300_000)
+        (row,) = generator.process_records()
+        assert (record["outcome"], record["bytes"]) == (FINISHED, 300_000), row
         assert view.hosts()["rx_bytes"][1] == 300_000
         assert processes(generator) == []
-        (row,) = generator.process_records()
         assert (row["listens_at"], row["connects_at"]) == ("h2", "h1")
         assert str(row["connector"]).startswith("goben --hosts 10.0.0.2:")
         view.close()
