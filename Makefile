@@ -23,7 +23,7 @@ BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.di
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench check test soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
+.PHONY: help setup apt native bench check test test-timing soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,9 +83,12 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 	$(BIN)/dcgym doctor
 	$(BIN)/dcgym bench quick --out $(OUT)
 
-test: setup ## all tests; those that need root are skipped without it
+test: setup ## tests whose verdict no machine's speed changes; without root, those that need none
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bytecode
 	@$(BIN)/python -m tests.run
+
+test-timing: setup ## rates, delays and shares on the real kernel, judged where the machine keeps up (root)
+	@$(BIN)/python -m tests.run timing
 
 # The type check has one process, and so has either half of the tests' bytecode: beside each other they
 # fill the processors.

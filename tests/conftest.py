@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from collections.abc import Generator as Wrapper
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from dcgym.native import missing_parts, packets_available, simulation_available
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.http import HttpServer, ServerRows
+from tests.support.machine import MACHINE
 from tests.support.pairs import Pair
+from tests.support.windows import NOT_JUDGED
 
 MARKERS = ("emulation", "native", "simulation")
 # Ray starts ten processes, and a busy machine takes minutes for what else takes seconds.
@@ -25,7 +28,7 @@ MakeNetwork = Callable[..., EmulationNetwork]
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import only files that name the marker when nothing without it is asked for."""
     marker, *others = config.option.markexpr.split() or [""]
-    is_needed = marker in ("alone", "docs", "ray", "soak") and "or" not in others
+    is_needed = marker in ("docs", "ray", "soak", "timing") and "or" not in others
     if is_needed and collection_path.suffix == ".py":
         return f"mark.{marker}" not in collection_path.read_text(encoding="utf-8") or None
     return None
@@ -51,20 +54,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, with the reason; the markers say what that is."""
-    is_beside_others = (
-        hasattr(item.config, "workerinput") and item.config.option.markexpr != "alone"
-    )
-    if item.get_closest_marker("alone") and is_beside_others:
-        pytest.fail("this test runs beside its kind only: -m alone, or leave out -n", pytrace=False)
+    if item.get_closest_marker("timing") and hasattr(item.config, "workerinput"):
+        pytest.fail("this test measures times: it runs alone, without -n", pytrace=False)
     needs = {name for name in MARKERS if item.get_closest_marker(name) is not None}
     if needs == {"simulation"} and not (simulation_available() and packets_available()):
         pytest.skip("the compiled simulation is not built; run 'make setup'")
-    if not needs - {"simulation"}:
-        return
-    if os.geteuid() != 0:
+    if needs - {"simulation"} and os.geteuid() != 0:
         pytest.skip("needs root for network namespaces and BPF")
-    if missing := missing_parts():
+    if needs - {"simulation"} and (missing := missing_parts()):
         pytest.skip(f"not built: {', '.join(missing)}; run 'make setup'")
+    if item.get_closest_marker("timing") and (reasons := MACHINE.begin()):
+        pytest.skip(NOT_JUDGED + "; ".join(reasons))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Wrapper[None, object, object]:
+    """Judge a timing test only where the machine kept up.
+
+    The windows of `best_of` have each a verdict of their own, and count for a test that passes.
+    """
+    if pyfuncitem.get_closest_marker("timing") is None:
+        return (yield)
+    try:
+        result = yield
+    except (Exception, pytest.fail.Exception) as error:
+        if reasons := MACHINE.reasons():
+            said = str(error).partition("\n")[0]
+            pytest.skip(f"{NOT_JUDGED}{'; '.join(reasons)} ({said})")
+        raise
+    if not MACHINE.judged and (reasons := MACHINE.reasons()):
+        pytest.skip(NOT_JUDGED + "; ".join(reasons))
+    return result
 
 
 @pytest.hookimpl(trylast=True)
@@ -88,6 +108,7 @@ def make() -> Iterator[MakeNetwork]:
         options = {"preflight": False, **options}
         network = EmulationNetwork(make_topology(topology), NetworkOptions(**options))
         made.append(network)
+        MACHINE.runs.append(network)
         network.start()
         return network
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from dcgym.tasks.network.task import NetworkTask
+from tests.support.windows import NOT_JUDGED
 
 SECONDS, SEED = 10.0, 1
 INTERVAL_S = 0.05
@@ -119,18 +119,9 @@ def test_return_agrees_with_completion_time_and_slowdown_in_the_twin(
     assert pairs and all(pair.agrees for pair in pairs), (pairs, found)
 
 
-@pytest.fixture
-def turn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Wait for the tests of other workers: four networks of 16 hosts at a time are enough."""
-    with (tmp_path_factory.getbasetemp().parent / "ranking.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 @pytest.mark.emulation
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("turn")
 @pytest.mark.parametrize(("env_id", "topology", "make_actions"), CASES)
 def test_return_agrees_with_completion_time_and_slowdown_on_real_tcp(
     env_id: str, topology: dict[str, Any], make_actions: MakeActions
@@ -144,7 +135,9 @@ def test_return_agrees_with_completion_time_and_slowdown_on_real_tcp(
         assert reasons or not wrong, (wrong, found)
         if pairs and not wrong:
             return
-    pytest.fail(f"no policy is clearly better, or the machine keeps up with none: {reasons}")
+    if reasons:
+        pytest.skip(NOT_JUDGED + "; ".join(reasons))
+    pytest.fail("no policy is clearly better")
 
 
 class ClearPair(NamedTuple):

@@ -17,6 +17,7 @@ from dcgym.suites.spec import LARGEST_SEED
 from dcgym.tasks.common.draws import Choice, Draws, Integers, Uniform
 from dcgym.testing import check_contract
 from dcgym.testing.fake_backend import FakeBackend
+from tests.support.pairs import wait_for
 
 NEEDS_TWIN = pytest.mark.simulation
 
@@ -272,17 +273,20 @@ def test_the_emulation_builds_a_network_for_each_new_draw() -> None:
         topology={"name": "dumbbell", "rate": "100Mbit"},
         randomise={"topology.hosts": [2, 4]},
         preflight=False,
-        max_steps=3,
     )
+
+    def is_carrying() -> bool:
+        *_, info = env.step(np.ones(4, np.float32))
+        assert int(info["action_mask"].sum()) == hosts
+        return bool(info["metrics"]["goodput_bps"] > 0)
+
     seen: dict[int, Any] = {}
     for seed in range(20):
         if set(seen) == {2, 4}:
             break
         _, info = env.reset(seed=seed)
         hosts = info["drawn"]["topology.hosts"]
-        _, _, _, _, info = env.step(np.ones(4, np.float32))
-        assert info["metrics"]["goodput_bps"] > 0
-        assert int(info["action_mask"].sum()) == hosts
+        wait_for(is_carrying)
         seen[hosts] = env.unwrapped.backend  # type: ignore[attr-defined]
     assert set(seen) == {2, 4} and seen[2] is not seen[4]
     env.close()

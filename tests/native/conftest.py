@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SCENARIOS = Path(__file__).parent / "scenarios"
-SCENARIO_S = 60.0
+SCENARIO_S = 120.0
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 

@@ -11,7 +11,7 @@ python=$(realpath -s "$1")
 part=$2
 sanitizers=${3:-address,undefined}
 shift $(($# < 3 ? $# : 3))
-shared=(-n 2 --dist worksteal -m "not alone")
+shared=(-n 2 --dist worksteal -m "not timing")
 case $part in
 twin)
     # Without the long runs of what the others run too.
@@ -19,10 +19,10 @@ twin)
         tests/backends/simulation tests/envs/test_load_balancing.py)
     ;;
 kernel) tests=("${shared[@]}" tests/native tests/monitors) ;;
-emulator) tests=(tests/backends/emulation/test_emulator.py tests/native -m alone) ;;
+emulator) tests=("${shared[@]}" tests/backends/emulation/test_{emulator,telemetry,paths}.py) ;;
 generator)
     # Other people's programs inherit what is preloaded below, and do not live with it.
-    tests=(-k "not curl and not wrk and not nginx"
+    tests=(-m "not timing" -k "not curl and not wrk and not nginx"
         tests/traffic/generators/test_generator.py tests/traffic/http/test_servers.py)
     ;;
 *)

@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ import pytest
 
 from dcgym.errors import BackendError, ConfigError
 from dcgym.native import bpf_object, require
+from tests.support.pairs import wait_for
 from tests.support.windows import best_of
 
-pytestmark = [pytest.mark.native, pytest.mark.alone]
+pytestmark = pytest.mark.native
 
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -86,6 +86,16 @@ def test_alpha_is_the_moving_average_of_the_windows_marked_fractions(marked: Any
     assert 0 < mean_alpha < 1
 
 
+def test_the_switch_marks_its_share_and_the_sender_learns_of_it(marked: Any) -> None:
+    fraction, result = marked
+    delivered, ce = result["delivered"]
+    assert delivered > 0.9 * MARKED_PACKETS
+    # Of 9,000 packets, a standard error of 3.2 % where a tenth is marked, and less elsewhere.
+    assert result["marks"] / result["tx_packets"] == pytest.approx(fraction, rel=0.15)
+    assert result["marks"] / 2 < ce < delivered
+
+
+@pytest.mark.timing
 def test_the_sender_learns_of_every_mark(marked: Any) -> None:
     """Delayed ACKs included: an ACK forced at each CE change keeps the two counts equal.
 
@@ -94,23 +104,30 @@ def test_the_sender_learns_of_every_mark(marked: Any) -> None:
     """
     fraction, result = marked
     delivered, ce = result["delivered"]
-    assert delivered > 0.9 * MARKED_PACKETS
     assert ce == pytest.approx(result["marks"], rel=0.03, abs=5)
-    # Of 9,000 packets, a standard error of 3.2 % where a tenth is marked, and less elsewhere.
     assert ce / delivered == pytest.approx(fraction, rel=0.1)
 
 
-def test_acks_echo_the_marks_of_what_they_cover(run_scenario: Scenario) -> None:
-    """Segment by segment, as RFC 8257, section 3.2, wants it; a few while the kernel does without.
-
-    Linux 6.18 leaves out calls of struct_ops programs for some milliseconds (see fabric.md).
-    """
+def echoes(run_scenario: Scenario) -> dict[str, Any]:
+    """Compare the ACKs of 11,000 packets, a quarter of them marked, with the marks."""
     quarter = require().PROBABILITY_ONE // 4
     marking = {"mark_min_bytes": 0, "mark_max_bytes": 0, "mark_probability": quarter}
-    spec = request(marking=marking, rate="60mbit", least_packets=11_000)
-    seen = run_scenario("echoes", spec)
-    assert seen["missed"] == 0 and seen["acks"] > 5000
+    return run_scenario("echoes", request(marking=marking, rate="60mbit", least_packets=11_000))
+
+
+def test_acks_echo_the_marks_of_what_they_cover(run_scenario: Scenario) -> None:
+    """Segment by segment, as RFC 8257, section 3.2, wants it; by RFC 3168 most would be wrong."""
+    seen = echoes(run_scenario)
+    assert seen["missed"] == 0 and seen["acks"] > 1000
     assert seen["marked"] / seen["segments"] == pytest.approx(0.25, rel=0.1)
+    assert seen["wrong"] < seen["acks"] / 4
+
+
+@pytest.mark.timing
+def test_few_acks_echo_otherwise(run_scenario: Scenario) -> None:
+    """Linux 6.18 leaves out calls of struct_ops programs for some milliseconds (see fabric.md)."""
+    seen = echoes(run_scenario)
+    assert seen["acks"] > 5000
     assert seen["wrong"] <= 0.02 * seen["acks"]
     assert seen["delivered"][1] == pytest.approx(seen["marked"], rel=0.03)
 
@@ -128,16 +145,18 @@ def test_one_reduction_a_window_by_half_of_alpha(marked: Any) -> None:
 def test_all_marked_means_alpha_one(run_scenario: Scenario) -> None:
     one = require().PROBABILITY_ONE
     marking = {"mark_min_bytes": 0, "mark_max_bytes": 0, "mark_probability": one}
-    windows = run_scenario("transport", request(marking=marking))["trace"]["windows"]
-    assert windows[-1][2] / ONE == pytest.approx(1.0, abs=0.001)
+    trace = run_scenario("transport", request(marking=marking, least_packets=1000))["trace"]
+    assert trace["windows"][-1][2] / ONE == pytest.approx(1.0, abs=0.001)
 
 
 def test_without_marks_alpha_decays_by_one_sixteenth(run_scenario: Scenario) -> None:
-    trace = run_scenario("transport", request(least_packets=MARKED_PACKETS))["trace"]
+    # Windows grow without marks, up to 80 packets on a busy machine.
+    trace = run_scenario("transport", request(least_packets=40_000))["trace"]
     assert trace["n_windows"] > 100
     assert trace["windows"][-1][2] / ONE < 0.001
 
 
+@pytest.mark.timing
 def test_a_threshold_holds_the_queue_and_fills_the_link(run_scenario: Scenario) -> None:
     one, threshold_bytes = require().PROBABILITY_ONE, 30_000
     marking = {
@@ -194,7 +213,4 @@ def test_sigkill_of_the_holder_unregisters_it() -> None:
     holder.kill()
     holder.wait()
     holder.stdout.close()
-    deadline = time.monotonic() + 5
-    while name in names() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert name not in names()
+    wait_for(lambda: name not in names())

@@ -19,6 +19,7 @@ from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import ACK, FIN, HOUR_NS, SYN, Packet, Rig, mac, timestamps
+from tests.support.pairs import wait_for
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -202,9 +203,7 @@ def test_without_its_agent_a_balancer_goes_on_with_the_last_weights() -> None:
         writer = require().BalancerPools(rig.native.region_map_fd, 1)
         writer.replace(0, RULES["weighted"].number, [3, 5], [1.0, 1000.0])
         signal.pause()
-    deadline = time.monotonic() + 10
-    while rig.region.pool()["n"] != 2:
-        assert time.monotonic() < deadline
+    wait_for(lambda: bool(rig.region.pool()["n"] == 2))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     dead_ns = time.monotonic_ns()

@@ -265,7 +265,7 @@ def test_samples_are_the_times_that_passed(rig: Rig) -> None:
     assert 1 <= len(samples["duration"]) <= 2  # the second may replace the first
     for taken in (gaps, *samples.values()):
         assert waited_us <= taken["value_us"].min() and taken["value_us"].max() <= most_us
-        assert abs(int(taken["time_ms"][-1]) - time.monotonic_ns() // 10**6) < 5000
+        assert begun * 1e3 - 1 <= taken["time_ms"][-1] <= time.monotonic() * 1e3
     assert samples["handshake"]["value_us"][0] <= samples["completion"]["value_us"][0]
     every = rig.region.all_samples()
     assert every.shape == (SERVERS,) and not every[5]["completion"]["samples"]["time_ms"].any()

@@ -28,24 +28,28 @@ def one_round(run_scenario: Scenario, **request: Any) -> dict[str, Any]:
     return dict(result)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("delay_ns", [0, 20 * MS, 100 * MS])
-def test_packets_leave_in_order_at_their_time_and_never_before(
+def test_packets_leave_in_order_and_never_before_their_time(
     run_scenario: Scenario, delay_ns: int
 ) -> None:
+    result = one_round(run_scenario, delay_ns=delay_ns, gap_s=0.002)
+    assert result["order"] == list(range(50))
+    assert min(result["delays_ns"]) >= delay_ns
+    assert result["late_max_ns"] >= result["late_p99_ns"] / 1.125
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("delay_ns", [0, 20 * MS, 100 * MS])
+def test_packets_leave_at_their_time(run_scenario: Scenario, delay_ns: int) -> None:
     def measure() -> float:
         result = one_round(run_scenario, delay_ns=delay_ns, gap_s=0.002)
-        delays_ns = np.array(result["delays_ns"])
-        assert result["order"] == list(range(50))
-        assert delays_ns.min() >= delay_ns
-        assert result["late_max_ns"] >= result["late_p99_ns"] / 1.125
-        return float(delays_ns.mean())
+        return float(np.mean(result["delays_ns"]))
 
     mean_ns = best_of(measure, lambda mean: mean - delay_ns, MEAN_NS)
     assert mean_ns < delay_ns + MEAN_NS
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_jitter_is_even_from_nothing_to_its_most(run_scenario: Scenario) -> None:
     # Far enough apart that none waits for the one before it.
     delay_ns, jitter_ns, frames = 2 * MS, 4 * MS, 100
@@ -54,10 +58,7 @@ def test_jitter_is_even_from_nothing_to_its_most(run_scenario: Scenario) -> None
         result = one_round(
             run_scenario, delay_ns=delay_ns, jitter_ns=jitter_ns, gap_s=0.005, frames=frames
         )
-        delays_ns = np.array(result["delays_ns"])
-        assert result["order"] == list(range(frames))
-        assert delays_ns.min() >= delay_ns
-        return float(delays_ns.mean())
+        return float(np.mean(result["delays_ns"]))
 
     expected_ns = delay_ns + jitter_ns / 2
     # Five standard errors of the mean of even numbers.
@@ -70,6 +71,8 @@ def test_jitter_lets_no_packet_overtake_another(run_scenario: Scenario) -> None:
     result = one_round(run_scenario, delay_ns=MS, jitter_ns=20 * MS, frames=500)
     assert result["order"] == list(range(500))
     assert min(result["delays_ns"]) >= MS
+    # Of 500 even numbers, one has nearly all of the jitter.
+    assert max(result["delays_ns"]) >= 20 * MS
 
 
 def test_losses_have_their_share_and_repeat_with_the_seed(run_scenario: Scenario) -> None:
@@ -88,7 +91,7 @@ def test_losses_have_their_share_and_repeat_with_the_seed(run_scenario: Scenario
 def test_a_full_link_drops_and_counts_what_does_not_fit(run_scenario: Scenario) -> None:
     room = 10
     most_bytes = room * (FRAME_BYTES + PACKET_BYTES) + 100
-    request = {"delay_ns": 300 * MS, "most_bytes": most_bytes, "frames": 25}
+    request = {"delay_ns": 1000 * MS, "most_bytes": most_bytes, "frames": 25}
     answer = run_scenario("delayed", request)
     # Nor is there room for more links than were announced.
     assert answer["refused"] == [

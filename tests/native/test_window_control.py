@@ -28,7 +28,7 @@ def run(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, Any
         "receiver_ecn": 0,
         "warm_up_s": 0.3,
         "duration_s": 0.5,
-        "least_packets": 0,
+        "least_packets": 1000,
         "settle_s": 0.1,
         "options": OPTIONS,
     }
@@ -39,7 +39,6 @@ def run(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, Any
 def test_the_program_decides_what_the_twin_does_of_the_same_events(run: dict[str, Any]) -> None:
     assert run["algorithm"] == run["expected_algorithm"]
     seen = run["trace"]["events"]
-    # On this link they come within the first second.
     assert len(seen) > 100
     events = [
         (
@@ -62,7 +61,7 @@ def test_the_program_decides_what_the_twin_does_of_the_same_events(run: dict[str
     assert require_packets().replay(run["name"].replace("_", "-"), events) == decided
 
 
+@pytest.mark.timing
 def test_the_queue_stays_short(run: dict[str, Any]) -> None:
-    # How well the link is used is the twin's to say: here a busy machine delays packets too.
-    assert run["delivered"][0] > 100
+    # How well the link is used is the twin's to say.
     assert run["peak_bytes"] < 60_000

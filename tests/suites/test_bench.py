@@ -255,7 +255,7 @@ def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     wait_for(lambda: not status.exists() or status.read_text().split()[2] == "Z")
 
 
-def wait_for(condition: Any, timeout_s: float = 10.0) -> None:
+def wait_for(condition: Any, timeout_s: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"

@@ -17,6 +17,7 @@ import pytest
 TAG = "DCGYM_TEST_RUN"
 
 
+@pytest.mark.emulation
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_benchmark_leaves_finished_runs_and_no_process(
@@ -35,7 +36,7 @@ def test_stopped_benchmark_leaves_finished_runs_and_no_process(
     wait_for(lambda: any("dcgym-generator" in line for line in tagged(tag)), 30)
     bench.send_signal(sent)
     _, errors = bench.communicate(timeout=30)
-    wait_for(lambda: not tagged(tag), 20)
+    wait_for(lambda: not tagged(tag), 30)
     assert (tmp_path / "runs" / "cubic-0" / "summary.json").exists()
     assert not (tmp_path / "runs" / "random-0" / "summary.json").exists()
     assert "Traceback" not in errors

@@ -25,7 +25,7 @@ from tests.support.pairs import ADDRESSES, LEAD_NS, Pair, wait_for
 PENDING, FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED = range(len(REQUEST_OUTCOMES))
 CLIENT, SERVER = ADDRESSES
 MS = 1_000_000
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 LIBC = ctypes.CDLL(None, use_errno=True)
 

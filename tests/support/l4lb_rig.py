@@ -23,6 +23,7 @@ TCP, UDP = 6, 17
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 WORD = 2**64 - 1
 HOUR_NS = 3600 * 10**9
+DEADLINE_S = 30.0
 
 
 def mac(server: int) -> str:
@@ -206,14 +207,14 @@ class Rig:
     def snapshot(self) -> Any:
         """Return a snapshot that was taken after this call."""
         asked_ns = time.monotonic_ns()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + DEADLINE_S
         while (newest := self.region.snapshot())["time_ns"] <= asked_ns:
-            assert time.monotonic() < deadline, "no snapshot was published for 5 s"
+            assert time.monotonic() < deadline, f"no snapshot was published for {DEADLINE_S} s"
         return newest
 
     def wait_for(self, **counts: int) -> None:
         """Wait until a snapshot sums up to these counts."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + DEADLINE_S
         while (found := self._sums(counts)) != counts:
             assert time.monotonic() < deadline, found
 

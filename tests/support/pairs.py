@@ -31,10 +31,7 @@ class Pair:
     def _hold() -> subprocess.Popen[bytes]:
         holder = subprocess.Popen(["unshare", "-n", "sleep", "300"])
         own = os.readlink("/proc/self/ns/net")
-        deadline = time.monotonic() + 5
-        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        wait_for(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != own)
         return holder
 
     def run(self, side: int, command: str, typed: str | None = None) -> str:

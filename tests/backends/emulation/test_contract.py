@@ -72,6 +72,6 @@ def test_contract(env_id: str, topology: dict[str, Any]) -> None:
 def test_every_feature_is_alive(env_id: str) -> None:
     env = make(env_id, NETWORKS[env_id][0])
     try:
-        check_no_dead_feature(env, steps=25)
+        check_no_dead_feature(env, steps=100)
     finally:
         env.close()

@@ -17,13 +17,16 @@ from dcgym.monitors import Snapshot
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for
+from tests.support.pairs import wait_for
 from tests.support.windows import best_of
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 IDLE = Plan("idle", 0, ())
 CORE_PORT = 2  # s1-eth3 of the dumbbell of four hosts
 WIRE_OVERHEAD = 1514 / 1448
+# CUBIC fills it within a second.
+SHORT_QUEUE = {"name": "dumbbell", "queue": "50KB"}
 
 
 def core_rate_bps(backend: EmulationNetwork, seconds: float) -> float:
@@ -53,7 +56,8 @@ def watch(backend: EmulationNetwork, looks: int) -> list[Snapshot]:
 def test_each_switch_on_the_way_takes_one_from_the_ttl(make: Any) -> None:
     backend = make("dumbbell")
     # h1 to h3 crosses s1 and s2: 64 - 2 arrives, and a TTL of 2 is not enough.
-    assert "ttl=62" in backend.lab.execute("h1", "ping", "-n", "-c1", "-W1", "10.0.0.3")
+    ping = ("ping", "-n", "-c1", "-W30", "10.0.0.3")
+    assert "ttl=62" in backend.lab.execute("h1", *ping, timeout_s=30.0)
     with pytest.raises(CommandError):
         backend.lab.execute("h1", "ping", "-n", "-c1", "-W1", "-t", "2", "10.0.0.3")
     assert backend.lab.drops()["ttl_expired"] == 1
@@ -68,6 +72,28 @@ def gigabit() -> Iterator[EmulationNetwork]:
         yield made
 
 
+@pytest.mark.parametrize("rate_mbps", [1, 5, 100])
+def test_no_rate_action_is_exceeded(gigabit: EmulationNetwork, rate_mbps: int) -> None:
+    rates = np.full(4, 1_000_000_000, np.uint64)
+    rates[0] = rate_mbps * 1_000_000
+    begin(gigabit, Plan("one", 0, (Flow("h1", "h3"),)))
+    asked_ns = time.monotonic_ns()
+    assert asked_ns < gigabit.apply_rates(rates) <= time.monotonic_ns()
+    assert (gigabit.snapshot().hosts["rate_bps"] == rates).all()
+    # What the switch's port holds came at the rate of before.
+    wait_for(lambda: gigabit.snapshot().ports["backlog_bytes"][CORE_PORT] < 10_000)
+    began_ns = time.monotonic_ns()
+    first = int(gigabit.snapshot().ports["tx_bytes"][CORE_PORT])
+    sent, enough = 0, rate_mbps * 1_000_000 / 8 / 2
+    while sent < enough:
+        sent = int(run_for(gigabit, 0.05).ports["tx_bytes"][CORE_PORT]) - first
+        most = rate_mbps * 1e6 / 8 * (time.monotonic_ns() - began_ns) / 1e9
+        # A bucket lets a burst of what it saved go at once.
+        assert sent < 1.03 * most + 100_000
+        assert time.monotonic_ns() < began_ns + 30e9
+
+
+@pytest.mark.timing
 @pytest.mark.parametrize("rate_mbps", [1, 5, 10, 100, 400, 900])
 def test_a_rate_action_is_enforced_within_three_per_cent(
     gigabit: EmulationNetwork, rate_mbps: int
@@ -75,8 +101,7 @@ def test_a_rate_action_is_enforced_within_three_per_cent(
     begin(gigabit, Plan("one", 0, (Flow("h1", "h3"),)))
     rates = np.full(4, 1_000_000_000, np.uint64)
     rates[0] = rate_mbps * 1_000_000
-    asked_ns = time.monotonic_ns()
-    assert asked_ns < gigabit.apply_rates(rates) <= time.monotonic_ns()
+    gigabit.apply_rates(rates)
     run_for(gigabit, 0.5)  # the host's queue of the time before drains at the new rate
     # A window has 150 frames or more, none of which decides. Fast buckets hold half a millisecond,
     # and lose what a late timer costs: the shorter the window, the sooner one is without.
@@ -85,6 +110,7 @@ def test_a_rate_action_is_enforced_within_three_per_cent(
     assert rate_bps == pytest.approx(rate_mbps * 1e6, rel=0.03)
 
 
+@pytest.mark.timing
 def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(gigabit: EmulationNetwork) -> None:
     backend = gigabit
     begin(backend, Plan("one", 0, (Flow("h1", "h3"),)))
@@ -99,6 +125,18 @@ def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(gigabit: EmulationNet
     assert best_core_rate_bps(backend, 0.25, 50e6) == pytest.approx(50e6, rel=0.03)
 
 
+def test_ports_mark_for_dctcp_and_drop_for_cubic(make: Any) -> None:
+    backend = make(SHORT_QUEUE)
+    plan = make_plan("pairs", backend.topology, 0)
+    for cc, marking, sign in (("cubic", False, "drops"), ("dctcp", True, "marks")):
+        begin(backend, plan, cc, marking)
+        wait_for(lambda name=sign: backend.snapshot().ports[name][CORE_PORT] > 0)
+        ports = backend.snapshot().ports
+        assert (ports["marks"][CORE_PORT] > 0) == marking
+        assert not np.delete(ports["marks"], CORE_PORT).any()
+
+
+@pytest.mark.timing
 def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(make: Any) -> None:
     backend = make("dumbbell")
     plan = make_plan("pairs", backend.topology, 0)
@@ -108,17 +146,22 @@ def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(m
         run_for(backend, 2.0)
         seen = watch(backend, 60)
         queues[cc] = np.mean([s.ports["backlog_bytes"][CORE_PORT] for s in seen])
-        assert (seen[-1].ports["marks"][CORE_PORT] > 0) == marking
-        assert not np.delete(seen[-1].ports["marks"], CORE_PORT).any()
     assert queues["dctcp"] < queues["cubic"] / 3
     # A step threshold of 30 KB and two flows that move by packets: the queue swings round it.
     assert queues["dctcp"] == pytest.approx(30_000, rel=0.5)
 
 
+def test_new_vegas_carries_a_flow(make: Any) -> None:
+    backend = make("dumbbell")
+    begin(backend, Plan("one", 0, (Flow("h1", "h3", size_bytes=100_000),)), "new-vegas")
+    assert set(backend.congestion_control) == {"new-vegas"}
+    wait_for(backend.finished)
+
+
+@pytest.mark.timing
 def test_new_vegas_fills_the_bottleneck_with_a_short_queue(make: Any) -> None:
     backend = make("dumbbell")
     begin(backend, make_plan("pairs", backend.topology, 0), "new-vegas")
-    assert set(backend.congestion_control) == {"new-vegas"}
     run_for(backend, 3.0)
     seen = watch(backend, 30)
     # Ten packets a flow, and as many again where one took the other's for its path.
@@ -127,6 +170,7 @@ def test_new_vegas_fills_the_bottleneck_with_a_short_queue(make: Any) -> None:
     assert not seen[-1].ports["drops"].any()
 
 
+@pytest.mark.timing
 def test_a_burst_shorter_than_the_interval_shows_in_the_peak(make: Any) -> None:
     backend = make("dumbbell")
     burst = tuple(
@@ -152,8 +196,8 @@ def test_reset_leaves_nothing_of_the_episode_before(make: Any) -> None:
         for source, target in (("h1", "h3"), ("h2", "h4"))
     )
     begin(backend, Plan("overload", 0, overload))
-    filled = run_for(backend, 1.0)
-    assert filled.ports["backlog_bytes"][CORE_PORT] > 100_000
+    wait_for(lambda: backend.snapshot().ports["backlog_bytes"][CORE_PORT] > 100_000)
+    assert backend.snapshot().ports["peak_bytes"][CORE_PORT] > 0
     backend.apply_rates(np.full(4, 1_000_000, np.uint64))
     clean = begin(backend, IDLE)
     for snapshot in (clean, run_for(backend, 0.3)):
@@ -168,30 +212,38 @@ def test_reset_leaves_nothing_of_the_episode_before(make: Any) -> None:
 
 
 def test_a_second_episode_is_not_taught_by_the_first(make: Any) -> None:
-    backend = make("dumbbell")
+    backend = make(SHORT_QUEUE)
     plan = make_plan("pairs", backend.topology, 0)
     begin(backend, plan)
-    run_for(backend, 1.0)
+    wait_for(lambda: backend.snapshot().hosts["retransmits"][0] > 0)
+    begin(backend, IDLE)
     cached = backend.lab.execute("h1", "ip", "tcp_metrics", "show")
     assert "cwnd" not in cached and "ssthresh" not in cached
 
 
+FINITE_BYTES = 100_000
+FINITE_S = FINITE_BYTES * WIRE_OVERHEAD * 8 / 10e6
+
+
+def duration_s(backend: EmulationNetwork) -> float:
+    """Run a plan of one finite flow to its end; return how long its record says it took."""
+    begin(backend, Plan("finite", 0, (Flow("h1", "h3", size_bytes=FINITE_BYTES),)))
+    wait_for(backend.finished)
+    (record,) = backend.flow_records()
+    assert record["bytes"] == FINITE_BYTES
+    return (int(record["end_ns"]) - int(record["start_ns"])) / 1e9
+
+
 def test_finite_flows_finish_the_plan(make: Any) -> None:
+    # Its records, and no link is faster than its rate but for what a bucket saved.
+    assert duration_s(make("dumbbell")) > 0.9 * FINITE_S
+
+
+@pytest.mark.timing
+def test_a_finite_flow_takes_its_bytes_over_the_rate(make: Any) -> None:
     backend = make("dumbbell")
-    expected_s = 100_000 * WIRE_OVERHEAD * 8 / 10e6
-
-    def duration_s() -> float:
-        begin(backend, Plan("finite", 0, (Flow("h1", "h3", size_bytes=100_000),)))
-        deadline = time.monotonic() + 5
-        while not backend.finished():
-            assert time.monotonic() < deadline
-            run_for(backend, 0.02)
-        (record,) = backend.flow_records()
-        assert record["bytes"] == 100_000
-        return (int(record["end_ns"]) - int(record["start_ns"])) / 1e9
-
-    found_s = best_of(duration_s, lambda found: abs(found / expected_s - 1), 0.1)
-    assert found_s == pytest.approx(expected_s, rel=0.1)
+    found_s = best_of(lambda: duration_s(backend), lambda found: abs(found / FINITE_S - 1), 0.1)
+    assert found_s == pytest.approx(FINITE_S, rel=0.1)
 
 
 def test_a_dead_emulator_is_an_error_and_the_next_reset_rebuilds(make: Any) -> None:
@@ -201,7 +253,7 @@ def test_a_dead_emulator_is_an_error_and_the_next_reset_rebuilds(make: Any) -> N
     backend = make("dumbbell")
     begin(backend, IDLE)
     os.kill(backend.lab.process._process.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     with pytest.raises(BackendError, match=r"died|gone"):
         while time.monotonic() < deadline:
             run_for(backend, 0.01)

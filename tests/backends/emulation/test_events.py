@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import time
 from typing import Any
@@ -12,16 +13,18 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.monitors import Snapshot
 from dcgym.tasks.network.events import make_events
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for
+from tests.support.pairs import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
 
 FAT_TREE = {"name": "fat-tree", "k": 4, "rate": "100Mbit"}
 IDLE = Plan("idle", 0, ())
-DEADLINE_S = 5.0
+DEADLINE_S = 30.0
 
 
 def begin_with(backend: Any, plan: Plan, *events: dict[str, Any]) -> None:
@@ -34,6 +37,10 @@ def until_happened(backend: Any, count: int) -> list[dict[str, Any]]:
         assert time.monotonic() < deadline, records
         run_for(backend, 0.02)
     return list(records)
+
+
+def have_risen(backend: Any, before: Snapshot) -> bool:
+    return bool((backend.snapshot().hosts["rx_bytes"] > before.hosts["rx_bytes"]).all())
 
 
 def test_traffic_goes_round_failed_links_and_switches_without_a_loop(make: Any) -> None:
@@ -50,8 +57,8 @@ def test_traffic_goes_round_failed_links_and_switches_without_a_loop(make: Any) 
     assert all(0 < r["noticed_us"] < r["recovery_us"] < DEADLINE_S * 1e6 for r in records)
     # Retransmission timers of flows on the lost paths expire after 200 ms, doubled once or twice.
     before = run_for(backend, 1.0)
-    after = run_for(backend, 0.6)
-    assert (after.hosts["rx_bytes"] > before.hosts["rx_bytes"]).all()
+    wait_for(lambda: have_risen(backend, before))
+    after = backend.snapshot()
     # s17 is cut off: what its neighbours send it is nothing.
     ports = backend.topology.switch_ports
     to_dead = [p.peer == "s17" or {p.node, p.peer} == {"s1", "s9"} for p in ports]
@@ -61,22 +68,24 @@ def test_traffic_goes_round_failed_links_and_switches_without_a_loop(make: Any) 
     repairs = [{**event, "at": "1s", "action": "up"} for event in (link, switch)]
     begin_with(backend, plan, *failures, *repairs)
     until_happened(backend, 4)
-    first, last = run_for(backend, 0.2), run_for(backend, 0.5)
-    assert (last.hosts["rx_bytes"] > first.hosts["rx_bytes"]).all()
+    first = run_for(backend, 0.2)
+    wait_for(lambda: have_risen(backend, first))
     assert backend.lab.drops()["ttl_expired"] == 0
+
+
+def run_inside(backend: Any, *command: str) -> str:
+    """Run a command where the switches are, and return its output."""
+    namespace = f"/proc/{backend.lab.process._process.pid}/ns/net"
+    assert os.readlink(namespace) != os.readlink("/proc/self/ns/net")
+    argv = ["nsenter", f"--net={namespace}", *command]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
 def test_routes_heal_when_a_link_fails_by_itself_and_the_next_reset_repairs_it(make: Any) -> None:
     backend = make(FAT_TREE)
     begin_with(backend, IDLE)
-    namespace = f"/proc/{backend.lab.process._process.pid}/ns/net"
-    assert os.readlink(namespace) != os.readlink("/proc/self/ns/net")
-    down = ["ip", "link", "set", "s9-eth3", "down"]
-    subprocess.run(["nsenter", f"--net={namespace}", *down], check=True)
-    deadline = time.monotonic() + DEADLINE_S
-    while backend.lab.dead_ports() != ["s17-eth1", "s9-eth3"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    run_inside(backend, "ip", "link", "set", "s9-eth3", "down")
+    wait_for(lambda: backend.lab.dead_ports() == ["s17-eth1", "s9-eth3"])
     assert backend.lab.ping_matrix() == []
     begin_with(backend, IDLE)
     assert backend.lab.dead_ports() == []
@@ -108,10 +117,28 @@ def test_a_host_without_its_link_is_unreachable_and_counted(make: Any) -> None:
     assert record["routes_changed"] == 2  # s1 and s2 to h3
     before = backend.lab.drops()["no_route"]
     received = run_for(backend, 0.2).hosts["rx_bytes"][2]
+    wait_for(lambda: backend.lab.drops()["no_route"] > before)
     assert run_for(backend, 0.3).hosts["rx_bytes"][2] == received
-    assert backend.lab.drops()["no_route"] > before
 
 
+SLOW = {"at": "50ms", "link": ["s1", "s2"], "action": "rate", "rate": "4Mbit"}
+
+
+def test_a_rate_change_is_of_both_directions_and_ends_with_the_episode(make: Any) -> None:
+    backend = make("dumbbell")
+
+    def rates() -> list[str]:
+        shown = [run_inside(backend, "tc", "qdisc", "show", "dev", f"s{n}-eth3") for n in (1, 2)]
+        return re.findall(r"\brate (\S+)", "".join(shown))
+
+    begin_with(backend, IDLE, SLOW)
+    until_happened(backend, 1)
+    assert rates() == ["4Mbit"] * 2
+    begin_with(backend, IDLE)
+    assert rates() == ["10Mbit"] * 2
+
+
+@pytest.mark.timing
 def test_a_rate_change_holds_in_both_directions_and_ends_with_the_episode(make: Any) -> None:
     backend = make("dumbbell")
     flows = (
@@ -128,8 +155,7 @@ def test_a_rate_change_holds_in_both_directions_and_ends_with_the_episode(make: 
         run_for(backend, 0.4)
         return best_of(window, lambda found: max(abs(bps / expected_bps - 1) for bps in found), rel)
 
-    slow = {"at": "50ms", "link": ["s1", "s2"], "action": "rate", "rate": "4Mbit"}
-    begin_with(backend, Plan("two", 0, flows), slow)
+    begin_with(backend, Plan("two", 0, flows), SLOW)
     until_happened(backend, 1)
     assert core_rates_bps(4e6, 0.03) == pytest.approx([4e6, 4e6], rel=0.03)
     begin_with(backend, Plan("two", 0, flows))
@@ -147,10 +173,7 @@ def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: st
     )
     loss = {"at": "10ms", "link": ["s1", "h1"], "action": "loss", "probability": probability}
     begin_with(backend, Plan("one", 0, (flow,)), loss)
-    deadline = time.monotonic() + DEADLINE_S
-    while not backend.finished():
-        assert time.monotonic() < deadline
-        run_for(backend, 0.05)
+    wait_for(backend.finished)
     lost, after = backend.lab.drops()["loss"], run_for(backend, 0.1)
     names = [port.name for port in backend.topology.switch_ports]
     # All packets cross s1-s2; those to h1 are lost behind it, those from h1 before it.
@@ -161,7 +184,7 @@ def test_loss_is_binomial_in_either_direction(make: Any, source: str, target: st
     deviation = math.sqrt(total * probability * (1 - probability))
     assert abs(lost - total * probability) < 4.5 * deviation
     begin_with(backend, Plan("one", 0, (flow,)))
-    run_for(backend, 0.5)
+    wait_for(lambda: backend.snapshot().hosts["rx_bytes"].any())
     assert backend.lab.drops()["loss"] == lost
 
 
@@ -176,7 +199,7 @@ def test_the_environment_reports_the_recovery() -> None:
     try:
         env.reset(seed=0)
         # A busy machine may take some intervals until the routes are new.
-        for _ in range(200):
+        for _ in range(600):
             *_, info = env.step(np.ones(16, np.float32))
             if info["events"]:
                 break

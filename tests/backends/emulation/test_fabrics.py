@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import networkx
@@ -14,6 +13,7 @@ from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.topologies import Topology, make_topology, plain_graph
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin
+from tests.support.pairs import wait_for
 
 pytestmark = pytest.mark.emulation
 
@@ -28,20 +28,9 @@ SMALL = [
     plain_graph(networkx.petersen_graph(), rate="100Mbit"),
     "dumbbell",
 ]
-DEADLINE_S = 10.0
 # Upper 0.01 % points of chi-square by degrees of freedom: source ports are the kernel's choice.
 CHI_SQUARE_9999 = {1: 15.14, 2: 18.42, 3: 21.11}
 FLOWS = 400
-
-
-def run_until_finished(backend: EmulationNetwork) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
-    while not backend.finished():
-        assert time.monotonic() < deadline
-        backend.advance(time.monotonic_ns() + 20_000_000)
-    # What is under way reaches its last switch.
-    backend.advance(time.monotonic_ns() + 100_000_000)
-    return backend.snapshot()
 
 
 @pytest.mark.parametrize("switch", ["ebpf", "ovs"])
@@ -69,11 +58,15 @@ def sent_up(backend: EmulationNetwork, switch: str) -> npt.NDArray[np.float64]:
         for i in range(FLOWS)
     )
     begin(backend, Plan("many", 0, flows))
-    sent = run_until_finished(backend).ports["tx_packets"]
     numbers = network.next_hops(switch, last)
     index = {port.name: i for i, port in enumerate(network.switch_ports)}
-    ports = [port for port in network.ports(switch) if port.number in numbers]
-    return np.array([float(sent[index[port.name]]) for port in ports])
+    rows = [index[port.name] for port in network.ports(switch) if port.number in numbers]
+
+    def counts() -> npt.NDArray[np.float64]:
+        return backend.snapshot().ports["tx_packets"][rows].astype(np.float64)
+
+    wait_for(lambda: backend.finished() and counts().sum() >= FLOWS)
+    return counts()
 
 
 def chi_square(counts: npt.NDArray[np.float64], shares: npt.NDArray[np.float64]) -> float:

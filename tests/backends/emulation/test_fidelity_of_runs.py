@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.backends.emulation.audit.fidelity import judge
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from tests.support.networks import begin
 from tests.support.windows import best_of
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 BUSY_PER_CORE = 6
 
@@ -81,6 +82,7 @@ def test_a_generator_that_gets_half_of_its_time_is_not_ok(make: Any) -> None:
     assert verdict["status"] == "invalid"
 
 
+@pytest.mark.timing
 def test_a_port_that_is_slower_than_its_link_is_not_ok(make: Any) -> None:
     backend = make("dumbbell")
     claim(backend, {"name": "dumbbell", "rate": "12.5Mbit"})
@@ -114,6 +116,7 @@ def preflight(make: Any, claimed: dict[str, str] | None = None) -> dict[str, flo
     return figures
 
 
+@pytest.mark.timing
 def test_the_preflight_confirms_a_network(make: Any) -> None:
     limits = {"rate_error": 0.02, "queue_error": 1e-9, "mark_error": 0.05, "rtt_excess_ms": 10}
     figures = best_of(
@@ -125,12 +128,24 @@ def test_the_preflight_confirms_a_network(make: Any) -> None:
         assert figures[f"preflight_{name}"] < most, name
 
 
+OTHER = {"name": "dumbbell", "rate": "12.5Mbit", "queue": "500KB", "mark": "90KB"}
+
+
+def test_the_preflight_measures_what_links_have(make: Any) -> None:
+    """Where a machine is late, links are slower and queues empty sooner, never the other way."""
+    figures = preflight(make, OTHER)
+    least = {"rate": 0.18, "queue": 0.19, "mark": 0.6}
+    for name, error in least.items():
+        assert figures[f"preflight_{name}_error"] > error, name
+    assert judge(figures)[0] == "invalid"
+
+
+@pytest.mark.timing
 def test_the_preflight_finds_links_that_are_not_as_configured(make: Any) -> None:
-    other = {"name": "dumbbell", "rate": "12.5Mbit", "queue": "500KB", "mark": "90KB"}
     # 10 Mbit/s, 400 KB and 30 KB are what it is: a fifth less, a fifth less, two thirds less.
     errors = {"rate": (0.2, 0.02), "queue": (0.2, 0.01), "mark": (2 / 3, 0.06)}
     figures = best_of(
-        lambda: preflight(make, other),
+        lambda: preflight(make, OTHER),
         lambda found: max(
             abs(found[f"preflight_{name}_error"] - error) / slack
             for name, (error, slack) in errors.items()

@@ -20,7 +20,7 @@ CONFIG: dict[str, Any] = {
     "action": "window",
     "preflight": False,
 }
-DEADLINE_S = 20.0
+DEADLINE_S = 30.0
 
 
 def step_until(env: Any, values: list[float], is_there: Any) -> dict[str, Any]:
@@ -49,11 +49,14 @@ def test_flows_obey_their_agents_and_are_reno_without_them() -> None:
             )
             assert [infos[name]["clamped"] for name in wanted] == [0, 0]
             # Silent for longer than the lease, whatever else the machine has to do.
+            before = {name: infos[name]["fallbacks"] for name in wanted}
             time.sleep(0.4)
             infos = step_until(
                 env,
                 [-1.0, 0.0],
-                lambda infos: all(infos[name]["fallbacks"] == 1 for name in wanted),
+                lambda infos, before=before: all(
+                    infos[name]["fallbacks"] > before[name] for name in wanted
+                ),
             )
         assert env.session.system.network.congestion_control(0) == {"dcgym_agent": "bpf"}
     finally:

@@ -68,7 +68,7 @@ def test_what_experiments_need_is_there(limited: Any, tmp_path: Path) -> None:
         begun = "while ! grep -q listening /run/said; do sleep 0.01; done"
         run(limited, f"{listen} {begun}; ping -c1 -q 127.0.0.1; wait")
     if shutil.which("ping"):
-        run(limited, f"ping -c1 -W5 {limited.topology.ip('h2')}")
+        limited.lab.execute("h1", "ping", "-c1", "-W30", limited.topology.ip("h2"), timeout_s=30.0)
 
 
 @pytest.fixture

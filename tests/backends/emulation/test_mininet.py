@@ -39,13 +39,13 @@ h1, h2, s1 = net["h1"], net.get("h2"), net["s1"]
 out["ip"], out["mac"], out["names"] = h1.IP(), h1.MAC(), [i.name for i in h1.intfList()]
 out["mac_inside"] = h1.cmd("cat /sys/class/net/h1-eth0/address").strip()
 out["woken"] = processes()
-out["ping"] = h1.cmd("ping -n -c1 -W1", h2.IP(), "> /dev/null; echo $?").strip()
+out["ping"] = h1.cmd("ping -n -c1 -W30", h2.IP(), "> /dev/null; echo $?").strip()
 out["state"] = h1.cmd("cd /tmp"), h1.cmd("pwd").strip()
 out["hostless"] = s1.cmd("cat /sys/class/net/s1-eth1/operstate").strip()
 out["popen"] = h2.popen("ip -br address show dev h2-eth0").communicate()[0].decode().split()[2]
 out["pexec"] = h2.pexec("ip route show")[0].strip()
 out["link"] = str(net.links[0]), net.linksBetween(s1, net["s2"])[0].intf2.node.name
-out["lost_percent"] = net.pingAll(timeout="1")
+out["lost_percent"] = net.pingAll(timeout="30")
 h1.setIP("10.9.9.9/8")
 out["set_ip"] = h1.cmd("ip -br address show dev h1-eth0").split()[2]
 out["neighbours"] = h2.cmd("ip neigh show").split()

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,9 +22,10 @@ from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
+from tests.support.machine import MACHINE
 from tests.support.windows import best_of
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 MS, SECOND = 10**6, 10**9
 WEAK, STRONG = slice(0, 3), slice(3, 7)
@@ -43,6 +45,7 @@ def make_pool() -> Iterator[MakePool]:
     def make(*args: Any, **options: Any) -> EmulatedPool:
         # Longer plans than a test needs take a while to draw.
         made.append(EmulatedPool(*args, **{"horizon_ns": 30 * SECOND, **options}))
+        MACHINE.runs.append(made[-1])
         return made[-1]
 
     yield make
@@ -80,15 +83,28 @@ def test_both_backends_serve_the_same_flows(make_pool: MakePool) -> None:
     flows = seen["flows"].sum(axis=(0, 1))
     assert (flows <= np.array(summary["server_flows"])).all()
     assert (completed <= np.array(summary["server_flows"])).all()
-    # SED with right weights gives each processor the same: 16 of 22 are the strong ones'.
-    assert completed[STRONG].sum() / completed.sum() == pytest.approx(16 / 22, abs=0.06)
     assert summary["pcc_violations"] == 0 and summary["lost"] == 0
+
+
+@pytest.mark.timing
+def test_sed_gives_each_processor_the_same(make_pool: MakePool) -> None:
+    pool = make_pool(scenario(), record_limit=10**6)
+
+    def share_of_the_strong() -> float:
+        run(pool, 3 * SECOND)
+        completed = np.bincount(pool.records()["server"], minlength=7)
+        return float(completed[STRONG].sum() / completed.sum())
+
+    # With right weights: 16 of 22 processors are theirs.
+    share = best_of(share_of_the_strong, lambda found: abs(found - 16 / 22), 0.06)
+    assert share == pytest.approx(16 / 22, abs=0.06)
 
 
 def test_a_reset_leaves_nothing_of_the_last_episode(make_pool: MakePool) -> None:
     pool = make_pool(scenario(load=0.9), record_limit=10**6)
     loaded = run(pool, SECOND)
     assert loaded["flows"].sum() > 100 and loaded["duration_us"].any()
+    began_s = time.monotonic()
     pool.reset([1])
     pool.advance(20 * MS)  # two snapshots' time, and a few flows
     fresh = pool.observe()
@@ -96,7 +112,7 @@ def test_a_reset_leaves_nothing_of_the_last_episode(make_pool: MakePool) -> None
     for name in ("flows", "completed", "packets"):
         assert fresh[name].sum() < started * 8, name
     # No sample is older than the episode: durations are below its age.
-    assert fresh["duration_us"].max() < 1e3 * SECOND / MS
+    assert fresh["duration_us"].max() < (time.monotonic() - began_s) * 1e6
     np.testing.assert_array_equal(fresh["weights"], np.ones((1, 2, 7)))
 
 
@@ -189,7 +205,7 @@ def test_a_death_is_told_and_the_next_reset_rebuilds(make_pool: MakePool, victim
     pid = session.generator_pid if victim == "generator" else pid_of(session.process.pidfd)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(BackendError, match="builds it anew"):
-        for step in range(2, 100):
+        for step in range(2, 290):
             pool.advance(step * 100 * MS)
             pool.observe()
     assert run(pool, 300 * MS)["flows"].any()
@@ -205,7 +221,7 @@ def test_ordinary_clients_work_through_the_virtual_address(make_pool: MakePool) 
     assert len(set(re.findall(r"Server-Id: (\d+)", answers))) > 2
     if shutil.which("wrk") is None:
         pytest.skip("wrk is not installed")
-    report = pool.execute("c2", "wrk", "-t1", "-c8", "-d1s", url, timeout_s=20.0)
+    report = pool.execute("c2", "wrk", "-t1", "-c8", "-d1s", url, timeout_s=60.0)
     requests = int(re.search(r"(\d+) requests in", report).group(1))  # type: ignore[union-attr]
     assert requests > 0 and "Non-2xx" not in report and "Socket errors" not in report
 
@@ -246,6 +262,7 @@ def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
     return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)
 
 
+@pytest.mark.timing
 @pytest.mark.timeout(400)
 def test_rules_rank_as_in_the_twin(make_pool: MakePool) -> None:
     right, wrong = (np.repeat(w, [3, 4]).astype(float) for w in ([2, 4], [4, 2]))

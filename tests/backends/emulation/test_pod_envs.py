@@ -40,24 +40,42 @@ def test_gymnasium_checker_passes_and_knows_that_time_is_real() -> None:
         env.close()
 
 
-def test_agents_pass_pettingzoo_and_see_what_the_twin_shows() -> None:
-    parallel_api_test = pytest.importorskip("pettingzoo.test").parallel_api_test
-    env = dcgym.parallel_env("LoadBalancing-v1", **REAL)
-    twin = dcgym.parallel_env("LoadBalancing-v1", **{**REAL, "backend": "simulation"})
+def last_shown(backend: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the observations and infos of all agents after twenty steps."""
+    env = dcgym.parallel_env("LoadBalancing-v1", **{**REAL, "backend": backend})
     try:
-        parallel_api_test(env, num_cycles=5)
-        shown = []
-        for one in (env, twin):
-            one.reset(seed=3)
-            for _ in range(20):
-                found = one.step({agent: one.action_space(agent).high for agent in one.agents})
-            shown.append(np.mean([found[0][agent] for agent in one.possible_agents], axis=0))
-        timing = next(iter(found[4].values()))
-        # Per server flows, durations and completion times, squashed to 0..1.
-        assert np.abs(shown[0] - shown[1])[: 7 * 11].mean() < 0.08
-        assert timing["observation_age_us"] == 0, "the twin's time waits"
+        env.reset(seed=3)
+        for _ in range(20):
+            found = env.step({agent: env.action_space(agent).high for agent in env.agents})
     finally:
         env.close()
+    return found[0], found[4]
+
+
+def test_agents_pass_pettingzoo_and_see_what_agents_of_the_twin_see() -> None:
+    parallel_api_test = pytest.importorskip("pettingzoo.test").parallel_api_test
+    env = dcgym.parallel_env("LoadBalancing-v1", **REAL)
+    try:
+        parallel_api_test(env, num_cycles=5)
+    finally:
+        env.close()
+    (real, real_infos), (twin, twin_infos) = last_shown("emulation"), last_shown("simulation")
+    assert {name: seen.shape for name, seen in real.items()} == {
+        name: seen.shape for name, seen in twin.items()
+    }
+    assert all(info["observation_age_us"] > 0 for info in real_infos.values())
+    assert all(info["observation_age_us"] == 0 for info in twin_infos.values()), "its time waits"
+
+
+@pytest.mark.timing
+def test_agents_see_the_values_that_the_twin_shows() -> None:
+    pytest.importorskip("pettingzoo")
+    real, twin = (
+        np.mean(list(last_shown(backend)[0].values()), axis=0)
+        for backend in ("emulation", "simulation")
+    )
+    # Per server flows, durations and completion times, squashed to 0..1.
+    assert np.abs(real - twin)[: 7 * 11].mean() < 0.08
 
 
 def descriptors_and_memory() -> tuple[int, int]:

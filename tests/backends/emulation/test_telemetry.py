@@ -18,7 +18,7 @@ from tests.support.networks import begin, run_for, sleep_for
 from tests.support.pairs import wait_for
 from tests.support.windows import best_of
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 IDLE = Plan("idle", 0, ())
 LINK_BPS = 10_000_000
@@ -38,6 +38,16 @@ def test_the_compiled_layout_is_the_one_read() -> None:
     assert check_layout(require().telemetry_layout()) == []
 
 
+def test_the_collector_goes_on_while_nobody_asks(make: Any) -> None:
+    backend = make("dumbbell")
+    begin(backend, IDLE)
+    region = backend._network.telemetry.region
+    first_ns = region.heartbeats_ns()
+    assert len(first_ns) == 2
+    wait_for(lambda: all(a > b for a, b in zip(region.heartbeats_ns(), first_ns, strict=True)))
+
+
+@pytest.mark.timing
 def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> None:
     backend = make("dumbbell")
     begin(backend, IDLE)
@@ -48,9 +58,10 @@ def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> No
         return [time.monotonic_ns() - beat_ns for beat_ns in beats_ns]
 
     ages = best_of(ages_ns, max, 249_999_999)
-    assert len(ages) == 2 and min(ages) > 0 and max(ages) < 250_000_000
+    assert min(ages) > 0 and max(ages) < 250_000_000
 
 
+@pytest.mark.timing
 def test_hosts_are_sampled_at_the_end_of_each_interval(make: Any) -> None:
     """The generator's own samples, 4 ms apart, would make steps of 10 ms see 8 or 12 ms."""
     copies = NetworkEnsemble([make("dumbbell"), make("dumbbell")])
@@ -72,6 +83,7 @@ def test_hosts_are_sampled_at_the_end_of_each_interval(make: Any) -> None:
     assert best_of(share_in_time, lambda share: 0.8 - share, 0.0) >= 0.8
 
 
+@pytest.mark.timing
 def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:
     backend = make("dumbbell")
     excess_bps = LINK_BPS * UDP_WIRE_OVERHEAD - 2e6
@@ -100,13 +112,15 @@ def test_a_full_host_queue_drops_and_a_reset_forgets_it(make: Any) -> None:
     backend.apply_rates(np.full(4, 1_000_000, np.uint64))
     # 50 MB/s fill the host's 4 MB within a tenth of a second.
     wait_for(lambda: int(backend.snapshot().hosts["drops"][0]) > 1000)
+    wait_for(lambda: int(backend.snapshot().hosts["backlog_bytes"][0]) > 0.99 * 4e6)
     full = backend.snapshot()
-    assert full.hosts["backlog_bytes"][0] == pytest.approx(4e6, rel=0.01)
+    assert full.hosts["backlog_bytes"][0] <= 4e6
     assert not full.hosts["drops"][1:].any()
     clean = begin(backend, IDLE)
     assert not clean.hosts["drops"].any() and not clean.hosts["backlog_bytes"].any()
 
 
+@pytest.mark.timing
 def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
     backend = make("dumbbell")
     begin(backend, IDLE)
@@ -118,11 +132,15 @@ def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
     assert np.median(took_ns) / 1e3 < MOST_COLLECT_US
 
 
-@pytest.mark.parametrize("switch", ["ebpf", "ovs"])
-def test_the_flow_matrix_has_the_bytes_of_each_sender_at_each_port(make: Any, switch: str) -> None:
-    backend = make("dumbbell", switch=switch, flow_matrix=True)
+@pytest.fixture(params=["ebpf", "ovs"])
+def two_flows(request: pytest.FixtureRequest, make: Any) -> Any:
+    """Two flows through the core: of 2 Mbit/s of h1, and of 5 Mbit/s of h2."""
+    backend = make("dumbbell", switch=request.param, flow_matrix=True)
     begin(backend, Plan("two", 0, (udp("h1", "h3", 2_000_000), udp("h2", "h4", 5_000_000))))
-    run_for(backend, 0.5)
+    return backend
+
+
+def expected_matrix_bps(backend: Any) -> np.ndarray:
     expected_bps = np.zeros((6, 4))
     ports = {port.name: index for index, port in enumerate(backend.topology.switch_ports)}
     for name, host, rate_bps in (
@@ -132,26 +150,38 @@ def test_the_flow_matrix_has_the_bytes_of_each_sender_at_each_port(make: Any, sw
         ("s2-eth2", 1, 5e6),
     ):
         expected_bps[ports[name], host] = rate_bps * UDP_WIRE_OVERHEAD
+    return expected_bps
+
+
+def test_the_flow_matrix_has_the_bytes_of_each_sender_at_each_port(two_flows: Any) -> None:
+    backend, is_used = two_flows, expected_matrix_bps(two_flows) > 0
+    wait_for(lambda: backend.snapshot().flow_matrix[is_used].min() > 100_000)
+    seen = backend.snapshot()
+    np.testing.assert_array_equal(seen.flow_matrix > 0, is_used)
+    # A row adds up to what its queue has sent and holds, but for what is under way. The matrix is
+    # read after the ports of its snapshot and before those of the next, whenever that is.
+    row_bytes, ports = seen.flow_matrix.sum(axis=1), backend.snapshot().ports
+    under_way_bytes = 4 * 1514
+    assert (row_bytes >= seen.ports["tx_bytes"].astype(float) - under_way_bytes).all()
+    assert (row_bytes <= ports["tx_bytes"] + ports["backlog_bytes"] + under_way_bytes).all()
+    assert not begin(backend, IDLE).flow_matrix.any()
+
+
+@pytest.mark.timing
+def test_the_flow_matrix_grows_at_the_rate_of_each_sender(two_flows: Any) -> None:
+    backend, expected_bps = two_flows, expected_matrix_bps(two_flows)
     is_used = expected_bps > 0
+    run_for(backend, 0.5)
 
     def counted_bps() -> np.ndarray:
         first, last = backend.snapshot(), run_for(backend, 2.0)
-        assert first.flow_matrix is not None and last.flow_matrix is not None
-        # A row adds up to what its queue has sent and holds, but for what is under way. The matrix
-        # is read after the ports of its snapshot and before those of the next, whenever that is.
-        row_bytes, ports = last.flow_matrix.sum(axis=1), backend.snapshot().ports
-        under_way_bytes = 4 * 1514
-        assert (row_bytes >= last.ports["tx_bytes"].astype(float) - under_way_bytes).all()
-        assert (row_bytes <= ports["tx_bytes"] + ports["backlog_bytes"] + under_way_bytes).all()
         counted = last.flow_matrix - first.flow_matrix
-        assert counted.shape == (6, 4)
         return np.asarray(counted * 8e9 / (last.time_ns - first.time_ns))
 
     def error(found_bps: np.ndarray) -> float:
         return float(np.abs(found_bps[is_used] / expected_bps[is_used] - 1).max())
 
     np.testing.assert_allclose(best_of(counted_bps, error, 0.02), expected_bps, rtol=0.02)
-    assert not begin(backend, IDLE).flow_matrix.any()
 
 
 def test_no_flow_matrix_unless_asked_for(make: Any) -> None:
@@ -170,12 +200,13 @@ def test_the_environment_passes_the_flow_matrix_on() -> None:
 
     try:
         env.reset(seed=0)
-        shares()
-        # Two equal senders share the core; behind it each port has one source. A busy machine lets
-        # none of them wait for an interval.
-        expected = [0.5, 0.5, 0, 0]
-        seen = best_of(shares, lambda found: float(np.abs(found[2] - expected).max()), 0.05)
+        seen = shares()
+        for _ in range(100):
+            if seen[2, :2].all():
+                break
+            seen = shares()
     finally:
         env.close()
-    assert seen[2] == pytest.approx(expected, abs=0.05)
+    # Two senders share the core; behind it each port has one source.
+    assert seen[2, :2].all() and not seen[2, 2:].any()
     assert seen.sum(axis=1) == pytest.approx([0, 0, 1, 1, 1, 0])

@@ -17,7 +17,7 @@ from dcgym.monitors.network.agent_flows import CommandFlag, read_agent_flows
 from dcgym.native import bpf_object, require
 
 MAPS = ("flows", "commands", "controls", "free_slots")
-DEADLINE_S = 20.0
+DEADLINE_S = 30.0
 TAILS = 5
 LEASE_US = 60_000_000
 ONE_Q16 = 1 << 16
@@ -96,7 +96,7 @@ def steer(flow: Steered) -> dict[str, Any]:
     seen: dict[str, Any] = {"reno": flow.wait(lambda row: row["delivered_packets"] > 100)}
     seen["window"] = flow.command(CommandFlag.WINDOW, cwnd=20)
     # Reno's overshoot is repaired before the window is Reno's again.
-    flow.wait_without_loss()
+    seen["before multiplier"] = flow.wait_without_loss()
     seen["multiplier"] = flow.command(CommandFlag.MULTIPLIER, multiplier_q16=ONE_Q16 // 2)
     seen["rate"] = flow.command(CommandFlag.RATE, rate=2_000_000)
     seen["no window"] = flow.command(CommandFlag.WINDOW, cwnd=0)
@@ -106,7 +106,7 @@ def steer(flow: Steered) -> dict[str, Any]:
     seen["another flow"] = flow.command(CommandFlag.WINDOW, cwnd=7, generation=10_000)
     flow.command(CommandFlag.WINDOW, cwnd=12)
     # What "large factor" made the queue drop is repaired first: Reno would halve 12 for it.
-    seen["before the end"] = flow.wait_without_loss()
+    seen["before lease ended"] = flow.wait_without_loss()
     flow.agent.renew(now_us())
     seen["lease ended"] = flow.wait(lambda row: row["fallbacks"] > 0)
     before = seen["lease ended"]["taken"]

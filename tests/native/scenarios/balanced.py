@@ -6,13 +6,11 @@ import itertools
 import os
 import socket
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-from network import ip, new_namespace, within
+from network import DEADLINE_S, ip, new_namespace, within
 
-VIP, PORT, DEADLINE_S = "10.0.0.100", 80, 5.0
+VIP, PORT = "10.0.0.100", 80
 # A port of its own for each client: the kernel may choose one again, which is the same flow.
 ports = itertools.count(10_000)
 
@@ -96,10 +94,3 @@ def asked(namespace: int, kind: int, times: int) -> list[int]:
         with client(namespace, kind) as connection:
             answers.append(ask(connection))
     return answers
-
-
-def wait_for(what: str, condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds, or fail."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what

@@ -38,13 +38,13 @@ def send(request: dict[str, Any]) -> None:
     sender.close()
 
 
-def read_seen(receiver: socket.socket, seen: list[tuple[int, int]]) -> None:
-    """Add number and time (ns) of each frame that waits."""
+def read_seen(receiver: socket.socket, seen: list[tuple[int, int]]) -> int:
+    """Add number and time (ns) of each frame that waits; return how many there are."""
     while True:
         try:
             frame, control, _, _ = receiver.recvmsg(2048, 64, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return
+            return len(seen)
         seconds, nanoseconds = struct.unpack("qq", control[0][2][:16])
         number = int.from_bytes(frame[18:20], "big")
         seen.append((number, seconds * 10**9 + nanoseconds))
@@ -65,10 +65,11 @@ def run_round(relay: Relay, view: LinkDelayView, request: dict[str, Any]) -> dic
     flushed = relay.flush() if request["flush"] else 0
     while int(view.links()["held"][0]) and time.monotonic() < deadline:
         time.sleep(0.001)
-    # What was written last is in the kernel's hands.
-    time.sleep(0.01)
     seen: list[tuple[int, int]] = []
-    read_seen(receiver, seen)
+    # What was written last is in the kernel's hands.
+    passes = int(view.links()["packets"][0] + view.links()["delivered"][0])
+    while read_seen(receiver, seen) < passes and time.monotonic() < deadline:
+        time.sleep(0.001)
     receiver.close()
     entered: dict[int, int] = {}
     left: list[tuple[int, int]] = []

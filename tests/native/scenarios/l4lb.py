@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from balanced import PORT, VIP, ask, asked, client, join, serve, wait_for
-from network import ip, quiet, run, within
+from balanced import PORT, VIP, ask, asked, client, join, serve
+from network import ip, quiet, run, wait_for, within
 
 from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.native import bpf_object, require

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from network import checksum, quiet, run, udp_frame, veths
+from network import DEADLINE_S, checksum, quiet, run, udp_frame, veths, wait_for
 
 from dcgym.native import bpf_object, require
 
@@ -26,7 +26,7 @@ def counters_of(fabric: Any, layout: dict[str, Any], port: int) -> memoryview:
 
 
 def receive(receiver: socket.socket, wanted: int) -> list[bytes]:
-    receiver.settimeout(3)
+    receiver.settimeout(DEADLINE_S)
     frames = []
     try:
         while len(frames) < wanted:
@@ -60,7 +60,8 @@ def main() -> None:
     receiver.bind(("right", 0))
     for sequence in range(request["frames"]):
         sender.send(udp_frame(2, FRAME_BYTES, sequence, request["tos"]))
-    time.sleep(0.05)
+    wait_for("the frames", lambda: port[2] == request["frames"])
+    time.sleep(0.05)  # The last one's other counters, and the queue itself.
     counted = port.tolist()
     port[0] = 0
     run(f"tc qdisc change dev s1-eth2 root tbf rate 100mbit burst 20000 limit {limit}")

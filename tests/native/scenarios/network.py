@@ -7,11 +7,13 @@ import os
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+DEADLINE_S = 30.0
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -25,6 +27,14 @@ def ip(*commands: str) -> None:
     """Run commands of `ip` in one process; the failure of one is the scenario's."""
     lines = "".join(f"{command}\n" for command in commands)
     subprocess.run(["ip", "-batch", "-"], input=lines.encode(), check=True)
+
+
+def wait_for(what: str, condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds, or fail."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.001)
 
 
 def quiet() -> None:

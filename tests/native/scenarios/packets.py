@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import sys
 import time
 from typing import Any
 
-from network import quiet, veths
+from network import DEADLINE_S, quiet, veths
 
 from dcgym.native import bpf_object, require
 
 ALL_PROTOCOLS = 3  # ETH_P_ALL
+STOLEN = 4  # TC_ACT_STOLEN: it went on, or was answered
 QUIET_S = 0.1
 
 
@@ -20,20 +22,22 @@ def watch(interface: str) -> socket.socket:
     """Return a socket that takes what arrives at an interface."""
     watcher = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_PROTOCOLS))
     watcher.bind((interface, 0))
-    watcher.settimeout(QUIET_S)
     return watcher
 
 
-def seen(watcher: socket.socket) -> list[str]:
-    """Return the frames that came, until none does for a while."""
-    frames = []
+def seen(watchers: dict[str, socket.socket], expected: int) -> dict[str, list[str]]:
+    """Return the frames that came: so many, and what else comes until none does for a while."""
+    frames: dict[str, list[str]] = {name: [] for name in watchers}
     while True:
-        try:
-            frame, (_, _, kind, *_) = watcher.recvfrom(2048)
-        except TimeoutError:
+        is_all = sum(map(len, frames.values())) >= expected
+        ready, _, _ = select.select([*watchers.values()], [], [], QUIET_S if is_all else DEADLINE_S)
+        if not ready:
             return frames
-        if kind != socket.PACKET_OUTGOING:
-            frames.append(frame.hex())
+        for name, watcher in watchers.items():
+            if watcher in ready:
+                frame, (_, _, kind, *_) = watcher.recvfrom(2048)
+                if kind != socket.PACKET_OUTGOING:
+                    frames[name].append(frame.hex())
 
 
 def main() -> None:
@@ -76,7 +80,8 @@ def main() -> None:
             verdict, left = fabric.test_forward(bytes.fromhex(packet), indexes[port])
             out.append([verdict, left.hex()])
     elapsed_ns = time.monotonic_ns() - began_ns
-    arrived = {name: seen(watcher) for name, watcher in watchers.items()}
+    sent_on = [] if request["select"] else [verdict for verdict, _ in out if verdict == STOLEN]
+    arrived = seen(watchers, len(sent_on)) if watchers else {}
     result = {"out": out, "drops": fabric.drop_counters(), "arrived": arrived}
     json.dump(result | {"elapsed_ns": elapsed_ns}, sys.stdout)
 

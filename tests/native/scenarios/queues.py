@@ -22,9 +22,9 @@ QUEUE = np.dtype([*((name, "<u8") for name in FIELDS), ("drops", "<u4"), ("overl
 
 
 def shaped(name: str) -> int:
-    """Make a veth pair whose first end lets a packet through now and then, 10 more wait."""
+    """Make a veth pair whose first end lets one packet through, 10 more wait."""
     run(f"ip link add name {name} type veth peer name {name}p")
-    run(f"tc qdisc add dev {name} root tbf rate 8kbit burst 1600 limit 10000")
+    run(f"tc qdisc add dev {name} root tbf rate 8bit burst 1600 limit 10000")
     run(f"ip link set dev {name} up")
     run(f"ip link set dev {name}p up")
     return socket.if_nametoindex(name)

@@ -6,17 +6,15 @@ import json
 import os
 import socket
 import sys
-import time
 from typing import Any
 
-from network import quiet, run
+from network import DEADLINE_S, quiet, run, wait_for
 
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
 
 MAC, SERVER = "02:dc:00:00:00:63", "02:dc:00:00:01:01"
 ALL_PROTOCOLS = 3  # ETH_P_ALL
-DEADLINE_S = 5.0
 
 
 def main() -> None:
@@ -45,9 +43,9 @@ def main() -> None:
         frame, (_, _, kind, *_) = wire.recvfrom(2048)
         if kind != socket.PACKET_OUTGOING:
             back.append(frame.hex())
-    deadline = time.monotonic() + DEADLINE_S
-    while not (counters := {k: n for k, n in balancer.counters().items() if n}):
-        assert time.monotonic() < deadline
+    tagged = len(request["frames"]) - 1
+    wait_for("counters", lambda: sum(balancer.counters().values()) >= tagged)
+    counters = {name: n for name, n in balancer.counters().items() if n}
     json.dump({"back": back, "counters": counters}, sys.stdout)
 
 

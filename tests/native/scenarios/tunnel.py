@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from balanced import DEADLINE_S, VIP, ask, client, join, serve, wait_for
-from network import ip, new_namespace, quiet, run, within
+from balanced import VIP, ask, client, join, serve
+from network import DEADLINE_S, ip, new_namespace, quiet, run, wait_for, within
 
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES

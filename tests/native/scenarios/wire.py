@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import sys
-import time
 from typing import Any
 
-from network import quiet, veths
+from network import quiet, veths, wait_for
 
 from dcgym.native import bpf_object, require
 
@@ -27,7 +26,7 @@ def main() -> None:
     sender.bind(("left", 0))
     for frame in request["frames"]:
         sender.send(bytes.fromhex(frame))
-    time.sleep(0.05)
+    wait_for("drops", lambda: sum(fabric.drop_counters().values()) >= len(request["frames"]))
     json.dump(fabric.drop_counters(), sys.stdout)
 
 

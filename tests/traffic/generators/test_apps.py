@@ -30,7 +30,7 @@ PAGE_BYTES = 3_000_000
 # Fetches until the server listens; prints how much it got.
 FETCH = """
 import sys, time, urllib.request
-for _ in range(200):
+for _ in range(600):
     try:
         print(len(urllib.request.urlopen(sys.argv[1]).read()))
         break
@@ -112,10 +112,11 @@ def test_exit_codes_and_last_words(generator: Generator) -> None:
 
 def test_a_duration_ends_even_what_ignores_it(generator: Generator) -> None:
     deaf = ("sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.01; done")
+    # Long enough for the shell to have become deaf.
     run_apps(
         generator,
         App("h1", ("sleep", "1000"), duration_ns=200_000_000),
-        App("h1", deaf, duration_ns=200_000_000),
+        App("h1", deaf, duration_ns=3_000_000_000),
     )
     view = GeneratorView(generator.shm_fd)
     wait_for(lambda: view.finished)
@@ -151,7 +152,7 @@ def test_no_socket_of_an_episode_blocks_the_next(pair: Pair, generator: Generato
     # Without SO_REUSEADDR a port in TIME_WAIT, where the side is that closes first, is taken.
     serve = "s = socket.socket(); s.bind(('10.0.0.1', 9000)); s.listen(); s.accept()[0].close()"
     fetch = (
-        "for _ in range(200):\n"
+        "for _ in range(3000):\n"
         "    try: s = socket.create_connection(('10.0.0.1', 9000)); break\n"
         "    except OSError: time.sleep(0.01)\n"
         "s.recv(1)"
@@ -194,7 +195,7 @@ def test_the_command_line_runs_a_configuration(tmp_path: Path) -> None:
         "preflight: false\n"
         "traffic:\n  apps:\n    h1: sh -c 'echo from $DCGYM_HOST'\n    h2: 'false'\n"
     )
-    arguments = ["run", "--config", str(config), "--seconds", "1", "--out", str(tmp_path / "run")]
+    arguments = ["run", "--config", str(config), "--seconds", "5", "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(cli, [*arguments, "--json"])
     assert done.exit_code == 0, done.output
     apps: list[dict[str, Any]] = json.loads(done.stdout)[0]["apps"]

@@ -24,7 +24,7 @@ PAYLOAD = 1448 / 1514
 GOODPUT_BPS = RATE_BPS * PAYLOAD
 
 
-pytestmark = [pytest.mark.emulation, pytest.mark.alone]
+pytestmark = pytest.mark.emulation
 
 
 def completion_s(view: GeneratorView) -> np.ndarray:
@@ -35,6 +35,7 @@ def completion_s(view: GeneratorView) -> np.ndarray:
     return times
 
 
+@pytest.mark.timing
 def test_one_flow_on_an_idle_path_takes_its_bytes_over_the_rate(
     pair: Pair, generator: Generator, view: GeneratorView
 ) -> None:
@@ -55,6 +56,7 @@ def test_one_flow_on_an_idle_path_takes_its_bytes_over_the_rate(
         assert took_s == pytest.approx(expected_s, rel=0.03)
 
 
+@pytest.mark.timing
 def test_equal_flows_share_the_processor(
     pair: Pair, generator: Generator, view: GeneratorView
 ) -> None:
@@ -81,6 +83,7 @@ def test_equal_flows_share_the_processor(
     assert times_s.mean() > 0.8 * times_s.max()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
 def test_poisson_arrivals_have_the_completion_times_of_processor_sharing(
     make: Any, load: float
@@ -159,20 +162,33 @@ def test_the_wire_shows_what_the_record_says(
     pair: Pair, generator: Generator, view: GeneratorView
 ) -> None:
     pair.limit("100mbit", 8_000_000)
+    on_wire_bytes, _ = on_wire(sniffed_flow(pair, generator))
+    (record,) = view.records()
+    assert on_wire_bytes == int(record["bytes"]) == 3_000_000
+
+
+@pytest.mark.timing
+def test_a_record_lasts_as_long_as_its_packets(
+    pair: Pair, generator: Generator, view: GeneratorView
+) -> None:
+    pair.limit("100mbit", 8_000_000)
 
     def difference_s() -> float:
-        """Return how much longer the record of a flow lasts than its packets."""
-        lines = sniffed_flow(pair, generator)
+        _, on_wire_s = on_wire(sniffed_flow(pair, generator))
         (record,) = view.records()
-        data = [line for line in lines if re.search(r"length [1-9]", line)]
-        begin, end = (re.search(r"seq (\d+):(\d+)", line) for line in (data[0], data[-1]))
-        assert "Flags [S]" in lines[0]
-        assert begin is not None and end is not None
-        assert int(end[2]) - int(begin[1]) == int(record["bytes"]) == 3_000_000
-        on_wire_s = float(data[-1].split()[0]) - float(lines[0].split()[0])
         return (int(record["end_ns"]) - int(record["start_ns"])) / 1e9 - on_wire_s
 
     assert best_of(difference_s, abs, 0.01) == pytest.approx(0, abs=0.01)
+
+
+def on_wire(lines: list[str]) -> tuple[int, float]:
+    """Return the bytes of a flow, and the seconds from its SYN to the last of them."""
+    data = [line for line in lines if re.search(r"length [1-9]", line)]
+    begin, end = (re.search(r"seq (\d+):(\d+)", line) for line in (data[0], data[-1]))
+    assert "Flags [S]" in lines[0]
+    assert begin is not None and end is not None
+    seconds = float(data[-1].split()[0]) - float(lines[0].split()[0])
+    return int(end[2]) - int(begin[1]), seconds
 
 
 def sniffed_flow(pair: Pair, generator: Generator) -> list[str]:
@@ -200,10 +216,20 @@ def probing(pair: Pair) -> Iterator[Generator]:
         yield made
 
 
-def test_probes_measure_the_queue(pair: Pair, probing: Generator) -> None:
+def test_probes_are_answered_and_wait_in_queues(pair: Pair, probing: Generator) -> None:
     view = GeneratorView(probing.shm_fd)
     wait_for(lambda: bool((view.probes()["answered"] > 20).all()))
     assert [(int(p["src"]), int(p["dst"])) for p in view.probes()] == [(0, 1), (1, 0)]
+    pair.limit("10mbit", 200_000, burst_bytes=30_000)
+    run_plan(probing, Flow("h1", "h2", "udp", rate_bps=20_000_000))
+    # Half of what the full queue takes.
+    wait_for(lambda: int(view.probes()["rtt_ns"][0]) > 80e6)
+    view.close()
+
+
+@pytest.mark.timing
+def test_probes_measure_the_queue(pair: Pair, probing: Generator) -> None:
+    view = GeneratorView(probing.shm_fd)
     wait_for(lambda: bool((view.probes()["rtt_ns"] < 2e6).all()))
     pair.limit("10mbit", 200_000, burst_bytes=30_000)
     # Twice the link's rate keeps the queue full: 160 ms at 10 Mbit/s.

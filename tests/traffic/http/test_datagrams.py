@@ -15,6 +15,7 @@ from tests.support.http_rig import (
     CUT,
     FINISHED,
     MS,
+    PATIENCE_S,
     REFUSED,
     REJECTED,
     SERVER,
@@ -84,7 +85,7 @@ def test_what_is_no_request_gets_no_answer(
 
     def ask() -> bytes:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-            asking.settimeout(10)
+            asking.settimeout(PATIENCE_S)
             asking.connect((SERVER, 8000))
             for datagram in [*wrong, good]:
                 asking.send(datagram)

@@ -94,27 +94,47 @@ def serve(generator: Generator, **messages: Any) -> Any:
     return rows
 
 
-def test_a_probe_gets_load_and_latency(pair: Pair, generator: Generator) -> None:
-    def ask(balancer: Balancer) -> list[Told]:
-        balancer.send(probe(7))
-        return balancer.receive(1)
+def ask_seven(balancer: Balancer) -> list[Told]:
+    balancer.send(probe(7))
+    return balancer.receive(1)
 
-    def serve_three() -> tuple[Any, Told]:
-        rows = serve(generator)
-        assert as_balancer(pair, ask) == [Told(ANSWER, 0, 3, 7, 0, 0)]
-        completed(generator, plan_of([20 * MS] * 3))
-        return rows, as_balancer(pair, ask)[0]
 
-    # Three at once on one processor: they met 0, 1 and 2 others and took 20, 40 and 60 ms.
-    rows, idle = best_of(serve_three, lambda found: found[1].latency_ns, 40 * MS - 1)
-    assert idle.in_flight == 0 and 20 * MS <= idle.latency_ns < 40 * MS
+def serve_three(pair: Pair, generator: Generator) -> tuple[Any, Told]:
+    """Serve three requests that come at once; return the server's row, and what it says then."""
+    rows = serve(generator)
+    assert as_balancer(pair, ask_seven) == [Told(ANSWER, 0, 3, 7, 0, 0)]
+    completed(generator, plan_of([20 * MS] * 3))
+    return rows, as_balancer(pair, ask_seven)[0]
+
+
+def ask_loaded(pair: Pair, generator: Generator, rows: Any) -> Told:
+    """Return what the server says of five requests under way."""
     run_requests(generator, plan_of([60_000 * MS] * 5))
     wait_for(lambda: rows.read()[0]["busy"] == 5)
-    (loaded,) = as_balancer(pair, ask)
+    (loaded,) = as_balancer(pair, ask_seven)
+    generator.stop()
+    return loaded
+
+
+def test_a_probe_gets_load_and_latency(pair: Pair, generator: Generator) -> None:
+    rows, idle = serve_three(pair, generator)
+    assert idle.in_flight == 0 and idle.latency_ns >= 20 * MS
+    loaded = ask_loaded(pair, generator, rows)
+    assert loaded.in_flight == 5 and loaded.latency_ns >= 20 * MS
+
+
+@pytest.mark.timing
+def test_a_probe_gets_the_latency_of_requests_that_met_as_many(
+    pair: Pair, generator: Generator
+) -> None:
+    # Three at once on one processor: they met 0, 1 and 2 others and took 20, 40 and 60 ms.
+    rows, idle = best_of(
+        lambda: serve_three(pair, generator), lambda found: found[1].latency_ns, 40 * MS - 1
+    )
+    assert idle.latency_ns < 40 * MS
     # Of samples the nearest to 5 in flight is the one that met 2. It came some microseconds after
     # the first, and so took a little less than 60 ms; the one that met 1 took 40.
-    assert loaded.in_flight == 5 and loaded.latency_ns > 50 * MS
-    generator.stop()
+    assert ask_loaded(pair, generator, rows).latency_ns > 50 * MS
 
 
 def test_a_server_that_lies_says_what_it_is_told_to(pair: Pair, generator: Generator) -> None:
@@ -152,10 +172,10 @@ def test_messages_get_lost_and_answers_come_twice(pair: Pair, generator: Generat
     results = generator.load_requests(plan_of([MS]))
     generator.start(time.monotonic_ns())
     count = 2000
-    as_balancer(pair, lambda one: [one.send(probe(1 + i)) for i in range(count)])
+    as_balancer(pair, lambda one: one.send(*(probe(1 + i) for i in range(count)), b"the end"))
+    wait_for(lambda: results.header()["unknown_messages"] == 1)
     # Three quarters of the probes arrive, with 1.5 answers each, a quarter of which get lost.
     arrived = 0.75 * count
-    wait_for(lambda: results.header()["message_answers"] >= 0.9 * 1.5 * arrived)
     header = results.header()
     assert header["message_answers"] == pytest.approx(1.5 * arrived, rel=0.1)
     expected = 0.25 * count + 0.25 * 1.5 * arrived
@@ -179,10 +199,11 @@ def test_an_idle_server_registers_with_a_listener(pair: Pair, generator: Generat
     serve(generator)
 
     def listen(balancer: Balancer) -> list[Told]:
-        completed(generator, plan_of([MS] * 2, [0, 200 * MS]))
+        completed(generator, plan_of([MS]))
         # Nobody wants to know yet.
         generator.set_listeners([0])
-        completed(generator, plan_of([MS] * 2, [0, 200 * MS]))
+        for _ in range(2):
+            completed(generator, plan_of([MS]))
         found = balancer.receive(2)
         balancer.send(probe(5))
         return found + balancer.receive(1)

@@ -122,7 +122,7 @@ def test_a_rejected_connection_gets_a_reset(pair: Pair, generator: Generator) ->
 def test_a_client_that_waits_too_long_is_closed_and_one_amid_a_request_reset(
     pair: Pair, generator: Generator
 ) -> None:
-    made = generator.serve([HttpServer("h2", idle_timeout_ns=100 * MS)])
+    made = generator.serve([HttpServer("h2", idle_timeout_ns=1000 * MS)])
     assert made is not None
 
     def ask() -> bytes:
@@ -201,7 +201,9 @@ def test_curl_is_served(pair: Pair, rows: ServerRows) -> None:
 def test_wrk_is_served(pair: Pair, generator: Generator) -> None:
     made = generator.serve([HttpServer("h2", workers=2)])
     assert made is not None
-    shown = pair.run(0, f"wrk -t1 -c8 -d1s http://{SERVER}:8000/work?cpu_us=500&bytes=100")
+    shown = pair.run(
+        0, f"wrk -t1 -c8 -d1s --timeout 30s http://{SERVER}:8000/work?cpu_us=500&bytes=100"
+    )
     assert "Non-2xx" not in shown
     assert "Socket errors" not in shown
     counted = int(shown.split(" requests in ")[0].split()[-1])
