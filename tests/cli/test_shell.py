@@ -145,14 +145,17 @@ def iperf_mbps(make: Any, shell: Shell) -> tuple[float, float]:
 
 
 def test_iperf_answers(make: Any, shell: Shell) -> None:
-    assert min(iperf_mbps(make, shell)) > 0
+    tcp, udp = iperf_mbps(make, shell)
+    # A late machine carries less, and none more than the link or what is sent.
+    assert 0 < tcp <= 10.0 and 0 < udp <= 2.1
 
 
 @pytest.mark.timing
 def test_iperf_measures_the_bottleneck(make: Any, shell: Shell) -> None:
     tcp, udp = iperf_mbps(make, shell)
-    # One of 10 Mbit/s carries 9.4 of payload, and no more; 2 Mbit/s of UDP fit.
-    assert 1.0 < tcp <= 10.0 and 1.0 < udp <= 2.1
+    # One of 10 Mbit/s carries 9.56 of payload; 2 Mbit/s of UDP fit.
+    assert tcp == pytest.approx(10 * 1448 / 1514, rel=0.05)
+    assert udp == pytest.approx(2, rel=0.05)
 
 
 def test_dpctl_shows_the_tables_of_open_vswitch(make: Any, shell: Shell) -> None:

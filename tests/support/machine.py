@@ -30,7 +30,7 @@ from typing import Any
 from dcgym.backends.emulation.audit.fidelity import judge
 from dcgym.errors import BackendError
 
-__all__ = ["LIMITS", "MACHINE", "Machine", "Reading"]
+__all__ = ["MACHINE"]
 
 LIMITS: Mapping[str, tuple[float, str]] = {
     "late_share": (0.01, "timers were late {x:.1%} of the time"),
