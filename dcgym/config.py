@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -33,7 +33,9 @@ LARGEST = 2**63 - 1
 
 DEEPEST = 32
 MOST_BITS = 1024
+MOST_NAMES = 8
 MOST_VALUES = 10_000_000
+TOO_MANY = f"at most {MOST_VALUES} values"
 
 _Value = TypeVar("_Value")
 
@@ -177,20 +179,12 @@ def check_nesting(field: str, value: object) -> None:
     Raises:
         ConfigError: It is nested too deeply, or holds too many values or too large ones.
     """
-    # By levels, not by recursion. A value that is referred to often counts often: so it does for
-    # whoever walks through the data.
-    level: list[object] = [value]
-    count = 0
-    for _ in range(DEEPEST):
-        level = [item for one in level for item in _items(one)]
-        count += len(level)
-        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
-            raise ConfigError(field, value, f"whole numbers of at most {MOST_BITS} bits")
-        if not level:
-            return
-        if count > MOST_VALUES:
-            raise ConfigError(field, value, f"at most {MOST_VALUES} values")
-    raise ConfigError(field, value, f"values nested at most {DEEPEST} deep")
+    problem = _excess_of(value)
+    if problem == TOO_MANY:
+        # Of all together; to look into each part would take as long again.
+        raise ConfigError(field, value, problem)
+    if problem is not None:
+        raise ConfigError(*_innermost(field, value), problem)
 
 
 def parse_yaml(text: str, field: str, source: object = None) -> object:
@@ -217,6 +211,44 @@ def parse_yaml(text: str, field: str, source: object = None) -> object:
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         reason = f"a tag does not fit its value: {error}"
     raise ConfigError(field, text if source is None else source, f"valid YAML ({reason})")
+
+
+def _excess_of(value: object) -> str | None:
+    """Return what is allowed where data is too much, else None."""
+    # By levels, not by recursion. A value that is referred to often counts often: so it does for
+    # whoever walks through the data.
+    level: list[object] = [[value]]
+    count = 0
+    for _ in range(DEEPEST + 1):
+        level = [item for one in level for item in _items(one)]
+        count += len(level)
+        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
+            return f"whole numbers of at most {MOST_BITS} bits"
+        if not level:
+            return None
+        if count > MOST_VALUES:
+            return TOO_MANY
+    return f"values nested at most {DEEPEST} deep"
+
+
+def _innermost(field: str, value: object) -> tuple[str, object]:
+    """Return the innermost field that is too much by itself, with its value."""
+    for _ in range(MOST_NAMES):
+        found = next((part for part in _fields(value) if _excess_of(part[1]) is not None), None)
+        if found is None:
+            break
+        field, value = f"{field}{found[0]}", found[1]
+    return field, value
+
+
+def _fields(value: object) -> Iterator[tuple[str, object]]:
+    """Yield what errors call the fields of a mapping, and mappings of a list, with their values."""
+    if isinstance(value, Mapping):
+        yield from ((f".{key}", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            if isinstance(item, Mapping):
+                yield f"[{number}]", item
 
 
 def _items(value: object) -> Iterable[object]:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.native import missing_parts, packets_available, simulation_available
-from dcgym.topologies import Topology, make_topology
+from dcgym.topologies import Topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.http import HttpServer, ServerRows
 from tests.support.machine import MACHINE
+from tests.support.networks import Lender, started
 from tests.support.pairs import Pair
 from tests.support.windows import NOT_JUDGED
 
@@ -104,17 +104,30 @@ def make() -> Iterator[MakeNetwork]:
     made: list[EmulationNetwork] = []
 
     def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
-        # A second each that most tests have no use for.
-        options = {"preflight": False, **options}
-        network = EmulationNetwork(make_topology(topology), NetworkOptions(**options))
-        made.append(network)
-        MACHINE.runs.append(network)
-        network.start()
-        return network
+        made.append(started(topology, **options))
+        return made[-1]
 
     yield make_started
     for network in made:
         network.close()
+
+
+@pytest.fixture(scope="module")
+def lender() -> Iterator[Lender]:
+    made = Lender()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def share(lender: Lender) -> Iterator[MakeNetwork]:
+    """Lend started networks that the tests of a file use one after another.
+
+    For tests that begin with a reset. Those that leave on a network what no reset takes away have
+    one of their own (`make`).
+    """
+    yield lender.lend
+    lender.take_back()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -135,9 +136,14 @@ def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
     first = first_group = 0
     for number, part in enumerate(parts):
         part = {"name": part} if isinstance(part, str) else part
+        where = f"traffic.mix[{number}]"
         if not isinstance(part, Mapping) or "name" not in part:
-            raise ConfigError(f"traffic.mix[{number}]", part, "a name, or a mapping with a name")
-        records = _compile(part, topology, Draws(seed, number))
+            raise ConfigError(where, part, "a name, or a mapping with a name")
+        try:
+            records = _compile(part, topology, Draws(seed, number))
+        except ConfigError as error:
+            field = re.sub("^traffic", where, error.field)
+            raise ConfigError(field, error.value, error.allowed, error.hint) from error
         records["after"][records["after"] != NONE] += first
         records["group"][records["group"] != 0] += first_group
         first += len(records)

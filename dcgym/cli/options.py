@@ -155,7 +155,7 @@ def read_settings(settings: Sequence[str], option: str = "--set") -> dict[str, o
     for setting in settings:
         name, equals, text = setting.partition("=")
         read[name] = parse_yaml(text, option, setting)
-        check_nesting(option, [read[name]])
+        check_nesting(option, read[name])
         if not name or not equals:
             raise ConfigError(option, setting, "name=value, such as k=8")
     return read

@@ -150,7 +150,7 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     check_keys(content, KEYS, "sweep")
     for key, value in given.items():
         if value is not None:
-            check_nesting(key, [value])
+            check_nesting(key, value)
             content[key] = value
     try:
         suite = _suite_of(content)

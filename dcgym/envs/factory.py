@@ -236,7 +236,7 @@ def _read(
     """Return the environment that a configuration names, and its arguments."""
     arguments = {} if config is None else read_config(config)
     for name, value in overrides.items():
-        check_nesting(name, [value])
+        check_nesting(name, value)
     arguments.update(overrides)
     environment = find_environment(arguments.pop("env", DEFAULT_ENV))
     return environment, arguments

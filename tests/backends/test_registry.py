@@ -50,7 +50,6 @@ def test_a_network_is_made_by_name_and_starts_nothing() -> None:
         ("emulaton", {}, "backend"),
         ("emulation", {"swich": "ovs"}, "swich"),
         ("emulation", {"switch": "p4"}, "switch"),
-        ("emulation", {"horizon_ns": 1}, "horizon_ns"),
     ],
 )
 def test_what_is_not_allowed_is_refused_in_one_line(

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from dcgym.backends.emulation.session.runs import record_run
 from dcgym.backends.names import named_runs
 from tests.cli.test_cli import dcgym
@@ -23,34 +21,33 @@ def offered(line: str, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("dcgym swe", {"sweep"}),
-        ("dcgym run --pol", {"--policy"}),
-        ("dcgym run --env Load", {"LoadBalancing-v1"}),
-        ("dcgym run --env dcgym/Load", {"dcgym/LoadBalancing-v1"}),
-        ("dcgym run --policy dctcp", {"dctcp", "dctcp+ecmp", "dctcp+wcmp"}),
-        ("dcgym run --topology dumb", {"dumbbell"}),
-        ("dcgym run --traffic web-search", {"web-search-incast"}),
-        ("dcgym train --algo pp", {"ppo"}),
-        ("dcgym draw fat", {"fat-tree"}),
-        ("dcgym traffic show pairs", {"pairs", "pairs-udp"}),
-        ("dcgym list polic", {"policies"}),
-        ("dcgym bench balancing-", {"balancing-quick", "balancing-classic"}),
-        ("dcgym bench balancing-twin", {"balancing-twin-error"}),
-        ("dcgym bench quick --policies cubic,dct", {"cubic,dctcp"}),
-        ("dcgym sweep --policies fair", {"fair-share"}),
-        ("dcgym sweep --topology fat", {"fat-tree"}),
-    ],
+# One of each kind of name, after commands and options that each have it of their own.
+OFFERED = (
+    ("dcgym swe", {"sweep"}),
+    ("dcgym run --pol", {"--policy"}),
+    ("dcgym run --env Load", {"LoadBalancing-v1"}),
+    ("dcgym run --env dcgym/Load", {"dcgym/LoadBalancing-v1"}),
+    ("dcgym run --policy dctcp", {"dctcp", "dctcp+ecmp", "dctcp+wcmp"}),
+    ("dcgym run --traffic web-search", {"web-search-incast"}),
+    ("dcgym train --algo pp", {"ppo"}),
+    ("dcgym draw fat", {"fat-tree"}),
+    ("dcgym traffic show pairs", {"pairs", "pairs-udp"}),
+    ("dcgym list polic", {"policies"}),
+    ("dcgym bench balancing-", {"balancing-quick", "balancing-classic", "balancing-twin-error"}),
+    ("dcgym bench quick --policies cubic,dct", {"cubic,dctcp"}),
+    ("dcgym sweep --policies fair", {"fair-share"}),
+    ("dcgym sweep --topology fat", {"fat-tree"}),
 )
-def test_names_are_completed(line: str, expected: set[str]) -> None:
-    found, last = offered(line), line.split(" ")[-1]
-    assert expected <= set(found)
-    assert all(word.startswith(last) for word in found)
 
 
-def test_a_policy_is_offered_once() -> None:
+def test_names_are_completed() -> None:
+    wrong = []
+    for line, expected in OFFERED:
+        found, last = offered(line), line.split(" ")[-1]
+        if not expected <= set(found) or not all(word.startswith(last) for word in found):
+            wrong.append((line, found))
+    assert wrong == []
+    # A policy is offered once.
     assert "cubic,cubic" not in offered("dcgym bench quick --policies cubic,cub")
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.topologies import Link, Topology
+from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.session.runs import choose_run
+from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import make_plan
 from tests.support.commands import run_here
 from tests.support.networks import begin
+from tests.support.pairs import wait_for
 
 pytestmark = pytest.mark.emulation
 
@@ -35,6 +38,28 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def shell(capfd: pytest.CaptureFixture[str]) -> Shell:
     """Run the command in this process; what it starts inside is a process of its own."""
     return partial(run_here, capfd, "shell")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmulationNetwork, Path]]:
+    """Start an emulator for all tests that leave it as it was, and keep its folder of runs."""
+    folder = tmp_path_factory.mktemp("runs")
+    network = EmulationNetwork(make_topology("dumbbell"), NetworkOptions(preflight=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DCGYM_RUN_DIR", str(folder))
+        network.start()
+        yield network, folder
+        patch.setenv("DCGYM_RUN_DIR", str(folder))
+        network.close()
+
+
+@pytest.fixture
+def dumbbell(
+    running: tuple[EmulationNetwork, Path], run_dir: None, monkeypatch: pytest.MonkeyPatch
+) -> EmulationNetwork:
+    network, folder = running
+    monkeypatch.setenv("DCGYM_RUN_DIR", str(folder))
+    return network
 
 
 def inside(backend: EmulationNetwork) -> set[str]:
@@ -64,13 +89,12 @@ def test_one_command_runs_in_a_host_while_traffic_flows(make: Any, shell: Shell)
         backend.advance(backend.snapshot().time_ns + 10_000_000)
 
 
-def test_the_prompt_takes_mininet_commands(make: Any, shell: Shell) -> None:
-    backend = make("dumbbell")
+def test_the_prompt_takes_mininet_commands(dumbbell: EmulationNetwork, shell: Shell) -> None:
     typed = "links\nh2 cat /sys/class/net/h2-eth0/address\npy net['h1'].IP()\npingall 30\nexit\n"
-    done = shell(backend.lab.process.run_id, typed=typed)
+    done = shell(dumbbell.lab.process.run_id, typed=typed)
     assert done.returncode == 0, done.stderr
     assert "h1-eth0<->s1-eth1" in done.stdout
-    assert backend.topology.mac("h2") in done.stdout
+    assert dumbbell.topology.mac("h2") in done.stdout
     assert "10.0.0.1" in done.stdout
     assert "0% dropped (12/12 received)" in done.stdout
 
@@ -89,15 +113,16 @@ def test_which_emulator_is_meant_is_asked_in_one_line(make: Any, shell: Shell) -
     assert "run: value 'ffffff-no'" in other.stderr and other.returncode == 2
     strange = shell(first.lab.process.run_id, "--command", "h9 ls")
     assert strange.returncode == 2 and "'h9' is neither a node" in strange.stderr
-    os.kill(first.lab.process._process.pid, signal.SIGKILL)
-    first.lab.process._process.wait()
+    run = choose_run(first.lab.process.run_id)
+    os.kill(run.pid, signal.SIGKILL)
+    wait_for(lambda: not run.alive)
     dead = shell(first.lab.process.run_id)
     assert f"run {first.lab.process.run_id} is dead" in dead.stderr and dead.returncode == 1
     assert shell("--command", "nodes").returncode == 0
 
 
-def test_the_shell_ends_as_its_command_does(make: Any, shell: Shell) -> None:
-    make("dumbbell")
+@pytest.mark.usefixtures("dumbbell")
+def test_the_shell_ends_as_its_command_does(shell: Shell) -> None:
     # Each as a user writes it, with what it says.
     for command, code, words in (
         ("h1 exit 3", 3, ""),
@@ -112,8 +137,8 @@ def test_the_shell_ends_as_its_command_does(make: Any, shell: Shell) -> None:
         assert (done.returncode, words in said, "Traceback" in said) == (code, True, False), said
 
 
-def test_a_failed_command_does_not_end_the_prompt(make: Any, shell: Shell) -> None:
-    make("dumbbell")
+@pytest.mark.usefixtures("dumbbell")
+def test_a_failed_command_does_not_end_the_prompt(shell: Shell) -> None:
     failing = ["dpctl dump-flows", "switch s9 stop", "h1 exit", "h1", "nonsense", "px 1/0"]
     failing += ["py nothing", "iperf h9 h8", "link a b c", "x h9", "source /no/such/file", "h1 ^["]
     done = shell(typed="\n".join([*failing, "h1 echo still $((40+2))", "exit", ""]))
@@ -123,36 +148,36 @@ def test_a_failed_command_does_not_end_the_prompt(make: Any, shell: Shell) -> No
         assert words in done.stdout
 
 
-def test_a_switch_stops_and_starts(make: Any, shell: Shell) -> None:
-    backend = make("dumbbell")
+def test_a_switch_stops_and_starts(dumbbell: EmulationNetwork, shell: Shell) -> None:
     assert shell("--command", "h1 ping -n -c1 -W30 h2").returncode == 0
     assert shell("--command", "switch s1 stop").returncode == 0
     assert shell("--command", "h1 ping -n -c1 -W1 h2").returncode == 1
     assert shell("--command", "switch s1 start").returncode == 0
     typed = "h1 until ping -n -c1 -W1 h2 >/dev/null; do :; done; echo back\nexit\n"
-    assert "back" in shell(backend.lab.process.run_id, typed=typed).stdout
+    assert "back" in shell(dumbbell.lab.process.run_id, typed=typed).stdout
 
 
-def iperf_mbps(make: Any, shell: Shell) -> tuple[float, float]:
+def iperf_mbps(shell: Shell) -> tuple[float, float]:
     """Return what a dumbbell carries of TCP, and of UDP at 2 Mbit/s."""
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
-    make("dumbbell")
     done = shell(typed="iperf h1 h3\niperfudp 2M h1 h3\nexit\n")
     received = re.findall(r"received ([0-9.]+) Mbits/sec", done.stdout)
     assert len(received) == 2, done.stdout + done.stderr
     return float(received[0]), float(received[1])
 
 
-def test_iperf_answers(make: Any, shell: Shell) -> None:
-    tcp, udp = iperf_mbps(make, shell)
+@pytest.mark.usefixtures("dumbbell")
+def test_iperf_answers(shell: Shell) -> None:
+    tcp, udp = iperf_mbps(shell)
     # A late machine carries less, and none more than the link or what is sent.
     assert 0 < tcp <= 10.0 and 0 < udp <= 2.1
 
 
 @pytest.mark.timing
 def test_iperf_measures_the_bottleneck(make: Any, shell: Shell) -> None:
-    tcp, udp = iperf_mbps(make, shell)
+    make("dumbbell")
+    tcp, udp = iperf_mbps(shell)
     # One of 10 Mbit/s carries 9.56 of payload; 2 Mbit/s of UDP fit.
     assert tcp == pytest.approx(10 * 1448 / 1514, rel=0.05)
     assert udp == pytest.approx(2, rel=0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.emulation.session.runs import list_runs
+from dcgym.backends.emulation.session.runs import choose_run, list_runs
 from dcgym.backends.names import named_runs
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, Plan
@@ -178,8 +179,9 @@ def test_several_runs_are_named(make: Any, top: Top) -> None:
 def test_a_dead_run_is_one_line(make: Any, top: Top) -> None:
     backend = make("dumbbell")
     run_id = backend.lab.process.run_id
-    os.kill(backend.lab.process._process.pid, 9)
-    backend.lab.process._process.wait()
+    run = choose_run(run_id)
+    os.kill(run.pid, signal.SIGKILL)
+    wait_for(lambda: not run.alive)
     done = top(run_id, "--once")
     assert done.returncode == 1
     assert done.stderr == f"dcgym: run {run_id} is dead; 'dcgym clean' removes what is left of it\n"

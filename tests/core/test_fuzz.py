@@ -7,6 +7,7 @@ which are then drawn anew every time.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
 import yaml
@@ -26,7 +27,8 @@ from dcgym.policies import load_policy
 from dcgym.suites.evaluate import evaluate
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
-from tests.support.config_fuzz import BASES, WRONG, build, check, configurations, deep, put
+from dcgym.traffic.http import make_requests
+from tests.support.config_fuzz import BASES, WRONG, deep, mistakes, names, put, read, refusal_of
 
 pytestmark = pytest.mark.simulation
 
@@ -71,55 +73,68 @@ SNIPPETS = (
 TEXTS = st.sampled_from(SNIPPETS) | st.text(max_size=20)
 
 
-@pytest.mark.parametrize("name", sorted(BASES))
-def test_the_configurations_without_mistakes_are_taken(name):
-    assert check(lambda: dcgym.make_env(BASES[name]))
+def test_the_inputs_without_mistakes_are_taken():
+    assert {name: read(name, BASES[name]) for name in BASES} == dict.fromkeys(BASES)
 
 
-@fuzz(1500)
-@given(configurations())
-def test_environments_refuse_mistakes_in_one_line(config):
-    build(config)
+@fuzz(800)
+@given(mistakes())
+def test_a_mistake_is_refused_in_one_line_that_names_its_field(case):
+    name, content, place = case
+    refusal = read(name, content)
+    assert refusal is None or names(refusal, place), (place, str(refusal))
 
 
-@pytest.mark.parametrize("position", range(len(WRONG)))
-def test_values_in_the_place_of_a_whole_configuration_are_refused_in_one_line(position):
-    value = WRONG[position]
+@fuzz(150)
+@given(mistakes(count=2))
+def test_two_mistakes_are_refused_in_one_line(case):
+    name, content, _ = case
+    read(name, content)
+
+
+def test_values_in_the_place_of_a_whole_configuration_are_refused_in_one_line():
     calls = (
-        lambda: dcgym.make_env(value),
-        lambda: dcgym.make_env(env=value),
-        lambda: dcgym.parallel_env(value),
-        lambda: make_vec_env(value, 2),
-        lambda: make_vec_env({"env": "LoadBalancing-v1"}, value),
-        lambda: make_topology(value),
-        lambda: make_topology("dumbbell", hosts=value),
-        lambda: make_plan(value, make_topology("dumbbell")),
-        lambda: load_policy(value),
-        lambda: dcgym.make_policy(value),
-        lambda: read_sweep(None, {"seeds": value}),
-        lambda: read_sweep(None, {"set": {"interval": value}}),
-        lambda: read_sweep(None, {"env": value, "policies": value, "seconds": value}),
-        lambda: read_sweep(None, {"checkpoint": value, "topology": value, "config": value}),
-        lambda: evaluate("LoadBalancing-v1", value, seeds=1, seconds=0.5),
-        lambda: units.parse_rate(value),
-        lambda: units.parse_size(value),
-        lambda: units.parse_duration(value),
-        lambda: check_int("x", value, 0),
-        lambda: check_positive("x", value),
-        lambda: check_range("x", value, 0, 1),
-        lambda: check_in("x", value, ("a", 1, None)),
+        dcgym.make_env,
+        lambda value: dcgym.make_env(env=value),
+        dcgym.parallel_env,
+        lambda value: make_vec_env(value, 2),
+        lambda value: make_vec_env({"env": "LoadBalancing-v1"}, value),
+        make_topology,
+        lambda value: make_topology("dumbbell", hosts=value),
+        lambda value: make_plan(value, make_topology("dumbbell")),
+        lambda value: make_requests(value, ["h1"], [("10.0.0.2", 80)]),
+        load_policy,
+        dcgym.make_policy,
+        lambda value: read_sweep(None, {"seeds": value}),
+        lambda value: read_sweep(None, {"set": {"interval": value}}),
+        lambda value: read_sweep(None, {"env": value, "policies": value, "seconds": value}),
+        lambda value: read_sweep(None, {"checkpoint": value, "topology": value, "config": value}),
+        lambda value: evaluate("LoadBalancing-v1", value, seeds=1, seconds=0.5),
+        units.parse_rate,
+        units.parse_size,
+        units.parse_duration,
+        lambda value: check_int("x", value, 0),
+        lambda value: check_positive("x", value),
+        lambda value: check_range("x", value, 0, 1),
+        lambda value: check_in("x", value, ("a", 1, None)),
     )
-    for call in calls:
-        check(call)
+    broken = []
+    for number, call in enumerate(calls):
+        for position, value in enumerate(WRONG):
+            try:
+                refusal_of(partial(call, value))
+            except Exception as error:
+                broken.append(f"call {number} of WRONG[{position}]: {error!r:.200}")
+    assert broken == []
 
 
 @fuzz(200)
 @given(TEXTS, st.sampled_from(["", "a: ", "{a: ", "topology:\n  ", "- "]))
 def test_yaml_is_refused_in_one_line(text, before):
-    check(lambda: parse_yaml(before + text, "x"))
-    check(lambda: read_settings([f"x={text}"]))
-    check(lambda: read_axes([f"interval={text}"]))
-    check(lambda: read_spec("{" + text))
+    refusal_of(lambda: parse_yaml(before + text, "x"))
+    refusal_of(lambda: read_settings([f"x={text}"]))
+    refusal_of(lambda: read_axes([f"interval={text}"]))
+    refusal_of(lambda: read_spec("{" + text))
 
 
 @fuzz(60)
@@ -129,8 +144,8 @@ def test_files_with_a_damaged_line_are_refused_in_one_line(tmp_path_factory, nam
     place = data.draw(st.integers(0, len(config)))
     path = tmp_path_factory.mktemp("fuzz") / "env.yaml"
     path.write_text(config[:place] + data.draw(TEXTS) + config[place:], "utf-8", "surrogatepass")
-    check(lambda: dcgym.make_env(path))
-    check(lambda: read_sweep(path, {}))
+    refusal_of(lambda: dcgym.make_env(path))
+    refusal_of(lambda: read_sweep(path, {}))
 
 
 def _plain(value):
@@ -147,10 +162,15 @@ def test_small_references_to_huge_data_are_refused():
         load_mapping(content)
 
 
-@pytest.mark.parametrize("value", [deep(40), deep(3000), deep(3000, "dict")])
-def test_deep_nesting_is_refused_by_name(value):
-    with pytest.raises(ConfigError, match="nested at most 32 deep"):
-        dcgym.make_env(topology=value)
+def test_what_is_too_deep_or_too_long_is_refused_by_its_field():
+    for value in (deep(40), deep(3000)):
+        with pytest.raises(ConfigError, match=r"^topology: value \[\[.* nested at most 32 deep"):
+            dcgym.make_env(topology=value)
+    with pytest.raises(ConfigError, match=r"^topology(\.name){8}: .* nested at most 32 deep"):
+        dcgym.make_env(topology=deep(3000, "dict"))
+    links = ("topology", "links", 1, "rate")
+    with pytest.raises(ConfigError, match=r"^config\.topology\.links\[1\]\.rate: .* 1024 bits"):
+        dcgym.make_env(put(BASES["graph"], links, 10**400))
 
 
 def test_more_flows_than_fit_in_an_interval_are_refused():
@@ -164,9 +184,8 @@ def test_more_flows_than_fit_in_an_interval_are_refused():
     dcgym.make_env(config, interval="100ms", lead_in=0).close()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_the_command_line_says_it_in_one_line(capsys):
+    for arguments in (
         ["sweep", "--seeds", str(2**31)],
         ["sweep", "--set", "interval=" + "[" * 1000],
         ["sweep", "--set", "interval=2001-99-99"],
@@ -175,13 +194,12 @@ def test_more_flows_than_fit_in_an_interval_are_refused():
         ["draw", "fat-tree", "--set", "k=" + "9" * 4000],
         ["traffic", "{" * 1000],
         ["run", "--env", "LoadBalancing-v1", "--config", "a\udc80b.yaml"],
-    ],
-)
-def test_the_command_line_says_it_in_one_line(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    error = capsys.readouterr().err
-    assert caught.value.code == 2 and error.startswith("dcgym: ") and error.count("\n") == 1
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        error = capsys.readouterr().err
+        assert caught.value.code == 2, arguments
+        assert error.startswith("dcgym: ") and error.count("\n") == 1, error
 
 
 def test_sweeps_count_their_runs_before_they_list_them():

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,24 @@ ADDED = {
     "suites": "acme-suite",
     "environments": "acme/Quiet-v0",
 }
+# Runs several commands in one process, and prints what each has printed: to start Python with the
+# package takes seconds.
+COMMANDS = """
+import io, json, sys
+from contextlib import redirect_stdout
+from dcgym.cli import main
+
+said = []
+for command in json.loads(sys.argv[1]):
+    out, code = io.StringIO(), 0
+    with redirect_stdout(out):
+        try:
+            main(command)
+        except SystemExit as ended:
+            code = ended.code
+    said.append(out.getvalue() if code == 0 else f"code {code}")
+print(json.dumps(said))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +63,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def dcgym(site: Path, *arguments: str) -> str:
-    """Run the command line as somebody who has installed the package."""
+def dcgym(site: Path, *commands: Sequence[str]) -> list[str]:
+    """Run commands as somebody who has installed the package."""
     done = subprocess.run(
-        [sys.executable, "-m", "dcgym", *arguments],
+        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
         capture_output=True,
         text=True,
         cwd=site,
@@ -56,61 +75,66 @@ def dcgym(site: Path, *arguments: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    said: list[str] = json.loads(done.stdout)
+    assert not any(text.startswith("code ") for text in said), done.stderr
+    return said
 
 
-def test_every_name_is_listed(site: Path) -> None:
-    found = json.loads(dcgym(site, "list", "--json"))
+def test_every_name_is_listed_and_its_scenario_runs_in_our_environment(site: Path) -> None:
+    config = site / "trio.yaml"
+    config.write_text("scenario: acme-trio\n")
+    run = ("run", "--env", "LoadBalancing-v1", "--policy", "sed", "--seconds", "5", "--json")
+    listed, ran = dcgym(site, ("list", "--json"), (*run, "--config", str(config)))
+    found = json.loads(listed)
     for kind, name in ADDED.items():
         assert name in found[kind], f"{name} is missing among {kind}"
+    assert json.loads(ran)[0]["config"]["scenario"] == "acme-trio"
 
 
-def test_a_run_of_its_environment_is_recorded(site: Path, tmp_path: Path) -> None:
-    common = ("--env", "acme/Quiet-v0", "--seconds", "1", "--json")
-    out = tmp_path / "run"
-    record = json.loads(dcgym(site, "run", *common, "--out", str(out)))[0]
+def test_its_environment_is_recorded_and_its_learner_trains_and_acts(
+    site: Path, tmp_path: Path
+) -> None:
+    out, trained = tmp_path / "run", str(tmp_path / "trained")
+    quiet = ("--env", "acme/Quiet-v0")
+    run = ("run", *quiet, "--seconds", "1", "--json")
+    _, constant, learned = dcgym(
+        site,
+        ("train", "--algo", "acme-search", *quiet, "--out", trained),
+        (*run, "--out", str(out)),
+        (*run, "--policy", "acme-search", "--checkpoint", trained),
+    )
+    record = json.loads(constant)[0]
     assert (record["env"], record["backend"]) == ("acme/Quiet-v0", "toy")
     # Half of 10 Mbit/s by one sender.
     assert record["metrics"]["goodput_bps"] == pytest.approx(5e6, rel=1e-3)
     assert record["metrics"]["reward_mean"] == pytest.approx(0.0, abs=1e-3)
     assert (out / "steps.parquet").is_file()
+    goodput_bps = json.loads(learned)[0]["metrics"]["goodput_bps"]
+    assert goodput_bps == pytest.approx(5e6, rel=1e-2)
 
 
-def test_its_learner_trains_and_its_checkpoint_acts(site: Path, tmp_path: Path) -> None:
-    out = tmp_path / "trained"
-    dcgym(site, "train", "--algo", "acme-search", "--env", "acme/Quiet-v0", "--out", str(out))
-    arguments = ("--env", "acme/Quiet-v0", "--policy", "acme-search", "--seconds", "1", "--json")
-    record = json.loads(dcgym(site, "run", *arguments, "--checkpoint", str(out)))[0]
-    assert record["metrics"]["goodput_bps"] == pytest.approx(5e6, rel=1e-2)
-
-
-def test_its_suite_runs_resumes_and_is_reported(site: Path, tmp_path: Path) -> None:
-    out = tmp_path / "suite"
-    # In one process: the sweep below has workers, which know the package too.
-    arguments = ("bench", "acme-suite", "--jobs", "0", "--out", str(out), "--json")
-    first = json.loads(dcgym(site, *arguments))
-    assert [(r["policy"], r["seed"]) for r in first] == [
+def test_its_suite_resumes_and_is_reported_and_its_environment_is_swept(
+    site: Path, tmp_path: Path
+) -> None:
+    suite, grid = tmp_path / "suite", tmp_path / "sweep"
+    # In one process: the sweep has workers, which know the package too.
+    bench = ("bench", "acme-suite", "--jobs", "0", "--out", str(suite), "--json")
+    sweep = ("sweep", "--env", "acme/Quiet-v0", "--policies", "acme-constant", "--seeds", "1")
+    rates = ("--set", "topology.rate_bps=10000000,20000000", "--seconds", "1")
+    first, again, report, swept = dcgym(
+        site,
+        bench,
+        bench,
+        ("report", str(suite)),
+        (*sweep, *rates, "--out", str(grid), "--json"),
+    )
+    assert [(r["policy"], r["seed"]) for r in json.loads(first)] == [
         (policy, seed) for seed in range(2) for policy in ("acme-constant", "acme-search")
     ]
     # The second time nothing is run: the records, durations included, are the same.
-    assert json.loads(dcgym(site, *arguments)) == first
-    assert "goodput" in dcgym(site, "report", str(out))
-    assert "acme-search" in (out / "report.html").read_text()
-
-
-def test_its_environment_is_swept(site: Path, tmp_path: Path) -> None:
-    out = tmp_path / "sweep"
-    arguments = ("--env", "acme/Quiet-v0", "--policies", "acme-constant", "--seeds", "1")
-    swept = ("--set", "topology.rate_bps=10000000,20000000", "--seconds", "1")
-    records = json.loads(dcgym(site, "sweep", *arguments, *swept, "--out", str(out), "--json"))
-    goodputs = [record["metrics"]["goodput_bps"] for record in records]
+    assert json.loads(again) == json.loads(first)
+    assert "goodput" in report
+    assert "acme-search" in (suite / "report.html").read_text()
+    goodputs = [record["metrics"]["goodput_bps"] for record in json.loads(swept)]
     assert goodputs == pytest.approx([5e6, 10e6], rel=1e-3)
-    assert (out / "report.html").is_file()
-
-
-def test_its_scenario_runs_in_our_environment(site: Path) -> None:
-    arguments = ("run", "--env", "LoadBalancing-v1", "--policy", "sed", "--seconds", "5", "--json")
-    config = site / "trio.yaml"
-    config.write_text("scenario: acme-trio\n")
-    record = json.loads(dcgym(site, *arguments, "--config", str(config)))[0]
-    assert record["config"]["scenario"] == "acme-trio"
+    assert (grid / "report.html").is_file()

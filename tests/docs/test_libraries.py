@@ -19,10 +19,14 @@ SCRIPTS = [
     for title, text in SECTIONS
     for number, script in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1)
 ]
-
-
-# A Ray of their own for each takes too long for every run of the tests.
-LATER = {"RLlib": [pytest.mark.docs, pytest.mark.ray]}
+# To train in a process of its own takes too long for every run of the tests: tests/policies trains
+# with these libraries.
+LATER = {
+    "Stable-Baselines3": [pytest.mark.docs],
+    "TorchRL": [pytest.mark.docs],
+    "BenchMARL": [pytest.mark.docs],
+    "RLlib": [pytest.mark.docs, pytest.mark.ray],
+}
 
 
 def test_every_library_has_a_script() -> None:

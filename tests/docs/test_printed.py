@@ -1,9 +1,7 @@
-"""Commands are found where pages print them; what is not run as printed is accounted for."""
+"""`make docs-check` finds what pages print, and says what it could not run."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,19 +41,14 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_commands_lose_their_comments_and_line_breaks(page: Path) -> None:
-    from printed import commands_of
+def test_commands_and_python_are_found_with_their_lines(page: Path) -> None:
+    from printed import commands_of, program_of
 
     assert list(commands_of(page)) == [
         (5, "dcgym doctor"),
         (7, "dcgym sweep --policies a --set x=1"),
         (8, 'dcgym shell -c "h1 ping #1"'),
     ]
-
-
-def test_the_python_of_a_page_is_one_program_with_its_lines(page: Path) -> None:
-    from printed import program_of
-
     lines = program_of(page).splitlines()
     assert [(number, line) for number, line in enumerate(lines, start=1) if line] == [
         (12, "a = 1"),
@@ -81,7 +74,7 @@ def test_every_entry_is_of_a_printed_command(page: Path) -> None:
     assert all(step.run or step.note for step in steps)
 
 
-def test_a_command_that_fails_is_named(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_named_and_so_is_what_no_time_was_left_for(page: Path) -> None:
     from check_commands import Check, Step
 
     check = Check(limit_s=60.0)
@@ -91,17 +84,6 @@ def test_a_command_that_fails_is_named(page: Path, monkeypatch: pytest.MonkeyPat
         ["p.md:1: a", "1"],
         ["p.md:2: b", "3"],
     ]
-
-
-def test_nothing_begins_when_time_is_over(page: Path) -> None:
-    from check_commands import Check, Step
-
-    check = Check(limit_s=0.0)
-    check.run_page([Step("p.md", 1, "a", "true")])
-    assert check.failures == ["p.md:1: a\nno time was left"]
-
-
-def test_the_command_line_explains_itself() -> None:
-    command = [sys.executable, str(SCRIPTS / "check_commands.py"), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "--limit" in done.stdout
+    late = Check(limit_s=0.0)
+    late.run_page([Step("p.md", 1, "a", "true")])
+    assert late.failures == ["p.md:1: a\nno time was left"]

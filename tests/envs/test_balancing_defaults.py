@@ -14,7 +14,6 @@ from dcgym.tasks.balancing.records import COMPLETED
 pytestmark = pytest.mark.simulation
 
 ENV_ID = "dcgym/LoadBalancing-v1"
-N_POOLS = 24
 STEPS = 240
 RIGHT, EQUAL = np.repeat([-1 / 6, 1 / 6], 4), np.zeros(8)
 
@@ -86,10 +85,10 @@ def test_a_shadow_needs_a_backend_that_has_one():
     real.close()
 
 
-def played(load: float, rule: str, action=None) -> tuple[float, float]:
+def played(load: float, n_pools: int, rule: str, action=None) -> tuple[float, float]:
     """Return the mean return of an episode and the mean completion time in seconds."""
     scenario = {"preset": "yao-sim-8", "load": load, "right_weights": False}
-    envs = gym.make_vec(ENV_ID, N_POOLS, scenario=scenario, rule=rule)
+    envs = gym.make_vec(ENV_ID, n_pools, scenario=scenario, rule=rule, info="none")
     envs.reset(seed=100)
     envs.action_space.seed(0)
     total = 0.0
@@ -98,13 +97,16 @@ def played(load: float, rule: str, action=None) -> tuple[float, float]:
         chosen = drawn if action is None else np.broadcast_to(action, drawn.shape)
         total += float(np.mean(envs.step(chosen.astype(np.float32))[1]))
     pool = envs.system.pool
-    flows = [pool.summary(env)["applications"]["cpu"] for env in range(N_POOLS)]
+    flows = [pool.summary(env)["applications"]["cpu"] for env in range(n_pools)]
     done = sum(one["count"] for one in flows)
     return total, sum(one["count"] * one["mean_us"] for one in flows) / done / 1e6
 
 
-@pytest.mark.parametrize("load", [0.5, 0.85, 0.95])
-def test_return_ranks_policies_as_completion_time_does(load):
+# Of six policies two neighbours may change places. Under load the others are, in both measures,
+# more than four standard errors of twelve pools apart; at half a load ECMP and the swapped weights
+# are not, nor are the best two in time.
+@pytest.mark.parametrize(("load", "n_pools"), [(0.5, 24), (0.85, 12), (0.95, 12)])
+def test_return_ranks_policies_as_completion_time_does(load, n_pools):
     policies = {
         "random": ("weighted", None),
         "equal weights": ("weighted", EQUAL),
@@ -113,7 +115,7 @@ def test_return_ranks_policies_as_completion_time_does(load):
         "ecmp": ("ecmp", None),
         "earliest finish": ("earliest-finish", None),
     }
-    found = {name: played(load, rule, action) for name, (rule, action) in policies.items()}
+    found = {name: played(load, n_pools, rule, action) for name, (rule, action) in policies.items()}
     returns, times_s = np.array(list(found.values())).T
     assert stats.spearmanr(returns, -times_s).statistic >= 0.94, found
     assert found["right weights"][0] > found["swapped weights"][0] == 0

@@ -174,15 +174,11 @@ def test_services_come_from_files_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("dips", {"move": 0.1}, "moves"),
-        ("dips", {"moves": 3}, "moves"),
-        ("candidates", 0, "1"),
-        ("vips", 3, "mapping"),
-        ("interval", "1s", "None"),
-        ("reward", "locall", "local"),
+        ("dips", {"move": 0.1}, "dips field: value 'move' .*did you mean 'moves'"),
+        ("dips", {"moves": 3}, "moves: value 3 .* from 0.0 to 1.0"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(field: str, value: object, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+    with pytest.raises(ConfigError, match=f"^{said}") as caught:
         gym.make(ID, **{field: value})
     assert "\n" not in str(caught.value)

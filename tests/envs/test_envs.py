@@ -23,12 +23,14 @@ def make(**config):
     "config",
     [
         {},
-        {"action": "tanh"},
-        {"features": FEATURES},
-        {"features": (*FEATURES, "flow_matrix")},
-        {"traffic": "pairs-udp", "marking": True, "reward": {"goodput": 1, "queue": 0.5}},
+        {"action": "tanh", "features": (*FEATURES, "flow_matrix")},
+        {
+            "traffic": "pairs-udp",
+            "interval": "7ms",
+            "marking": True,
+            "reward": {"goodput": 1, "queue": 0.5},
+        },
         {"topology": {"name": "fat-tree", "k": 4}, "traffic": "incast"},
-        {"interval": "7ms", "traffic": "pairs-udp"},
     ],
 )
 def test_contract(config):
@@ -55,11 +57,6 @@ def test_dumbbell_observation_has_six_ports_of_two_features_and_four_rates():
     env = make()
     assert env.observation_space.shape == (6 * 2 + 4,)
     assert env.action_space.shape == (4,)
-
-
-def test_registered_as_nondeterministic_with_text_entry_point():
-    spec = gym.spec("dcgym/CongestionControl-v1")
-    assert spec.nondeterministic and isinstance(spec.entry_point, str)
 
 
 def test_reward_belongs_to_the_action_just_given():
@@ -184,36 +181,28 @@ def test_tanh_action_follows_equation_4_1_and_inverts():
     assert back == pytest.approx([0.3, 0.5, 0.1, 1.0], abs=1e-3)
 
 
+# Kinds of mistakes in what environments have in common, which one reader takes for all of them.
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("field", "value", "line"),
     [
-        ("interval", "-5ms"),
-        ("interval", "soon"),
-        ("action", "tahn"),
-        ("floor", 0),
-        ("floor", 1.5),
-        ("reward", "joint"),
-        ("features", ("backlogs",)),
-        ("congestion_control", "cubik"),
-        ("congestion_control", {"h9": "cubic"}),
-        ("marking", "yes"),
-        ("switch", "evpf"),
-        ("render_mode", "ansi"),
-        ("backend", 3),
-        ("backend", "emulatoin"),
-        ("max_steps", 0),
-        ("topology", "dumbell"),
-        ("traffic", "pears"),
-        ("intervall", "50ms"),
-        ("env", "dcgym/CongestionControl-v9"),
+        ("interval", "soon", "interval: value 'soon' .* a duration of 0 or more such as 50ms"),
+        ("floor", 0, "floor: value 0 .* a number above 0 and below 1"),
+        ("max_steps", 0, "max_steps: value 0 .* a whole number of 1 or more"),
+        ("marking", "yes", "marking: value 'yes' .* True, False"),
+        ("backend", 3, "backend: value 3 .* a name, a Network, or a function that makes one"),
+        ("features", ("backlogs",), "features: value 'backlogs' .* did you mean 'backlog'"),
+        # A term of another task is none of this one's.
+        ("reward", "overprovision", "reward: value 'overprovision' .* delivery, joint_queue"),
+        ("congestion_control", {"h9": "cubic"}, "congestion_control field: value 'h9' .* h1, h2"),
+        ("topology", "dumbell", "topology: value 'dumbell' .* did you mean 'dumbbell'"),
+        ("intervall", "50ms", "config field: value 'intervall' .* did you mean 'interval'"),
+        ("env", "CongestionControl-v9", "env: .*did you mean 'dcgym/CongestionControl-v1'"),
     ],
 )
-@pytest.mark.filterwarnings("ignore")
-def test_wrong_field_is_one_clear_line(field, value):
-    with pytest.raises(ConfigError) as caught:
-        make(**{field: value}).reset()
+def test_a_wrong_field_is_one_clear_line(field, value, line):
+    with pytest.raises(ConfigError, match=f"^{line}") as caught:
+        make(**{field: value})
     assert "\n" not in str(caught.value)
-    assert field in str(caught.value) or field in ("topology", "traffic")
 
 
 @pytest.mark.parametrize(
@@ -232,23 +221,23 @@ def test_wrong_field_is_one_clear_line(field, value):
     ],
 )
 def test_the_emulation_refuses_links_beyond_what_it_can_delay(topology, line):
-    with pytest.raises(ConfigError, match="^" + line):
+    with pytest.raises(ConfigError, match=r"^" + line):
         dcgym.make_env({"topology": {"name": "dumbbell", **topology}, "backend": "emulation"})
 
 
-@pytest.mark.parametrize("delay", ["1ms", {"time": "1ms"}, {"time": 0, "loss": 0.1}])
+@pytest.mark.parametrize("delay", ["1ms", {"time": 0, "loss": 0.1}])
 def test_open_vswitch_has_no_links_that_delay(delay):
     config = {"topology": {"name": "dumbbell", "delay": delay}, "backend": "emulation"}
     with pytest.raises(ConfigError, match=r" of link h1-s1: value .* 0 with the switch ovs"):
         dcgym.make_env({**config, "switch": "ovs"})
 
 
-@pytest.mark.parametrize("action", [[1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4])
-def test_wrong_action_is_refused(action):
+def test_wrong_actions_are_refused():
     env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend())
     env.reset()
-    with pytest.raises(ConfigError, match="action"):
-        env.step(np.array(action, np.float32))
+    for action in ([1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4):
+        with pytest.raises(ConfigError, match=r"^action"):
+            env.step(np.array(action, np.float32))
 
 
 def test_make_env_reads_yaml(tmp_path):

@@ -191,12 +191,9 @@ def test_a_slot_of_the_vector_form_gives_what_a_single_environment_gives() -> No
     ("changes", "line"),
     [
         ({"flows": 2}, r"^flows: value 2"),
-        ({"flows": 0}, r"^flows: value 0"),
-        ({"action": "orcas"}, r"^action: value 'orcas'"),
+        # Of networks, not of flows.
         ({"features": ["backlog"]}, r"^features: value 'backlog'"),
         ({"features": []}, r"^features: value \[\]"),
-        ({"history": 0}, r"^history: value 0"),
-        ({"reward": "delivery"}, r"^reward: value 'delivery'"),
         ({"lease": "20ms"}, r"^lease: value '20ms' .* longer than the interval"),
         ({"congestion_control": "cubic"}, r"^congestion_control of h1: value 'cubic'"),
         ({"generator": "iperf3"}, r"^generator: value 'iperf3'"),
@@ -213,12 +210,12 @@ def test_a_plan_without_enough_flows_is_refused() -> None:
         dcgym.parallel_env("FlowControl-v0", flows=3, **TWIN)
 
 
-@pytest.mark.parametrize("action", [[np.nan], [0.0, 0.0], "up"])
-def test_a_wrong_action_is_one_clear_line(action: Any) -> None:
-    env = dcgym.make_env(env="FlowControl-v0", **TWIN)
+def test_a_wrong_action_is_one_clear_line() -> None:
+    env: Any = dcgym.make_env(env="FlowControl-v0", **TWIN)
     env.reset(seed=1)
-    with pytest.raises(ConfigError, match=r"^action: "):
-        env.step(action)
+    for action in ([np.nan], [0.0, 0.0], "up"):
+        with pytest.raises(ConfigError, match=r"^action: "):
+            env.step(action)
     env.close()
 
 

@@ -31,17 +31,8 @@ def test_contract(env_id, action):
 
 
 @pytest.mark.parametrize("env_id", [SINGLE, CENTRAL])
-@pytest.mark.parametrize("action", ["continuous", "discrete"])
-def test_gymnasium_checker_passes(env_id, action):
-    check_env(gym.make(env_id, action=action, render_mode="rgb_array").unwrapped)
-
-
-def test_registered_as_deterministic_with_a_native_vector_environment():
-    for env_id in (SINGLE, CENTRAL):
-        spec = gym.spec(env_id)
-        assert not spec.nondeterministic
-        assert isinstance(spec.entry_point, str) and isinstance(spec.vector_entry_point, str)
-        assert spec.max_episode_steps == 240
+def test_gymnasium_checker_passes_with_discrete_actions(env_id):
+    check_env(gym.make(env_id, action="discrete", render_mode="rgb_array").unwrapped)
 
 
 def test_sizes_follow_the_scenario():
@@ -102,8 +93,7 @@ def test_other_processes_compute_the_same_bits():
     assert done.stdout.strip() == digest.hexdigest()
 
 
-@pytest.mark.parametrize("env_id", [SINGLE, CENTRAL])
-@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize(("env_id", "width"), [(SINGLE, 5), (CENTRAL, 1)])
 def test_a_slot_gives_what_a_single_environment_gives(env_id, width):
     vector = gym.make_vec(env_id, num_envs=width, vectorization_mode="vector_entry_point")
     single = gym.make(env_id)
@@ -112,7 +102,7 @@ def test_a_slot_gives_what_a_single_environment_gives(env_id, width):
     expected, _ = single.reset(seed=7 + slot)
     np.testing.assert_array_equal(observations[slot], expected)
     vector.action_space.seed(1)
-    for step in range(300):
+    for step in range(245):
         actions = vector.action_space.sample()
         observations, rewards, terminated, truncated, _ = vector.step(actions)
         if step == 240:
@@ -272,26 +262,18 @@ def test_render_shows_servers():
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"backend": "emulated"}, "backend"),
-        ({"backend": "emulation", "rule": "oracle"}, "rule"),
-        ({"backend": "emulation", "others": "gsq"}, "others"),
-        ({"backend": "emulation", "scenario": "hlb-128"}, "scenario.groups"),
-        ({"scenario": "yao-sim-9"}, "did you mean 'yao-sim-8'"),
-        ({"scenario": {"preset": "yao-sim-8", "load": -1}}, "load"),
-        ({"rule": "sedd"}, "did you mean 'sed'"),
-        ({"others": "lqs"}, "others"),
-        ({"balancer": 2}, "balancer"),
-        ({"interval": "0ms"}, "interval"),
-        ({"reward": "vfb"}, "reward"),
-        ({"action": "tanh"}, "action"),
-        ({"render_mode": "ansi"}, "render_mode"),
-        ({"max_steps": 0}, "max_steps"),
-        ({"record_limit": -1}, "record_limit"),
-        ({"weights": 1}, "weights"),
+        # What only a simulation can know or hold.
+        ({"backend": "emulation", "rule": "oracle"}, "rule: value 'oracle'"),
+        ({"backend": "emulation", "others": "gsq"}, "others: value 'gsq' .*did you mean 'lsq'"),
+        ({"backend": "emulation", "scenario": "hlb-128"}, "scenario.groups: value 128 .* 1 to 64"),
+        ({"scenario": "yao-sim-9"}, "scenario: value 'yao-sim-9' .*did you mean 'yao-sim-8'"),
+        # The scenario has two.
+        ({"balancer": 2}, "balancer: value 2 .* from 0 to 1"),
+        ({"interval": "0ms"}, "interval: value"),
     ],
 )
 def test_bad_input_is_one_clear_line(config, words):
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(ConfigError, match=f"^{words}") as caught:
         make(**config)
     assert "\n" not in str(caught.value)
 

@@ -171,6 +171,7 @@ def run(
         "topology": topology,
         "traffic": f"web-search-{load}",
         "max_episode_steps": -1,
+        "info": "none",
         "backend": backend,
     }
     envs: Any = gym.make_vec(f"dcgym/{env_id}", 4, "vector_entry_point", **arguments)

@@ -26,6 +26,8 @@ def test_the_ids_of_the_package_are_those_of_the_registry() -> None:
 def test_gymnasium_knows_limit_and_determinism(env_id: str) -> None:
     spec = gym.spec(env_id)
     assert (spec.max_episode_steps, not spec.nondeterministic) == BUILT_IN[env_id]
+    # As text they import nothing before they are used.
+    assert isinstance(spec.entry_point, str) and isinstance(spec.vector_entry_point, str)
 
 
 @pytest.mark.parametrize("env_id", BUILT_IN)

@@ -126,14 +126,12 @@ def test_without_autoreset_a_slot_that_ended_has_to_be_reset():
         vector.step(actions)
 
 
-@pytest.mark.parametrize(
-    "mask", [[True], [False, False], [0, 1], np.array([[True, True]]), "all", 1]
-)
-def test_a_wrong_mask_is_one_clear_line(mask):
+def test_a_wrong_mask_is_one_clear_line():
     vector = gym.make_vec(SINGLE, 2, lead_in=0)
     vector.reset(seed=0)
-    with pytest.raises(ConfigError, match=r"^reset_mask: value .* true or false for each of 2"):
-        vector.reset(options={"reset_mask": mask})
+    for mask in ([True], [False, False], [0, 1], np.array([[True, True]]), "all", 1):
+        with pytest.raises(ConfigError, match=r"^reset_mask: value .* true or false for each of 2"):
+            vector.reset(options={"reset_mask": mask})
     with pytest.raises(ConfigError, match=r"^options field: value 'x' .* allowed: reset_mask$"):
         vector.reset(options={"x": 1})
 

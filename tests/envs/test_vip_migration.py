@@ -143,19 +143,11 @@ def test_a_slot_and_a_copy_go_on_as_a_single_environment_does() -> None:
     vector.close()
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("action", "vip", "vips"),
-        ("epochs", 0, "1"),
-        ("candidates", 0, "1"),
-        ("interval", "1s", "None"),
-        ("reward", "moves", "moved"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_one_line(field: str, value: object, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
-        gym.make(ID, **{field: value})
-    assert "\n" not in str(caught.value)
-    with pytest.raises(ConfigError, match="margin"):
+def test_wrong_arguments_are_refused_in_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"^epochs: value 0 .* a whole number of 1 or more$"):
+        gym.make(ID, epochs=0)
+    with pytest.raises(ConfigError, match=r"^action: value 'vip' .*did you mean 'vips'"):
+        gym.make(ID, action="vip")
+    # No margin of the environment's is nearer.
+    with pytest.raises(ConfigError, match=r"^margin: value 0.03"):
         make_policy("sticky", family="migration", margin=0.03)

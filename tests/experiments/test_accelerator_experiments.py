@@ -21,7 +21,14 @@ def test_the_study_of_p4wise_runs_in_small(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = p4wise.Args(
-        seeds=1, episodes=101, trials=2, steps=3, scales=(64,), train_at=64, interval="3s"
+        seeds=1,
+        episodes=101,
+        trials=2,
+        steps=2,
+        scales=(64,),
+        train_at=64,
+        interval="3s",
+        loads=(0.05, 0.1),
     )
     p4wise.main(tmp_path, small)
     tables = json.loads((tmp_path / "results.json").read_text())["tables"]
@@ -102,7 +109,7 @@ def test_sums_of_the_last_hundred_rewards() -> None:
 def test_balancers_on_end_hosts_serve_the_same_requests(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = end_host.Args(seeds=1, seconds=2.0, warm_up_s=0.0, busy_s=1.0)
+    small = end_host.Args(seeds=1, seconds=1.0, warm_up_s=0.0, busy_s=0.5)
     end_host.main(tmp_path, small)
     results = json.loads((tmp_path / "results.json").read_text())
     rows = {row["balancer"]: row for row in results["E8"]}

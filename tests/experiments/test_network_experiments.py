@@ -33,7 +33,6 @@ def test_experiment_runs_in_tiny_form(
     module.main(args)
     lines = capsys.readouterr().out.strip().splitlines()
     assert (len(lines) == len(load_records(tmp_path)) and "reward" in lines[0]) or "FCT" in lines[0]
-    assert "Results to expect" in module.__doc__ and f"ruffy.{name}" in module.__doc__
 
 
 def test_the_reward_rises_up_to_the_fair_share(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.l4lb_rig import Rigs
+
 SCENARIOS = Path(__file__).parent / "scenarios"
 SCENARIO_S = 120.0
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -76,3 +78,11 @@ def run_scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]
     yield run
     for server in servers:
         server.close()
+
+
+@pytest.fixture(scope="module")
+def rigs() -> Iterator[Rigs]:
+    """Balancers that the tests of a file share."""
+    made = Rigs()
+    yield made
+    made.close()

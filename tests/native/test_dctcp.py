@@ -195,10 +195,11 @@ def test_a_name_in_use_is_refused() -> None:
     assert name not in names()
 
 
-@pytest.mark.parametrize("name", ["", "sixteen_letters_", "a b", "../x"])
-def test_impossible_names_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"^name: value "):
-        load(name)
+def test_impossible_names_are_refused() -> None:
+    # The kernel's names have at most 15 letters.
+    for name in ("", "sixteen_letters_", "a b", "../x"):
+        with pytest.raises(ConfigError, match=r"^name: value "):
+            load(name)
 
 
 def test_sigkill_of_the_holder_unregisters_it() -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 TC_ACT_SHOT, TC_ACT_STOLEN = 2, 4
 ICMP, TCP, UDP, FRAGMENT_HEADER, ICMPV6 = 1, 6, 17, 44, 58
-HOST_1, HOST_3 = bytes.fromhex("02dc00000001"), bytes.fromhex("02dc00000003")
+HOST_1, HOST_3, HOST_4, HOST_5 = (bytes.fromhex(f"02dc0000000{n}") for n in (1, 3, 4, 5))
 GATEWAY = bytes.fromhex("02dc00fffffe")
 SWITCH_1, SWITCH_1_IPV6 = bytes([10, 254, 0, 1]), bytes.fromhex("fd0000dc" + "00" * 9 + "fe0001")
 QUOTE_BYTES = 512
@@ -94,10 +94,13 @@ def request(packets: Sequence[bytes], **changes: Any) -> dict[str, Any]:
 def forward(run_scenario: Scenario) -> Callable[..., dict[str, Any]]:
     def call(*packets: bytes, **changes: Any) -> dict[str, Any]:
         result = run_scenario("packets", request(packets, **changes))
-        arrived = result["arrived"]
-        return {
-            "back": [bytes.fromhex(frame) for frame in arrived["a"]],
-            "on": [bytes.fromhex(frame) for frame in arrived["b"]],
+        arrived = {
+            way: [bytes.fromhex(frame) for frame in frames]
+            for way, frames in result["arrived"].items()
+        }
+        return arrived | {
+            "back": arrived["a"],
+            "on": arrived["b"],
             "drops": {name: count for name, count in result["drops"].items() if count},
             "verdicts": [verdict for verdict, _ in result["out"]],
             "elapsed_ns": result["elapsed_ns"],
@@ -152,44 +155,46 @@ def test_the_sender_learns_the_mtu_of_the_way(forward: Any) -> None:
 
 @pytest.mark.parametrize("least", [0, 576, 1280])
 def test_the_mtu_is_that_of_the_way_out_alone(forward: Any, least: int) -> None:
-    packet = ethernet(ipv4(ports() + bytes(1400)), 0x0800)
-    wide = forward(packet, least_mtu=least, mtu={"a": 1280, "b": 1500})
-    assert (len(wide["on"]), wide["back"], wide["drops"]) == (1, [], {})
-    unknown = forward(packet, least_mtu=least, mtu={"a": 1280})
-    assert (len(unknown["on"]), unknown["drops"]) == (1, {})
-    narrow = forward(packet, least_mtu=least)
-    assert (len(narrow["on"]), narrow["drops"]) == (0, {"too_big": 1})
+    """Of three ways out the narrow one refuses; it came by a narrow one whatever it leaves by."""
+    packet = ipv4(ports() + bytes(1400))
+    result = forward(
+        *(ethernet(packet, 0x0800, host) for host in (HOST_3, HOST_4, HOST_5)),
+        ports=dict.fromkeys("abcd", 0) | {"stranger": None},
+        groups=[{"members": [name], "salt": 1} for name in "bcda"],
+        routes=[(0, 3, 0), (0, 4, 1), (0, 5, 2), (0, 1, 3)],
+        least_mtu=least,
+        # Of d's nothing is known.
+        mtu={"a": 1280, "b": 1500, "c": 1280},
+        watched=["a", "b", "c", "d"],
+    )
+    assert result["drops"] == {"too_big": 1}
+    assert [len(result[way]) for way in "bcd"] == [1, 0, 1]
+    assert result["back"] == [expected_ipv4(packet, 3, 4, 1280)]
 
 
-@pytest.mark.parametrize(
-    "packet",
-    [
-        pytest.param(ethernet(ipv4(ports(), ttl=1, fragment=0x0010), 0x0800), id="later fragment"),
-        pytest.param(
-            ethernet(ipv4(b"\x0b\0" + bytes(30), ICMP, ttl=1), 0x0800), id="about an error"
-        ),
-        pytest.param(
-            ethernet(ipv6(b"\x01\0" + bytes(50), ICMPV6, hops=1), 0x86DD), id="about one of IPv6"
-        ),
-        pytest.param(
-            ethernet(ipv4(ports(), ttl=1, source=bytes([11, 0, 0, 1])), 0x0800), id="outside"
-        ),
-        pytest.param(
-            ethernet(ipv4(ports(), ttl=1, source=bytes([10, 0, 0, 99])), 0x0800), id="no host"
-        ),
-        pytest.param(
-            ethernet(ipv4(ports(), ttl=1, source=bytes([10, 0, 0, 5])), 0x0800), id="no route"
-        ),
-        pytest.param(
-            ethernet(ipv4(ports(), ttl=1, source=bytes([255] * 4)), 0x0800), id="broadcast"
-        ),
-        pytest.param(ethernet(ipv6(ports(), hops=1, source=99), 0x86DD), id="no host of IPv6"),
-    ],
-)
-def test_some_packets_get_no_answer(forward: Any, packet: bytes) -> None:
-    result = forward(packet)
-    assert (result["back"], result["on"], result["drops"]) == ([], [], {"ttl_expired": 1})
-    assert result["verdicts"] == [TC_ACT_SHOT]
+UNANSWERED = {
+    "later fragment": ethernet(ipv4(ports(), ttl=1, fragment=0x0010), 0x0800),
+    "about an error": ethernet(ipv4(b"\x0b\0" + bytes(30), ICMP, ttl=1), 0x0800),
+    "about one of IPv6": ethernet(ipv6(b"\x01\0" + bytes(50), ICMPV6, hops=1), 0x86DD),
+    **{
+        name: ethernet(ipv4(ports(), ttl=1, source=bytes(source)), 0x0800)
+        for name, source in {
+            "outside": [11, 0, 0, 1],
+            "no host": [10, 0, 0, 99],
+            "no route": [10, 0, 0, 5],
+            "broadcast": [255] * 4,
+        }.items()
+    },
+    "no host of IPv6": ethernet(ipv6(ports(), hops=1, source=99), 0x86DD),
+}
+
+
+def test_some_packets_get_no_answer(forward: Any) -> None:
+    result = forward(*UNANSWERED.values())
+    assert (result["back"], result["on"]) == ([], [])
+    assert result["drops"] == {"ttl_expired": len(UNANSWERED)}
+    verdicts = dict(zip(UNANSWERED, result["verdicts"], strict=True))
+    assert verdicts == dict.fromkeys(UNANSWERED, TC_ACT_SHOT)
 
 
 def test_answers_are_limited_and_drops_are_counted_all_the_same(forward: Any) -> None:

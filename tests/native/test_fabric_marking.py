@@ -11,7 +11,8 @@ from dcgym.native import require
 
 pytestmark = pytest.mark.native
 
-Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
+Scenario = Callable[[str, Any], Any]
+Results = dict[str, dict[str, Any]]
 FRAMES, FRAME_BYTES = 20, 1000
 ECT_0, CE = 2, 3
 
@@ -35,11 +36,30 @@ def request(marking: dict[str, int], **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-@pytest.mark.parametrize("threshold_bytes", [0, 999, 1000, 1001, 5000, 5999, 18_999, 19_000])
+THRESHOLDS = (0, 999, 1000, 1001, 5000, 5999, 18_999, 19_000)
+
+
+@pytest.fixture(scope="module")
+def results(run_scenario: Scenario) -> Results:
+    """Run all queues side by side: each has a switch of its own."""
+    half = require().PROBABILITY_ONE // 2
+    ramp = {"mark_min_bytes": 5000, "mark_max_bytes": 10_000, "mark_probability": half}
+    requests = {
+        **{str(threshold): request(step(threshold)) for threshold in THRESHOLDS},
+        "no marking": request({}),
+        "short queue": request(step(5000), limit_bytes=10_000, expected=11),
+        "no ECN": request(step(0), tos=0),
+        "ramp": request(ramp),
+    }
+    found = run_scenario("marking", list(requests.values()))
+    return dict(zip(requests, found, strict=True))
+
+
+@pytest.mark.parametrize("threshold_bytes", THRESHOLDS)
 def test_marking_begins_with_the_packet_that_passes_the_threshold(
-    run_scenario: Scenario, threshold_bytes: int
+    results: Results, threshold_bytes: int
 ) -> None:
-    result = run_scenario("marking", request(step(threshold_bytes)))
+    result = results[str(threshold_bytes)]
     # Frame 0 finds tokens, but like frame 1 it finds an empty queue; frame n leaves n * 1000 bytes.
     after = [FRAME_BYTES] + [n * FRAME_BYTES for n in range(1, FRAMES)]
     assert result["sequence"] == list(range(FRAMES))
@@ -49,8 +69,8 @@ def test_marking_begins_with_the_packet_that_passes_the_threshold(
     assert set(result["checksums"]) == {0}
 
 
-def test_peak_and_histogram_of_a_burst(run_scenario: Scenario) -> None:
-    result = run_scenario("marking", request({}))
+def test_peak_and_histogram_of_a_burst(results: Results) -> None:
+    result = results["no marking"]
     assert (result["tx_packets"], result["tx_bytes"]) == (FRAMES, FRAMES * FRAME_BYTES)
     assert result["peak_bytes"] == 19_000
     assert result["peak_after_reset"] == 0
@@ -60,23 +80,20 @@ def test_peak_and_histogram_of_a_burst(run_scenario: Scenario) -> None:
     assert result["histogram"] == [2, 0, 1, 1, 2, 4, 8, 2, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_packets_that_the_queue_drops_are_neither_marked_nor_peak(run_scenario: Scenario) -> None:
-    changes = {"limit_bytes": 10_000, "expected": 11}
-    result = run_scenario("marking", request(step(5000), **changes))
+def test_packets_that_the_queue_drops_are_neither_marked_nor_peak(results: Results) -> None:
+    result = results["short queue"]
     assert result["sequence"] == list(range(11))
     assert result["peak_bytes"] == 10_000
     assert result["marks"] == result["ecn"].count(CE) == 5
     assert result["tx_packets"] == FRAMES
 
 
-def test_packets_without_ecn_are_left_alone(run_scenario: Scenario) -> None:
-    result = run_scenario("marking", request(step(0), tos=0))
+def test_packets_without_ecn_are_left_alone(results: Results) -> None:
+    result = results["no ECN"]
     assert (set(result["ecn"]), result["marks"]) == ({0}, 0)
 
 
-def test_ramp_marks_nothing_below_and_all_above(run_scenario: Scenario) -> None:
-    half = require().PROBABILITY_ONE // 2
-    ramp = {"mark_min_bytes": 5000, "mark_max_bytes": 10_000, "mark_probability": half}
-    result = run_scenario("marking", request(ramp))
+def test_ramp_marks_nothing_below_and_all_above(results: Results) -> None:
+    result = results["ramp"]
     assert CE not in result["ecn"][:6]
     assert set(result["ecn"][11:]) == {CE}

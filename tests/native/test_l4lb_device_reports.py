@@ -17,7 +17,7 @@ from tests.support.device_rig import (
     header_report,
     status,
 )
-from tests.support.l4lb_rig import OK, UDP, Packet, Rig
+from tests.support.l4lb_rig import OK, UDP, Packet, Rigs
 
 pytestmark = pytest.mark.native
 SECOND_NS = 10**9
@@ -178,17 +178,18 @@ def test_another_agent_may_be_named(rig: DeviceRig) -> None:
     assert rig.counted() == {"device_reports": 1, "strange": 1}
 
 
-def test_a_report_to_another_mac_and_one_without_devices_are_the_stacks(rig: DeviceRig) -> None:
+def test_a_report_to_another_mac_and_one_without_devices_are_the_stacks(
+    rig: DeviceRig, rigs: Rigs
+) -> None:
     frame = header_report(3, 1, load=10, to_mac="02:dc:00:00:00:77")
     assert rig.native.test_balance(frame) == (OK, frame)
     assert rig.counted() == {}
-    plain = Rig()
+    plain = rigs()
     frame = header_report(3, 1, load=10)
     assert plain.native.test_balance(frame) == (OK, frame)
     plain.native.set_messages(OWN)
     verdict, _ = plain.native.test_balance(status(3, 0, 1))
     assert verdict == plain.dropped and plain.counted() == {"malformed": 1}
-    plain.close()
 
 
 def test_reports_are_forgotten_with_the_episode(rig: DeviceRig) -> None:

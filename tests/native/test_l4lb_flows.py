@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from tests.support.l4lb_rig import (
     VIP6,
     Packet,
     Rig,
+    Rigs,
     mac,
     rendezvous,
 )
@@ -32,27 +33,19 @@ pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def loaded() -> Iterator[Rig]:
-    made = Rig()
-    yield made
-    made.close()
+@pytest.fixture
+def rig(rigs: Rigs) -> Rig:
+    rig = rigs()
+    rig.pool("round-robin", [3, 5, 9])
+    return rig
 
 
 @pytest.fixture
-def rig(loaded: Rig) -> Rig:
-    loaded.begin_anew()
-    loaded.pool("round-robin", [3, 5, 9])
-    return loaded
-
-
-@pytest.fixture
-def small() -> Iterator[Rig]:
+def small(rigs: Rigs) -> Rig:
     """One bucket of four entries; the rule never chooses what the hash would."""
-    made = Rig(flow_entries=4)
-    made.pool("round-robin", [3, 5, 9])
-    yield made
-    made.close()
+    rig = rigs(flow_entries=4)
+    rig.pool("round-robin", [3, 5, 9])
+    return rig
 
 
 def established(rig: Rig, *ports: int) -> dict[int, int | None]:
@@ -192,8 +185,7 @@ def test_of_the_closed_the_least_recently_used_gives_way(small: Rig) -> None:
     assert small.counted()["missed"] == 1
 
 
-def test_the_timed_out_give_way_and_are_counted(small: Rig) -> None:
-    small.native.close()
+def test_the_timed_out_give_way_and_are_counted() -> None:
     rig = Rig(flow_entries=4, snapshot_interval_ns=HOUR_NS)  # no sweep comes first
     rig.pool("round-robin", [3, 5, 9])
     established(rig, 1, 2, 3, 4)

@@ -18,7 +18,7 @@ import pytest
 
 from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
-from tests.support.l4lb_rig import HOUR_NS, OK, VIP4, VIP6, XDP_PASS, Packet, Rig
+from tests.support.l4lb_rig import HOUR_NS, OK, VIP4, VIP6, XDP_PASS, Packet, Rig, Rigs
 from tests.support.mutants import mutants
 
 pytestmark = pytest.mark.native
@@ -89,8 +89,8 @@ def test_no_read_is_torn() -> None:
 # As an skb the kernel runs nothing shorter than the IP header that the frame announces.
 @pytest.mark.parametrize(("hook", "shortest"), [("tc", 54), ("xdp-generic", 14)])
 @pytest.mark.parametrize("vip", [VIP4, VIP6])
-def test_every_drop_of_a_mutant_is_counted(vip: str, hook: str, shortest: int) -> None:
-    rig = Rig(hook=hook)
+def test_every_drop_of_a_mutant_is_counted(rigs: Rigs, vip: str, hook: str, shortest: int) -> None:
+    rig = rigs(hook=hook)
     rig.pool("sed", [3, 5, 9])
     verdicts: Counter[int] = Counter()
     for number, frame in enumerate(mutants(Packet(to=vip), MUTANTS, shortest)):
@@ -100,4 +100,3 @@ def test_every_drop_of_a_mutant_is_counted(vip: str, hook: str, shortest: int) -
         assert dropped == verdicts[rig.dropped], f"mutant {number}, {frame.hex()}"
     assert set(verdicts) == {rig.sent, rig.dropped, OK if hook == "tc" else XDP_PASS}
     assert min(verdicts.values()) > MUTANTS / 50, verdicts
-    rig.close()

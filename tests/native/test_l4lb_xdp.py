@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.support.l4lb_rig import (
     XDP_TX,
     Packet,
     Rig,
+    Rigs,
     timestamps,
 )
 
@@ -38,12 +39,9 @@ CHOOSING = [name for name, rule in RULES.items() if rule.is_in_kernel and not ru
 
 
 @pytest.fixture(params=["table", "cookie"])
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Rig, Rig]]:
+def pair(request: pytest.FixtureRequest, rigs: Rigs) -> tuple[Rig, Rig]:
     """Two balancers of one seed, one at each hook."""
-    made = (Rig(consistency=request.param), Rig(consistency=request.param, hook="xdp"))
-    yield made
-    for rig in made:
-        rig.close()
+    return rigs(consistency=request.param), rigs(consistency=request.param, hook="xdp")
 
 
 def both(pair: tuple[Rig, Rig], frame: bytes) -> None:
@@ -84,11 +82,9 @@ def test_what_is_dropped_or_left_alone_is_the_same(pair: tuple[Rig, Rig]) -> Non
     assert counted[0] == counted[1] and counted[0]["malformed"] > 0 < counted[0]["truncated"]
 
 
-def test_the_other_end_of_the_pair_must_be_named() -> None:
-    rig = Rig(hook="xdp")
+def test_the_other_end_of_the_pair_must_be_named(rigs: Rigs) -> None:
     with pytest.raises(ConfigError, match="peer"):
-        rig.native.attach(1)
-    rig.close()
+        rigs(consistency="table", hook="xdp").native.attach(1)
 
 
 @pytest.mark.parametrize("hook", ["xdp", "xdp-generic"])

@@ -30,24 +30,23 @@ def tcp_packet(source_port: int) -> str:
     return (macs + b"\x08\x00" + header + segment).hex()
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_it_chooses_as_the_bpf_program(run_scenario: Scenario, weights: list[float]) -> None:
+def test_it_chooses_as_the_bpf_program(run_scenario: Scenario) -> None:
     require_packets()
-    steps = [
-        ("group", 0, "bcde", weights, switch_salt("s1")),
-        ("route", 0, 3, 0),
-        ("select", [tcp_packet(port) for port in PORTS]),
-    ]
-    chosen = run_scenario("groups", {"flow_entries": 0, "steps": steps})["out"][-1]
+    packets = [tcp_packet(port) for port in PORTS]
+    tables = [("group", 0, "bcde", weights, switch_salt("s1")) for weights in WEIGHTS]
+    steps = [step for table in tables for step in (table, ("select", packets))]
+    steps.insert(1, ("route", 0, 3, 0))
+    out = run_scenario("groups", {"flow_entries": 0, "steps": steps})["out"]
     topology = make_topology(TOPOLOGY)
     twin = begin(topology)
-    twin.apply_weights(np.tile(weights, 2))
     uplinks = [
         number
         for number, port in enumerate(topology.switch_ports)
         if port.node == "s1" and port.peer.startswith("s")
     ]
     words = [struct.unpack("<I", struct.pack("!HH", port, 5001))[0] for port in PORTS]
-    first = [twin.path("h1", "h3", word, is_udp=False)[0] for word in words]
-    assert ["bcde"[uplinks.index(port)] for port in first] == chosen
-    assert len(set(first)) == sum(weight > 0 for weight in weights)
+    for weights, chosen in zip(WEIGHTS, out[2::2], strict=True):
+        twin.apply_weights(np.tile(weights, 2))
+        first = [twin.path("h1", "h3", word, is_udp=False)[0] for word in words]
+        assert ["bcde"[uplinks.index(port)] for port in first] == chosen
+        assert len(set(first)) == sum(weight > 0 for weight in weights)

@@ -220,32 +220,23 @@ def test_a_flipped_bit_of_the_note_is_a_note_or_one_clear_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("format", 4),
         ("format", True),
         ("layers", 0),
         ("layers", 10**30),
-        ("layers", "3"),
         ("activation", "eval"),
         ("activation", ["tanh"]),
-        ("output", None),
         ("low", []),
         ("low", "x"),
-        ("low", [None, 0]),
         ("low", [10**400, 0]),
         ("low", [[0], [0, 1]]),
         ("low", [1e39, 0]),
         ("high", [-9, -9]),
         ("high", [1.0, 1.0, 1.0]),
-        ("high", {}),
-        ("rows", 5),
         ("rows", {"n_rows": 10**12, "row_columns": 1, "common_columns": 1, "action_columns": 0}),
         ("rows", {"n_rows": 2}),
-        ("choices", 5),
         ("choices", [2]),
         ("choices", [1, 1]),
-        ("memory", 1),
         ("memory", "rnn"),
-        ("view", 5),
         ("view", {"size": 0, "frames": 1, "rows": None, "scaled": False}),
         ("view", {"size": 9, "frames": 1, "rows": None, "scaled": False}),
         ("view", {"size": 3, "frames": 10**9, "rows": None, "scaled": False}),
@@ -288,12 +279,12 @@ def test_a_checkpoint_of_a_newer_version_says_so(tmp_path, name):
     assert "a newer dcgym has written it" in refused(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"5", b"[]", b"{", b"\xff", b"[" * 100_000])
 @pytest.mark.parametrize("name", FILES)
-def test_other_content_is_one_clear_line(tmp_path, name, content):
-    folder = write(tmp_path / "run")
-    rewrite(folder, name, content)
-    assert name in refused(folder)
+def test_other_content_is_one_clear_line(tmp_path, name):
+    for content in (b"", b"[]", b"{", b"\xff", b"[" * 100_000):
+        folder = write(tmp_path / "run")
+        rewrite(folder, name, content)
+        assert name in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -320,17 +311,11 @@ def test_weights_that_do_not_fit_are_one_clear_line(tmp_path, change):
     ("name", "value"),
     [
         ("algorithm", 5),
-        ("library", None),
         ("seed", "x"),
         ("training", []),
-        ("details", "x"),
         ("details", {"sha256": 5}),
         ("details", {"sha256": {ACTOR_FILE: [], WEIGHTS_FILE: None}}),
-        ("env", 5),
-        ("options", []),
-        ("versions", None),
         ("curve", 5),
-        ("format", "x"),
         ("surplus", 1),
     ],
 )
@@ -341,7 +326,7 @@ def test_a_note_of_other_types_is_one_clear_line(tmp_path, name, value):
     refused(folder)
 
 
-@pytest.mark.parametrize("folder", [5, None, ["x"], "a\0b", "x" * 5000])
+@pytest.mark.parametrize("folder", [5, "a\0b", "x" * 5000])
 def test_a_folder_of_another_type_is_one_clear_line(folder):
     for read in (load_policy, read_note):
         with pytest.raises(ConfigError, match="checkpoint"):

@@ -20,6 +20,7 @@ from dcgym.policies.learned.view import View
 from dcgym.tasks.common.rows import RowLayout
 
 POOL = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "max_steps": 6, "lead_in": 0}
+UNEQUAL = {**POOL, "scenario": {"preset": "two-speeds", "servers": 4, "ratio": 4}}
 DRAWN = {
     **POOL,
     "scenario": {"preset": "two-speeds"},
@@ -102,10 +103,8 @@ def test_a_clone_of_sed_sets_the_configured_weights(tmp_path: Path) -> None:
     options = TrainingOptions(
         settings={"population": 4, "sigma": 1e-6, "hidden": 3}, clone_from="hlb"
     )
-    env = {**POOL, "scenario": {"preset": "two-speeds", "servers": 4, "ratio": 4}}
-    folder = learner.train(env, 24, 0, tmp_path / "run", n_envs=4, options=options)
-    form = training_form(env, 1)
-    shown = demonstrate(env, form, None, "hlb", 0)
+    folder = learner.train(UNEQUAL, 24, 0, tmp_path / "run", n_envs=4, options=options)
+    shown = demonstrate(UNEQUAL, training_form(UNEQUAL, 1), None, "hlb", 0)
     actor = load_policy(folder).actor  # type: ignore[attr-defined]
     answers = np.stack([actor.act(one) for one in shown.shown])
     assert np.square(answers - shown.actions).mean() < np.var(shown.actions)
@@ -146,23 +145,26 @@ def test_learners_without_a_start_refuse_one(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.fixture(scope="module")
+def shown_by_sed() -> Demonstrations:
+    return demonstrate(UNEQUAL, training_form(UNEQUAL, 1), None, "sed", 0)
+
+
 @pytest.mark.learning
 @pytest.mark.simulation
 @pytest.mark.parametrize("name", ["ddpg", "sac", "ppo"])
-def test_networks_of_sb3_begin_with_what_was_shown(name: str, tmp_path: Path) -> None:
+def test_networks_of_sb3_begin_with_what_was_shown(
+    name: str, shown_by_sed: Demonstrations, tmp_path: Path
+) -> None:
     pytest.importorskip("stable_baselines3")
+    from dcgym.policies.checkpoint import CheckpointNote
+    from dcgym.policies.learned.actor_files import load_actor
     from dcgym.policies.learned.sb3.algorithms import open_sb3
     from dcgym.policies.learned.training import TrainingJob
 
-    env = {**POOL, "scenario": {"preset": "two-speeds", "servers": 4, "ratio": 4}}
-    shown = demonstrate(env, training_form(env, 1), None, "sed", 0)
-    with open_sb3(name, TrainingJob(env, 0, 1, demonstrations=shown)) as trainee:
+    with open_sb3(name, TrainingJob(UNEQUAL, 0, 1, demonstrations=shown_by_sed)) as trainee:
         details = trainee.save(tmp_path)
-    assert details
-    from dcgym.policies.checkpoint import CheckpointNote
-    from dcgym.policies.learned.actor_files import load_actor
-
     actor = load_actor(tmp_path, CheckpointNote(name, "sb3", details=details)).actor
     # Weights are constant: 8 ** a is as the speeds, 1 to 4.
-    answers = np.stack([actor.act(one) for one in shown.shown])
-    assert np.median(np.abs(answers - shown.actions).max(axis=1)) < 0.05
+    answers = np.stack([actor.act(one) for one in shown_by_sed.shown])
+    assert np.median(np.abs(answers - shown_by_sed.actions).max(axis=1)) < 0.05

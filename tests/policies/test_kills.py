@@ -201,8 +201,8 @@ def test_training_goes_on_where_an_emulator_is_killed(machine: Machine, tmp_path
             os.kill(killed[0], signal.SIGKILL)
 
     config = {**CONFIG, "backend": "emulation", "interval": "50ms", "max_steps": 20}
-    folder = LEARNERS["ddpg"].train(config, 200, 0, tmp_path / "run", kill, n_envs=1, budget_s=200)
-    assert killed and read_note(folder).training["steps"] == 200
+    folder = LEARNERS["ddpg"].train(config, 80, 0, tmp_path / "run", kill, n_envs=1, budget_s=200)
+    assert killed and read_note(folder).training["steps"] == 80
     wait_for(lambda: not machine.leftovers().keys() - {"runs"}, END_S, LOOK_S)
 
 

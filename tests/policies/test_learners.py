@@ -72,21 +72,19 @@ def weights_of(folder):
     return pytest.importorskip("safetensors.numpy").load_file(folder / "actor.safetensors")
 
 
-# Each algorithm on each kind of action, each task with one of them at least.
+# Each algorithm on each kind of action, each task with one of them at least; CMA-ES on levels is
+# below, with a policy for any number of servers.
 PAIRS = [
     ("ddpg", "jobs-scores"),
     ("td3", "congestion"),
     ("sac", "joint"),
-    ("sac", "pool"),
     ("ppo-sb3", "paths"),
     ("ppo-sb3", "pool-levels"),
     ("ppo-sb3", "jobs"),
     ("recurrent-ppo", "central"),
-    ("sac", "central"),
     ("recurrent-ppo", "jobs"),
     ("cma-es", "congestion"),
     ("cma-es", "pool"),
-    ("cma-es", "pool-levels"),
     ("cma-es", "jobs"),
     ("reinforce", "joint"),
     ("reinforce", "pool-levels"),
@@ -115,25 +113,20 @@ def test_learner_trains_saves_loads_and_acts(name, task, tmp_path):
     env.close()
 
 
-@pytest.mark.parametrize("name", [*LEARNERS])
 @pytest.mark.simulation
-def test_an_action_space_that_an_algorithm_cannot_take_is_one_line(name, tmp_path):
-    learner = LEARNERS[name]
+def test_an_action_space_that_an_algorithm_cannot_take_is_one_line(tmp_path):
     for task in ("jobs", "pool-levels"):
-        kind = "discrete" if task == "jobs" else "multi-discrete"
-        if kind in learner.actions:
-            continue
-        with pytest.raises(ConfigError) as caught:
-            learner.train(ENVS[task], 10, 0, tmp_path / "run")
-        line = str(caught.value)
-        assert "\n" not in line and f"algo: value '{learner.algorithm}'" in line
         space = dcgym.make_env(ENVS[task]).action_space
-        assert kind == action_kind(space) and str(space) in line
-        assert f"{learner.library} takes {' and '.join(learner.actions)} ones" in line
-        assert not (tmp_path / "run").exists()
-    choices = {"discrete", "multi-discrete"}
-    known = ({"continuous"}, {"multi-discrete"}, choices, {"continuous"} | choices)
-    assert set(learner.actions) in known
+        others = [one for one in LEARNERS.values() if action_kind(space) not in one.actions]
+        assert others
+        for learner in others:
+            with pytest.raises(ConfigError) as caught:
+                learner.train(ENVS[task], 10, 0, tmp_path / "run")
+            line = str(caught.value)
+            assert "\n" not in line and f"algo: value '{learner.algorithm}'" in line
+            assert str(space) in line
+            assert f"{learner.library} takes {' and '.join(learner.actions)} ones" in line
+            assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +187,7 @@ def test_a_training_of_ours_goes_on_bit_for_bit(name, task, tmp_path):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("name", ["td3", "sac", "ppo-sb3"])
+@pytest.mark.parametrize("name", ["sac", "ppo-sb3"])
 def test_a_training_goes_on_from_networks_optimisers_and_replay(name, tmp_path):
     config = simulated(max_steps=12)
     folder = train(name, config, tmp_path / "run")

@@ -183,13 +183,10 @@ def test_heads_see_their_rows_and_their_levels_are_weights() -> None:
 @pytest.mark.parametrize(
     ("name", "config", "options", "words"),
     [
-        ("mappo", {"env": "JobAssignment-v0"}, {}, "takes continuous ones"),
-        ("mappo", {**POOL, "action": "discrete"}, {}, "takes continuous ones"),
         ("qmix", POOL, {}, "takes multi-discrete ones"),
         ("qmix", {**POOL, "action": "discrete"}, {"settings": {"memory": 1}}, "memory"),
         ("isac", {"env": "CentralLoadBalancing-v1"}, {}, "one with several agents"),
         ("isac", POOL, {"frames": 2}, "none with isac of benchmarl"),
-        ("isac", POOL, {"clone_from": "sed"}, "none with isac of benchmarl"),
     ],
 )
 def test_what_does_not_fit_is_one_line_and_leaves_nothing(

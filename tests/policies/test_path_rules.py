@@ -23,7 +23,9 @@ def bound(topology: Topology, smoothing: float = 1.0) -> tuple[Any, Uplinks]:
     """Return HULA in front of a network, and the ports that it weighs."""
     uplinks = Uplinks(topology)
     labels = [f"port{row}.tx_rate" for row in range(len(topology.switch_ports))]
-    task = SimpleNamespace(topology=topology, uplinks=uplinks, observation_labels=labels)
+    shares = SimpleNamespace(from_shares=np.asarray)
+    told = {"uplinks": uplinks, "observation_labels": labels, "weight_map": shares}
+    task = SimpleNamespace(topology=topology, **told)
     return make_policy("hula", family="paths", smoothing=smoothing).bind(task), uplinks
 
 
@@ -33,8 +35,7 @@ def loads(topology: Topology, busy: dict[tuple[str, str], float]) -> np.ndarray[
 
 
 def weights_of(policy: Any, uplinks: Uplinks, switch: str, seen: Any) -> list[float]:
-    policy._loads += policy._smoothing * (seen - policy._loads)
-    weights = policy.weights({})
+    weights = policy.act(seen, {})
     mine = [label.startswith(f"{switch}-") for label in uplinks.labels]
     return [float(weight) for weight in weights[mine]]
 

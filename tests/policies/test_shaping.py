@@ -143,7 +143,6 @@ def test_a_shaped_training_goes_on_with_the_same_shaping(tmp_path: Path) -> None
         ("sac", {"shaping": {"queue": -1}, "settings": {"gamma": 0.9}}, "ongoing"),
         ("sac", {"shaping": {"ongoing": "x"}, "settings": {"gamma": 0.9}}, "shaping.ongoing"),
         ("cma-es", {"shaping": {"ongoing": -1}}, "none with cma-es"),
-        ("reinforce", {"shaping": {"ongoing": -1}}, "none with reinforce"),
         ("sac", {"address": "head:6379"}, "none with sac of sb3"),
         ("ppo", {"address": "head"}, "host:port"),
     ],

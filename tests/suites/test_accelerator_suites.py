@@ -14,8 +14,14 @@ from dcgym.suites.recorders.accelerators import batch_s, learning_metrics
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.suite import Suite
 from dcgym.suites.verdicts import FAILS, HOLDS
+from tests.support.suites import leave_figures_empty
 
 pytestmark = pytest.mark.simulation
+
+
+@pytest.fixture(autouse=True)
+def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_figures_empty(monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["p4mite", "p4hauler", "p4hauler-testbed", "p4wise"])

@@ -5,7 +5,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,8 @@ from dcgym.suites.spec import spec_to_dict
 from dcgym.suites.statistics import METRICS, interval_95, summarise
 from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
+from tests.support.suites import leave_figures_empty
+from tests.support.waiting import wait_for
 
 
 def columns(**changes: list[float]) -> dict[str, Any]:
@@ -76,7 +77,6 @@ def test_jain_counts_a_starved_receiver() -> None:
     ("change", "field"),
     [
         ({"seeds": 0}, "seeds"),
-        ({"jobs": -1}, "jobs"),
         ({"warmup_s": 12.0}, "episode_s: .* above the warm-up of 12 s"),
         ({"policies": ("cubik",)}, "cubic"),
         ({"policies": ()}, "policies"),
@@ -189,8 +189,9 @@ def test_runs_of_poor_fidelity_are_refused_and_run_again(
 
 
 def test_report_and_table_say_what_was_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_figures_empty(monkeypatch)
     # The test double says of itself that it is invalid.
     records = [run_episode(spec(tmp_path, seed=seed)) for seed in (0, 1)]
     page = write_report(tmp_path, records).read_text()
@@ -253,10 +254,3 @@ def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     process.wait()
     status = Path(f"/proc/{mark.read_text()}/stat")
     wait_for(lambda: not status.exists() or status.read_text().split()[2] == "Z")
-
-
-def wait_for(condition: Any, timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.02)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dcgym.suites import run_suite, sweep_suite
+from tests.support.suites import leave_figures_empty
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
@@ -21,7 +22,10 @@ def sweep(out: Path) -> list[dict[str, Any]]:
     return list(run_suite(replace(suite, seeds=1, jobs=2, episode_s=1.5, warmup_s=0.5), out))
 
 
-def test_each_rate_has_its_row_and_all_a_report(tmp_path: Path) -> None:
+def test_each_rate_has_its_row_and_all_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_figures_empty(monkeypatch)
     below, above = sweep(tmp_path)
     assert [below["sweep"], above["sweep"]] == [{"traffic.rate": r} for r in ("2Mbit", "8Mbit")]
     assert below["backend"] == above["backend"] == "emulation"

@@ -79,16 +79,11 @@ def test_an_option_begins_from_the_environments_default() -> None:
         ({"axes": {"interval.unit": ["1ms"]}}, "set: value 'interval.unit'"),
         ({"axes": {"interval": []}}, "one or more values"),
         ({"axes": {"interval": ["50ms", "50ms"]}}, "each value once"),
-        ({"axes": {"interval": ["0ms"]}}, "interval"),
         ({"axes": {"traffic.rate": ["fast"]}}, "fast"),
-        ({"policies": ("cubik",)}, "did you mean 'cubic'"),
         ({"policies": ("ecmp",)}, "policies"),
-        ({"seeds": 1.5}, "seeds"),
         ({"warmup_s": 2.0}, "episode_s"),
         ({"checkpoints": {"ppo": "nowhere"}}, "checkpoint"),
         ({"checkpoints": {"cubic": "."}}, "checkpoint"),
-        ({"env": {"backend": "dcgym.testing:Fake"}}, "backend"),
-        ({"env": {"env": "Path-v0"}}, "PathBalancing-v1"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -218,10 +213,10 @@ def test_values_on_the_command_line_are_yaml() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["load", "load=", "=3", "load=[1", "a=1"])
-def test_bad_values_on_the_command_line_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="--set"):
-        read_axes(["a=1", text])
+def test_bad_values_on_the_command_line_are_refused() -> None:
+    for text in ("load", "load=", "=3", "load=[1", "a=1"):
+        with pytest.raises(ConfigError, match="--set"):
+            read_axes(["a=1", text])
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
@@ -250,8 +245,6 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
     [
         ({"polices": ["cubic"]}, "sweep field"),
         ({"policies": 3}, "policies"),
-        ({"set": 3}, "set"),
-        ({"warmup": "long"}, "warmup"),
         ({"seconds": 0}, "seconds"),
     ],
 )
@@ -274,7 +267,7 @@ def test_command_shows_finished_runs_and_fails_where_fidelity_is_poor(
     file = tmp_path / "fake.yaml"
     file.write_text(yaml.safe_dump({**FAKE, "interval": "100ms"}))
     command = ["sweep", "--config", str(file), "--policy", "cubic", "--set", "traffic.rate=2e6,4e6"]
-    command += ["--seeds", "1", "--seconds", "1", "--out", str(tmp_path / "out")]
+    command += ["--seeds", "1", "--jobs", "0", "--seconds", "1", "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 0

@@ -86,8 +86,8 @@ def check(out: Path, rows: int, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_sweep_whose_driver_is_killed_three_times_has_each_row_once(tmp_path: Path) -> None:
-    kill_and_go_on(tmp_path / "out", 30, 0, ["driver"] * 3)
-    check(tmp_path / "out", 30, tmp_path)
+    kill_and_go_on(tmp_path / "out", 16, 0, ["driver"] * 3)
+    check(tmp_path / "out", 16, tmp_path)
 
 
 @pytest.mark.timeout(120)

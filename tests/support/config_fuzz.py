@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 import dcgym
-from dcgym.errors import DcgymError
+from dcgym.cli.sweep import read_sweep
+from dcgym.errors import ConfigError, DcgymError
+from dcgym.tasks.balancing.presets import make_scenario
+from dcgym.traffic.http import make_requests
 
 Path = tuple[Any, ...]
 
@@ -69,7 +71,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "action": "direct",
         "events": [{"at": "1s", "action": "down", "link": ["s1", "s2"]}],
         "info": "full",
-        "seed_of_traffic": 3,
     },
     "graph": {
         "env": "CongestionControl-v1",
@@ -114,6 +115,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
         },
         "congestion_control": {"h1": "cubic"},
         "action": "softmax",
+        "path_rule": "letflow",
+        "flow_table": 1024,
+        "flowlet_gap": "1ms",
+        "observe": "all",
     },
     "mix": {
         "env": "CongestionControl-v1",
@@ -139,22 +144,153 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "lead_in": "1s",
     },
     "central": {"env": "CentralLoadBalancing-v1", "scenario": "yao-sim-8", "reward": {"vbf": 1.0}},
+    "drawn": {
+        "env": "LoadBalancing-v1",
+        "scenario": {"preset": "yao-sim-8", "load": 0.5, "balancers": 2},
+        "randomise": {"scenario.load": {"uniform": [0.5, 0.9]}, "scenario.balancers": [2, 4]},
+        "lead_in": 0,
+        "drain": True,
+        "paths": "shared",
+    },
+    "flow control": {
+        "env": "FlowControl-v0",
+        "topology": {"name": "dumbbell", "hosts": 4},
+        "action": "rate",
+        "flows": 1,
+        "features": ["rate", "loss"],
+        "history": 2,
+        "lease": "1s",
+        "reward": {"orca": 1.0, "loss": 0.5},
+    },
+    "assignment": {
+        "env": "JobAssignment-v0",
+        "scenario": {"preset": "park-10", "load": 0.8},
+        "jobs": 10,
+        "observation": "work",
+        "action": "scores",
+        "reward": ["sojourn"],
+        "rule": "sed",
+        "record_limit": 10,
+    },
+    "vips": {
+        "env": "VipPlacement-v0",
+        "data_centre": {"preset": "fat-tree-8", "mux_rate": "10Gbit", "reserve": 0.1},
+        "vips": {"vips": 40, "total": "40Gbit", "internet": 0.2},
+        "candidates": 4,
+        "reward": {"placed": 1.0, "mru": 0.1},
+    },
+    "dips": {
+        "env": "DipPlacement-v0",
+        "data_centre": "fat-tree-8",
+        "vips": {"vips": 20, "total": "40Gbit"},
+        "dips": {"headroom": 2.0, "load": 0.8, "vms_per_server": 8, "moves": 0.02},
+        "candidates": 4,
+    },
+    "migration": {
+        "env": "VipMigration-v0",
+        "vips": {"vips": 40, "total": "40Gbit", "churn": 1.0},
+        "epochs": 3,
+        "action": "vips",
+        "candidates": 4,
+        "reward": {"switches": 1.0, "moved": 0.2},
+    },
+    "accelerators": {
+        "env": "AcceleratorBalancing-v0",
+        "scenario": {
+            "preset": "p4wise-64",
+            "demand": "exponential",
+            "events": [{"at_ns": 10**9, "kind": "device-speed", "device": 1, "value": 0.5}],
+        },
+        "agents": {"kind": "event", "threshold_ns": 10**6, "release": 0.5, "loss": 0.1},
+        "interval": "10s",
+        "settle": "1s",
+        "loads": [0.2, 0.8],
+        "server_rule": "lsq",
+        "weights": [6, 1],
+        "most_weight": 6,
+        "reward": {"p4wise": 1.0},
+        "utilisation_threshold": 0.6,
+    },
+}
+
+HTTP: dict[str, Any] = {
+    "name": "wiki",
+    "requests_per_s": 10,
+    "duration": "2s",
+    "start": "1s",
+    "arrivals": {"name": "poisson"},
+    "bytes_per_cpu_s": 1e6,
+}
+SWEEP: dict[str, Any] = {
+    "env": "LoadBalancing-v1",
+    "config": {"scenario": {"preset": "yao-sim-8", "load": 0.5}},
+    "set": {"interval": ["250ms", "500ms"], "scenario.load": [0.5, 0.9]},
+    "policies": ["sed", "lsq"],
+    "seeds": 2,
+    "jobs": 1,
+    "seconds": 10,
+    "warmup": 1,
+    "train_seconds": 60,
+    "require_fidelity": "ok",
+    "out": "runs/fuzz",
 }
 
 
-def full_pool() -> dict[str, Any]:
-    """Return an environment of balancing whose scenario states every field."""
-    from dcgym.tasks.balancing.presets import make_scenario
+def read_http(content: Any) -> object:
+    """Draw a plan of requests."""
+    return make_requests(content, ["h1"], [("10.0.0.2", 80)])
 
-    scenario = make_scenario("yao-sim-8").to_dict()
-    return {"env": "LoadBalancing-v1", "scenario": scenario}
+
+def read_sweep_file(content: Any) -> object:
+    """Read what a sweep's file holds."""
+    return read_sweep(None, content)
 
 
 def bases() -> dict[str, dict[str, Any]]:
-    """Return the configurations that mistakes are put into."""
-    own = {name: copy.deepcopy(config) for name, config in CONFIGS.items()}
-    own["congestion"].pop("seed_of_traffic")
-    return own | {"full pool": full_pool()}
+    """Return the inputs that mistakes are put into."""
+    # A scenario that states every field.
+    full = {"env": "LoadBalancing-v1", "scenario": make_scenario("yao-sim-8").to_dict()}
+    return {**CONFIGS, "full pool": full, "http": HTTP, "sweep": SWEEP}
+
+
+BASES = bases()
+READERS = {"http": read_http, "sweep": read_sweep_file}
+"""What reads an input that is no environment's configuration."""
+
+ARGUMENTS = {
+    "topology": ("switch", "probes", "events", "render_mode", "info", "floor", "flat", "generator"),
+    "env": ("info", "render_mode", "backend", "max_steps"),
+}
+"""Arguments that may be added to an input that has the key."""
+
+NAMED_INSTEAD = {
+    # What contradicts another field.
+    "traffic.flows_per_s": ("rate", "sizes", "mean"),
+    "traffic.duration": ("sizes",),
+    "seconds": ("warmup",),
+    "settle": ("interval",),
+    "drain": ("max_steps",),
+    "interval": ("time", "mean_ns"),
+    "lead_in": ("time", "mean_ns"),
+    "scenario.probe_delay_ns": ("probe_interval_ns",),
+    "group.weight": ("speed",),
+    "link end": ("name",),
+    "probes": ("features",),
+    "randomise": ("scenario",),
+    "set": ("scenario",),
+    # The field of a mapping that is not where its reader looks for it.
+    "name": ("groups", "resources", "vips", "applications"),
+    "config field": ("set", "env"),
+    # The thing that is read, where its class does not know in which field it stands.
+    "pool field": ("scenario",),
+    "pool.groups": ("scenario",),
+    "distribution field": ("demand",),
+    "distribution.kind": ("demand",),
+    # The file that a text is the path of.
+    "suffix of null": ("topology",),
+    "null, header": ("traffic", "file"),
+}
+"""Fields that a refusal may name in the place of the one that holds the mistake."""
 
 
 def places(value: object, path: Path = ()) -> Iterator[Path]:
@@ -183,26 +319,23 @@ def put(config: Any, path: Path, value: object) -> Any:
     return type(config)(items)
 
 
-BASES = bases()
-ARGUMENTS = {
-    "network": ("switch", "probes", "events", "render_mode", "info", "floor", "flat", "generator"),
-    "pool": ("info", "render_mode", "backend", "max_steps"),
-}
+def places_for_more(config: Any) -> list[Path]:
+    """Return places that a configuration does not have."""
+    added = [(name,) for key, names in ARGUMENTS.items() if key in config for name in names]
+    parents = [path for path in places(config) if isinstance(_at(config, path), dict)]
+    return added + [(*path, key) for path in parents for key in ("x", "rate", "mix", 5)]
 
 
 @st.composite
-def configurations(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a configuration with a mistake or two."""
+def mistakes(draw: st.DrawFn, count: int = 1) -> tuple[str, Any, Path]:
+    """Draw an input with mistakes: its name, its content, and where the last mistake is."""
     name = draw(st.sampled_from(sorted(BASES)))
-    config, extra = BASES[name], "pool" if "scenario" in BASES[name] else "network"
-    for _ in range(draw(st.integers(1, 2))):
-        known = [*places(config)]
-        parents = [path for path in known if isinstance(_at(config, path), dict)]
-        more = [(name,) for name in ARGUMENTS[extra]]
-        more += [(*path, key) for path in parents for key in ("x", "rate", "mix", 5)]
-        place = draw(st.sampled_from(known) | st.sampled_from(more))
-        config = put(config, place, WRONG[draw(st.integers(0, len(WRONG) - 1))])
-    return config
+    content, place = BASES[name], ()
+    for _ in range(count):
+        known = [*places(content)]
+        place = draw(st.sampled_from(known) | st.sampled_from(places_for_more(content)))
+        content = put(content, place, WRONG[draw(st.integers(0, len(WRONG) - 1))])
+    return name, content, place
 
 
 def _at(value: Any, path: Path) -> Any:
@@ -211,21 +344,38 @@ def _at(value: Any, path: Path) -> Any:
     return value
 
 
-def check(call: Callable[[], object]) -> bool:
-    """Return whether a call took its input; a refusal is one line, and nothing else is allowed."""
+def refusal_of(call: Callable[[], object]) -> DcgymError | None:
+    """Return why a call refuses its input, in one line; nothing else is allowed."""
     try:
         made = call()
     except DcgymError as error:
         text = str(error)
         assert text and "\n" not in text and len(text) < 6000, text
-        return False
+        return error
     close = getattr(made, "close", None)
     if callable(close):
         close()
-    return True
+    return None
 
 
-def build(config: dict[str, Any]) -> None:
-    """Build an environment in each of its forms; start nothing."""
-    check(lambda: dcgym.make_env(config))
-    check(lambda: dcgym.parallel_env(config))
+def read(name: str, content: Any) -> DcgymError | None:
+    """Read an input of a name; an environment's in each of its forms. Start nothing."""
+    reader = READERS.get(name, dcgym.make_env)
+    refusal = refusal_of(lambda: reader(content))
+    if refusal is None and name not in READERS:
+        refusal_of(lambda: dcgym.parallel_env(content))
+    return refusal
+
+
+def names(error: DcgymError, path: Path) -> bool:
+    """Tell whether a refusal names the field in which the only mistake is, or the one around it."""
+    if not isinstance(error, ConfigError):
+        return False
+    # A name that nobody knows is itself what is refused.
+    if error.value == path[-1]:
+        return True
+    keys = [key.rpartition(".")[2] for key in path if isinstance(key, str)]
+    # Of a list's items errors speak in the singular: `group` is one of `groups`.
+    if any(key.removesuffix("s") in error.field for key in keys[-2:]):
+        return True
+    return any(key in NAMED_INSTEAD.get(error.field, ()) for key in keys)

@@ -20,7 +20,8 @@ from dcgym.traffic.http import (
     RequestPlan,
     RequestResults,
 )
-from tests.support.pairs import ADDRESSES, LEAD_NS, Pair, wait_for
+from tests.support.pairs import ADDRESSES, LEAD_NS, Pair
+from tests.support.waiting import wait_for
 
 PENDING, FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED = range(len(REQUEST_OUTCOMES))
 CLIENT, SERVER = ADDRESSES

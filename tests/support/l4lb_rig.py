@@ -178,6 +178,7 @@ class Rig:
         self.native.clear()
         self.native.pools.replace(0, 0, [], [])
         self.native.set_half_open_limit(0)
+        self.native.set_messages("")
         self._set_up()
 
     def _set_up(self) -> None:
@@ -229,3 +230,27 @@ class Rig:
         del self.region
         self._memory.close()
         self.native.close()
+
+
+class Rigs:
+    """Balancers of a file's tests, each loaded once by its options, and as new when asked for.
+
+    Two that a test has at once differ in an option.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[str, Rig] = {}
+
+    def __call__(self, **options: Any) -> Rig:
+        """Return the balancer of these options."""
+        name = repr(sorted(options.items()))
+        if name in self._made:
+            self._made[name].begin_anew()
+        else:
+            self._made[name] = Rig(**options)
+        return self._made[name]
+
+    def close(self) -> None:
+        """Release everything."""
+        for rig in self._made.values():
+            rig.close()

@@ -2,16 +2,85 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import Event
+from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Plan
+from tests.support.machine import MACHINE
 
-__all__ = ["begin", "run_for", "sleep_for"]
+__all__ = ["Lender", "begin", "run_for", "sleep_for", "started"]
+
+
+def started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
+    """Return a started network; timing tests need the verdict of its own fidelity, too.
+
+    Args:
+        topology: Its topology.
+        **options: Of `NetworkOptions`. The preflight, a second each, is off unless it is asked for.
+    """
+    made = EmulationNetwork(
+        make_topology(topology), NetworkOptions(**{"preflight": False, **options})
+    )
+    MACHINE.runs.append(made)
+    try:
+        made.start()
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+class Lender:
+    """Started networks of a file's tests; each is lent to one test at a time.
+
+    To start one takes more than twice the processor time of a reset.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[str, list[EmulationNetwork]] = {}
+        self._lent: list[tuple[str, EmulationNetwork]] = []
+
+    def lend(self, topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
+        """Return a network that no test has now, as its last one left it.
+
+        Args:
+            topology: Its topology.
+            **options: Of `NetworkOptions`.
+        """
+        key = repr((make_topology(topology), sorted(options.items())))
+        free = self._free.setdefault(key, [])
+        if free:
+            network = free.pop()
+            MACHINE.runs.append(network)
+        else:
+            network = started(topology, **options)
+        self._lent.append((key, network))
+        return network
+
+    def take_back(self) -> None:
+        """End what a test has borrowed, so that its traffic takes no time from the next."""
+        for key, network in self._lent:
+            # One that a test killed is built anew by the next reset.
+            with contextlib.suppress(BackendError):
+                network.stop_traffic()
+            self._free[key].append(network)
+        self._lent.clear()
+
+    def close(self) -> None:
+        """Close all of them."""
+        self.take_back()
+        for network in itertools.chain(*self._free.values()):
+            network.close()
 
 
 def begin(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator
+from tests.support.waiting import wait_for
+
+__all__ = ["ADDRESSES", "LEAD_NS", "Pair", "run_plan", "wait_for"]
 
 LEAD_NS = 20_000_000
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
@@ -62,16 +64,3 @@ def run_plan(generator: Generator, *flows: Flow, cc: str | None = None) -> int:
     start_ns = time.monotonic_ns() + LEAD_NS
     generator.start(start_ns)
     return start_ns
-
-
-def wait_for(
-    condition: Callable[[], bool], timeout_s: float = 30.0, every_s: float = 0.002
-) -> None:
-    """Wait for what must come, however late a busy machine lets it.
-
-    A condition that looks at all processes of the machine takes a processor if it is asked often.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        time.sleep(every_s)

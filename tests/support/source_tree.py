@@ -23,6 +23,7 @@ SUFFIXES = {".py", ".c", ".h", ".cpp", ".hpp"}
 _OURS = {"dcgym", "experiments", "tests", *LINKED}
 _IMPORTERS = {"__import__", "eval", "exec", "import_module", "run_module", "run_path"}
 _MODULE = re.compile(r"((?:dcgym|experiments|tests)(?:\.\w+)+)(?::\w+)?")
+_DEFINITION = re.compile(r"( *)(?:async )?def ")
 _IMPORT = re.compile(r"^\s*(?:from|import) +((?:dcgym|experiments|tests)[\w.]*)", re.MULTILINE)
 
 
@@ -98,20 +99,41 @@ def _arrows_of(files: tuple[tuple[str, Path, str], ...]) -> list[Arrow]:
     return sorted(found, key=str)
 
 
-def functions() -> Iterator[Function]:
-    """Yield every Python function of the checkout, with its reason for being long if it has one."""
+def functions_above(most: int) -> Iterator[Function]:
+    """Yield every Python function of more lines, with its reason for that if it has one."""
     for path in source_files():
         if path.suffix != ".py":
             continue
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
+        # To parse all of the checkout takes seconds.
+        if not _may_hold_a_function_above(most, lines):
+            continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                end = node.end_lineno or node.lineno
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            end = node.end_lineno or node.lineno
+            if end - node.lineno + 1 > most:
                 own = lines[max(0, node.lineno - 2) : end]
                 has_reason = any(line.strip().startswith("# Long because ") for line in own)
                 place = f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
                 yield Function(place, end - node.lineno + 1, has_reason)
+
+
+def _may_hold_a_function_above(most: int, lines: list[str]) -> bool:
+    """Tell whether more lines lie between a function and the next one that is not inside it."""
+    begins: list[tuple[int, int]] = []
+    is_text = False
+    for number, line in enumerate(lines):
+        found = None if is_text else _DEFINITION.match(line)
+        is_text ^= (line.count('"""') + line.count("'''")) % 2 == 1
+        if found:
+            while begins and begins[-1][0] >= len(found[1]):
+                begins.pop()
+            begins.append((len(found[1]), number))
+        if begins and number - begins[0][1] >= most:
+            return True
+    return False
 
 
 def _module_of(name: str, paths: dict[str, Path]) -> str | None:

@@ -22,7 +22,7 @@ def test_a_preset_is_plain_data(name: str) -> None:
     assert AcceleratorPool.from_dict(json.loads(json.dumps(pool.to_dict()))) == pool
 
 
-@pytest.mark.parametrize("servers", [1, 2, 64, 128, 256])
+@pytest.mark.parametrize("servers", [1, 256])
 @pytest.mark.parametrize("accelerators", [0, 1, 2])
 def test_capacities_are_those_that_were_measured(servers: int, accelerators: int) -> None:
     spec = {"preset": "accelerator-pool", "servers": servers, "accelerators": accelerators}
@@ -58,7 +58,6 @@ def test_a_variant_changes_the_agents_alone() -> None:
         ({"preset": "accelerator-pool", "application": "bitcoin"}, "application"),
         ({"preset": "accelerator-pool", "servers": 1025}, "group.count"),
         ({"preset": "p4wise-64", "agents": {"rate_per_s": 201}}, "agents.rate_per_s"),
-        ({"preset": "p4wise-64", "agents": {"loss": 1.5}}, "agents.loss"),
         ({"preset": "p4wise-64", "agents": {"kind": "event"}}, "agents.threshold_ns"),
         ({"preset": "p4wise-64", "ring_slots": 7}, "pool.ring_slots"),
         (
@@ -158,9 +157,7 @@ def test_algorithm_1_by_hand() -> None:
         ({"loads": (1.0, 0.5)}, "loads"),
         ({"weights": (0, 0)}, "weights"),
         ({"device_rule": "sed"}, "device_rule"),
-        ({"server_rule": "gsq"}, "server_rule"),
         ({"most_weight": 0}, "most_weight"),
-        ({"rate": 0}, "rate"),
         ({"interval": None}, "interval"),
     ],
 )

@@ -33,13 +33,11 @@ def test_discrete_takes_the_nearest_level():
 
 
 @pytest.mark.parametrize("name", ["continuous", "discrete"])
-@pytest.mark.parametrize(
-    "weights", [[1, np.nan, 1], [1, np.inf, 1], [1, -1, 1], [0, 0, 0], "abc", [1, None, 1]]
-)
-def test_what_is_no_weight_has_no_action(name, weights):
-    with pytest.raises(ConfigError, match="weights") as caught:
-        make_weight_map(name, 3).from_weights(weights)
-    assert "\n" not in str(caught.value)
+def test_what_is_no_weight_has_no_action(name):
+    for weights in ([1, np.nan, 1], [1, np.inf, 1], [1, -1, 1], [0, 0, 0], "abc", [1, None, 1]):
+        with pytest.raises(ConfigError, match="weights: value") as caught:
+            make_weight_map(name, 3).from_weights(weights)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["continuous", "discrete"])
@@ -58,7 +56,6 @@ def test_samples_lie_in_the_space_and_in_the_observed_range(name):
         ("continuous", [0.0, 0.0]),
         ("continuous", [0.0, np.nan, 0.0]),
         ("continuous", "abc"),
-        ("continuous", None),
         ("discrete", [0, 1, LEVELS.size]),
         ("discrete", [0, 1, -1]),
         ("discrete", [0, 0.5, 1]),

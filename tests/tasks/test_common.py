@@ -57,8 +57,14 @@ def test_gini_of_hand_worked_shares() -> None:
 def test_events_are_read_ordered_and_counted() -> None:
     assert read_time_ns({"at": "2s"}) == read_time_ns({"at_ns": 2 * SECOND}) == 2 * SECOND
     assert read_time_ns({"at_ns": "500ms"}) == SECOND // 2
-    for entry in ({}, {"at": 1, "at_ns": 1}, {"at_ns": -1}, {"at": None}):
-        with pytest.raises(ConfigError):
+    wrong: tuple[tuple[dict[str, object], str], ...] = (
+        ({}, "either at or at_ns"),
+        ({"at": 1, "at_ns": 1}, "either at or at_ns"),
+        ({"at_ns": -1}, r"event\.at_ns: value -1"),
+        ({"at": None}, r"event\.at: value None"),
+    )
+    for entry, message in wrong:
+        with pytest.raises(ConfigError, match=message):
             read_time_ns(entry)
     events = [TimedEvent(time_s * SECOND, "down") for time_s in (1, 1, 4)]
     check_order(events)
@@ -75,8 +81,8 @@ def test_targets_by_name_and_number() -> None:
         find_named("t", "strnog", names)
     assert find_numbered("t", 1, 3, "server") == (1,)
     assert find_numbered("t", (0, 2), 3, "server") == (0, 2)
-    for target in ("one", 3, (0, 3)):
-        with pytest.raises(ConfigError):
+    for target, message in (("one", "the number of a server"), (3, "0 to 2"), ((0, 3), "0 to 2")):
+        with pytest.raises(ConfigError, match=f"t: value .*{message}"):
             find_numbered("t", target, 3, "server")
 
 
@@ -86,5 +92,5 @@ def test_an_action_has_finite_numbers_of_its_shape() -> None:
     for action in ([1, np.nan], [1, 2, 3], [[1, 2]], "up", 1.0, None):
         with pytest.raises(ConfigError, match="action"):
             read_action(action, (2,))  # type: ignore[arg-type]
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=r"action: value 1\.0"):
         read_action(1.0, (2,), is_batch=True)

@@ -82,8 +82,15 @@ def test_counters_near_64_bits_keep_their_difference_and_restarts_give_zero():
 
 
 @pytest.mark.parametrize(
-    "names", ["backlog", ("backlog", "backlog"), ("backlogg",), ("d_rates",), 3]
+    ("names", "message"),
+    [
+        ("backlog", "features: value 'backlog' .*a list of feature names"),
+        (("backlog", "backlog"), "each feature once"),
+        (("backlogg",), "did you mean 'backlog'"),
+        # Only what is measured at a port has a difference.
+        (("d_rates",), "features: value 'd_rates'"),
+    ],
 )
-def test_wrong_names_are_refused(names):
-    with pytest.raises(ConfigError, match="features"):
+def test_wrong_names_are_refused(names, message):
+    with pytest.raises(ConfigError, match=message):
         FeatureSet(names, 2, 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dcgym
@@ -84,6 +84,8 @@ SEES_SENDERS = {"alpha_fair_1", "alpha_fair_2"}
 SEES_DELAY = {"queue_delay"}
 SEES_UPLINKS = {"uplink_load", "uplink_queue", "uplink_balance"}
 
+# A busy machine takes longer for an example than the library expects.
+UNHURRIED = settings(deadline=None)
 fractions = st.floats(0, 1, width=32)
 four = st.tuples(*[fractions] * 4).map(np.array)
 two = st.tuples(*[fractions] * 2).map(np.array)
@@ -156,12 +158,14 @@ def test_utility_and_delay_are_those_of_the_interval() -> None:
     env.close()
 
 
+@UNHURRIED
 @given(any_inputs)
 def test_terms_stay_in_their_ranges(inputs: RewardInputs) -> None:
     for name, (low, high) in RANGES.items():
         assert low - 1e-9 <= value(name, inputs) <= high + 1e-9, name
 
 
+@UNHURRIED
 @given(any_inputs, any_inputs)
 def test_terms_see_what_they_are_said_to_see(inputs: RewardInputs, other: RewardInputs) -> None:
     uplinks = {
@@ -183,6 +187,7 @@ def test_terms_see_what_they_are_said_to_see(inputs: RewardInputs, other: Reward
             assert value(name, changed) == value(name, inputs), name
 
 
+@UNHURRIED
 @given(any_inputs, two)
 def test_a_longer_queue_is_never_worth_more(inputs: RewardInputs, more: np.ndarray) -> None:
     longer = replace(
@@ -194,6 +199,7 @@ def test_a_longer_queue_is_never_worth_more(inputs: RewardInputs, more: np.ndarr
         assert value(name, longer) <= value(name, inputs) + 1e-9, name
 
 
+@UNHURRIED
 @given(any_inputs, four)
 def test_more_goodput_is_worth_more_until_a_queue_is_half_full(
     inputs: RewardInputs, more: np.ndarray
@@ -216,6 +222,7 @@ def test_delivery_ranks_as_users_do() -> None:
     assert value("delivery", shares) == value("delivery", even)
 
 
+@UNHURRIED
 @given(fractions, two)
 def test_equal_shares_are_the_fairest(share: float, queues: np.ndarray) -> None:
     even = RewardInputs(np.full(4, share), queues, np.zeros(4))
@@ -254,17 +261,20 @@ def test_a_name_weighs_one(spec: RewardSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["joint_queu", {}, [], {"action": "x"}, {"action": float("nan")}, {"action": True}, 3]
+    ("spec", "message"),
+    [
+        ("joint_queu", "did you mean 'joint_queue'"),
+        ({}, r"reward: value \{\} .*a term, a list of terms"),
+        (3, "reward: value 3"),
+        ({"action": float("nan")}, r"reward\.action: value nan .*a finite number"),
+        # Python takes it for 1.
+        ({"action": True}, r"reward\.action: value True"),
+    ],
 )
-def test_wrong_spec_is_one_clear_line(spec: RewardSpec) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_wrong_spec_is_one_clear_line(spec: RewardSpec, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         Reward(spec, NETWORK_REWARDS)
     assert "\n" not in str(caught.value)
-
-
-def test_misspelt_term_gets_a_suggestion() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'joint_queue'"):
-        Reward("joint_queu", NETWORK_REWARDS)
 
 
 def test_the_reward_of_a_step_is_the_sum_of_the_terms_that_info_shows() -> None:
@@ -287,46 +297,55 @@ def test_the_reward_of_a_step_is_of_the_action_given_to_it() -> None:
     env.close()
 
 
-def mean_reward(reward: str, shares: tuple[float, ...]) -> float:
-    env = dcgym.make_env(backend=FakeBackend, reward=reward, traffic="pairs-udp", max_steps=60)
-    env.reset(seed=0)
-    action = np.array(shares, np.float32)
-    rewards = [env.step(action)[1] for _ in range(60)]
-    env.close()
-    return float(np.mean(rewards))
-
-
 FAIR = (0.49, 0.49, 1.0, 1.0)
 CHOKED = (0.01,) * 4
 OPEN = (1.0,) * 4
 UNFAIR = (0.01, 0.97, 1.0, 1.0)
+# Who has no flow is allowed everything.
+IDLE_OPEN = (0.01, 0.01, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("reward", ["joint_queue", "step", "goodput", "goodput_queue"])
-def test_choking_everyone_scores_below_the_fair_share(reward: str) -> None:
-    assert mean_reward(reward, CHOKED) < mean_reward(reward, FAIR) - 0.1
+Scores = dict[tuple[float, ...], dict[str, float]]
 
 
-@pytest.mark.parametrize("reward", ["joint_queue", "step", "goodput_queue", "queue"])
-def test_opening_everything_scores_below_the_fair_share(reward: str) -> None:
-    assert mean_reward(reward, OPEN) < mean_reward(reward, FAIR)
-
-
-@pytest.mark.parametrize("reward", ["queue", "jain", "std_dev"])
-def test_terms_documented_as_hackable_do_not_punish_choking(reward: str) -> None:
-    assert mean_reward(reward, CHOKED) >= mean_reward(reward, FAIR)
-
-
-def test_joint_queue_does_not_see_fairness_as_documented() -> None:
-    assert mean_reward("joint_queue", UNFAIR) == pytest.approx(
-        mean_reward("joint_queue", FAIR), abs=0.01
+@pytest.fixture(scope="module")
+def scores() -> Scores:
+    """Return the mean of each term over an episode, for constant actions."""
+    env = dcgym.make_env(
+        backend=FakeBackend, reward=list(BY_HAND), traffic="pairs-udp", max_steps=60
     )
+    found: Scores = {}
+    for shares in (FAIR, CHOKED, OPEN, UNFAIR, IDLE_OPEN):
+        env.reset(seed=0)
+        action = np.array(shares, np.float32)
+        terms = [env.step(action)[4]["reward_terms"] for _ in range(60)]
+        found[shares] = {name: float(np.mean([step[name] for step in terms])) for name in BY_HAND}
+    env.close()
+    return found
 
 
-def test_joint_queue_counts_idle_hosts_and_goodput_queue_does_not() -> None:
-    idle_open = (0.01, 0.01, 1.0, 1.0)
-    assert mean_reward("joint_queue", idle_open) == pytest.approx(0.505, abs=0.001)
-    assert mean_reward("goodput_queue", idle_open) < 0.01
+def test_choking_everyone_scores_below_the_fair_share(scores: Scores) -> None:
+    for name in ("joint_queue", "step", "goodput", "goodput_queue"):
+        assert scores[CHOKED][name] < scores[FAIR][name] - 0.1, name
+
+
+def test_opening_everything_scores_below_the_fair_share(scores: Scores) -> None:
+    for name in ("joint_queue", "step", "goodput_queue", "queue"):
+        assert scores[OPEN][name] < scores[FAIR][name], name
+
+
+def test_terms_documented_as_hackable_do_not_punish_choking(scores: Scores) -> None:
+    for name in ("queue", "jain", "std_dev"):
+        assert scores[CHOKED][name] >= scores[FAIR][name], name
+
+
+def test_joint_queue_does_not_see_fairness_as_documented(scores: Scores) -> None:
+    assert scores[UNFAIR]["joint_queue"] == pytest.approx(scores[FAIR]["joint_queue"], abs=0.01)
+
+
+def test_joint_queue_counts_idle_hosts_and_goodput_queue_does_not(scores: Scores) -> None:
+    assert scores[IDLE_OPEN]["joint_queue"] == pytest.approx(0.505, abs=0.001)
+    assert scores[IDLE_OPEN]["goodput_queue"] < 0.01
 
 
 def delivery_of(share: float, size_bytes: int, start_ns: int) -> list[float]:
@@ -347,7 +366,7 @@ def delivery_of(share: float, size_bytes: int, start_ns: int) -> list[float]:
     return rewards
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5, 0.2])
+@pytest.mark.parametrize("share", [1.0, 0.2])
 def test_what_delivery_lacks_is_the_time_that_a_limit_costs(share: float) -> None:
     size_bytes, interval_s = 2_500_000, 0.05
     rewards = delivery_of(share, size_bytes, 500_000_000)

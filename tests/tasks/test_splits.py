@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -36,9 +36,19 @@ def digest(split: Split) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
+@pytest.fixture(scope="module")
+def held_out_pools() -> list[Any]:
+    return pools(BALANCING.held_out)
+
+
+@pytest.fixture(scope="module")
+def held_out_networks() -> list[Any]:
+    return networks(CONGESTION.held_out)
+
+
 @pytest.mark.simulation
-def test_held_out_pools_cover_what_is_claimed() -> None:
-    held_out = pools(BALANCING.held_out)
+def test_held_out_pools_cover_what_is_claimed(held_out_pools: list[Any]) -> None:
+    held_out = held_out_pools
     assert len(held_out) >= 40
     sizes = {pool.n_servers for pool in held_out}
     assert (min(sizes), max(sizes)) == (4, 64)
@@ -49,42 +59,45 @@ def test_held_out_pools_cover_what_is_claimed() -> None:
     assert (min(ratios), max(ratios)) == (1.0, 10.0)
     means = {pool.applications[0].mean_ns("cpu") for pool in held_out}
     assert all(mean == pytest.approx(100e6, rel=1e-4) for mean in means)
-    assert rows_with(balancing._HELD_OUT, "service") == {
-        *("exponential", "lognormal", "pareto", "bimodal")
-    }
-    assert rows_with(balancing._HELD_OUT, "weights") == {"right", "swapped", "equal"}
-    assert rows_with(balancing._HELD_OUT, "event") == set(balancing.EVENTS)
+    specs: list[Any] = [env["scenario"] for env in BALANCING.held_out.values()]
+    services = {spec["service"]["name"] for spec in specs}
+    assert services == {"exponential", "lognormal", "pareto", "bimodal"}
+    assert {spec["weights"] for spec in specs} == {"right", "swapped", "equal"}
+    for name, events in balancing.EVENTS.items():
+        assert any(spec["events"] == list(events) for spec in specs), name
     kinds = {event.kind for pool in held_out for event in pool.events}
     assert {"capacity", "remove-server", "balancer-failure", "colocated-load"} <= kinds
 
 
-def rows_with(rows: Any, field: str) -> set[Any]:
-    return {getattr(row, field) for row in rows}
-
-
 @pytest.mark.simulation
-def test_held_out_networks_cover_what_is_claimed() -> None:
-    held_out = networks(CONGESTION.held_out)
+def test_held_out_networks_cover_what_is_claimed(held_out_networks: list[Any]) -> None:
+    held_out = held_out_networks
     assert len(held_out) >= 30
     sizes = {len(topology.hosts) for topology in held_out}
     assert (min(sizes), max(sizes)) == (2, 16)
     rates = {port.rate_bps / 1e6 for topology in held_out for port in topology.host_ports}
     assert (min(rates), max(rates)) == (5.0, 200.0)
-    kinds = {name.rpartition("-")[0] or name for name in rows_with(congestion._HELD_OUT, "traffic")}
+    envs = CONGESTION.held_out.values()
+    names = [
+        next(name for name, traffic in congestion.TRAFFIC.items() if traffic == env["traffic"])
+        for env in envs
+    ]
+    kinds = {name.rpartition("-")[0] or name for name in names}
     assert {"web-search", "incast", "mixed", "long", "permutation"} == kinds
-    assert sum(row.has_failure for row in congestion._HELD_OUT) >= 4
+    assert sum(bool(env["events"]) for env in envs) >= 4
 
 
 @pytest.mark.simulation
-def test_sizes_keep_the_parts_apart() -> None:
+def test_sizes_keep_the_parts_apart(
+    held_out_pools: list[Any], held_out_networks: list[Any]
+) -> None:
     of_pools = [
-        {pool.n_servers for pool in pools(part)}
-        for part in (BALANCING.validation, BALANCING.held_out)
+        {pool.n_servers for pool in part} for part in (pools(BALANCING.validation), held_out_pools)
     ]
     of_pools.append(set(balancing.TRAIN_SERVERS))
     of_networks = [
-        {len(topology.hosts) for topology in networks(part)}
-        for part in (CONGESTION.validation, CONGESTION.held_out)
+        {len(topology.hosts) for topology in part}
+        for part in (networks(CONGESTION.validation), held_out_networks)
     ]
     of_networks.append(set(congestion.TRAIN_HOSTS))
     for first, second, third in (of_pools, of_networks):
@@ -92,28 +105,22 @@ def test_sizes_keep_the_parts_apart() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("name", ["balancing-v1", "congestion-v1"])
-def test_draws_to_train_on_have_the_sizes_of_their_part(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("balancing-v1", balancing.TRAIN_SERVERS),
+        ("congestion-v1", congestion.TRAIN_HOSTS),
+    ],
+)
+def test_draws_to_train_on_have_the_sizes_of_their_part(name: str, known: tuple[int, ...]) -> None:
     session = make_session(SPLITS[name].train)
     seen = set()
-    for size in sizes_of(session, 12):
-        seen.add(size)
-    known = {*balancing.TRAIN_SERVERS, *congestion.TRAIN_HOSTS}
-    assert len(seen) > 1 and seen <= known
+    for seed in range(12):
+        session.system.begin([seed], {})
+        task = session.system.task()
+        seen.add(task.n_servers if name == "balancing-v1" else len(task.topology.hosts))
+    assert len(seen) > 1 and seen <= set(known)
     session.close()
-
-
-def sizes_of(session: Any, episodes: int) -> Iterator[int]:
-    """Yield how many servers or hosts each of some episodes has."""
-    system = session.system
-    for seed in range(episodes):
-        # As `begin` draws, without the traffic of an episode.
-        task = system._renew(0, seed).task()
-        yield task.n_servers if name_of(task) == "pool" else len(task.topology.hosts)
-
-
-def name_of(task: Any) -> str:
-    return "pool" if task.family == "balancing" else "network"
 
 
 def test_splits_are_frozen() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.topologies import Link, Topology, dumbbell, make_topology, parse_delay
+from dcgym.topologies import Topology, dumbbell, make_topology, parse_delay
 
 MS = 1_000_000
 
@@ -36,14 +36,6 @@ def test_what_is_wrong_is_one_line(delay: object, line: str) -> None:
     with pytest.raises(ConfigError, match=line) as caught:
         make_topology({"name": "dumbbell", "delay": delay})
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"), [({"jitter_ns": -1}, "jitter_ns"), ({"loss_probability": 2.0}, "loss_p")]
-)
-def test_links_check_their_fields(changes: dict[str, float], field: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{field}.* of link h1-s1"):
-        Link("h1", "s1", 10**8, 400_000, None, **changes)  # type: ignore[arg-type]
 
 
 def test_plain_data_has_jitter_and_loss_where_there_are_any() -> None:

@@ -106,21 +106,14 @@ def test_the_order_of_links_must_be_a_number() -> None:
         (", role: switch", "", "node 3: .*'role'"),
         ("rate: 10Mbit", "rate: -10Mbit", "link 2 rate: value '-10Mbit'"),
         ("rate: 10Mbit", "rate: [1]", "link 2 rate: value"),
-        ("rate: 10Mbit", "rate_bps: 10Mbit", "rate_bps of link h2-s1: value '10Mbit'"),
         ("rate: 10Mbit", "rate: 1, rate_bps: 1", "rate or rate_bps, not both"),
-        ("rate: 10Mbit", "bandwidth: 1", "link 2 field: value 'bandwidth'"),
         ("rate: 100Mbit, ", "", r"link 1 \(h1-s1\): value 'no rate'"),
         ("mtu: 1280", "mtu: 9000", "mtu_bytes of link h2-s1: value 9000.*68 to 1500"),
-        ("mtu: 1280", "mtu: 67", "mtu_bytes of link h2-s1: value 67"),
-        ("mtu: 1280", "mtu: 1280, mtu_bytes: 1280", "mtu or mtu_bytes, not both"),
         ("{a: h1, b: s1}", "{a: h1}", "link 1: .*'b'"),
         ("{a: h1, b: s1}", "h1-s1", "link 1: value 'h1-s1'"),
         ("{a: h1, b: s1}", "{a: h1, b: s9}", "link end: value 's9'.*a node of this topology"),
         ("nodes:", "noodles:", "topology field: value 'noodles'.*did you mean 'nodes'"),
         ("defaults: {", "defaults: {a: h1, ", "defaults of the links field: value 'a'"),
-        ("defaults: {", "defaults: 0 # {", "defaults of the links: value 0"),
-        ("defaults: {", "defaults: {color: 1, ", "defaults of the links field: value 'color'"),
-        ("name: two-hosts", "name: [1]", "topology name"),
     ],
 )
 def test_mistakes_in_files_are_one_line_each(
@@ -135,31 +128,29 @@ def test_mistakes_in_files_are_one_line_each(
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("suffix", "content", "message"),
     [
-        b"",
-        b"not xml",
-        b"<graphml>",
-        b"<other/>",
-        b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected">'
-        b'<node id="n"/></graph></graphml>',
+        ("graphml", "", "valid GraphML .no element found"),
+        ("graphml", "<other/>", "valid GraphML .file not successfully read"),
+        (
+            "graphml",
+            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+            '<graph edgedefault="undirected"><node id="n"/></graph></graphml>',
+            "node 1: .*a mapping with the field 'role'",
+        ),
+        ("json", "[]", "topology: .*a mapping"),
+        ("json", "{", "valid YAML .*line 1"),
+        ("json", '{"nodes": [], "links": 1}', "topology links: value 1 .*a list of links"),
     ],
 )
-def test_broken_graphml_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "net.graphml"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError):
+def test_damaged_files_are_one_line_each(
+    tmp_path: Path, suffix: str, content: str, message: str
+) -> None:
+    path = tmp_path / f"net.{suffix}"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=message) as caught:
         Topology.load(path)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{", b'{"nodes": 1}', b'{"nodes": [], "links": 1}']
-)
-def test_broken_json_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "net.json"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError):
-        Topology.load(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_unknown_suffixes_and_unwritable_places_are_refused(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ class TestRegistry:
             ({"name": "dumbbell", "host": 4}, "^topology dumbbell field.*did you mean 'hosts'"),
             ({"name": ["dumbbell"]}, "^topology: value"),
             (7, "^topology: value 7"),
-            (None, "^topology: value None"),
             ("missing.yaml", "No such file"),
             ("dir/net.txt", "suffix of net.txt"),
         ],

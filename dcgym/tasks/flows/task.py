@@ -76,7 +76,7 @@ class FlowSettings(NetworkSettings):
         super().__post_init__()
         check_int("flows", self.flows, 1, MOST_FLOWS)
         FLOW_ACTIONS.find(self.action)
-        if isinstance(self.features, str) or not self.features:
+        if not isinstance(self.features, list | tuple) or not self.features:
             raise ConfigError("features", self.features, FLOW_FEATURES.names())
         for name in self.features:
             check_in("features", name, FLOW_FEATURES.names())

@@ -20,7 +20,7 @@ from dcgym.envs.accelerator_system import AcceleratorSystem
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.testing import check_contract
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
@@ -321,6 +321,7 @@ def test_contract() -> None:
             **arguments,
         ),
         steps=5,
+        is_shared=True,
     )
 
 

@@ -13,30 +13,35 @@ from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.topologies import Topology, make_topology, plain_graph
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.emulation
 
 FAT_TREE = {"name": "fat-tree", "k": 4, "rate": "100Mbit"}
-SMALL = [
-    FAT_TREE,
-    {"name": "leaf-spine", "leaves": 3, "spines": 2, "hosts_per_leaf": 2},
-    {"name": "parking-lot", "switches": 4},
-    {"name": "single-switch", "hosts": 6},
-    {"name": "jellyfish", "switches": 8, "hosts_per_switch": 1},
-    {"name": "bcube", "n": 2, "levels": 3},
-    plain_graph(networkx.petersen_graph(), rate="100Mbit"),
-    "dumbbell",
+# Layers, a graph without any, and hosts with several interfaces. That the routes of every topology
+# lead everywhere is shown without a network (tests/topologies).
+PETERSEN = plain_graph(networkx.petersen_graph(), rate="100Mbit")
+BCUBE = {"name": "bcube", "n": 2, "levels": 3}
+KINDS = [
+    (FAT_TREE, "ebpf"),
+    (PETERSEN, "ebpf"),
+    (BCUBE, "ebpf"),
+    (FAT_TREE, "ovs"),
+    (PETERSEN, "ovs"),
 ]
 # Upper 0.01 % points of chi-square by degrees of freedom: source ports are the kernel's choice.
 CHI_SQUARE_9999 = {1: 15.14, 2: 18.42, 3: 21.11}
 FLOWS = 400
+IDLE = Plan("idle", 0, ())
 
 
-@pytest.mark.parametrize("switch", ["ebpf", "ovs"])
-@pytest.mark.parametrize("spec", SMALL, ids=lambda spec: make_topology(spec).name)
-def test_every_host_reaches_every_other(make: Any, spec: Any, switch: str) -> None:
-    backend = make(spec, switch=switch)
+@pytest.mark.parametrize(
+    ("spec", "switch"),
+    [pytest.param(*kind, id=f"{make_topology(kind[0]).name}-{kind[1]}") for kind in KINDS],
+)
+def test_every_host_reaches_every_other(share: Any, spec: Any, switch: str) -> None:
+    backend = share(spec, switch=switch)
+    begin(backend, IDLE)
     assert backend.lab.ping_matrix() == []
     drops = backend.lab.drops()
     assert not any(drops.values()), drops
@@ -75,12 +80,11 @@ def chi_square(counts: npt.NDArray[np.float64], shares: npt.NDArray[np.float64])
 
 
 @pytest.mark.parametrize("switch", ["ebpf", "ovs"])
-@pytest.mark.parametrize("spines", [2, 4])
-def test_flows_spread_evenly_over_equal_cost_paths(make: Any, spines: int, switch: str) -> None:
-    spec = {"name": "leaf-spine", "leaves": 2, "spines": spines, "hosts_per_leaf": 1}
+def test_flows_spread_evenly_over_four_paths(make: Any, switch: str) -> None:
+    spec = {"name": "leaf-spine", "leaves": 2, "spines": 4, "hosts_per_leaf": 1}
     counts = sent_up(make(spec, switch=switch), "s1")
     assert counts.sum() == FLOWS
-    assert chi_square(counts, np.full(spines, 1 / spines)) < CHI_SQUARE_9999[spines - 1]
+    assert chi_square(counts, np.full(4, 1 / 4)) < CHI_SQUARE_9999[3]
 
 
 @pytest.mark.parametrize("switch", ["ebpf", "ovs"])
@@ -96,10 +100,12 @@ def test_three_paths_are_even_but_for_what_ovs_can_hold(make: Any, switch: str) 
 
 
 @pytest.mark.parametrize("switch", ["ebpf", "ovs"])
-def test_switches_in_a_row_choose_independently(make: Any, switch: str) -> None:
+def test_switches_in_a_row_choose_evenly_and_independently(share: Any, switch: str) -> None:
     """One hash for all would leave each aggregation switch with one of its two uplinks."""
-    backend = make(FAT_TREE, switch=switch)
-    sent_up(backend, "s1")
+    backend = share(FAT_TREE, switch=switch)
+    uplinks = sent_up(backend, "s1")
+    assert uplinks.sum() == FLOWS
+    assert chi_square(uplinks, np.full(2, 0.5)) < CHI_SQUARE_9999[1]
     sent = backend.snapshot().ports["tx_packets"]
     index = {port.name: i for i, port in enumerate(backend.topology.switch_ports)}
     for aggregation in ("s9", "s10"):

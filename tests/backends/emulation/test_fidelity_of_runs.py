@@ -53,15 +53,24 @@ def claim(backend: Any, topology: dict[str, str]) -> None:
     backend._network = replace(backend._network, topology=make_topology(topology))
 
 
-def test_an_overloaded_machine_is_invalid(make: Any, overload: None) -> None:
-    verdict = run_episode(make("dumbbell"), 1.5)
+def test_ports_send_no_more_than_their_rate_and_all_is_measured(share: Any) -> None:
+    verdict = run_episode(share("dumbbell"), 1.0)
+    figures = verdict["figures"]
+    assert figures["rate_excess"] == 0
+    assert 0 <= figures["cpu_idle_share"] <= 1
+    assert {"late_share", "overrun_ms_p99", "generator_silence_ms"} <= set(figures)
+    assert figures["generator_wait_us"] >= 0
+    assert not any(name.startswith("preflight") for name in figures)
+
+
+def test_an_overloaded_machine_is_invalid(share: Any, overload: None) -> None:
+    verdict = run_episode(share("dumbbell"), 1.5)
     assert verdict["status"] == "invalid"
     assert any("processor" in reason for reason in verdict["reasons"])
 
 
-def test_a_generator_that_gets_half_of_its_time_is_not_ok(make: Any) -> None:
-    backend = make("dumbbell")
-    backend.start()
+def test_a_generator_that_gets_half_of_its_time_is_not_ok(share: Any) -> None:
+    backend = share("dumbbell")
     is_over = threading.Event()
 
     def starve() -> None:
@@ -94,16 +103,6 @@ def test_a_port_that_is_slower_than_its_link_is_not_ok(make: Any) -> None:
     # It sends at 10 Mbit/s: a fifth less, and CUBIC keeps its queue full from the first second on.
     assert verdict["figures"]["rate_deficit"] == pytest.approx(0.2, abs=0.02)
     assert verdict["status"] == "invalid"
-
-
-def test_ports_send_no_more_than_their_rate_and_all_is_measured(make: Any) -> None:
-    verdict = run_episode(make("dumbbell"), 1.0)
-    figures = verdict["figures"]
-    assert figures["rate_excess"] == 0
-    assert 0 <= figures["cpu_idle_share"] <= 1
-    assert {"late_share", "overrun_ms_p99", "generator_silence_ms"} <= set(figures)
-    assert figures["generator_wait_us"] >= 0
-    assert not any(name.startswith("preflight") for name in figures)
 
 
 def preflight(make: Any, claimed: dict[str, str] | None = None) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from dcgym.errors import CommandError, ConfigError
+from tests.support.networks import started
 
 pytestmark = pytest.mark.emulation
 
@@ -36,9 +38,10 @@ def run(network: Any, script: str, host: str = "h1") -> str:
     return str(network.lab.execute(host, "sh", "-c", script))
 
 
-@pytest.fixture
-def limited(make: Any) -> Any:
-    return make("dumbbell")
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Any]:
+    with contextlib.closing(started("dumbbell")) as network:
+        yield network
 
 
 def test_processes_of_hosts_reach_neither_kernel_nor_devices(limited: Any) -> None:
@@ -54,21 +57,6 @@ def test_full_access_is_root_but_for_the_machine_itself(make: Any) -> None:
     for what, script in BEYOND.items():
         with pytest.raises(CommandError):
             pytest.fail(f"{what}: {run(network, script)!r}")
-
-
-def test_what_experiments_need_is_there(limited: Any, tmp_path: Path) -> None:
-    assert "h1" in run(limited, "ls /sys/class/net"), "its own interfaces"
-    run(limited, "sysctl -qw net.ipv4.tcp_congestion_control=reno")
-    run(limited, "ip route add 192.0.2.0/24 dev lo && tc qdisc show && ethtool h1-eth0")
-    run(limited, "echo > /dev/null; head -c1 /dev/urandom; python3 -c 'import pty; pty.openpty()'")
-    run(limited, f"echo kept > {tmp_path}/file")
-    assert (tmp_path / "file").read_text() == "kept\n"
-    if shutil.which("tcpdump"):
-        listen = "tcpdump -ni lo -c1 -w /run/packets > /run/said 2>&1 &"
-        begun = "while ! grep -q listening /run/said; do sleep 0.01; done"
-        run(limited, f"{listen} {begun}; ping -c1 -q 127.0.0.1; wait")
-    if shutil.which("ping"):
-        limited.lab.execute("h1", "ping", "-c1", "-W30", limited.topology.ip("h2"), timeout_s=30.0)
 
 
 @pytest.fixture
@@ -88,6 +76,21 @@ def test_sockets_and_processes_of_the_machine_are_out_of_reach(limited: Any, abs
     with pytest.raises(CommandError):
         run(limited, f"kill -0 {os.getpid()}")
     assert {*run(limited, "ls /run").split()} - {"mount"} == {"dcgym-network.json", "hosts"}
+
+
+def test_what_experiments_need_is_there(limited: Any, tmp_path: Path) -> None:
+    assert "h1" in run(limited, "ls /sys/class/net"), "its own interfaces"
+    run(limited, "sysctl -qw net.ipv4.tcp_congestion_control=reno")
+    run(limited, "ip route add 192.0.2.0/24 dev lo && tc qdisc show && ethtool h1-eth0")
+    run(limited, "echo > /dev/null; head -c1 /dev/urandom; python3 -c 'import pty; pty.openpty()'")
+    run(limited, f"echo kept > {tmp_path}/file")
+    assert (tmp_path / "file").read_text() == "kept\n"
+    if shutil.which("tcpdump"):
+        listen = "tcpdump -ni lo -c1 -w /run/packets > /run/said 2>&1 &"
+        begun = "while ! grep -q listening /run/said; do sleep 0.01; done"
+        run(limited, f"{listen} {begun}; ping -c1 -q 127.0.0.1; wait")
+    if shutil.which("ping"):
+        limited.lab.execute("h1", "ping", "-c1", "-W30", limited.topology.ip("h2"), timeout_s=30.0)
 
 
 def test_files_to_read_only(make: Any, tmp_path: Path, monkeypatch: Any) -> None:

@@ -15,11 +15,12 @@ from dcgym.errors import BackendError
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Topology, base_rtt_ns, dumbbell
 from dcgym.traffic import Flow, Plan
-from tests.backends.emulation.test_faults import snapshot_for, wait_for
+from tests.backends.emulation.test_faults import snapshot_for
 from tests.support.emulators import child_pids, inner_pid, read_proc, start_time
 from tests.support.networks import begin, sleep_for
 from tests.support.packets import START_NS
 from tests.support.packets import begin as begin_twin
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
@@ -58,7 +59,7 @@ def relay_pid(network: EmulationNetwork) -> int:
 def least_rtt_ns(network: EmulationNetwork, transport: str = "cubic") -> int:
     """Run a flow, and return its least round trip."""
     begin(network, plan(SHORT_FLOW), transport)
-    wait_for(network.finished, "end of the flow")
+    wait_for(network.finished)
     network.snapshot()
     return int(network.flow_records()["min_rtt_ns"][0])
 
@@ -110,7 +111,7 @@ def narrow(make: Any) -> EmulationNetwork:
 def most_held_bytes(network: EmulationNetwork) -> int:
     """Fill the queue in front of a delay, and return the most that the delay held."""
     begin(network, plan(Flow("h1", "h2")))
-    wait_for(lambda: network.snapshot().ports["drops"].any(), "a full queue")
+    wait_for(lambda: network.snapshot().ports["drops"].any())
     assert network.link_delays is not None
     return int(network.link_delays.links()["held_bytes_max"].max())
 
@@ -130,12 +131,12 @@ def test_the_queue_comes_before_the_delay(narrow: EmulationNetwork) -> None:
     assert best_of(lambda: most_held_bytes(narrow), float, allowed) <= allowed
 
 
-def test_a_reset_leaves_nothing_under_way(make: Any) -> None:
-    network = make(wire("200ms"))
+def test_a_reset_leaves_nothing_under_way(share: Any) -> None:
+    network = share(wire("200ms"))
     begin(network, plan(Flow("h1", "h2", transport="udp", rate_bps=5_000_000)))
     delays = network.link_delays
     assert delays is not None
-    wait_for(lambda: delays.links()["held"].max() > 10, "packets on the wire")
+    wait_for(lambda: delays.links()["held"].max() > 10)
     begin(network, IDLE)
     assert not delays.links()["held"].any()
     sleep_for(network, 0.3)
@@ -143,28 +144,28 @@ def test_a_reset_leaves_nothing_under_way(make: Any) -> None:
     assert not network.snapshot().hosts["rx_bytes"].any()
 
 
-def test_what_is_on_the_wire_of_a_link_that_fails_is_lost(make: Any) -> None:
+def test_what_is_on_the_wire_of_a_link_that_fails_is_lost(share: Any) -> None:
     topology = wire("200ms")
-    events = make_events([{"at": "2s", "action": "down", "link": ["s1", "s2"]}], topology)
-    network = make(topology)
+    events = make_events([{"at": "1s", "action": "down", "link": ["s1", "s2"]}], topology)
+    network = share(topology)
     flow = Flow("h1", "h2", transport="udp", rate_bps=5_000_000)
     begin(network, plan(flow), events=events)
     delays = network.link_delays
     assert delays is not None
-    wait_for(network.event_records, "the event")
-    wait_for(lambda: not delays.links()["held"].any(), "an empty wire")
+    wait_for(network.event_records)
+    wait_for(lambda: not delays.links()["held"].any())
     links = delays.links()
     # 200 ms at 5 Mbit/s of payload are 85 packets, where they come evenly.
     assert links["rejected"].any()
     assert links["packets"].sum() == links["delivered"].sum() + links["rejected"].sum()
     begin(network, plan(flow))
-    wait_for(lambda: network.snapshot().hosts["rx_bytes"].any(), "the link is whole again")
+    wait_for(lambda: network.snapshot().hosts["rx_bytes"].any())
 
 
 def test_losses_are_of_single_packets(make: Any) -> None:
     network = make(wire({"time": "1ms", "loss": 0.02}, "100Mbit", "400KB"))
     begin(network, plan(Flow("h1", "h2", size_bytes=3_000_000)), "reno")
-    wait_for(network.finished, "end of the flow")
+    wait_for(network.finished)
     network.snapshot()
     delays = network.link_delays
     assert delays is not None
@@ -176,8 +177,8 @@ def test_losses_are_of_single_packets(make: Any) -> None:
     assert network.flow_records()["retransmits"][0] > 0
 
 
-def test_a_dead_relay_is_noticed_and_the_next_reset_rebuilds(make: Any) -> None:
-    network = make(wire("5ms"))
+def test_a_dead_relay_is_noticed_and_the_next_reset_rebuilds(share: Any) -> None:
+    network = share(wire("5ms"))
     begin(network, plan(Flow("h1", "h2")))
     outer, relay = network.lab.process._process.pid, relay_pid(network)
     inner = inner_pid(outer)
@@ -185,23 +186,23 @@ def test_a_dead_relay_is_noticed_and_the_next_reset_rebuilds(make: Any) -> None:
     os.kill(relay, signal.SIGKILL)
     with pytest.raises(BackendError, match="relay of link delay died"):
         snapshot_for(network, DEADLINE_S)
-    wait_for(lambda: all(start_time(pid) != at for pid, at in began.items()), "end of all")
+    wait_for(lambda: all(start_time(pid) != at for pid, at in began.items()))
     begin(network, IDLE)
     assert ping_ns(network) >= 10 * MS
 
 
-def test_a_frozen_relay_is_noticed(make: Any) -> None:
-    network = make(wire("5ms"))
-    begin(network, IDLE)
-    os.kill(relay_pid(network), signal.SIGSTOP)
-    with pytest.raises(BackendError, match="relay of link delay was silent for 5"):
-        snapshot_for(network, DEADLINE_S)
-
-
-def test_a_dead_emulator_takes_its_relay_with_it(make: Any) -> None:
-    network = make(wire("5ms"))
+def test_a_dead_emulator_takes_its_relay_with_it(share: Any) -> None:
+    network = share(wire("5ms"))
     begin(network, IDLE)
     relay = relay_pid(network)
     began = start_time(relay)
     os.kill(network.lab.process._process.pid, signal.SIGKILL)
-    wait_for(lambda: start_time(relay) != began, "end of the relay")
+    wait_for(lambda: start_time(relay) != began)
+
+
+def test_a_frozen_relay_is_noticed(share: Any) -> None:
+    network = share(wire("5ms"))
+    begin(network, IDLE)
+    os.kill(relay_pid(network), signal.SIGSTOP)
+    with pytest.raises(BackendError, match="relay of link delay was silent for 5"):
+        snapshot_for(network, DEADLINE_S)

@@ -53,7 +53,7 @@ print(json.dumps(out))
 """
 
 
-@pytest.fixture(params=["ebpf", "ovs"])
+@pytest.fixture(scope="module", params=["ebpf", "ovs"])
 def said(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What Mininet says of a dumbbell of four hosts."""
     home = str(Path(dcgym.__file__).parent.parent)

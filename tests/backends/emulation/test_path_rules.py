@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,22 +14,15 @@ from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, sleep_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.emulation
 
 MBIT = 1_000_000
-DEADLINE_S = 30.0
 FRAME_BYTES = 1514
 # Upper 0.1 % point of chi-square with 1 degree of freedom.
 CHI_SQUARE_999_OF_1 = 10.83
 LEAVES = {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
-
-
-def wait_for(network: EmulationNetwork, is_true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not come about"
-        sleep_for(network, 0.05)
 
 
 def uplink_packets(network: EmulationNetwork) -> list[int]:
@@ -50,7 +41,7 @@ def test_every_flowlet_of_a_flow_takes_either_uplink(make: Any) -> None:
     network = make(LEAVES, path_rule="letflow", flow_table=4096, flowlet_gap="1us")
     flow = Flow("h1", "h3", "udp", rate_bps=4 * MBIT)
     begin(network, Plan("one", 0, (flow,)))
-    wait_for(network, lambda: sum(uplink_packets(network)) > 300)
+    wait_for(lambda: sum(uplink_packets(network)) > 300)
     one, other = uplink_packets(network)
     assert (one - other) ** 2 / (one + other) < CHI_SQUARE_999_OF_1
 
@@ -69,7 +60,7 @@ def test_records_tell_what_spray_does_to_the_order(make: Any) -> None:
         network = make(unequal_spines(), path_rule=path_rule)
         flow = Flow("h1", "h3", size_bytes=300_000, repetitions=4)
         begin(network, Plan("one", 0, (flow,)))
-        wait_for(network, network.finished)
+        wait_for(network.finished)
         counts[path_rule] = network.flow_records()
         network.close()
         assert counts[path_rule]["outcome"].tolist() == [1] * 4
@@ -104,32 +95,30 @@ def test_drill_finds_the_link_that_is_left_and_none_where_there_is_none(make: An
     flow = Flow("h1", "h3", "udp", rate_bps=4 * MBIT)
     events = make_events(rows, network.topology)
     begin(network, Plan("one", 0, (flow,)), events=events)
-    wait_for(network, network.event_records)
+    wait_for(network.event_records)
 
     def second_has_more() -> bool:
         first, second = uplink_packets(network)
         return 0 < first < second - 50
 
     # Both at first; after the failure the second carries all.
-    wait_for(network, second_has_more)
+    wait_for(second_has_more)
     before = received(network)
-    wait_for(network, lambda: len(network.event_records()) == 3 and received(network) > before)
+    wait_for(lambda: len(network.event_records()) == 3 and received(network) > before)
     again, _ = uplink_packets(network)
-    wait_for(network, lambda: uplink_packets(network)[0] > again + 50)
+    wait_for(lambda: uplink_packets(network)[0] > again + 50)
 
 
 def two_flows(port: int) -> Plan:
     return Plan("two", 0, (Flow("h1", "h3", port=port), Flow("h2", "h4", port=port + 100)))
 
 
-def colliding_port(make: Any, topology: dict[str, Any]) -> int:
-    """Return the first port of two flows that one uplink carries alone."""
-    network = make(topology)
+def colliding_port(network: EmulationNetwork) -> int:
+    """Begin with two flows that one uplink carries alone, and return the port of the first."""
     for port in range(5001, 5050):
         begin(network, two_flows(port), "dctcp", marking=True)
-        wait_for(network, lambda: sum(uplink_packets(network)) > 200)
+        wait_for(lambda: sum(uplink_packets(network)) > 200)
         if min(uplink_packets(network)) < 10:
-            network.close()
             return port
     pytest.fail("hashes never collide")
 
@@ -140,16 +129,15 @@ def test_senders_leave_the_path_that_marks(make: Any) -> None:
     Hashes are the same in every network, so that the flows meet in one uplink at first.
     """
     topology = {**LEAVES, "rate": "20Mbit", "mark": "3KB"}
-    port = colliding_port(make, topology)
-    for path_rule in ("ecmp", "plb", "flowbender"):
+    network = make(topology)
+    port = colliding_port(network)
+    wait_for(lambda: max(uplink_packets(network)) > 2000)
+    assert min(uplink_packets(network)) < 10
+    for path_rule in ("plb", "flowbender"):
+        network.close()
         network = make(topology, path_rule=path_rule)
         begin(network, two_flows(port), "dctcp", marking=True)
-        if path_rule == "ecmp":
-            wait_for(network, lambda network=network: max(uplink_packets(network)) > 2000)
-            assert min(uplink_packets(network)) < 10
-        else:
-            wait_for(network, lambda network=network: min(uplink_packets(network)) > 500)
-        network.close()
+        wait_for(lambda network=network: min(uplink_packets(network)) > 500)
 
 
 def test_open_vswitch_has_no_rule_but_its_hash() -> None:

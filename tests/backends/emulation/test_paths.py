@@ -17,7 +17,7 @@ from dcgym.errors import ConfigError
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, sleep_for
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
@@ -54,8 +54,8 @@ def all_on_the_first(backend: EmulationNetwork, switch: str) -> Any:
     )
 
 
-def test_one_uplink_carries_every_new_flow_and_old_ones_stay(make: Any) -> None:
-    backend = make(K4, flow_matrix=True, flow_table=4096)
+def test_one_uplink_carries_every_new_flow_and_old_ones_stay(share: Any) -> None:
+    backend = share(K4, flow_matrix=True, flow_table=4096)
     # Old flows from h1 and new ones from h2, which hang on the same edge switch.
     begin(backend, Plan("old", 0, tuple(flows("h1", 24, 0))))
     wait_for(lambda: backend.snapshot().hosts["active_flows"][0] == 24)
@@ -86,8 +86,8 @@ def test_without_a_flow_table_old_flows_move_too(make: Any) -> None:
     wait_for(is_moved)
 
 
-def test_reset_forgets_weights_and_paths(make: Any) -> None:
-    backend = make(K4, flow_matrix=True, flow_table=4096)
+def test_reset_forgets_weights_and_paths(share: Any) -> None:
+    backend = share(K4, flow_matrix=True, flow_table=4096)
     plan = Plan("old", 0, tuple(flows("h1", 24, 0)))
     begin(backend, plan)
     backend.apply_weights(all_on_the_first(backend, "s1"))
@@ -102,8 +102,9 @@ def test_open_vswitch_takes_no_weights() -> None:
         backend.apply_weights(np.ones(32))
 
 
-def test_wrong_weights_are_one_clear_line(make: Any) -> None:
-    backend = make(K4)
+def test_wrong_weights_are_one_clear_line(share: Any) -> None:
+    backend = share(K4, flow_matrix=True, flow_table=4096)
+    begin(backend, Plan("idle", 0, ()))
     for weights in (np.ones(31), np.full(32, -1.0), np.full(32, np.nan)):
         with pytest.raises(ConfigError, match="weights"):
             backend.apply_weights(weights)

@@ -15,7 +15,7 @@ from dcgym.monitors.network.layout import check_layout
 from dcgym.native import require
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, run_for, sleep_for
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
@@ -38,8 +38,8 @@ def test_the_compiled_layout_is_the_one_read() -> None:
     assert check_layout(require().telemetry_layout()) == []
 
 
-def test_the_collector_goes_on_while_nobody_asks(make: Any) -> None:
-    backend = make("dumbbell")
+def test_the_collector_goes_on_while_nobody_asks(share: Any) -> None:
+    backend = share("dumbbell")
     begin(backend, IDLE)
     region = backend._network.telemetry.region
     first_ns = region.heartbeats_ns()
@@ -48,8 +48,8 @@ def test_the_collector_goes_on_while_nobody_asks(make: Any) -> None:
 
 
 @pytest.mark.timing
-def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> None:
-    backend = make("dumbbell")
+def test_the_collector_keeps_the_region_fresh_while_nobody_asks(share: Any) -> None:
+    backend = share("dumbbell")
     begin(backend, IDLE)
 
     def ages_ns() -> list[int]:
@@ -62,9 +62,9 @@ def test_the_collector_keeps_the_region_fresh_while_nobody_asks(make: Any) -> No
 
 
 @pytest.mark.timing
-def test_hosts_are_sampled_at_the_end_of_each_interval(make: Any) -> None:
+def test_hosts_are_sampled_at_the_end_of_each_interval(share: Any) -> None:
     """The generator's own samples, 4 ms apart, would make steps of 10 ms see 8 or 12 ms."""
-    copies = NetworkEnsemble([make("dumbbell"), make("dumbbell")])
+    copies = NetworkEnsemble([share("dumbbell"), share("dumbbell")])
     for network in copies.networks:
         begin(network, Plan("one", 0, (udp("h2", "h4", 1_000_000),)))
 
@@ -84,8 +84,8 @@ def test_hosts_are_sampled_at_the_end_of_each_interval(make: Any) -> None:
 
 
 @pytest.mark.timing
-def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:
-    backend = make("dumbbell")
+def test_a_host_queue_grows_by_the_known_excess_and_drains(share: Any) -> None:
+    backend = share("dumbbell")
     excess_bps = LINK_BPS * UDP_WIRE_OVERHEAD - 2e6
 
     def grown() -> tuple[float, Snapshot]:
@@ -106,8 +106,8 @@ def test_a_host_queue_grows_by_the_known_excess_and_drains(make: Any) -> None:
     assert not begin(backend, IDLE).hosts["backlog_bytes"].any()
 
 
-def test_a_full_host_queue_drops_and_a_reset_forgets_it(make: Any) -> None:
-    backend = make({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
+def test_a_full_host_queue_drops_and_a_reset_forgets_it(share: Any) -> None:
+    backend = share({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
     begin(backend, Plan("one", 0, (udp("h1", "h3", 400_000_000),)))
     backend.apply_rates(np.full(4, 1_000_000, np.uint64))
     # 50 MB/s fill the host's 4 MB within a tenth of a second.
@@ -121,8 +121,8 @@ def test_a_full_host_queue_drops_and_a_reset_forgets_it(make: Any) -> None:
 
 
 @pytest.mark.timing
-def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
-    backend = make("dumbbell")
+def test_a_collection_with_host_queues_costs_little(share: Any) -> None:
+    backend = share("dumbbell")
     begin(backend, IDLE)
     took_ns = []
     for _ in range(1000):
@@ -133,9 +133,9 @@ def test_a_collection_with_host_queues_costs_little(make: Any) -> None:
 
 
 @pytest.fixture(params=["ebpf", "ovs"])
-def two_flows(request: pytest.FixtureRequest, make: Any) -> Any:
+def two_flows(request: pytest.FixtureRequest, share: Any) -> Any:
     """Two flows through the core: of 2 Mbit/s of h1, and of 5 Mbit/s of h2."""
-    backend = make("dumbbell", switch=request.param, flow_matrix=True)
+    backend = share("dumbbell", switch=request.param, flow_matrix=True)
     begin(backend, Plan("two", 0, (udp("h1", "h3", 2_000_000), udp("h2", "h4", 5_000_000))))
     return backend
 
@@ -184,8 +184,8 @@ def test_the_flow_matrix_grows_at_the_rate_of_each_sender(two_flows: Any) -> Non
     np.testing.assert_allclose(best_of(counted_bps, error, 0.02), expected_bps, rtol=0.02)
 
 
-def test_no_flow_matrix_unless_asked_for(make: Any) -> None:
-    assert begin(make("dumbbell"), IDLE).flow_matrix is None
+def test_no_flow_matrix_unless_asked_for(share: Any) -> None:
+    assert begin(share("dumbbell"), IDLE).flow_matrix is None
 
 
 def test_the_environment_passes_the_flow_matrix_on() -> None:

@@ -58,7 +58,7 @@ def test_a_longer_draw_begins_with_the_shorter_one() -> None:
     assert len(draw_arrivals("testbed-7", 3, 0)) == 0
 
 
-@pytest.mark.parametrize(("seed", "until_ns"), [(-1, 1), (2**64, 1), (0, -1), (0, 1.5)])
+@pytest.mark.parametrize(("seed", "until_ns"), [(2**64, 1), (0, -1), (0, 1.5)])
 def test_wrong_arguments_are_named(seed: int, until_ns: int) -> None:
     with pytest.raises(ConfigError, match=r"^(seed|until_ns): value"):
         draw_arrivals("testbed-7", seed, until_ns)

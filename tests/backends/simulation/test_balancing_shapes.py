@@ -5,7 +5,6 @@ published shape does not come out, the test holds what does, and says so.
 """
 
 import itertools
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,8 +14,9 @@ from dcgym.backends.simulation import BalancingTwin
 from dcgym.policies import POLICIES
 from dcgym.policies.balancing import RulePolicy
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.metrics import server_metrics
 from experiments.papers.yao import load_noise, markov_chain, update_period
-from experiments.papers.yao.common import Args, change, measure_all, measure_cases
+from experiments.papers.yao.common import Args, measure_all, measure_cases
 from tests.support.suites import leave_comparisons_out, run_without_report
 
 pytestmark = pytest.mark.simulation
@@ -38,17 +38,12 @@ def measure(tmp_path):
     numbers = itertools.count()
 
     def run(policies, scenario, args):
-        # A rule decides flow by flow, however rarely somebody looks. Half a warm-up divides all of
-        # the times here, and one interval passes before a run begins.
-        period_s = (args.warmup_s or args.seconds) / 2
-        rarely = replace(args, interval_s=period_s, seconds=args.seconds - period_s)
         rules = [name for name in policies if is_rule(name)]
         loops = [name for name in policies if name not in rules]
-        found = {}
-        for names, timed in ((rules, rarely), (loops, args)):
-            if names:
-                out = tmp_path / str(next(numbers))
-                found |= measure_all(out, names, {"": scenario}, timed)[""]
+        found = {name: run_rule(name, scenario, args) for name in rules}
+        if loops:
+            out = tmp_path / str(next(numbers))
+            found |= measure_all(out, loops, {"": scenario}, args)[""]
         return found
 
     return run
@@ -57,6 +52,23 @@ def measure(tmp_path):
 def is_rule(name):
     """Tell whether a policy leaves everything to its rule, and has no loop of its own."""
     return isinstance(POLICIES["balancing"][name](), RulePolicy)
+
+
+def run_rule(name, scenario, args):
+    """Run what decides flow by flow on the twin alone, its seeds side by side."""
+    twin = BalancingTwin(scenario, args.seeds, warm_up_ns=round(args.warmup_s * 1e9))
+    twin.reset(0)
+    twin.set_rule(POLICIES["balancing"][name]().rule)
+    twin.advance(round(args.seconds * 1e9))
+    rows = [figures(twin.summary(env), scenario) for env in range(args.seeds)]
+    return {figure: np.array([row[figure] for row in rows]) for figure in rows[0]}
+
+
+def figures(summary, scenario):
+    """Return the metrics of a run, by the names that records have."""
+    times = next(iter(summary["applications"].values()))
+    found = {f"fct_us_{name}": times[f"{name}_us"] for name in ("mean", "p90")}
+    return found | server_metrics(summary, scenario)
 
 
 def means(found, metric="fct_us_mean"):
@@ -68,9 +80,13 @@ def large(measure):
     """Return what runs policies on the large pool."""
 
     def run(load, policies, **params):
-        return measure(policies, make_scenario("hlb-128", load=load, **params), SHORT)
+        return measure(policies, large_pool(load, **params), SHORT)
 
     return run
+
+
+def large_pool(load, **params):
+    return make_scenario("hlb-128", load=load, **params)
 
 
 def test_state_aware_rules_lead_under_load_and_all_tie_off_peak(measure):
@@ -89,13 +105,23 @@ def test_state_aware_rules_lead_under_load_and_all_tie_off_peak(measure):
     assert busy["sed"] < busy["hlb"] < busy["lsq"] < busy["gsq2"]
 
 
+def check_learned_weights(cell, ratio):
+    """S18, for the weights: between one and the ratio of the processors.
+
+    The part of the flows does not stay between: a queue that is counted steers beside the weights.
+    """
+    assert (cell.weight_ratio > 1.1).all() and (cell.weight_ratio < ratio).all()
+
+
 def test_hlb_gains_a_quarter_at_the_90th_percentile_of_the_large_pool(large):
     # S2: published -24.64 % and -25.59 %. That HLB equals the Oracle does not come out: it stays
     # behind even GSQ, which sees the true queues.
     found = large(0.885, ("hlb", "lsq", "sed", "gsq"))
+    p90, mean = means(found, "fct_us_p90"), means(found)
     for other in ("lsq", "sed"):
-        assert -0.40 < change(found, "hlb", other, "fct_us_p90") < -0.10
-    assert change(found, "hlb", "gsq", "fct_us_mean") > 0
+        assert -0.40 < p90["hlb"] / p90[other] - 1 < -0.10
+    assert mean["hlb"] > mean["gsq"]
+    check_learned_weights(found["hlb"], 2)
 
 
 def test_sed_is_lsq_for_equal_servers(large):
@@ -106,18 +132,23 @@ def test_sed_is_lsq_for_equal_servers(large):
 
 def test_sed_wins_at_ratio_four_and_loses_to_lsq_under_heavy_load(large):
     # S3: SED then sends many times the work to the strong servers (published 12.14 times).
-    calm = means(large(0.7, ("hlb", "sed", "lsq"), ratio=4))
+    cells = large(0.7, ("hlb", "sed", "lsq"), ratio=4)
+    check_learned_weights(cells["hlb"], 4)
+    calm = means(cells)
     assert max(calm["hlb"], calm["sed"]) < 0.75 * calm["lsq"]
     heavy = large(0.9, ("hlb", "sed", "lsq"), ratio=4)
     assert means(heavy)["hlb"] < means(heavy)["lsq"] < means(heavy)["sed"]
+    check_learned_weights(heavy["hlb"], 4)
     assert (heavy["sed"]["share_strong"] / heavy["sed"]["share_weak"]).mean() > 6
 
 
-def test_two_choices_help_sed_only_and_only_behind_many_balancers(large):
+def test_two_choices_help_sed_only_and_only_behind_many_balancers(large, measure):
     # S4: published part of the strong half under SED behind eight balancers: 74.2 %.
-    rules = [name for rule in ("gsq", "lsq", "hlb", "sed") for name in (rule, f"{rule}2")]
+    rules = [name for rule in ("gsq", "lsq", "sed") for name in (rule, f"{rule}2")]
     cells = large(0.9, rules, balancers=8)
-    found = means(cells)
+    # Two choices cost HLB two thirds, in any seed.
+    brief = Args(seeds=1, seconds=60.0, warmup_s=25.0, jobs=0)
+    found = means(cells | measure(("hlb", "hlb2"), large_pool(0.9, balancers=8), brief))
     for rule in ("gsq", "lsq", "hlb"):
         assert found[f"{rule}2"] > 1.1 * found[rule]
     assert found["sed2"] < found["sed"]
@@ -168,36 +199,34 @@ def test_hlb_weights_draw_together_after_the_capacity_step(measure):
     assert found["hlb"] < found["sed"]
 
 
-def critical_jain(rule):
-    """Return the index at a load of 1, where that of a single run is off by 0.04."""
-    twin = BalancingTwin(make_scenario("charon-64", load=1.0), 6, warm_up_ns=50 * 10**9)
-    twin.reset(0)
-    twin.set_rule(rule)
-    twin.advance(150 * 10**9)
-    return np.mean([twin.summary(env)["jain_remaining"] for env in range(6)])
-
-
-def test_jain_index_of_charons_table(measure):
+def test_jain_index_of_charons_table():
     # S7: order of the load-aware four before the others, all rising. GSQ >= GSQ2 comes out at the
     # lower loads only; WCMP >= ECMP does not where ECMP's weak servers are all full.
-    args = Args(seeds=2, seconds=100.0, warmup_s=40.0, jobs=0)
-    loads = (0.645, 0.765, 0.925, 1.0)
     rules = ("gsq", "gsq2", "charon", "sapp", "wcmp", "ecmp")
+    usual = Args(seeds=2, seconds=100.0, warmup_s=40.0)
+    # At a load of 1 the index of a single run is off by 0.04.
+    lasting = Args(seeds=6, seconds=150.0, warmup_s=50.0)
     table = {
-        load: means(measure(rules, make_scenario("charon-64", load=load), args), "jain")
-        for load in loads
+        load: {
+            name: run_jain(name, load, lasting if load == 1 and name in rules[:4] else usual)
+            for name in rules
+        }
+        for load in (0.645, 0.765, 0.925, 1.0)
     }
     for row in table.values():
         assert min(row[name] for name in rules[:4]) > max(row["wcmp"], row["ecmp"]) - 0.02
         assert row["charon"] == pytest.approx(row["sapp"], abs=0.04)
     for name in rules:
-        values = [table[load][name] for load in loads]
+        values = [row[name] for row in table.values()]
         assert values == sorted(values), name
-    assert (
-        table[0.645]["gsq"] > table[0.645]["gsq2"] and table[0.645]["wcmp"] > table[0.645]["ecmp"]
-    )
-    first_four = [critical_jain(rule) for rule in ("gsq", "gsq2", "wsapp", "sapp")]
+    first = table[0.645]
+    assert first["gsq"] > first["gsq2"] and first["wcmp"] > first["ecmp"]
+    first_four = [table[1.0][name] for name in rules[:4]]
     assert np.ptp(first_four) < 0.08 and np.mean(first_four) == pytest.approx(0.75, abs=0.04)
+
+
+def run_jain(rule, load, args):
+    return float(run_rule(rule, make_scenario("charon-64", load=load), args)["jain"].mean())
 
 
 def test_rare_polls_cost_awcmp_much_and_rare_updates_hlb_little(tmp_path):
@@ -227,26 +256,28 @@ def test_small_flow_tables_cost_hlb_less_than_lsq(measure):
     assert loss["hlb"] < 0.8 * loss["lsq"]
 
 
+def small_pool(balancers):
+    return make_scenario("yao-sim-8", load=0.85, balancers=balancers)
+
+
 def mean_us(rule, balancers):
     """Return the mean completion time in the small pool over 32,000 s."""
-    pool = make_scenario("yao-sim-8", load=0.85, balancers=balancers)
-    twin = BalancingTwin(pool, 16, warm_up_ns=100 * 10**9)
-    twin.reset(0)
-    twin.set_rule(rule)
-    twin.advance(2000 * 10**9)
-    found = [twin.summary(env)["applications"]["cpu"]["mean_us"] for env in range(16)]
-    return float(np.mean(found))
+    args = Args(seeds=16, seconds=2000.0, warmup_s=100.0)
+    return float(run_rule(rule, small_pool(balancers), args)["fct_us_mean"].mean())
 
 
 def test_counting_beats_polling_alone_and_degrades_behind_many(measure):
     # S16. Of what many balancers cost, LSQ2 and LSQ differ by a twentieth: they run for longer.
-    args = Args(seeds=2, seconds=700.0, warmup_s=100.0, interval_s=1.0, jobs=0)
-    one, many = {}, {}
-    for number, found in ((1, one), (8, many)):
-        pool = make_scenario("yao-sim-8", load=0.85, balancers=number)
-        found |= means(measure(("awcmp",), pool, args))
-        found |= {rule: mean_us(rule, number) for rule in ("lsq", "lsq2")}
-    assert max(one["lsq"], one["lsq2"]) < one["awcmp"]
+    # Those that poll see the same, however many they are: their loss is of one seed.
+    lasting = Args(seeds=4, seconds=700.0, warmup_s=100.0, interval_s=1.0, jobs=0)
+    short = Args(seeds=1, seconds=200.0, warmup_s=50.0, interval_s=1.0, jobs=0)
+    polled = means(measure(("awcmp",), small_pool(1), lasting))["awcmp"]
+    one, many = (
+        means(measure(("awcmp",), small_pool(number), short))
+        | {rule: mean_us(rule, number) for rule in ("lsq", "lsq2")}
+        for number in (1, 8)
+    )
+    assert max(one["lsq"], one["lsq2"]) < polled
     loss = {rule: many[rule] / one[rule] - 1 for rule in one}
     assert loss["awcmp"] < 0.1 < loss["lsq2"] < loss["lsq"]
 
@@ -254,7 +285,7 @@ def test_counting_beats_polling_alone_and_degrades_behind_many(measure):
 def test_noise_hurts_the_least_loaded_rule_most():
     # S17: relative to exact loads, on which it is best.
     exact, noisy = (
-        {rule: load_noise.mean_completion_s(rule, noise, 0, 15_000) for rule in load_noise.RULES}
+        {rule: load_noise.mean_completion_s(rule, noise, 0, 6000) for rule in load_noise.RULES}
         for noise in (0.0, 4.0)
     )
     assert exact["llf"] < exact["po2"] < exact["ws"] < exact["random"]
@@ -262,19 +293,18 @@ def test_noise_hurts_the_least_loaded_rule_most():
     assert loss["llf"] > loss["po2"] > loss["ws"] > 1.0
 
 
-@pytest.mark.parametrize("ratio", [2, 4])
-def test_learned_weights_lie_between_one_and_the_ratio_of_the_processors(large, ratio):
-    # S18, for the weights. The part of the flows does not stay between: a queue that is counted
-    # steers beside the weights.
-    found = large(0.885, ("hlb",), ratio=ratio)["hlb"].weight_ratio
-    assert (found > 1.1).all() and (found < ratio).all()
-
-
-def test_every_rule_policy_runs_on_every_preset(measure):
-    makers = POLICIES["balancing"].items()
-    names = [name for name, make in makers if isinstance(make(), RulePolicy)]
+def test_every_rule_policy_runs_on_every_preset():
+    names = [name for name in POLICIES["balancing"] if is_rule(name)]
     assert {"ecmp", "sed", "charon", "oracle2"} <= set(names)
-    args = Args(seeds=1, seconds=5.0, warmup_s=0.0, jobs=0)
+    args = Args(seeds=1, seconds=5.0, warmup_s=0.0)
     for preset in ("yao-sim-8", "hlb-128", "charon-64", "markov-2", "large-20"):
-        found = measure(names, make_scenario(preset), args)
-        assert all(np.isfinite(m["fct_us_mean"]).all() for m in found.values())
+        for name in names:
+            found = run_rule(name, make_scenario(preset), args)
+            assert np.isfinite(found["fct_us_mean"]).all(), (preset, name)
+
+
+def test_every_rule_policy_runs_in_an_experiment(tmp_path):
+    names = [name for name in POLICIES["balancing"] if is_rule(name)]
+    args = Args(seeds=1, seconds=3.0, warmup_s=0.0, interval_s=3.0, jobs=0)
+    found = measure_all(tmp_path, names, {"": make_scenario("yao-sim-8")}, args)[""]
+    assert all(np.isfinite(cell["fct_us_mean"]).all() for cell in found.values())

@@ -62,7 +62,7 @@ def test_dctcp_swings_as_its_fluid_model(flows: int, delay_ms: int, threshold: i
     twin = begin(make_topology(spec), pairs, "dctcp")
     row = port_row(twin, f"s1-eth{flows + 1}")
     queue = []
-    for now_ns in range(START_NS + 10 * SECOND, START_NS + 60 * SECOND, SECOND // 1000):
+    for now_ns in range(START_NS + 10 * SECOND, START_NS + 60 * SECOND, SECOND // 250):
         twin.advance(now_ns)
         queue.append(twin.snapshot().ports["backlog_bytes"][row] / FRAME)
     # Frames are whole. In the last hundredth of the time flows happen to meet or miss each other.

@@ -119,7 +119,7 @@ def test_poisson_datagrams_wait_as_in_an_m_d_1_queue() -> None:
     twin = begin(line())
     twin.send_at("h1", "h2", DATAGRAM, (SECOND + arrivals).tolist())
     end_ns = SECOND + int(arrivals[-1])
-    moments = np.arange(SECOND + 100 * SERVICE_NS, end_ns, 4 * SERVICE_NS + 1)
+    moments = np.arange(SECOND + 100 * SERVICE_NS, end_ns, 12 * SERVICE_NS + 1)
     backlog = np.array([host_frames(twin, int(at_ns)) for at_ns in moments])
     # The bucket passes what an M/D/1 queue would have in service and the packet behind it:
     # E[(V - S)+] of Erlang's distribution of the work V that an arrival finds.

@@ -44,7 +44,7 @@ def test_a_partial_segment_is_not_counted_whole() -> None:
 def test_reno_saws_with_the_period_of_its_window() -> None:
     queue_bytes = 100_000
     twin = begin(line(queue_bytes=queue_bytes, host_rate_bps=10**9), [Flow("h1", "h2")], "reno")
-    trace = series(twin, 40, 1_000_000, 0.0)
+    trace = series(twin, 40, 4_000_000, 0.0)
     losses = trace["time_s"][1:][np.diff(trace["drops"]) > 0]
     begins = losses[np.insert(np.diff(losses) > 0.5, 0, True)]
     periods = np.diff(begins[begins > 5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +109,7 @@ def test_random_split_makes_independent_queues() -> None:
     check_mean(means_us(run(pool(server_group("g", 8), load=0.8))), S_US / (1 - 0.8))
 
 
+@lru_cache
 def sojourn_of_two_us(
     load: float,
     weights: tuple[float, float],

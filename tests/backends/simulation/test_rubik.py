@@ -232,7 +232,6 @@ def test_vips_whose_dips_are_overloaded_stay_as_they_are() -> None:
         (lambda: DipLimits(headroom=1.0), "1.25"),
         (lambda: DipLimits(moves=2.0), "moves"),
         (lambda: SolverLimits(gap=-1), "gap"),
-        (lambda: SolverLimits(time_limit_s=0), "time_limit_s"),
         (lambda: plan_rubik(DATA_CENTRES["duet-10"], random_services(0), "rubick"), "scheme"),
         (lambda: VipTable.of([{0: 1.0}], [{}]), "DIPs of VIP 0"),
         (

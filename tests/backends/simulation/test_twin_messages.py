@@ -191,9 +191,6 @@ def test_a_flapping_server_is_away_for_half_of_each_period() -> None:
     [
         ({"prequal_quantile": 1.01}, "scenario.prequal_quantile: value 1.01"),
         ({"prequal_quantile": float("nan")}, "scenario.prequal_quantile"),
-        ({"prequal_probes": -1}, "scenario.prequal_probes: value -1"),
-        ({"prequal_timeout_ns": 0}, "scenario.prequal_timeout_ns: value 0"),
-        ({"message_loss": 2}, "scenario.message_loss: value 2"),
         ({"message_delay_ns": (5, 1)}, "scenario.message_delay_ns: value 1"),
     ],
 )
@@ -208,7 +205,6 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any], message: str)
         ("fail-fast", 1.5, "event.value: value 1.5"),
         ("gray-failure", None, "event.value"),
         ("flapping", 1e-6, "a period of at least 0.001 s"),
-        ("false-reports", -1.0, "event.value: value -1"),
     ],
 )
 def test_events_out_of_range_are_refused(kind: str, value: float | None, message: str) -> None:

@@ -1,4 +1,7 @@
-"""Queue frames behind a nearly closed token bucket, open it, and report who was marked."""
+"""Queue frames behind nearly closed token buckets, open them, and report who was marked.
+
+Each request on stdin has a switch of its own.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,65 @@ FRAME_BYTES = 1000
 CLOSED = "rate 4kbit burst 1500"
 
 
-def counters_of(fabric: Any, layout: dict[str, Any], port: int) -> memoryview:
-    """Return the counters of a port, 64 bits each."""
-    region = memoryview(mmap.mmap(fabric.port_map_fd, mmap.PAGESIZE))
-    return region[port * layout["size"] : (port + 1) * layout["size"]].cast("Q")
+class Queue:
+    """A switch of two ports, and a queue at the second one whose bucket is nearly closed."""
+
+    def __init__(self, number: int, request: dict[str, Any]) -> None:
+        self.number, self.request = number, request
+        self.names = [f"s{number}-eth1", f"s{number}-eth2"]
+        self.ends = [f"left{number}", f"right{number}"]
+        self.counters = memoryview(b"")
+
+    def join(self, fabric: Any, region: memoryview, size: int) -> None:
+        """Make the queue, and the switch of this number of its ports."""
+        limit, switch = self.request["limit_bytes"], self.number
+        run(f"tc qdisc add dev {self.names[1]} root tbf {CLOSED} limit {limit}")
+        first, second = (socket.if_nametoindex(name) for name in self.names)
+        port = 2 * switch + 1
+        fabric.add_port(first, switch, port - 1)
+        fabric.add_port(second, switch, port, **self.request["marking"], queue_bytes=limit)
+        fabric.set_group(switch, 1, [second], [1.0])
+        fabric.set_route(switch, 2, switch)
+        fabric.attach(first)
+        fabric.attach(second)
+        self.counters = region[port * size : (port + 1) * size].cast("Q")
+        self.sender, self.receiver = (
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(kind))
+            for kind in (0, ETH_P_IP)
+        )
+        self.sender.bind((self.ends[0], 0))
+        self.receiver.bind((self.ends[1], 0))
+
+    def fill(self) -> None:
+        """Send the frames, and wait until the switch has counted them."""
+        n_frames = self.request["frames"]
+        for sequence in range(n_frames):
+            self.sender.send(udp_frame(2, FRAME_BYTES, sequence, self.request["tos"]))
+        wait_for("the frames", lambda: self.counters[2] == n_frames)
+
+    def open(self) -> list[int]:
+        """Let the frames go; returns what was counted until then."""
+        counted: list[int] = self.counters.tolist()
+        self.counters[0] = 0
+        limit = self.request["limit_bytes"]
+        change = f"tc qdisc change dev {self.names[1]} root tbf rate 100mbit burst 20000"
+        run(f"{change} limit {limit}")
+        return counted
+
+    def result(self, counted: list[int], frames: list[bytes]) -> dict[str, Any]:
+        """Return what arrived, and what was counted before it went."""
+        return {
+            "sequence": [int.from_bytes(frame[18:20], "big") for frame in frames],
+            "ecn": [frame[15] & 3 for frame in frames],
+            "ttl": [frame[22] for frame in frames],
+            "checksums": [checksum(frame[14:34]) for frame in frames],
+            "peak_bytes": counted[0],
+            "marks": counted[1],
+            "tx_packets": counted[2],
+            "tx_bytes": counted[3],
+            "histogram": counted[4:],
+            "peak_after_reset": int(self.counters[0]),
+        }
 
 
 def receive(receiver: socket.socket, wanted: int) -> list[bytes]:
@@ -37,49 +95,27 @@ def receive(receiver: socket.socket, wanted: int) -> list[bytes]:
 
 
 def main() -> None:
-    request: dict[str, Any] = json.load(sys.stdin)
+    requests: list[dict[str, Any]] = json.load(sys.stdin)
     native = require()
     quiet()
-    veths({"s1-eth1": "left", "s1-eth2": "right"})
-    first, second = (socket.if_nametoindex(name) for name in ("s1-eth1", "s1-eth2"))
-    limit = request["limit_bytes"]
-    run(f"tc qdisc add dev s1-eth2 root tbf {CLOSED} limit {limit}")
+    queues = [Queue(number, request) for number, request in enumerate(requests)]
+    veths({name: end for one in queues for name, end in zip(one.names, one.ends, strict=True)})
+    n = len(queues)
     fabric = native.Fabric(
-        str(bpf_object("fabric")), n_switches=1, n_hosts=2, n_ports=2, n_groups=1
+        str(bpf_object("fabric")), n_switches=n, n_hosts=2, n_ports=2 * n, n_groups=n
     )
-    fabric.add_port(first, 0, 0)
-    fabric.add_port(second, 0, 1, **request["marking"], queue_bytes=limit)
-    fabric.set_group(0, 1, [second], [1.0])
-    fabric.set_route(0, 2, 0)
-    fabric.attach(first)
-    fabric.attach(second)
-    port = counters_of(fabric, native.fabric_layout(), 1)
-    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    sender.bind(("left", 0))
-    receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))
-    receiver.bind(("right", 0))
-    for sequence in range(request["frames"]):
-        sender.send(udp_frame(2, FRAME_BYTES, sequence, request["tos"]))
-    wait_for("the frames", lambda: port[2] == request["frames"])
-    time.sleep(0.05)  # The last one's other counters, and the queue itself.
-    counted = port.tolist()
-    port[0] = 0
-    run(f"tc qdisc change dev s1-eth2 root tbf rate 100mbit burst 20000 limit {limit}")
-    frames = receive(receiver, request["expected"])
+    size = native.fabric_layout()["size"]
+    region = memoryview(mmap.mmap(fabric.port_map_fd, 2 * n * size))
+    for queue in queues:
+        queue.join(fabric, region, size)
+    for queue in queues:
+        queue.fill()
+    time.sleep(0.05)  # The last ones' other counters, and the queues themselves.
+    counted = [queue.open() for queue in queues]
+    frames = [receive(queue.receiver, queue.request["expected"]) for queue in queues]
     time.sleep(0.05)
-    result = {
-        "sequence": [int.from_bytes(frame[18:20], "big") for frame in frames],
-        "ecn": [frame[15] & 3 for frame in frames],
-        "ttl": [frame[22] for frame in frames],
-        "checksums": [checksum(frame[14:34]) for frame in frames],
-        "peak_bytes": counted[0],
-        "marks": counted[1],
-        "tx_packets": counted[2],
-        "tx_bytes": counted[3],
-        "histogram": counted[4:],
-        "peak_after_reset": int(port[0]),
-    }
-    json.dump(result, sys.stdout)
+    results = zip(queues, counted, frames, strict=True)
+    json.dump([queue.result(*found) for queue, *found in results], sys.stdout)
 
 
 main()

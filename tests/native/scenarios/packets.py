@@ -40,9 +40,8 @@ def seen(watchers: dict[str, socket.socket], expected: int) -> dict[str, list[st
                     frames[name].append(frame.hex())
 
 
-def main() -> None:
-    request: dict[str, Any] = json.load(sys.stdin)
-    quiet()
+def make_fabric(request: dict[str, Any]) -> tuple[Any, dict[str, int]]:
+    """Return the fabric that is asked for, and the interface of each of its ports."""
     indexes: dict[str, int] = {}
     veths({name: f"{name}-peer" for name in request["ports"]})
     for name in request["ports"]:
@@ -69,9 +68,16 @@ def main() -> None:
         fabric.clear_route(switch, host)
     for name, probability in request.get("loss", {}).items():
         fabric.set_loss(indexes[name], probability, 0.0)
+    return fabric, indexes
+
+
+def main() -> None:
+    request: dict[str, Any] = json.load(sys.stdin)
+    quiet()
+    fabric, indexes = make_fabric(request)
     names = {index: name for name, index in indexes.items()} | {0: None}
     watchers = {name: watch(f"{name}-peer") for name in request.get("watched", ())}
-    out = []
+    out, reasons = [], []
     began_ns = time.monotonic_ns()
     for port, packet in request["packets"]:
         if request["select"]:
@@ -81,8 +87,14 @@ def main() -> None:
             out.append([verdict, left.hex()])
     elapsed_ns = time.monotonic_ns() - began_ns
     sent_on = [] if request["select"] else [verdict for verdict, _ in out if verdict == STOLEN]
+    for port, packet in request.get("refused", []):
+        before = fabric.drop_counters()
+        verdict, left = fabric.test_forward(bytes.fromhex(packet), indexes[port])
+        grown = {name: n - before[name] for name, n in fabric.drop_counters().items()}
+        reasons.append([verdict, left.hex(), {name: n for name, n in grown.items() if n}])
     arrived = seen(watchers, len(sent_on)) if watchers else {}
     result = {"out": out, "drops": fabric.drop_counters(), "arrived": arrived}
+    result["refused"] = reasons
     json.dump(result | {"elapsed_ns": elapsed_ns}, sys.stdout)
 
 

@@ -39,7 +39,7 @@ def test_the_server_is_never_idle_while_there_is_work() -> None:
     assert ends.max() == pytest.approx(arrivals.min() + work.sum(), rel=0.01)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("load", [0.3, 0.7])
 @pytest.mark.parametrize("sizes", ["constant", "exponential", "lognormal"])
 def test_mean_slowdown_is_that_of_m_g_1_ps_for_any_sizes(load: float, sizes: str) -> None:
     rng = np.random.default_rng(1)
@@ -62,7 +62,6 @@ def test_mean_slowdown_is_that_of_m_g_1_ps_for_any_sizes(load: float, sizes: str
     [
         ([0.0, 1.0], [1.0], "work"),
         ([0.0, 1.0], [1.0, 0.0], "work[1]"),
-        ([0.0, 1.0], [-1.0, 1.0], "work[0]"),
         ([0.0, 1.0], [1.0, np.nan], "work[1]"),
         ([0.0, np.inf], [1.0, 1.0], "arrivals[1]"),
     ],

@@ -42,10 +42,25 @@ else:
 DAEMON = "setsid sh -c 'trap \"\" TERM; sleep 1000 & wait' & sleep 1000"
 
 
-@pytest.fixture
-def generator(pair: Pair) -> Iterator[Generator]:
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def adapter(pair: Pair) -> Iterator[Generator]:
+    """Start the adapter once: half a second of a processor."""
     with Generator(pair.hosts(), kind="apps") as made:
         yield made
+
+
+@pytest.fixture
+def generator(adapter: Generator) -> Iterator[Generator]:
+    yield adapter
+    # What a plan has left is cut, and its records go with the next plan.
+    adapter.stop()
 
 
 def run_apps(generator: Generator, *apps: App, output: Path | None = None) -> None:

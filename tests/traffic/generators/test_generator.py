@@ -144,13 +144,18 @@ def test_stop_cuts_many_flows_at_once(
     pair: Pair, generator: Generator, view: GeneratorView
 ) -> None:
     pair.limit("100mbit")
+    # The other way too: at a veth's own speed 32 flows take a whole processor.
+    pair.run(1, "tc qdisc add dev eth0 root tbf rate 100mbit burst 3000 limit 100000")
     flows = [Flow("h1", "h2") for _ in range(32)] + [Flow("h2", "h1") for _ in range(32)]
     # A lost SYN is repeated after a second or more, so each flow's own socket is asked. What a
     # socket holds unread cannot exceed tcp_rmem's default until the generator reads from it.
     rmem_bytes = int(pair.run(0, "cat /proc/sys/net/ipv4/tcp_rmem").split()[1])
 
     run_plan(generator, *flows)
-    wait_for(lambda: sum(n > rmem_bytes for n in received_bytes(pair)) == 64, timeout_s=60)
+    # Two processes each time that it is asked.
+    wait_for(
+        lambda: sum(n > rmem_bytes for n in received_bytes(pair)) == 64, timeout_s=60, every_s=0.2
+    )
     assert view.hosts()["active_flows"].tolist() == [32, 32]
     assert generator.stop() > 0
     cut = records(view)

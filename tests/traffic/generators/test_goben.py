@@ -66,7 +66,7 @@ def test_goben_is_run_as_documented(
         (record,) = view.records()
         # What the receiver read, and not the 3 MB that the sender's rate and time would be.
         (row,) = generator.process_records()
-        assert (record["outcome"], record["bytes"]) == (FINISHED, 300_000), row
+        assert (record["outcome"], record["bytes"]) == (FINISHED, 300_000), str(row)
         assert view.hosts()["rx_bytes"][1] == 300_000
         assert processes(generator) == []
         assert (row["listens_at"], row["connects_at"]) == ("h2", "h1")

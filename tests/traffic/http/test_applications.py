@@ -176,10 +176,7 @@ def test_a_plan_in_a_file_is_played_as_it_is(tmp_path: Path) -> None:
         ({"name": "for-loop", "requests_per_s": 0}, r"traffic\.requests_per_s: value 0 "),
         ({"name": "for-loop", "load": 1}, "traffic field: value 'load' "),
         ({"name": "for-loop", "cpu": "fast"}, r"traffic\.cpu: value 'fast' "),
-        ({"name": "wiki", "static_share": 2}, r"traffic\.static_share: value 2 "),
         ({"name": "static-files", "sizes": []}, r"traffic\.sizes: value \[\] "),
-        ({"name": "static-files", "io_rate": "0"}, r"traffic\.io_rate: value '0' "),
-        ({"name": "wiki", "response_sizes": "big"}, r"traffic\.response_sizes: value 'big' "),
         (
             {"name": "wiki", "response_sizes": "1KB", "bytes_per_cpu_s": 1},
             "either response_sizes or bytes_per_cpu_s",

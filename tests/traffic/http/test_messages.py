@@ -239,23 +239,15 @@ def test_a_killed_server_answers_nothing_until_it_is_back(pair: Pair, generator:
     assert [told.serial for told in found] == [2]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"loss": 1.5}, "loss: value 1.5"),
-        ({"copies": -1.0}, "copies: value -1"),
-        ({"delay_ns": (5, 1)}, "delay_ns: value 1"),
-    ],
-)
-def test_wrong_messages_are_refused(
-    generator: Generator, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        generator.set_messages([CLIENT], **options)
-
-
-def test_wrong_faults_and_listeners_are_refused(generator: Generator) -> None:
+def test_wrong_messages_faults_and_listeners_are_refused(generator: Generator) -> None:
     serve(generator)
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"loss": 1.5}, "loss: value 1.5"),
+        ({"delay_ns": (5, 1)}, "delay_ns: value 1"),
+    )
+    for options, message in wrong:
+        with pytest.raises(ConfigError, match=message):
+            generator.set_messages([CLIENT], **options)
     with pytest.raises(ConfigError, match="fault: value 'sleep'"):
         generator.set_fault(0, "sleep", 1.0)
     with pytest.raises(ConfigError, match="value: value 2"):

@@ -74,5 +74,8 @@ def test_wrong_files_are_refused_in_one_line(rows: str, said: str, tmp_path: Pat
     with pytest.raises(ConfigError, match=said) as caught:
         read_vips(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="csv"):
         read_vips(tmp_path / "trace.txt")
