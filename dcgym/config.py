@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -179,7 +180,7 @@ def check_nesting(field: str, value: object) -> None:
     Raises:
         ConfigError: It is nested too deeply, or holds too many values or too large ones.
     """
-    problem = _excess_of(value)
+    problem, _ = _excess_of(value, MOST_VALUES)
     if problem == TOO_MANY:
         # Of all together; to look into each part would take as long again.
         raise ConfigError(field, value, problem)
@@ -213,31 +214,41 @@ def parse_yaml(text: str, field: str, source: object = None) -> object:
     raise ConfigError(field, text if source is None else source, f"valid YAML ({reason})")
 
 
-def _excess_of(value: object) -> str | None:
-    """Return what is allowed where data is too much, else None."""
+def _excess_of(value: object, most: int) -> tuple[str | None, int]:
+    """Return what is allowed where data is too much, else None; and how many values were seen."""
     # By levels, not by recursion. A value that is referred to often counts often: so it does for
     # whoever walks through the data.
     level: list[object] = [[value]]
     count = 0
     for _ in range(DEEPEST + 1):
-        level = [item for one in level for item in _items(one)]
+        level = list(islice((item for one in level for item in _items(one)), most - count + 1))
         count += len(level)
         if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
-            return f"whole numbers of at most {MOST_BITS} bits"
+            return f"whole numbers of at most {MOST_BITS} bits", count
         if not level:
-            return None
-        if count > MOST_VALUES:
-            return TOO_MANY
-    return f"values nested at most {DEEPEST} deep"
+            return None, count
+        if count > most:
+            return TOO_MANY, count
+    return f"values nested at most {DEEPEST} deep", count
 
 
 def _innermost(field: str, value: object) -> tuple[str, object]:
-    """Return the innermost field that is too much by itself, with its value."""
+    """Return the innermost field that is too much by itself, as far as it is found, and its value.
+
+    All looks together see a tenth of the values that the whole may have.
+    """
+    left = MOST_VALUES // 10
     for _ in range(MOST_NAMES):
-        found = next((part for part in _fields(value) if _excess_of(part[1]) is not None), None)
-        if found is None:
+        for name, part in _fields(value):
+            problem, seen = _excess_of(part, left)
+            left -= seen
+            if left <= 0:
+                return field, value
+            if problem is not None:
+                field, value = f"{field}{name}", part
+                break
+        else:
             break
-        field, value = f"{field}{found[0]}", found[1]
     return field, value
 
 

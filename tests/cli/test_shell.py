@@ -21,7 +21,7 @@ from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import make_plan
 from tests.support.commands import run_here
 from tests.support.networks import begin
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.emulation
 

@@ -22,7 +22,7 @@ from dcgym.backends.names import named_runs
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, Plan
 from tests.support.commands import run_here
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation

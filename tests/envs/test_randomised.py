@@ -17,7 +17,7 @@ from dcgym.suites.spec import LARGEST_SEED
 from dcgym.tasks.common.draws import Choice, Draws, Integers, Uniform
 from dcgym.testing import check_contract
 from dcgym.testing.fake_backend import FakeBackend
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 NEEDS_TWIN = pytest.mark.simulation
 

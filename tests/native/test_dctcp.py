@@ -14,7 +14,7 @@ import pytest
 
 from dcgym.errors import BackendError, ConfigError
 from dcgym.native import bpf_object, require
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.native

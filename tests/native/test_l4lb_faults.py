@@ -19,7 +19,7 @@ from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import ACK, FIN, HOUR_NS, SYN, Packet, Rig, Rigs, mac, timestamps
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

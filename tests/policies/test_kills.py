@@ -26,7 +26,7 @@ from dcgym.policies.learned.training import TrainingClock, TrainingJob
 from dcgym.policies.learners import Progress
 from dcgym.testing.fake_backend import FakeBackend
 from tests.support.emulators import Machine, child_pids, read_proc
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 CONFIG: dict[str, Any] = {"env": "CongestionControl-v1", "topology": "dumbbell", "max_steps": 50}
 END_S = 60.0

@@ -21,7 +21,7 @@ from dcgym.suites.runner import run_matrix
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import Suite
 from tests.support.gates import GATE_FOLDER, alive, open_gate, waiting
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 ENV = {

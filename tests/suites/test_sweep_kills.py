@@ -25,7 +25,7 @@ from dcgym.errors import BackendError
 from dcgym.suites.places import temporary_place
 from dcgym.suites.results import prepare_folder
 from tests.support.killed_sweeps import TAG, start_driver, sweep_here, workers_of
-from tests.support.pairs import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.simulation
 

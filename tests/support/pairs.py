@@ -10,7 +10,7 @@ from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator
 from tests.support.waiting import wait_for
 
-__all__ = ["ADDRESSES", "LEAD_NS", "Pair", "run_plan", "wait_for"]
+__all__ = ["ADDRESSES", "LEAD_NS", "Pair", "run_plan"]
 
 LEAD_NS = 20_000_000
 ADDRESSES = ("10.0.0.1", "10.0.0.2")

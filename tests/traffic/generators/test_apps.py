@@ -22,7 +22,8 @@ from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.plans.applications import App, AppPlan
 from tests.support.networks import begin
-from tests.support.pairs import Pair, wait_for
+from tests.support.pairs import Pair
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.emulation
 

@@ -16,7 +16,8 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView, plan_file
 from dcgym.traffic.generators.view import CUT, FINISHED, HEADER_DTYPE, REFUSED
-from tests.support.pairs import Pair, run_plan, wait_for
+from tests.support.pairs import Pair, run_plan
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.emulation
 

@@ -13,7 +13,8 @@ import pytest
 from dcgym.traffic import Flow
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.generators.view import FINISHED
-from tests.support.pairs import Pair, run_plan, wait_for
+from tests.support.pairs import Pair, run_plan
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 from tests.traffic.generators.test_generator import (
     SAMPLE_DUE_AT,

@@ -14,8 +14,9 @@ import pytest
 from dcgym.traffic import Flow
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.generators.view import CUT, FINISHED, RESET
-from tests.support.pairs import Pair, run_plan, wait_for
+from tests.support.pairs import Pair, run_plan
 from tests.support.tools import kill_one, processes
+from tests.support.waiting import wait_for
 
 # Of Ethernet, IPv4, and TCP with the timestamps that Linux sends, or UDP.
 HEADER_BYTES, UDP_HEADER_BYTES = 14 + 20 + 32, 14 + 20 + 8

@@ -15,7 +15,8 @@ from dcgym.traffic import Flow, make_plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.generators.view import FINISHED, RESET
 from experiments.speed.sharing import measure_sharing
-from tests.support.pairs import Pair, run_plan, wait_for
+from tests.support.pairs import Pair, run_plan
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 RATE_BPS = 100e6

@@ -24,8 +24,9 @@ from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 from tests.support.networks import begin
-from tests.support.pairs import Pair, run_plan, wait_for
+from tests.support.pairs import Pair, run_plan
 from tests.support.tools import kill_one, processes
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 RATE_BPS = 20_000_000

@@ -26,7 +26,8 @@ from tests.support.http_rig import (
     plan_of,
     run_requests,
 )
-from tests.support.pairs import Pair, wait_for
+from tests.support.pairs import Pair
+from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation

@@ -29,7 +29,8 @@ from tests.support.http_rig import (
     inside,
     plan_of,
 )
-from tests.support.pairs import Pair, wait_for
+from tests.support.pairs import Pair
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.emulation
 
