@@ -42,7 +42,8 @@ def stop(sent: signal.Signals, out: Path) -> tuple[int, str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: (out / "runs" / "random-0" / "log.txt").exists())
+    # The whole first run, and the start of the benchmark.
+    wait_for(lambda: (out / "runs" / "random-0" / "log.txt").exists(), 60, every_s=0.1)
     wait_for(lambda: any("dcgym-generator" in line for line in tagged(tag)), every_s=0.2)
     bench.send_signal(sent)
     _, errors = bench.communicate(timeout=30)

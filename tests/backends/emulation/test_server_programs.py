@@ -155,7 +155,7 @@ def test_nginx_answers_the_scenario_and_reports_its_load(web_servers: EmulatedPo
 @needs_nginx
 @pytest.mark.emulation
 def test_a_program_is_killed_and_restarted(web_servers: EmulatedPool) -> None:
-    pool, enough = begin(web_servers), 8
+    pool, enough = begin(web_servers), 24
     wait_for(lambda: rows(pool, "completed")[0] >= enough)
     pool.session.call(ChangeServer(0, "kill"), Done)
     assert rows(pool, "heartbeat_ns")[0] == 0 and min(rows(pool, "heartbeat_ns")[1:]) > 0
