@@ -11,19 +11,20 @@ FUZZ_SECONDS ?= 30
 # For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
 TORCH ?= cpu
 ALL := .[rllib,sb3,marl,minari,tensorboard,video,dev,docs]
-APT := mininet openvswitch-switch clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
+APT := mininet openvswitch-switch ccache clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl
 NO_DAEMONS := /usr/sbin/policy-rc.d
 # Emulators, trainings and tests are many processes of Python. Where the environment forbids bytecode
 # files, each compiles the libraries anew: half of the time of all tests.
 unexport PYTHONDONTWRITEBYTECODE
+export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mypy
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench check test test-timing soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
+.PHONY: help setup apt native bench check collect test test-timing soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,12 +71,9 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-venv setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
 	@ls $(BUILT) >/dev/null 2>&1 && touch $@ || echo "setup: not all native parts are built; dcgym doctor says why"
 
-# Workers of the tests that begin together would each compile what they import: two processes do it
-# once, about half each. What cannot be imported shows when the tests run.
-$(VENV)/.stamp-bytecode: $(VENV)/.stamp-install
-	@for part in 'tests/[a-d]*/' 'tests/[e-z]*/'; do \
-		$(BIN)/python -m pytest -qq --collect-only $$part >/dev/null 2>&1 & done; wait
-	@touch $@
+# Workers of the tests that begin together would each compile what they import.
+$(VENV)/.stamp-collected: $(VENV)/.stamp-install
+	@$(MAKE) --no-print-directory collect
 
 native: apt $(VENV)/.stamp-native ## build the native parts only
 
@@ -84,16 +82,17 @@ bench: setup ## the quick benchmark and its report, in $(OUT)
 	$(BIN)/dcgym bench quick --out $(OUT)
 
 test: setup ## tests whose verdict no machine's speed changes; without root, those that need none
-	@$(MAKE) --no-print-directory $(VENV)/.stamp-bytecode
+	@$(MAKE) --no-print-directory $(VENV)/.stamp-collected
 	@$(BIN)/python -m tests.run
 
 test-timing: setup ## rates, delays and shares on the real kernel, judged where the machine keeps up (root)
 	@$(BIN)/python -m tests.run timing
 
-# The type check has one process, and so has either half of the tests' bytecode: beside each other they
-# fill the processors.
-check: setup ## lint and types
-	@$(MAKE) --no-print-directory -j3 --keep-going --output-sync=target lint type $(VENV)/.stamp-bytecode
+check: lint collect type ## what fails within minutes: lint, imports, collection of all tests, types
+
+collect: setup ## import every module, and collect every test
+	@$(BIN)/python -m tests.run collect
+	@touch $(VENV)/.stamp-collected
 
 soak: setup ## a billion decisions, real clients, broken packets, fifty kills, killed sweeps (minutes)
 	@$(MAKE) --no-print-directory apt APT='apache2-utils curl hey nghttp2-client siege wrk'
@@ -127,8 +126,13 @@ format: setup ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(NATIVE) $(FUZZ)
 
+# The newest Python and the oldest. Where the installed numpy is typed for newer ones, some of its results
+# are Any to the second check. Clones share the cache, which goes by content, one at a time.
 type: setup ## strict type check
-	$(BIN)/mypy -p dcgym
+	@mkdir -p $(MYPY_CACHE_DIR)
+	flock $(MYPY_CACHE_DIR) $(BIN)/mypy -n 2 --python-version 3.13 -p dcgym
+	flock $(MYPY_CACHE_DIR) $(BIN)/mypy -n 2 --python-version 3.10 --no-warn-return-any \
+		--no-warn-unused-ignores -p dcgym
 
 # Not -q: it also hides warnings from --strict.
 docs: setup ## generate pages from the code and build the site, in site/

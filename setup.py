@@ -34,6 +34,11 @@ PACKETS = "twin/packets"
 # Of this module the sources in the folder are one translation unit: what they call of each other
 # for every packet costs a tenth of the time where the compiler cannot put it in place.
 JOINED = {"_packets": NATIVE / PACKETS}
+# Clones of a machine share what it compiled: paths in a clone count from its root.
+CACHE = shutil.which("ccache")
+os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.resolve()))
+os.environ.setdefault("CCACHE_NOHASHDIR", "true")
+DIGESTS = runpy.run_path(str(ROOT / NATIVE / "digest.py"))
 # Fused operations would make results differ by machine.
 TWIN_FLAGS = ("-O3", "-ffp-contract=off", "-fvisibility=hidden")
 BPF_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
@@ -45,9 +50,10 @@ def sources(pattern: str, without: str = "") -> list[str]:
     return [str(p) for p in found if not without or not p.is_relative_to(NATIVE / without)]
 
 
-def headers(folder: str, without: str = "") -> list[str]:
-    """List the headers that sources of a folder include: its own and those that all share."""
-    return sources(f"{folder}/**/*.h*", without) + sources("include/*.h*")
+def with_headers(files: Sequence[str], folder: str) -> list[str]:
+    """Add the headers of ours that sources of a folder include."""
+    found = DIGESTS["with_headers"](NATIVE, [Path(name) for name in files], folder)
+    return [str(path) for path in found]
 
 
 def write_unit(unit: Path, files: Sequence[str]) -> str:
@@ -109,13 +115,14 @@ def extension(
     **options: Any,
 ) -> Extension:
     """Describe the C++ module made of all sources below one folder, but for one inside it."""
+    files = sources(f"{folder}/**/*.cpp", without)
     return Extension(
         f"dcgym.native.{name}",
-        sources(f"{folder}/**/*.cpp", without),
+        files,
         include_dirs=[str(NATIVE / "include"), str(NATIVE / folder), *include_dirs, pybind],
         extra_compile_args=["-std=c++20", *flags, "-g0", "-Wall", "-Wextra", "-pthread", *SANITIZE],
         extra_link_args=["-pthread", *SANITIZE],
-        depends=headers(folder.partition("/")[0], without),
+        depends=with_headers(files, folder),
         language="c++",
         optional=True,
         **options,
@@ -154,6 +161,11 @@ def single_units(folder: str) -> dict[str, list[str]]:
     return {name: [name] for name in sources(f"{folder}/**/*.cpp")}
 
 
+def cached(command: Sequence[str]) -> list[str]:
+    """Put the compiler's cache, if there is one, before a command that does not begin with it."""
+    return [CACHE, *command] if CACHE and Path(command[0]).name != "ccache" else [*command]
+
+
 class BuildNative(build_ext):
     """Build the C++ modules, then the BPF objects and the programs beside it."""
 
@@ -177,6 +189,12 @@ class BuildNative(build_ext):
                 raise
             print(f"warning: {what} was not built ({error}); apt-get install {packages}")
 
+    def build_extensions(self) -> None:
+        """Build the modules, through the compiler's cache where there is one."""
+        for name in ("compiler_so", "compiler_so_cxx"):
+            self.compiler.set_executable(name, cached(getattr(self.compiler, name)))
+        super().build_extensions()
+
     def build_extension(self, ext: Extension) -> None:
         """Build a module, and note beside it what it was built from."""
         name = ext.name.rpartition(".")[2]
@@ -190,10 +208,9 @@ class BuildNative(build_ext):
         ext.sources = [*units, *(each for each in others if each not in joined)]
         ext.depends = [*ext.depends, *bindings, *joined]
         super().build_extension(ext)
-        digests = runpy.run_path(str(ROOT / NATIVE / "digest.py"))
         folder = Path(self.get_ext_fullpath(ext.name)).parent
-        digest = digests["interface_digest"](ROOT / NATIVE, name)
-        digests["digest_path"](folder, name).write_text(digest)
+        digest = DIGESTS["interface_digest"](ROOT / NATIVE, name)
+        DIGESTS["digest_path"](folder, name).write_text(digest)
 
     def copy_extensions_to_source(self) -> None:
         """Put the modules, and what they were built from, into the checkout."""
@@ -217,11 +234,11 @@ class BuildNative(build_ext):
         commands = []
         for name in files:
             target = self._output() / "obj" / Path(name).with_suffix(".o").name
-            if self.force or outdated(target, [name, *headers("bpf")]):
+            if self.force or outdated(target, with_headers([name], "bpf")):
                 command = ["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-mcpu=v3"]
                 command += [f"-D__TARGET_ARCH_{architecture}", f"-I{SYSTEM_INCLUDE}"]
                 command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'bpf'}", "-c", name]
-                commands.append((command, target))
+                commands.append((cached(command), target))
         self._compile_all(commands)
 
     def _build_program(self, folder: str) -> None:
@@ -234,13 +251,12 @@ class BuildNative(build_ext):
         options += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / folder}"]
         built = Path(self.build_temp) / NATIVE / folder
         inputs = generator_units(built) if folder == "generator" else single_units(folder)
-        included = headers(folder)
         objects = [built / Path(name).with_suffix(".o").name for name in inputs]
         self._compile_all(
             [
-                ([*compiler, *options, "-c", name], target)
+                (cached([*compiler, *options, "-c", name]), target)
                 for (name, files), target in zip(inputs.items(), objects, strict=True)
-                if self.force or outdated(target, [name, *files, *included])
+                if self.force or outdated(target, [name, *with_headers(files, folder)])
             ]
         )
         target = self._output() / "bin" / f"dcgym-{folder}"

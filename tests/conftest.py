@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -50,6 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("ray") is not None and item.get_closest_marker("soak") is None:
             item.add_marker(pytest.mark.timeout(RAY_S), append=False)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out what lives as long as this process when garbage is looked for."""
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

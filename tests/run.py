@@ -1,4 +1,4 @@
-"""``make test`` and ``make test-timing``: run the tests in parts, and repeat some of them.
+"""Run tests in parts, and repeat some: ``make test``, ``make test-timing`` and ``make collect``.
 
 The kernel and Ray depend on when the machine serves them, so that one of their tests which fails is
 repeated up to twice after all others, alone. If it passes then, it is unsteady: the run passes, and
@@ -7,11 +7,14 @@ names it. Pure and simulated tests are never repeated.
 Timing tests run one at a time. One that is not judged, since the machine did not keep up, is
 repeated once; one that fails is not.
 
-Run from the repository: ``python -m tests.run [timing]``.
+``collect`` imports every module and collects every test, and runs none.
+
+Run from the repository: ``python -m tests.run [collect | timing]``.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,8 @@ from tests.support.windows import NOT_JUDGED
 # Most tests wait for the kernel or for time to pass: four at a time fill two processors.
 SIDE_BY_SIDE = ("-n", "4", "--dist", "worksteal")
 SHORT = "not timing and not docs and not soak"
+# A library that starts a thread for each processor takes them from the other processes.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 # Ray, which has processes of its own, is last and has the machine for itself.
 PARTS = {
     "functions": (f"not ray and {SHORT}", *SIDE_BY_SIDE, "--cache-clear"),
@@ -64,7 +69,7 @@ def run(title: str, expression: str, *options: str) -> tuple[int, float, list[Ca
         table = Path(folder) / "junit.xml"
         report = (f"--junitxml={table}", "-o", "junit_family=xunit1")
         command = (sys.executable, "-m", "pytest", "-m", expression, *report, *options)
-        status = subprocess.run(command, check=False).returncode
+        status = subprocess.run(command, check=False, env=ONE_THREAD | os.environ).returncode
         cases = list(read(table)) if table.exists() else []
     return status, (time.monotonic() - begin) / 60, cases
 
@@ -93,7 +98,27 @@ def names(cases: list[Case], outcome: str) -> set[str]:
 
 def main(kind: str = "functions") -> int:
     """Run tests of a kind, and return the status of the whole: 0 if it passes."""
-    return time_it() if kind == "timing" else check_functions()
+    return {"functions": check_functions, "timing": time_it, "collect": collect}[kind]()
+
+
+def collect() -> int:
+    """Import every module and collect every test, in three processes; print what failed."""
+    files = sorted(str(path) for path in Path("tests").rglob("test_*.py"))
+    halves = files[: len(files) // 2], files[len(files) // 2 :]
+    commands = [("-m", "pytest", "-qq", "--collect-only", *half) for half in halves]
+    processes = [
+        subprocess.Popen(
+            (sys.executable, *command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for command in [("-m", "tests.support.imports"), *commands]
+    ]
+    failed = 0
+    for process in processes:
+        output, _ = process.communicate()
+        if process.returncode:
+            failed += 1
+            print(output, flush=True)
+    return int(failed > 0)
 
 
 def time_it() -> int:

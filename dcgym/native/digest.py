@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["digest_path", "interface_digest"]
+__all__ = ["digest_path", "interface_digest", "with_headers"]
 
 FOLDERS = {
     "_native": "kernel",
@@ -17,10 +20,34 @@ FOLDERS = {
     "_measure": "measure",
     "_placement": "placement",
 }
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include "([^"]+)"', re.MULTILINE)
+
+
+def with_headers(root: Path, files: Iterable[Path], folder: str) -> list[Path]:
+    """Return sources and every header of ours that they include, sorted.
+
+    Args:
+        root: The folder ``dcgym/native``.
+        files: The sources.
+        folder: Folder of theirs in it. Headers are looked for beside the file that includes them,
+            in ``include``, and in the folder and the one around it.
+    """
+    places = (root / "include", root / folder, root / folder.partition("/")[0])
+    found: set[Path] = set()
+    left = list(files)
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            all_there = (place / name for place in (path.parent, *places))
+            left += [Path(os.path.normpath(each)) for each in all_there if each.is_file()][:1]
+    return sorted(found)
 
 
 def interface_digest(root: Path, name: str) -> str | None:
-    """Return a digest of a module's bindings and of the layouts it shares; None without sources.
+    """Return a digest of a module's bindings and of the layouts they share; None without sources.
 
     Args:
         root: The folder ``dcgym/native``.
@@ -36,8 +63,9 @@ def interface_digest(root: Path, name: str) -> str | None:
     if not files:
         return None
     content = hashlib.sha256()
-    for path in [*files, *sorted((root / "include").glob("*.h"))]:
-        content.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in with_headers(root, files, FOLDERS[name]):
+        if path in files or (path.parent == root / "include" and path.suffix == ".h"):
+            content.update(path.name.encode() + b"\0" + path.read_bytes())
     return content.hexdigest()
 
 

@@ -21,6 +21,7 @@ from dcgym.cli.options import read_settings
 from dcgym.cli.sweep import read_axes, read_sweep
 from dcgym.cli.traffic import read_spec
 from dcgym.config import (
+    MOST_VALUES,
     check_in,
     check_int,
     check_positive,
@@ -178,6 +179,21 @@ def test_what_is_too_deep_or_too_long_is_refused_by_its_field():
     links = ("topology", "links", 1, "rate")
     with pytest.raises(ConfigError, match=r"^config\.topology\.links\[1\]\.rate: .* 1024 bits"):
         dcgym.make_env(put(BASES["graph"], links, 10**400))
+
+
+def test_the_search_for_the_name_of_a_too_large_value_is_bounded():
+    looks = []
+
+    class Counted(dict):
+        def values(self):
+            looks.append(self)
+            return super().values()
+
+    each = Counted(weights=[0] * 100_000)
+    content = {f"part{number}": each for number in range(1000)} | {"last": 10**400}
+    with pytest.raises(ConfigError, match="whole numbers of at most 1024 bits"):
+        load_mapping(content, "config")
+    assert 0 < len(looks) <= MOST_VALUES / 10 / 100_000
 
 
 def test_more_flows_than_fit_in_an_interval_are_refused():
