@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dcgym.cli.console import table_console
 from dcgym.suites.reports.flow_sizes import FLOW_COLUMNS, flow_rows
 from dcgym.suites.results import Records
 
@@ -33,9 +33,7 @@ def print_flows(records: Records) -> None:
         table.add_column(title.replace(" ", "\n", 1), justify="right")
     for policy, sizes, cells in rows:
         table.add_row(policy, sizes, *(cell.replace(" ± ", "\n±") for cell in cells))
-    console = Console()
-    wide = console if console.is_terminal else Console(width=max(console.width, 132))
-    wide.print(table)
+    table_console().print(table)
 
 
 def print_apps(apps: Records) -> None:
@@ -54,4 +52,4 @@ def print_apps(apps: Records) -> None:
         table.add_column(title)
     for app in apps:
         table.add_row(*(Text("" if app[name] is None else str(app[name])) for name in shown))
-    Console().print(table)
+    table_console().print(table)

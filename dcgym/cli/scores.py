@@ -8,7 +8,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from dcgym.cli.tables import wide_console
+from dcgym.cli.console import table_console
 from dcgym.suites.reports.scores import SCORE_TITLES, score_cells
 from dcgym.suites.scores import Scoreboard
 
@@ -28,7 +28,7 @@ def print_scores(boards: Sequence[Scoreboard]) -> None:
             table.add_column(heading, no_wrap=heading == "policy", overflow="fold")
         for cells in score_cells(board):
             table.add_row(*map(escape, cells))
-        wide_console().print(table)
+        table_console().print(table)
         if board.left_out:
             cases = ", ".join(case or "the only case" for case in board.left_out)
-            wide_console().print(f"no scale beyond noise in: {escape(cases)}", soft_wrap=True)
+            table_console().print(f"no scale beyond noise in: {escape(cases)}", soft_wrap=True)

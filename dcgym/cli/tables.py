@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcgym.backends.base import Record
+from dcgym.cli.console import UNBOUNDED, columns_of, table_console
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths
 from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
@@ -43,11 +44,7 @@ __all__ = [
     "print_sweep",
     "print_training",
     "print_with_reasons",
-    "wide_console",
 ]
-
-# Columns that any table fits in.
-UNBOUNDED = 10_000
 
 
 def print_doctor(checks: Sequence[Check], ready: bool) -> None:
@@ -70,7 +67,7 @@ def print_doctor(checks: Sequence[Check], ready: bool) -> None:
         lost = ("", "") if check.ok else (check.cost, check.remedy)
         # A remedy such as pip install 'dcgym[rllib]' would be read as markup.
         table.add_row(first, check.name, f"{mark} {escape(check.found)}", *map(escape, lost))
-    console = Console()
+    console = table_console()
     console.print(table)
     verdict = "emulation can run" if ready else "emulation cannot run: see the red lines"
     console.print(f"[{'green' if ready else 'red'}]{verdict}[/]")
@@ -82,7 +79,7 @@ def print_names(names: Mapping[str, Mapping[str, str]]) -> None:
     Args:
         names: The line that describes each name, by kind.
     """
-    console = Console()
+    console = table_console()
     for kind, described in names.items():
         if len(names) > 1:
             console.print(f"\n[bold underline]{kind}[/]")
@@ -118,7 +115,7 @@ def print_run(record: Record, folder: Path | None) -> None:
             parts.append(f"{name} {_short(config[name])}")
     interval = config.get("interval")
     parts.append(f"{config['steps']} steps" + (f" of {interval}" if interval is not None else ""))
-    console = Console()
+    console = table_console()
     console.print(", ".join(map(escape, parts)), highlight=False)
     if folder is not None:
         console.print(f"results in {escape(str(folder))}", highlight=False, soft_wrap=True)
@@ -159,15 +156,16 @@ def print_sweep(records: Records) -> None:
 
 
 def _print_scenario(title: str, records: Records) -> None:
-    console = wide_console()
+    console = table_console()
+    columns = columns_of(console)
     table = _wide(title, records)
     if (
         Measurement.get(console, console.options.update(max_width=UNBOUNDED), table).maximum
-        <= console.width
+        <= columns
     ):
         print_with_reasons(table, records)
         return
-    *tables, last = _tall(title, records, console.width)
+    *tables, last = _tall(title, records, columns)
     for table in tables:
         console.print(table)
     print_with_reasons(last, records)
@@ -230,7 +228,7 @@ def print_with_reasons(table: Table, records: Records) -> None:
         table: The table.
         records: Records of the runs.
     """
-    console = wide_console()
+    console = table_console()
     console.print(table)
     poor = [record for record in records if not is_as_good_as(record, "ok")]
     if poor:
@@ -243,7 +241,7 @@ def print_training(summary: Record) -> None:
     Args:
         summary: What a training returned.
     """
-    Console().print(
+    table_console().print(
         f"{summary['policy']}: {summary['steps']} steps in {summary['seconds']:.0f} s, "
         f"checkpoint {summary['checkpoint']}"
     )
@@ -259,13 +257,6 @@ def print_paths(folder: Path) -> None:
     for name in ("report.html", "results.parquet", SCORES_FILE, VERDICTS_FILE):
         if (folder / name).exists():
             console.print(str(folder / name), highlight=False)
-
-
-def wide_console() -> Console:
-    """Return the terminal, or something wide where there is none."""
-    # Files and pipes claim 80 columns, where the results do not fit.
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, 170))
 
 
 def _cells(runs: Records, columns: Sequence[Column]) -> list[str]:

@@ -23,13 +23,13 @@ from rich.text import Text
 
 from dcgym.backends.emulation.session.runs import choose_run
 from dcgym.backends.emulation.watch import RunView
+from dcgym.cli.console import UNBOUNDED, table_console
 from dcgym.config import check_range
 
 __all__ = ["draw", "print_once", "samples", "show"]
 
 BAR_CELLS = 20
 FEWEST_BAR_CELLS = 4
-UNBOUNDED = 10_000
 FEWEST_ROWS = 4
 # Lines that are neither of a port nor of a host: titles, heads, borders.
 FIXED_LINES = 16
@@ -117,9 +117,8 @@ def print_once(run: str | None, period_s: float) -> None:
         run: Name or identifier of the run; the only one if None.
         period_s: Time between two looks.
     """
-    console = Console()
-    wide = console if console.is_terminal else Console(width=max(console.width, 140))
-    wide.print(draw(next(samples(run, period_s)), wide.width))
+    console = table_console()
+    console.print(draw(next(samples(run, period_s)), console.width))
 
 
 def draw(sample: Sample, columns: int, lines: int = 1000) -> RenderableType:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.cli.completion import names_of
+from dcgym.cli.console import table_console
 from dcgym.config import load_mapping, parse_yaml
 from dcgym.errors import ConfigError
 
@@ -111,7 +111,7 @@ def read_spec(text: str) -> str | Mapping[str, Any]:
 
 
 def _print_summary(summary: Mapping[str, Any], topology: Topology) -> None:
-    console = Console()
+    console = table_console()
     title = f"{summary['name']}, seed {summary['seed']}, on {topology.name}"
     table = Table(title=title, show_header=False)
     for key, heading in _ROWS:
@@ -151,9 +151,9 @@ def _print_pairs(plan: Plan, load: Mapping[str, Any] | None, topology: Topology)
         table.add_row(name, *cells, *loads)
     if load is not None:
         table.add_row("load", *(f"{load['hosts'][name]['receiving']:.2f}" for name in names))
-    console = Console()
+    console = table_console()
     console.print(f"{unit} from (row) to (column):")
-    (console if console.is_terminal else Console(width=max(console.width, 130))).print(table)
+    console.print(table)
 
 
 def _load_rows(load: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dcgym.cli.bench import varied
 from dcgym.cli.completion import names_with_commas
+from dcgym.cli.console import table_console
 from dcgym.cli.options import (
     Json,
     OwnLength,
@@ -186,7 +186,7 @@ def show_comparison(found: Comparison, out: Path, markdown: Path | None, as_json
 
 def _print(found: Comparison) -> None:
     """Print errors by case, then in full what is beyond the tolerance, and what does not count."""
-    console = Console()
+    console = table_console()
     for case in found.cases:
         title = ": ".join(filter(None, (case, found.titles.get(case, ""))))
         console.print(f"[bold]{escape(title)}[/]" if title else "", highlight=False)

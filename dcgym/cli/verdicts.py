@@ -8,7 +8,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from dcgym.cli.tables import wide_console
+from dcgym.cli.console import table_console
 from dcgym.suites.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, Verdict
 
 __all__ = ["print_verdicts"]
@@ -34,4 +34,4 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
         if one.verdict != HOLDS:
             claim += "".join(f"\n[dim]{escape(str(finding))}[/]" for finding in one.decisive)
         table.add_row(escape(one.name), f"[{colour}]{one.verdict}[/]", claim)
-    wide_console().print(table)
+    table_console().print(table)

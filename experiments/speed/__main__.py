@@ -23,6 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from dcgym.cli.console import table_console
 from dcgym.topologies import fat_tree
 from experiments.speed import ns3_dumbbell, packet_twin, placement, simulation
 from experiments.speed.balancer import measure_feature_reads, measure_new_flows, measure_packets
@@ -56,7 +57,6 @@ __all__ = ["main"]
 PARTS = ("emulation", "simulation", "packets", "placement")
 # Beside ns-3, which has to be installed by hand: only when it is asked for.
 NS3 = "ns3"
-FILE_COLUMNS = 160
 # In the order of the tables.
 TITLES = {
     "plans": "Plan of 2,000 flows/s for 60 s (ms)",
@@ -131,7 +131,7 @@ def measure_emulation() -> dict[str, list[Row]]:
 
 def show(results: Mapping[str, Sequence[Row]]) -> None:
     """Print the tables of what `measure_emulation` returned."""
-    console = Console(width=None if sys.stdout.isatty() else FILE_COLUMNS)
+    console = table_console()
     for name, title in TITLES.items():
         _print(console, title, results[name])
 

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.simulation.packets import PacketTwin
+from dcgym.cli.console import table_console
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
@@ -75,7 +75,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         values = row.values()
         table.add_row(*(one if isinstance(one, str) else f"{one:,.2f}" for one in values))
-    Console().print(table)
+    table_console().print(table)
 
 
 def _build(folder: Path) -> Path:

@@ -8,15 +8,17 @@ runs on.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import dcgym
 from dcgym.backends.simulation.packets import PacketTwin
+from dcgym.cli.console import table_console
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
@@ -127,8 +129,9 @@ def _resident_kb() -> float:
 
 def measure() -> dict[str, Any]:
     """Measure everything."""
-    # First: what large networks leave free would hold the small ones.
-    memory = memory_kb()
+    # In a process of its own: what else has been measured left memory free, which would hold these.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        memory = pool.submit(memory_kb).result()
     rows = [twin_figures(*network) for network in NETWORKS]
     return {"networks": rows, "steps": step_figures(), "memory_kb": memory}
 
@@ -145,7 +148,7 @@ def show(found: dict[str, Any]) -> None:
             f"{row['times_real_time']:,.1f}",
             f"{row['mhops_per_s']:.1f}",
         )
-    console = Console()
+    console = table_console()
     console.print(table)
     title = "dumbbell of 10 Mbit/s, steps of 50 ms; seconds of all environments added"
     table = Table(title=title)

@@ -8,11 +8,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.simulation.placement import FlowLevelModel
 from dcgym.backends.simulation.rubik import plan_rubik
+from dcgym.cli.console import table_console
 from dcgym.envs.registration import register_envs
 from dcgym.tasks.placement.data_centre import DATA_CENTRES
 from dcgym.tasks.placement.view import AssignmentRule, Failures
@@ -49,7 +49,7 @@ def show(figures: Mapping[str, Sequence[Row]]) -> None:
         for row in rows:
             values = (f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values())
             table.add_row(*values)
-        Console(width=120).print(table)
+        table_console().print(table)
 
 
 def _steps(name: str, **arguments: Any) -> Row:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.cli.console import table_console
 from dcgym.errors import BackendError
 from dcgym.suites.results import machine, prepare_folder, write_json
 from dcgym.tasks.network.episode import NetworkEpisode
@@ -152,7 +152,7 @@ def main(args: Args) -> None:
     for row in rows:
         cells = (form.format(row[name]) if name in row else "-" for name, form in COLUMNS.items())
         table.add_row(*cells)
-    Console().print(table)
+    table_console().print(table)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.simulation.balancing import BalancingTwin
+from dcgym.cli.console import table_console
 from dcgym.errors import MissingDependency
 from dcgym.tasks.balancing import make_scenario
 from dcgym.units import NS_PER_S
@@ -106,7 +107,7 @@ def show(found: dict[str, Any]) -> None:
             *(f"{row[name]:,.0f}" for name in ("times_real_time", "events_per_s", "flows_per_s")),
             f"{row['fct_us_mean'] / 1e6:.3f}",
         )
-    console = Console()
+    console = table_console()
     console.print(table)
     steps = found["vector_env_steps_per_s"]
     console.print(f"{found['n_envs']} environments of yao-sim-8: {steps:,.0f} env-steps/s")

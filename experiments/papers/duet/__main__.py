@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.simulation.placement import FlowLevelModel
+from dcgym.cli.console import table_console
 from dcgym.suites.recorders.placement import failover_bps, placement_metrics
 from dcgym.tasks.placement.data_centre import DataCentre, make_data_centre
 from dcgym.tasks.placement.muxes import muxes_needed
@@ -121,7 +121,7 @@ def print_rows(title: str, rows: list[Row]) -> None:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
-    Console(width=200).print(table)
+    table_console().print(table)
 
 
 def main() -> None:

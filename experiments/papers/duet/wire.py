@@ -15,11 +15,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.base import Record
 from dcgym.backends.emulation.muxes.lab import MuxLab
+from dcgym.cli.console import table_console
 from dcgym.topologies import make_topology
 
 __all__ = [
@@ -221,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name in row:
                 table.add_column(name)
             table.add_row(*(f"{v:.1f}" if isinstance(v, float) else str(v) for v in row.values()))
-            Console().print(table)
+            table_console().print(table)
     return int(any(row["verdict"] == "fails" for row in rows))
 
 

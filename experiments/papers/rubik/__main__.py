@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.table import Table
 
 from dcgym.backends.simulation.rubik import SCHEMES, plan_rubik
+from dcgym.cli.console import table_console
 from dcgym.tasks.placement.data_centre import make_data_centre
 from dcgym.tasks.placement.locality import SolverLimits
 from dcgym.tasks.placement.mappings import DipLimits
@@ -81,7 +81,7 @@ def main() -> None:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
-    Console(width=220).print(table)
+    table_console().print(table)
 
 
 if __name__ == "__main__":
