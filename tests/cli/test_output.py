@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
+from dcgym.cli.doctor.check import Check
+from dcgym.cli.flows import print_apps
 from dcgym.cli.output import write_in_any_locale
+from dcgym.cli.tables import print_doctor, print_names
 from tests.support.source_tree import ROOT
 
 PLAIN = {
@@ -70,3 +73,12 @@ def test_a_reader_that_has_gone_is_told_nothing():
     with os.fdopen(write_end, "wb") as closed:
         done = dcgym("list", "policies", stdout=closed)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_tables_in_files_are_not_cut(capsys):
+    long, longer = "x" * 300, "y" * 500
+    print_names({"policy": {long: longer}})
+    print_doctor([Check("tools", long, True, longer, True, "", "")], ready=True)
+    print_apps([{"host": "h1", "command": long, "start_s": 0.0, "duration_s": 1.0}])
+    printed = capsys.readouterr().out
+    assert (printed.count(long), printed.count(longer)) == (3, 2)
