@@ -45,6 +45,8 @@ REPEATED = (
 UNSTEADY_AT_MOST = 5
 # A tree in which more fails is broken: repeating all of it would only take time.
 REPEATED_AT_MOST = 20
+# Without bytecode it takes 40 s on a quiet machine.
+COLLECT_S = 600.0
 # Statuses of pytest. Another one is a run that broke off, as at a file that cannot be imported.
 ALL_PASSED, SOME_FAILED = 0, 1
 SLOWEST = 10
@@ -112,13 +114,18 @@ def collect() -> int:
         )
         for command in [("-m", "tests.support.imports"), *commands]
     ]
-    failed = 0
-    for process in processes:
-        output, _ = process.communicate()
-        if process.returncode:
-            failed += 1
-            print(output, flush=True)
-    return int(failed > 0)
+    status = 0
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=COLLECT_S)
+            if process.returncode:
+                status = 1
+                print(output, flush=True)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return status
 
 
 def time_it() -> int:
