@@ -18,7 +18,10 @@ NO_DAEMONS := /usr/sbin/policy-rc.d
 # Emulators, trainings and tests are many processes of Python. Where the environment forbids bytecode
 # files, each compiles the libraries anew: half of the time of all tests.
 unexport PYTHONDONTWRITEBYTECODE
-export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mypy
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+export MYPY_CACHE_DIR ?= $(CACHE)/mypy
+BUILD_TOOLS := 'setuptools>=77' wheel 'pybind11>=2.13' uv
+WHEELS := --no-index --find-links $(CACHE)/dcgym/wheels
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
@@ -49,21 +52,29 @@ apt:
 		apt-get install -y -qq --no-install-recommends $$name || echo "setup: no package $$name"; done; \
 	case " $$missing " in *" nginx "*) update-rc.d nginx disable >/dev/null 2>&1 || true;; esac
 
-# A half-made environment has no stamp and is made again.
+# A half-made environment has no stamp and is made again. What is fetched once is kept for other clones:
+# pip keeps nothing of an index that allows no caching.
 $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import sys; sys.exit("dcgym needs Python 3.10 or newer: make PYTHON=python3.10 ...") \
 		if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install -q 'setuptools>=77' wheel 'pybind11>=2.13' uv
+	@$(BIN)/pip install -q $(WHEELS) $(BUILD_TOOLS) 2>/dev/null || { \
+		$(BIN)/pip download -q -d $(CACHE)/dcgym/wheels $(BUILD_TOOLS); \
+		$(BIN)/pip install -q $(WHEELS) $(BUILD_TOOLS); }
 	@touch $@
 
-# The common index has torch with 4 GB of CUDA only; uv knows where the others are.
+# The common index has torch with 4 GB of CUDA only; uv knows where the others are. What its cache has
+# comes first: asking the index costs 60 MB where that forbids to keep its pages.
+$(VENV)/.stamp-install: export VIRTUAL_ENV = $(VENV)
+$(VENV)/.stamp-install: export DCGYM_SKIP_BUILD = 1
 $(VENV)/.stamp-install: $(VENV)/.stamp-venv pyproject.toml setup.py
-	@VIRTUAL_ENV=$(VENV) UV_HTTP_RETRIES=0 $(BIN)/uv pip install -q --torch-backend=$(TORCH) \
-		'torch>=2.2' torchvision 2>/dev/null || echo "setup: torch for $(TORCH) is out of reach, taking the index's"
-	@VIRTUAL_ENV=$(VENV) DCGYM_SKIP_BUILD=1 $(BIN)/uv pip install -q --no-build-isolation -e '$(ALL)' || { \
+	@torch() { UV_HTTP_RETRIES=0 $(BIN)/uv pip install -q --torch-backend=$(TORCH) "$$@" 'torch>=2.2' torchvision; }; \
+	torch --offline 2>/dev/null || torch 2>/dev/null || \
+		echo "setup: torch for $(TORCH) is out of reach, taking the index's"
+	@all() { $(BIN)/uv pip install -q --no-build-isolation "$$@" -e '$(ALL)'; }; \
+	all --offline 2>/dev/null || all || { \
 		echo "setup: uv failed, trying pip, which may know another index"; \
-		DCGYM_SKIP_BUILD=1 $(BIN)/pip install -q --no-compile --no-build-isolation -e '$(ALL)'; }
+		$(BIN)/pip install -q --no-compile --no-build-isolation -e '$(ALL)'; }
 	@touch $@
 
 # What could not be built is tried again: its packages may have come meanwhile.
