@@ -127,10 +127,11 @@ fuzz: setup ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz; 
 	DCGYM_FUZZ_EXAMPLES=$$(($(FUZZ_SECONDS) * 200)) $(BIN)/python -m pytest -q --timeout=0 \
 		tests/core/test_fuzz.py
 
-lint: setup ## ruff and clang-format; changes nothing
+lint: setup ## ruff, clang-format, and that the fuzzers of BPF programs still link; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(FUZZ)
+	@if command -v clang >/dev/null; then tests/native/fuzz/run.sh 0 fabric l4lb; fi
 
 format: setup ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix-only --select I .

@@ -276,6 +276,7 @@ NAMED_INSTEAD = {
     "group.weight": ("speed",),
     "link end": ("name",),
     "probes": ("features",),
+    "probes[0]": ("hosts_per_leaf",),
     "randomise": ("scenario",),
     "set": ("scenario",),
     # The field of a mapping that is not where its reader looks for it.
@@ -332,8 +333,10 @@ def mistakes(draw: st.DrawFn, count: int = 1) -> tuple[str, Any, Path]:
     name = draw(st.sampled_from(sorted(BASES)))
     content, place = BASES[name], ()
     for _ in range(count):
-        known = [*places(content)]
-        place = draw(st.sampled_from(known) | st.sampled_from(places_for_more(content)))
+        # A list in which a mistake stands for the only mapping has no place for more.
+        more = places_for_more(content)
+        known = st.sampled_from([*places(content)])
+        place = draw(known | st.sampled_from(more) if more else known)
         content = put(content, place, WRONG[draw(st.integers(0, len(WRONG) - 1))])
     return name, content, place
 

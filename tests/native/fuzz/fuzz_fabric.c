@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Any packet at any port of a switch: no byte is read beyond it, only what a router may change is
- * changed, a header checksum that was right stays right, and what is answered bears right ones.
+ * changed, a header checksum that was right stays right, and what is answered bears right ones. A
+ * mux does the same, and puts what it takes from a VIP into a tunnel to a server.
  */
 #include "../../../dcgym/native/bpf/fabric/fabric.bpf.c"
 
@@ -12,6 +13,10 @@
 #define N_SWITCHES 2
 #define N_GROUPS 3
 #define FLOWS 64
+#define FIRST_VIP (N_HOSTS + 1)
+#define N_VIPS 2
+#define ECMP_ENTRIES 4
+#define TUNNEL_ENTRIES 3
 #define CHECKSUM_OFFSET 10
 #define TTL_OFFSET 8
 
@@ -29,6 +34,10 @@ static struct dcgym_flow_id flow_ids[FLOWS];
 static __u64 path_random_values[1];
 static __u64 device_values[N_PORTS];
 static __u64 memory_values[N_GROUPS];
+static struct dcgym_vip_entry vip_values[N_SWITCHES * N_VIPS];
+/* Of each switch: an entry that is not in use, two servers, none such. */
+static dcgym_hmux_entry ecmp_values[N_SWITCHES * ECMP_ENTRIES] = {0, 1, 2, 3, 3, 2, 1, 0};
+static __u32 tunnel_values[N_SWITCHES * TUNNEL_ENTRIES] = {1, 2, N_HOSTS + 1, 3, 4, 0};
 
 static struct Qdisc qdisc;
 static struct net_device device = {&qdisc};
@@ -109,6 +118,26 @@ static void make_groups(void) {
     }
 }
 
+/* Of each VIP: no entry, blocks of its own, a mapping for the rack's own hosts, another switch's.
+ */
+static void make_vips(__u32 kind) {
+    const struct dcgym_vip_entry kinds[] = {{},        {FIRST_VIP, 0, 4}, {FIRST_VIP, 1, 2},
+                                            {2, 2, 2}, {3, 0, 0},         {FIRST_VIP, 0, 1}};
+    const __u32 n_kinds = sizeof(kinds) / sizeof(kinds[0]);
+    const struct dcgym_hmux_constants values = {
+        .seed = kind,
+        .first_vip = FIRST_VIP,
+        .n_vips = N_VIPS,
+        .software_mux = kind & 1 ? N_HOSTS : 0,
+        .ecmp_entries = ECMP_ENTRIES,
+        .tunnel_entries = TUNNEL_ENTRIES,
+    };
+
+    set_constants(&hmux, &values, sizeof(values));
+    for (__u32 i = 0; i < N_SWITCHES * N_VIPS; i++)
+        vip_values[i] = kinds[(kind + i) % n_kinds];
+}
+
 static void begin(const __u8 *settings) {
     const struct dcgym_fabric_constants values = {
         .n_hosts = N_HOSTS,
@@ -120,6 +149,7 @@ static void begin(const __u8 *settings) {
 
     set_constants(&constants, &values, sizeof(values));
     make_groups();
+    make_vips(settings[0] / DCGYM_PATH_RULES);
     for (__u32 i = 0; i < N_SWITCHES * N_HOSTS; i++)
         route_values[i] = (settings[0] / DCGYM_PATH_RULES + i) %
                           (N_GROUPS + 2); /* no route, a group, none such */
@@ -128,6 +158,7 @@ static void begin(const __u8 *settings) {
             .in_use = i > 0,
             .switch_id = i % N_SWITCHES,
             .port_id = i,
+            .to_host = i == 1,
             .mark_probability = DCGYM_PROBABILITY_ONE / (1 + (settings[1] & 3)),
             .mark_min_bytes = 1000,
             .mark_max_bytes = settings[1] & 4 ? 1000 : 9000,
@@ -206,7 +237,24 @@ static __u64 refusals(void) {
     return drop_values[DCGYM_DROP_TTL_EXPIRED] + drop_values[DCGYM_DROP_TOO_BIG];
 }
 
-static void forward(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex, bool has_owner) {
+/* To a server in a header of IPv4 that is right, and inside as a router would have sent it on. */
+static void check_tunnelled(const __u8 *before, const __u8 *after, __u32 length) {
+    const __u8 *outer = after + ETH_HLEN;
+    __u8 inner[PACKET_BYTES];
+
+    REQUIRE(is_ipv4(after) && outer[0] == 0x45 && outer[9] == IPPROTO_IPIP);
+    REQUIRE(checksum(outer, sizeof(struct iphdr)) == 0xffff);
+    REQUIRE(outer[12] == 10 && outer[13] == 0xfe && outer[15] >= 1 && outer[15] <= N_SWITCHES);
+    REQUIRE(outer[16] == 10 && outer[19] >= 1 && outer[19] <= N_HOSTS);
+    REQUIRE((outer[2] << 8 | outer[3]) ==
+            (before[ETH_HLEN + 2] << 8 | before[ETH_HLEN + 3]) + (int)sizeof(struct iphdr));
+    memcpy(inner, after, ETH_HLEN);
+    memcpy(inner + ETH_HLEN, outer + sizeof(struct iphdr), length - ETH_HLEN);
+    check_forwarded(before, inner, length);
+}
+
+static void forward_frame(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex,
+                          bool has_owner, bool is_mux) {
     struct __sk_buff skb = receive(bytes, length, linear, ifindex);
     const __u64 refused = refusals();
     struct bpf_sock owner;
@@ -214,14 +262,18 @@ static void forward(const __u8 *bytes, __u32 length, __u32 linear, __u32 ifindex
 
     skb.sk = has_owner ? &owner : NULL;
     sent_to = 0;
-    verdict = fabric_forward(&skb);
+    verdict = is_mux ? hmux_forward(&skb) : fabric_forward(&skb);
     if (verdict == TC_ACT_SHOT) {
-        REQUIRE(!sent_to && memcmp(result(&skb), bytes, length) == 0);
+        /* A mux may find that a packet is too big for a tunnel when its time to live has fallen. */
+        REQUIRE(!sent_to && (is_mux || memcmp(result(&skb), bytes, length) == 0));
         return;
     }
     REQUIRE(verdict == (has_owner ? TC_ACT_STOLEN : TC_ACT_REDIRECT));
     if (refusals() != refused)
         return check_answer(bytes, length, result(&skb), skb.len);
+    if (is_mux && skb.len == length + sizeof(struct iphdr))
+        return check_tunnelled(bytes, result(&skb), length);
+    REQUIRE(skb.len == length);
     check_forwarded(bytes, result(&skb), length);
 }
 
@@ -252,11 +304,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     ADD_ARRAY(path_randoms, path_random_values);
     ADD_ARRAY(devices, device_values);
     ADD_ARRAY(drill_memory, memory_values);
+    ADD_ARRAY(hmux_vips, vip_values);
+    ADD_ARRAY(hmux_ecmp, ecmp_values);
+    ADD_ARRAY(hmux_tunnels, tunnel_values);
     ADD_TABLE(flows, find_flow);
     return 0;
 }
 
-/* Three bytes of settings, then packets: length, linear part, interface, backlog, time, bytes. */
+/*
+ * Three bytes of settings, then packets: length, linear part, interface and whether it leaves, has
+ * an owner, meets a mux, backlog, time, bytes.
+ */
 int LLVMFuzzerTestOneInput(const __u8 *data, size_t size) {
     if (size < 3)
         return 0;
@@ -272,7 +330,8 @@ int LLVMFuzzerTestOneInput(const __u8 *data, size_t size) {
         if (head[2] & 0x80)
             leave(data + at, length, head[1], head[2] % (N_PORTS + 1), head[3] << (head[3] & 15));
         else
-            forward(data + at, length, head[1], head[2] % (N_PORTS + 1), head[2] & 0x40);
+            forward_frame(data + at, length, head[1], head[2] % (N_PORTS + 1), head[2] & 0x40,
+                          head[2] & 0x20);
         at += length;
     }
     return 0;

@@ -59,22 +59,6 @@ long bpf_l4_csum_replace(struct __sk_buff *skb, __u32 at, __u64 from, __u64 to, 
     return 0;
 }
 
-long bpf_skb_adjust_room(struct __sk_buff *skb, __s32 more, __u32 mode, __u64 flags) {
-    const __u32 linear = skb->data_end - skb->data;
-
-    REQUIRE(mode == BPF_ADJ_ROOM_MAC);
-    if ((more < 0 && skb->len < ETH_HLEN - more) || skb->len + more > PACKET_BYTES)
-        return -1;
-    gather(skb);
-    if (more < 0)
-        memmove(packet + ETH_HLEN, packet + ETH_HLEN - more, skb->len - ETH_HLEN + more);
-    else
-        memmove(packet + ETH_HLEN + more, packet + ETH_HLEN, skb->len - ETH_HLEN);
-    skb->len += more;
-    lay_out(skb, more < 0 && linear + more < ETH_HLEN ? ETH_HLEN : linear + more);
-    return 0;
-}
-
 long bpf_xdp_load_bytes(struct xdp_md *xdp, __u32 at, void *to, __u32 bytes) {
     const __u32 length = xdp->data_end - xdp->data;
 

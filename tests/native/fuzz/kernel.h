@@ -16,7 +16,7 @@
 
 #define PAGE_BYTES 4096
 #define PACKET_BYTES 512
-#define MAX_MAPS 16
+#define MAX_MAPS 24
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
@@ -110,6 +110,23 @@ long bpf_skb_pull_data(struct __sk_buff *skb, __u32 bytes) {
         return -1;
     gather(skb);
     lay_out(skb, bytes);
+    return 0;
+}
+
+/* Room between the Ethernet header and what follows. */
+long bpf_skb_adjust_room(struct __sk_buff *skb, __s32 more, __u32 mode, __u64 flags) {
+    const __u32 linear = skb->data_end - skb->data;
+
+    REQUIRE(mode == BPF_ADJ_ROOM_MAC);
+    if ((more < 0 && skb->len < ETH_HLEN - more) || skb->len + more > PACKET_BYTES)
+        return -1;
+    gather(skb);
+    if (more < 0)
+        memmove(packet + ETH_HLEN, packet + ETH_HLEN - more, skb->len - ETH_HLEN + more);
+    else
+        memmove(packet + ETH_HLEN + more, packet + ETH_HLEN, skb->len - ETH_HLEN);
+    skb->len += more;
+    lay_out(skb, more < 0 && linear + more < ETH_HLEN ? ETH_HLEN : linear + more);
     return 0;
 }
 
