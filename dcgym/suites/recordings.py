@@ -222,7 +222,8 @@ class _Totals:
 def _kept_in(folder: Path) -> Iterator[None]:
     """Let Minari write into a folder, and keep what it would remark of missing authors."""
     before = os.environ.get(PLACE)
-    os.environ[PLACE] = str(folder)
+    # Minari appends a relative path to itself (0.5.4, `MinariStorage.get_size`).
+    os.environ[PLACE] = str(folder.resolve())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

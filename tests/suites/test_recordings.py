@@ -58,15 +58,16 @@ def test_actions_of_several_parts_are_kept_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.simulation
 def test_the_command_says_where_it_is_and_refuses_it_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     words = ["record", "--env", "LoadBalancing-v1", "--policy", "sed", "--episodes", "1"]
-    words += ["--seconds", "1", "--out", str(tmp_path), "--json"]
+    words += ["--seconds", "1", "--out", "runs/sed", "--json"]
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["folder"] == str(tmp_path / dataset_name({"env": "LoadBalancing-v1"}, "sed"))
+    assert summary["folder"] == f"runs/sed/{dataset_name({'env': 'LoadBalancing-v1'}, 'sed')}"
     assert summary["steps"] == 4  # of a quarter of a second
     with pytest.raises(SystemExit) as ended:
         main(words)
