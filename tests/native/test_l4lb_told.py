@@ -15,6 +15,7 @@ from tests.support.l4lb_rig import (
     ACK,
     FIN,
     OWN_MAC,
+    RST,
     SHOT,
     SYN,
     UDP,
@@ -163,7 +164,7 @@ def test_an_answer_to_a_probe_long_ago_is_late(rig: Rig) -> None:
 def test_what_a_liar_says_is_used_up_like_any_answer(rig: Rig) -> None:
     draws = Draws(rig)
     serials = first_request(rig, draws)
-    for server, load, latency in ((1, 3, 10), (2, 3, 10), (0, 0, 0), (3, 3, 10)):
+    for server, load, latency in ((1, 3, 10), (2, 3, 10), (0, 0, 1), (3, 3, 10)):
         tell(rig, server, message(ANSWER, server, serials[server], load=load, latency=latency))
     # Without probes to come, an answer has two uses; the removals leave one answer, which is none.
     found = [rig.send(Packet(port=1001 + i)) for i in range(4)]
@@ -197,6 +198,8 @@ def test_no_more_probes_than_servers_and_none_of_other_rules(rig: Rig) -> None:
 
 def test_idle_servers_are_taken_in_the_order_of_their_messages(rig: Rig) -> None:
     rig.pool("jiq", EIGHT)
+    # Those that join count as idle, once.
+    assert [rig.send(Packet(port=900 + i)) for i in range(8)] == EIGHT
     for server in (5, 3, 5):
         tell(rig, server, message(IDLE, server))
     draws = Draws(rig)
@@ -209,6 +212,7 @@ def test_idle_servers_are_taken_in_the_order_of_their_messages(rig: Rig) -> None
 
 def test_idle_messages_of_strangers_and_of_servers_that_left_are_dropped(rig: Rig) -> None:
     rig.pool("jiq", [3, 5])
+    assert [rig.send(Packet(port=900 + i)) for i in range(2)] == [3, 5]
     tell(rig, 3, message(IDLE, 3), from_mac=mac(4))
     tell(rig, 4, message(IDLE, 4))
     assert rig.counted() == {"strange": 1, "left": 1}
@@ -217,6 +221,15 @@ def test_idle_messages_of_strangers_and_of_servers_that_left_are_dropped(rig: Ri
     tell(rig, 5, message(IDLE, 5))
     rig.pool("jiq", [5, 7])
     assert rig.send(Packet(port=1)) == 5
+
+
+def test_a_server_that_comes_back_is_idle_as_one_that_joins(rig: Rig) -> None:
+    rig.pool("jiq", [3, 5])
+    assert [rig.send(Packet(port=900 + i)) for i in range(2)] == [3, 5]
+    rig.pool("jiq", [3])
+    assert rig.send(Packet(port=1000)) == 3
+    rig.pool("jiq", [3, 5])
+    assert rig.send(Packet(port=1001)) == 5
 
 
 def test_messages_without_an_address_for_them_are_the_stacks(rig: Rig) -> None:
@@ -238,6 +251,13 @@ def test_a_slow_response_keeps_flows_away(rig: Rig) -> None:
     assert rig.send(Packet(port=1001)) == 8 - slow
 
 
+def meet(rig: Rig) -> None:
+    """Let the balancer meet its servers, at a flow that ends before it is answered."""
+    flow = Packet(port=900)
+    rig.send(flow)
+    rig.send(flow.then(RST))
+
+
 def hear(rig: Rig, server: int, flows: int, service: int) -> None:
     """Let a SYN-ACK of a server pass, with its load."""
     options = syn_options(server << CLOCK_BITS, 77) + report(flows, 0, service=service)
@@ -246,6 +266,7 @@ def hear(rig: Rig, server: int, flows: int, service: int) -> None:
 
 def test_reported_queues_count_by_their_cube(rig: Rig) -> None:
     rig.pool("c3-rank", [3, 5])
+    meet(rig)
     # q = 1 + 0.9 Q: (1 + 1.8)^3 = 22.0 against 1.9^3 = 6.86 times the time of service.
     hear(rig, 3, 2, 1000)
     hear(rig, 5, 1, 3000)
@@ -254,6 +275,18 @@ def test_reported_queues_count_by_their_cube(rig: Rig) -> None:
     # 3's 22.0 x 1000 is below 5's (1 + 1 + 0.99)^3 = 26.7 x 3900: a flow of its own counts.
     assert rig.send(Packet(port=2)) == 3
     assert rig.counted() == {"reports": 3}
+
+
+def test_reports_are_forgotten_after_each_period_of_a_reset(rig: Rig) -> None:
+    rig.native.set_messages(OWN, c3_reset_ns=HOUR_NS)
+    rig.pool("c3-rank", [3, 5])
+    meet(rig)
+    hear(rig, 3, 200, 1000)
+    hear(rig, 5, 0, 1000)
+    assert [rig.send(Packet(port=1 + i)) for i in range(3)] == [5, 5, 5]
+    rig.native.set_messages(OWN, c3_reset_ns=1)
+    # Nothing is known of either again, whatever its flows.
+    assert {rig.send(Packet(port=10 + i)) for i in range(64)} == {3, 5}
 
 
 @pytest.mark.parametrize(

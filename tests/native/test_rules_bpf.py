@@ -54,6 +54,9 @@ CASE = np.dtype(
         ("answers", ANSWER, MOST_ANSWERS),
         ("places", "u1", 2 * MOST_ANSWERS),
         ("members", "<u8"),
+        ("since_ns", "<u8"),
+        ("met", "<u8"),
+        ("c3_reset_ns", "<u8"),
     ]
 )
 KERNEL_RULES = [n for n, rule in RULES.items() if rule.is_in_kernel and not rule.needs_messages]
@@ -121,7 +124,10 @@ def test_an_impossible_pool_chooses_nobody(program: CaseProgram, n: int) -> None
 
 @pytest.mark.parametrize("rule", TOLD_RULES)
 @pytest.mark.parametrize("n", [1, 2, 9, 64])
-def test_what_was_told_leads_to_the_same_choices(program: CaseProgram, rule: str, n: int) -> None:
+@pytest.mark.parametrize("joins", ["nobody", "half", "all, by a reset"])
+def test_what_was_told_leads_to_the_same_choices(
+    program: CaseProgram, rule: str, n: int, joins: str
+) -> None:
     rng, now_ns = np.random.default_rng(n), 10**10
     case = np.zeros(1, CASE)[0]
     servers = [int(s) for s in np.sort(rng.permutation(SERVERS)[:n])]
@@ -131,7 +137,10 @@ def test_what_was_told_leads_to_the_same_choices(program: CaseProgram, rule: str
     case["heard"] = rng.integers(0, 2**33, (SERVERS, 6))
     case["heard"][:, 0], case["idle"] = rng.permutation(SERVERS), (SERVERS, 7)
     case["heard"][:, 5] = rng.integers(0, 20 * 256, SERVERS)
+    strangers = servers[::2] if joins == "half" else []
     case["members"] = sum(1 << server for server in servers)
+    case["since_ns"], case["met"] = 1, case["members"] - sum(1 << one for one in strangers)
+    case["c3_reset_ns"] = 10**9 if joins == "all, by a reset" else 0
     case["places"][1 : MOST_ANSWERS + 1] = [int(0.5 * i) for i in range(MOST_ANSWERS)]
     # Few loads and latencies, so that many tie; some are of servers that left, old or used up.
     answers = case["answers"]
@@ -150,10 +159,11 @@ def test_what_was_told_leads_to_the_same_choices(program: CaseProgram, rule: str
         *(99, now_ns, 40),
         [tuple(int(x) for x in row) for row in case["heard"]],
         [tuple(int(x) for x in row) for row in answers.tolist()],
-        *(0.5, tuple(int(x) for x in case["idle"]), 3),
+        *(0.5, tuple(int(x) for x in case["idle"]), 3, strangers, int(case["c3_reset_ns"])),
     )
     assert list(after["choice"][:40]) == expected["choices"]
     assert int(after["random"]) == expected["random"]
     assert tuple(int(x) for x in after["idle"]) == expected["idle"]
+    assert [tuple(int(x) for x in row) for row in after["heard"]] == expected["heard"]
     left = np.sort(after["answers"][: after["n_answers"]], order="order")
     assert left[["order", "in_flight", "server", "uses"]].tolist() == expected["answers"]

@@ -58,9 +58,9 @@ def test_reuse_budget_of_the_paper_and_of_small_fleets() -> None:
     assert native.prequal_reuse(1, 8) == 2.0
 
 
-def prequal(servers: int = 64, quantile: float = 0.8, probes: float = 3.0):  # type: ignore[no-untyped-def]
+def prequal(quantile: float = 0.8, seed: int = 1):  # type: ignore[no-untyped-def]
     native = require_simulation()
-    return native.PrequalPool(quantile, probes, 3 * MS, list(range(servers)), 1)
+    return native.PrequalPool(quantile, 3.0, 3 * MS, list(range(64)), seed)
 
 
 def fill(pool, answers, now_ns: int = MS) -> None:  # type: ignore[no-untyped-def]
@@ -113,14 +113,34 @@ def test_a_server_answers_with_the_median_at_its_load_or_the_nearest() -> None:
     # 2 is nearer to 1, 5 is as near to 4 as to 6: both, and of two the lower.
     assert estimate(samples, 2) == 30 and estimate(samples, 5) == 200
     assert estimate([], 3) == 0
-    # The ring keeps the last 64.
-    assert estimate([(1, 1)] * 64 + [(1, 9)] * 64, 1) == 9
+    # The ring keeps the last 128.
+    assert estimate([(1, 1)] * 128 + [(1, 9)] * 128, 1) == 9
+    # A latency of 0 would be none.
+    assert estimate([(1, 0)], 1) == 1
+
+
+def test_latencies_of_long_ago_are_forgotten() -> None:
+    estimate = require_simulation().latency_estimate
+    assert estimate([(1, 30)], 0, probes=200) == 30 and estimate([(1, 30)], 0, probes=201) == 0
+
+
+def test_a_server_that_tells_no_latency_counts_as_one_of_the_pool() -> None:
+    known = [(1, 3, 10), (2, 3, 20), (3, 3, 40), (4, 3, 50)]
+    drawn = Counter[int]()
+    for seed in range(600):
+        pool = prequal(seed=seed)
+        fill(pool, [*known, (5, 3, 0)])
+        drawn[pool.answers()[-1][2]] += 1
+    assert stats.chisquare([drawn[latency] for _, _, latency in known]).pvalue > 1e-4
+    # With nobody to compare it with it has a latency of 0, and so have all of its kind.
+    strangers = prequal()
+    fill(strangers, [(1, 0, 0), (2, 0, 0), (3, 0, 0)])
+    assert [answer[2] for answer in strangers.answers()] == [0, 0, 0]
 
 
 def test_peak_ewma_takes_peaks_at_once_and_decays_with_ten_seconds() -> None:
     cost = require_simulation().peak_ewma_cost
     first, second = 100 * MS, 50 * MS
-    assert cost([], 0, 5 * SECOND) == 30 * MS  # Linkerd's first guess
     assert cost([(first, 0)], 2, 0) == 3 * first
     assert cost([(first, 0), (4 * first, SECOND)], 0, SECOND) == 4 * first
     decay = exp(-0.1)
@@ -138,6 +158,20 @@ def test_peak_ewma_takes_peaks_at_once_and_decays_with_ten_seconds() -> None:
     # What takes longer than 275 s takes as long, and no product overflows.
     longest = 2**38
     assert cost([(2**62, SECOND)], 2**32 - 1, SECOND) == longest * (2**16 + 1)
+
+
+def test_the_first_estimate_of_a_response_time_decays_like_any() -> None:
+    cost = require_simulation().peak_ewma_cost
+    # Linkerd's 30 ms, from joining on; Tower's first sample is blended in, unless it is a peak.
+    for seconds in (0, 1, 5, 20):
+        expected = 30 * MS * exp(-seconds / 10)
+        assert cost([], 0, seconds * SECOND) == pytest.approx(expected, abs=2)
+    late, left = 5 * SECOND, 30 * MS * exp(-0.5)
+    blended = left + 20 * MS * (1 - exp(-0.5))
+    assert cost([(20 * MS, late)], 0, late) == pytest.approx(blended, abs=2)
+    # A look before takes it down to 18.2 ms, and 20 ms are a peak.
+    assert cost([(0, late), (20 * MS, late)], 0, late) == 20 * MS
+    assert cost([(0, late), (2 * MS, late)], 2, late) == pytest.approx(3 * left, abs=6)
 
 
 def test_c3_by_hand() -> None:
@@ -168,6 +202,28 @@ def test_idle_servers_are_taken_in_order_and_those_that_left_forgotten() -> None
     assert found["choices"] == [1, 0] and found["idle"] == (5, 5)
     only = told("jiq", [3], [0] * 4, heard=heard, idle=(5, 2))
     assert only["choices"] == [3] and only["idle"] == (5, 5)
+
+
+def test_who_joins_is_idle_unheard_of_and_slow_until_shown_otherwise() -> None:
+    known = (4, 5 * MS, 7, 8, 9, 10)
+    found = told("peak-ewma", [0, 2], [0] * 3, heard=[known] * 3, idle=(6, 3), strangers=[2])
+    # Both were looked at since, the stranger at the time at which it joined.
+    stranger = (7, 30 * MS << 8, SECOND, 0, 0, 0)
+    assert found["heard"][1:] == [known, stranger] and found["idle"] == (7, 3)
+    # Who joined first is at the head of the queue of idle servers.
+    both = told("jiq", [0, 1, 2], [0] * 3, idle=(6, 6), strangers=[1, 2], count=3)
+    assert both["choices"][:2] == [1, 2] and both["idle"] == (8, 8)
+
+
+def test_a_reset_of_c3_forgets_whom_it_shuns() -> None:
+    slow, fast = (0, 0, 0, 10**9, MS, 0), (0, 0, 0, MS, MS, 0)
+    ways: dict[str, Any] = {"heard": [slow, fast, fast], "count": 1000}
+    assert 0 not in told("c3-rank", [0, 1, 2], [0, 1, 1], **ways)["choices"]
+    # What was told came after 1 ns; it is 1 s now.
+    young = told("c3-rank", [0, 1, 2], [0, 1, 1], c3_reset_ns=SECOND - 1, **ways)
+    assert 0 not in young["choices"]
+    reset = told("c3-rank", [0, 1, 2], [0, 1, 1], c3_reset_ns=SECOND - 2, **ways)
+    assert set(reset["choices"]) == {0, 1, 2} and reset["heard"][0][3:] == (0, 0, 0)
 
 
 def test_equal_c3_scores_are_drawn_evenly() -> None:

@@ -58,6 +58,7 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
         "prequal_quantile": float(data_plane.prequal_quantile),
         "prequal_probes": float(data_plane.prequal_probes),
         "prequal_timeout_ns": data_plane.prequal_timeout_ns,
+        "c3_reset_ns": data_plane.c3_reset_ns,
         "events": [_event(event, scenario) for event in scenario.events],
     }
 

@@ -64,6 +64,7 @@ struct dcgym_lb_messages {
     __u32 probes;
     __u32 one_more;
     __u64 timeout_ns;
+    __u64 c3_reset_ns; /* 0: never */
     struct dcgym_prequal_places places;
     struct dcgym_prequal_budget budgets[DCGYM_LB_SERVERS + 1]; /* by the size of the pool */
 };

@@ -18,7 +18,7 @@
 struct dcgym_answer {
     __u64 order;
     __u64 received_ns;
-    __u64 latency_ns; /* below DCGYM_PREQUAL_HOT */
+    __u64 latency_ns; /* below DCGYM_PREQUAL_HOT; 0: the server knows none of late */
     __u32 in_flight;
     __u16 server;
     __u16 uses; /* that are left */
@@ -200,15 +200,23 @@ DCGYM_INLINE __u32 dcgym_prequal_choose(struct dcgym_prequal *pool,
     return chosen;
 }
 
-/* Takes an answer in; where the pool is full, the oldest gives way. */
+/*
+ * Takes an answer in; where the pool is full, the oldest gives way. A latency that is not known
+ * counts as that of an answer in the pool, by 32 random bits: a server that nobody has heard of is
+ * as good as any. At 0 it would draw all flows of all balancers, at the median none.
+ */
 DCGYM_INLINE void dcgym_prequal_insert(struct dcgym_prequal *pool, __u32 capacity,
-                                       const struct dcgym_answer *answer) {
+                                       const struct dcgym_answer *answer, __u32 random) {
+    __u64 latency_ns = answer->latency_ns;
     __u32 place;
 
+    if (latency_ns == 0 && pool->n)
+        latency_ns = pool->answers[dcgym_prequal_bound(dcgym_scale(random, pool->n))].latency_ns;
     if (pool->n >= capacity)
         dcgym_prequal_drop(pool, dcgym_prequal_oldest(pool));
     place = dcgym_prequal_bound(pool->n);
     pool->answers[place] = *answer;
+    pool->answers[place].latency_ns = latency_ns;
     pool->answers[place].order = ++pool->last_order;
     pool->n = place + 1;
 }

@@ -236,12 +236,21 @@ DCGYM_INLINE __u32 dcgym_fallback(__u32 rule, const struct dcgym_pool_view *pool
     return dcgym_rule_rendezvous(pool, hash);
 }
 
+/* How often a rule forgets all that it was told; 0: never. */
+DCGYM_INLINE __u64 dcgym_reset_ns(__u32 rule, __u64 c3_reset_ns) {
+    return rule == DCGYM_RULE_C3_RANK ? c3_reset_ns : 0;
+}
+
 /* Number of the server that a rule of messages chooses; the pool is not empty. */
 DCGYM_INLINE __u32 dcgym_choose_told(__u32 rule, const struct dcgym_pool_view *pool,
                                      const struct dcgym_told_view *told, const __u32 *ongoing,
                                      __u64 *random, __u64 now_ns) {
+    const __u64 reset_ns = dcgym_reset_ns(rule, told->c3_reset_ns);
     __u32 found;
 
+    /* Prequal hears nothing of servers but what its answers say. */
+    if (rule != DCGYM_RULE_PREQUAL && !dcgym_has_met(told->met, told->members, reset_ns, now_ns))
+        dcgym_meet(told->met, told->heard, told->idle, told->members, reset_ns, now_ns);
     switch (rule) {
     case DCGYM_RULE_PREQUAL:
         found = dcgym_prequal_choose(told->prequal, told->places, told->members, now_ns);

@@ -15,10 +15,10 @@
 #define DCGYM_FRACTION_SHIFT 32 /* fractions are of 2^32 */
 
 #define DCGYM_PEAK_TAU_NS 10000000000ULL   /* Linkerd's proxy */
-#define DCGYM_PEAK_FIRST_NS 30000000ULL    /* likewise; until the first sample, undecayed */
+#define DCGYM_PEAK_FIRST_NS 30000000ULL    /* likewise: of a server that joined; decays as all do */
 #define DCGYM_PEAK_LONGEST_NS (1ULL << 38) /* 275 s; what takes longer takes as long */
 #define DCGYM_PEAK_MOST_PENDING (1ULL << 16)
-#define DCGYM_PEAK_COST_SHIFT 8 /* costs are in ns / 2^8 */
+#define DCGYM_PEAK_SHIFT 8 /* estimates and costs are in ns / 2^8 */
 
 #define DCGYM_C3_QUEUE_SHIFT 8                                /* queues are in flows / 2^8 */
 #define DCGYM_C3_MOST_QUEUE (1024ULL << DCGYM_C3_QUEUE_SHIFT) /* so the cube of a queue fits */
@@ -29,8 +29,8 @@
 /* What a balancer has heard of one server. */
 struct dcgym_heard {
     __u64 idle;         /* number of its message that it is idle */
-    __u64 peak_ns;      /* peak-EWMA of the response times; 0 before the first */
-    __u64 peak_time_ns; /* of the last sample */
+    __u64 peak;         /* peak-EWMA of the response times, in ns / 2^8 */
+    __u64 peak_time_ns; /* of the last sample, or of joining */
     __u64 response_ns;  /* C3's average; 0 before the first */
     __u64 service_ns;   /* time between two ends of a busy server, C3's average */
     __u64 queue;        /* reported flows, C3's average */
@@ -42,14 +42,62 @@ struct dcgym_idle_queue {
     __u64 taken;
 };
 
+/* The servers that a balancer had in its pool when it chose last: what is not among them joined. */
+struct dcgym_met {
+    __u64 since_ns; /* it has forgotten nobody since */
+    __u64 members[DCGYM_RULE_SERVERS / 64];
+};
+
 struct dcgym_told_view {
     struct dcgym_heard *heard; /* by server number */
     struct dcgym_idle_queue *idle;
     struct dcgym_prequal *prequal;
     const struct dcgym_prequal_places *places;
     const __u64 *members; /* a bit per server number: it is in the pool */
+    struct dcgym_met *met;
+    __u64 c3_reset_ns; /* period after which c3-rank forgets all that it was told; 0: never */
     __u32 balancers;
 };
+
+DCGYM_INLINE int dcgym_forgets(const struct dcgym_met *met, __u64 reset_ns, __u64 now_ns) {
+    return reset_ns && now_ns > met->since_ns + reset_ns;
+}
+
+/* Whether the pool is the one of the last choice, and nothing is to be forgotten. */
+DCGYM_INLINE int dcgym_has_met(const struct dcgym_met *met, const __u64 *members, __u64 reset_ns,
+                               __u64 now_ns) {
+    __u64 differs = (__u64)dcgym_forgets(met, reset_ns, now_ns);
+
+    for (__u32 i = 0; i < DCGYM_RULE_SERVERS / 64; i++)
+        differs |= met->members[i] ^ members[i];
+    return !differs;
+}
+
+/*
+ * Servers join: whatever was heard of them before is forgotten, and they count as idle. With the
+ * period of a reset all join again after each.
+ */
+DCGYM_INLINE void dcgym_meet(struct dcgym_met *met, struct dcgym_heard *heard,
+                             struct dcgym_idle_queue *idle, const __u64 *members, __u64 reset_ns,
+                             __u64 now_ns) {
+    const __u64 kept = dcgym_forgets(met, reset_ns, now_ns) ? 0 : ~0ULL;
+
+    if (!kept || !met->since_ns)
+        met->since_ns = now_ns;
+    for (__u32 i = 0; i < DCGYM_RULE_SERVERS; i++) {
+        const __u64 joined = members[i >> 6] & ~(met->members[i >> 6] & kept);
+        struct dcgym_heard *server = &heard[i];
+
+        if (!(joined >> (i & 63) & 1))
+            continue;
+        server->idle = ++idle->last;
+        server->peak = DCGYM_PEAK_FIRST_NS << DCGYM_PEAK_SHIFT;
+        server->peak_time_ns = now_ns;
+        server->response_ns = server->service_ns = server->queue = 0;
+    }
+    for (__u32 i = 0; i < DCGYM_RULE_SERVERS / 64; i++)
+        met->members[i] = members[i];
+}
 
 /* value * fraction / 2^32, for a fraction of at most 1. */
 DCGYM_INLINE __u64 dcgym_scaled(__u64 value, __u64 fraction) {
@@ -87,33 +135,27 @@ DCGYM_INLINE __u64 dcgym_peak_elapsed(const struct dcgym_heard *heard, __u64 now
 
 /* Peaks count at once, what is below them decays in. */
 DCGYM_INLINE void dcgym_peak_sample(struct dcgym_heard *heard, __u64 value_ns, __u64 now_ns) {
-    const __u64 mean_ns = heard->peak_ns;
+    const __u64 mean = heard->peak;
+    __u64 value = value_ns < DCGYM_PEAK_LONGEST_NS ? value_ns : DCGYM_PEAK_LONGEST_NS;
 
-    if (value_ns == 0)
-        value_ns = 1;
-    if (value_ns > DCGYM_PEAK_LONGEST_NS)
-        value_ns = DCGYM_PEAK_LONGEST_NS;
-    if (value_ns < mean_ns)
-        value_ns +=
-            dcgym_scaled(mean_ns - value_ns, dcgym_peak_decay(dcgym_peak_elapsed(heard, now_ns)));
-    heard->peak_ns = value_ns;
+    value <<= DCGYM_PEAK_SHIFT;
+    if (value < mean)
+        value += dcgym_scaled(mean - value, dcgym_peak_decay(dcgym_peak_elapsed(heard, now_ns)));
+    heard->peak = value;
     heard->peak_time_ns = now_ns;
 }
 
-DCGYM_INLINE __u64 dcgym_peak_cost(const struct dcgym_heard *heard, __u64 pending, __u64 now_ns) {
-    __u64 load = DCGYM_PEAK_FIRST_NS << DCGYM_PEAK_COST_SHIFT;
-
-    if (heard->peak_ns)
-        load = dcgym_scaled(heard->peak_ns << DCGYM_PEAK_COST_SHIFT,
-                            dcgym_peak_decay(dcgym_peak_elapsed(heard, now_ns)));
+/* A look decays the estimate towards 0, and the next sample meets what is left, as in Tower. */
+DCGYM_INLINE __u64 dcgym_peak_cost(struct dcgym_heard *heard, __u64 pending, __u64 now_ns) {
+    dcgym_peak_sample(heard, 0, now_ns);
     if (pending > DCGYM_PEAK_MOST_PENDING)
         pending = DCGYM_PEAK_MOST_PENDING;
-    return load * (pending + 1);
+    return heard->peak * (pending + 1);
 }
 
 /* Position of the candidate with the lower cost; they are exchangeable. */
 DCGYM_INLINE __u32 dcgym_rule_peak_ewma(const struct dcgym_pool_view *pool,
-                                        const struct dcgym_heard *heard, const __u32 *ongoing,
+                                        struct dcgym_heard *heard, const __u32 *ongoing,
                                         __u64 *random, __u64 now_ns) {
     __u64 cost_a, cost_b;
     __u32 a, b, first, second;

@@ -47,6 +47,8 @@ class DataPlane:
             hot. 0: the load alone counts, 1: the latency alone.
         prequal_probes: Probes a request; of a fraction the chance decides.
         prequal_timeout_ns: Later answers are dropped.
+        c3_reset_ns: Period after which a balancer under `c3-rank` forgets what it was told of all
+            servers; 0: never, and then a server that once was slow may never get a flow again.
         families: Address families of the virtual services, "ipv4", "ipv6" or both: then the flows
             take turns. A matter of the emulation: the twin's flows have no addresses.
         transport: "tcp", or "udp" for requests of one datagram each; likewise.
@@ -66,6 +68,7 @@ class DataPlane:
     prequal_quantile: float = 2**-0.25
     prequal_probes: float = 3.0
     prequal_timeout_ns: int = 3_000_000
+    c3_reset_ns: int = 0
     families: tuple[str, ...] = ("ipv4",)
     transport: str = "tcp"
 
@@ -76,7 +79,7 @@ class DataPlane:
             raise ConfigError("scenario.flow_table_buckets", buckets, "a power of two")
         check_int("scenario.flow_table_ways", self.flow_table_ways, 1, 255)
         check_int("scenario.half_open_limit", self.half_open_limit, 0, 2**20)
-        for field in ("syn_timeout_ns", "packet_interval_ns", "probe_interval_ns"):
+        for field in ("syn_timeout_ns", "packet_interval_ns", "probe_interval_ns", "c3_reset_ns"):
             check_int(f"scenario.{field}", getattr(self, field), 0, LONGEST_NS)
         for field in ("message_loss", "message_copies", "prequal_quantile"):
             check_range(f"scenario.{field}", getattr(self, field), 0.0, 1.0)

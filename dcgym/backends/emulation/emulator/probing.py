@@ -31,7 +31,7 @@ def start_probing(
         mac: Its own MAC.
         address: Its own IPv4 address.
         servers: MAC and address of each server by its number.
-        data_plane: Prequal's settings.
+        data_plane: Settings of Prequal and C3.
         n_balancers: Balancers of the pod.
 
     Returns:
@@ -43,6 +43,7 @@ def start_probing(
         data_plane.prequal_quantile,
         data_plane.prequal_probes,
         data_plane.prequal_timeout_ns,
+        data_plane.c3_reset_ns,
     )
     ifindex = socket.if_nametoindex(interface)
     sender: ProbeSender = require().ProbeSender(balancer, ifindex, mac, address, servers)

@@ -25,6 +25,7 @@ struct told {
     __u32 reserved;
     __u64 last_serial;
     struct dcgym_idle_queue idle;
+    struct dcgym_met met;
     struct dcgym_prequal prequal;
     struct dcgym_heard heard[DCGYM_LB_SERVERS];
     struct asked asked[ASKED];
@@ -86,9 +87,8 @@ __noinline __u32 choose_as_told(__u32 vip, const struct dcgym_lb_pool *in_force,
     const struct dcgym_prequal_places *places = (const void *)&control.messages.places;
     struct dcgym_lb_state *state = state_of(vip);
     struct told *told = told_of(vip);
-    struct dcgym_told_view seen;
     struct dcgym_pool_view pool;
-    __u64 members;
+    __u64 members, reset_ns;
     __u32 found;
 
     if (!in_force || !state || !told)
@@ -105,18 +105,23 @@ __noinline __u32 choose_as_told(__u32 vip, const struct dcgym_lb_pool *in_force,
                    ? found
                    : pool.server[dcgym_below(&state->random, pool.n) & (DCGYM_LB_SERVERS - 1)];
     }
+    reset_ns = dcgym_reset_ns(in_force->rule, control.messages.c3_reset_ns);
+    if (!dcgym_has_met(&told->met, &members, reset_ns, now_ns)) {
+        bpf_spin_lock(&told->lock);
+        dcgym_meet(&told->met, told->heard, &told->idle, &members, reset_ns, now_ns);
+        bpf_spin_unlock(&told->lock);
+    }
     if (in_force->rule == DCGYM_RULE_JIQ) {
         bpf_spin_lock(&told->lock);
         found = dcgym_rule_idle_queue(&pool, &told->idle, told->heard, &state->random);
         bpf_spin_unlock(&told->lock);
         return pool.server[found & (DCGYM_LB_SERVERS - 1)];
     }
-    seen = (struct dcgym_told_view){.heard = told->heard, .balancers = control.messages.balancers};
-    if (in_force->rule == DCGYM_RULE_PEAK_EWMA)
-        return dcgym_choose_told(DCGYM_RULE_PEAK_EWMA, &pool, &seen, state->ongoing, &state->random,
-                                 now_ns);
-    return dcgym_choose_told(DCGYM_RULE_C3_RANK, &pool, &seen, state->ongoing, &state->random,
-                             now_ns);
+    found = in_force->rule == DCGYM_RULE_PEAK_EWMA
+                ? dcgym_rule_peak_ewma(&pool, told->heard, state->ongoing, &state->random, now_ns)
+                : dcgym_rule_c3(&pool, told->heard, state->ongoing, control.messages.balancers,
+                                &state->random);
+    return pool.server[found & (DCGYM_LB_SERVERS - 1)];
 }
 
 /* Probes of one request, to different servers of the pool. */
@@ -190,7 +195,7 @@ __noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message, __u
     struct dcgym_prequal_budget budget;
     struct dcgym_answer answer = {};
     const __u64 now_ns = bpf_ktime_get_ns();
-    __u32 verdict = DCGYM_LB_ANSWERS, server, n;
+    __u32 verdict = DCGYM_LB_ANSWERS, peer = bpf_get_prandom_u32(), server, n;
     struct asked *asked;
     __u64 serial, draw;
 
@@ -228,7 +233,7 @@ __noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message, __u
         if (now_ns > asked->sent_ns && now_ns - asked->sent_ns > control.messages.timeout_ns)
             verdict = DCGYM_LB_ANSWERS_LATE;
         else
-            dcgym_prequal_insert(&told->prequal, budget.capacity, &answer);
+            dcgym_prequal_insert(&told->prequal, budget.capacity, &answer, peer);
     }
     bpf_spin_unlock(&told->lock);
     return verdict;

@@ -86,7 +86,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     bool draw(double share) { return share > 0 && board_.draw() < share; }
     void begin_service(std::uint64_t ticket, std::vector<ServiceStage> stages);
     void note_answer(std::uint32_t met, std::int64_t received_ns);
-    MessagePort::Load told() const;
+    MessagePort::Load answer_probe();
     void ended(const ServiceStation::Ended &job);
 
     World &world_;

@@ -23,13 +23,13 @@ void HttpServer::open_messages() {
     messages_.reset();
     if (!board_.balancers.empty())
         messages_ = std::make_unique<MessagePort>(world_, board_, spec_.host, number_,
-                                                  [this] { return told(); });
+                                                  [this] { return answer_probe(); });
 }
 
-MessagePort::Load HttpServer::told() const {
+MessagePort::Load HttpServer::answer_probe() {
     const std::uint32_t load = queue();
     const double told = load * faults_.report_factor + 0.5;
-    return {static_cast<std::uint32_t>(std::min(told, 4e9)), latencies_.estimate(load)};
+    return {static_cast<std::uint32_t>(std::min(told, 4e9)), latencies_.answer(load)};
 }
 
 void HttpServer::begin_service(std::uint64_t ticket, std::vector<ServiceStage> stages) {

@@ -57,6 +57,7 @@ struct BalancerMessages {
     std::string address; // the balancer's own, IPv4; "": none come
     uint32_t balancers;  // that the servers have
     PrequalConfig prequal;
+    uint64_t c3_reset_ns; // 0: never
 };
 
 // The last two as IPVS and conntrack have them (CLOSE, FIN_WAIT).

@@ -47,8 +47,8 @@ void set_timeouts(Balancer &balancer, uint64_t syn_ns, uint64_t tcp_ns, uint64_t
 }
 
 void set_messages(Balancer &balancer, const std::string &address, uint32_t balancers,
-                  double quantile, double probes, int64_t timeout_ns) {
-    balancer.set_messages({address, balancers, {quantile, probes, timeout_ns}});
+                  double quantile, double probes, int64_t timeout_ns, uint64_t c3_reset_ns) {
+    balancer.set_messages({address, balancers, {quantile, probes, timeout_ns}, c3_reset_ns});
 }
 
 void bind_constructor(py::class_<Balancer> &balancer) {
@@ -118,9 +118,10 @@ void bind_settings(py::class_<Balancer> &balancer) {
         .def("set_messages", &set_messages, py::arg("address"), py::arg("balancers") = 1,
              py::arg("quantile") = dcgym::PrequalConfig{}.quantile,
              py::arg("probes") = dcgym::PrequalConfig{}.probes,
-             py::arg("timeout_ns") = dcgym::PrequalConfig{}.timeout_ns,
+             py::arg("timeout_ns") = dcgym::PrequalConfig{}.timeout_ns, py::arg("c3_reset_ns") = 0,
              "Take messages of servers to an IPv4 address of the balancer's own, and probe by "
-             "Prequal's settings. A `ProbeSender` sends the probes.")
+             "Prequal's settings. A `ProbeSender` sends the probes. c3-rank forgets after each "
+             "period of a reset; 0: never.")
         .def("clear", &Balancer::clear,
              "Forget flows, counters and samples, while no packets come; the rest stays.");
 }

@@ -70,6 +70,7 @@ void Balancer::set_messages(const BalancerMessages &messages) {
     settings.one_more =
         static_cast<uint32_t>(std::min((prequal.probes - settings.probes) * 0x1p32, 0x1p32 - 1));
     settings.timeout_ns = static_cast<uint64_t>(prequal.timeout_ns);
+    settings.c3_reset_ns = messages.c3_reset_ns;
     settings.places = prequal.places();
     for (size_t n = 1; n <= DCGYM_LB_SERVERS; n++)
         settings.budgets[n] = prequal.budget(n);

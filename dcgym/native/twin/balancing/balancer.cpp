@@ -61,6 +61,7 @@ void Balancer::restart() {
     idle_ = {};
     prequal.clear();
     heard_.assign(n, {});
+    met_ = {};
     for (ServerFeatures &server : features)
         server = {};
     interarrival.clear();
@@ -139,8 +140,14 @@ uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
     if (!tree_.empty())
         return pool_[tree_.choose(&random_)];
     const dcgym_pool_view view = pool_view();
-    const dcgym_told_view told{heard_.data(), &idle_,          &prequal.pool,
-                               &places_,      members_.data(), config_.balancers};
+    const dcgym_told_view told{heard_.data(),
+                               &idle_,
+                               &prequal.pool,
+                               &places_,
+                               members_.data(),
+                               &met_,
+                               static_cast<uint64_t>(config_.c3_reset_ns),
+                               config_.balancers};
     dcgym_state_view state{&random_, &turn_, ongoing_.data(), score_.data(), turns_.data(),
                            &clock_,  &told};
     return static_cast<uint16_t>(

@@ -118,6 +118,7 @@ class Balancer {
     __u64 clock_ = 0;                // of these
     std::vector<dcgym_heard> heard_; // by server
     dcgym_idle_queue idle_{};
+    dcgym_met met_{};
     const dcgym_prequal_places places_;
     std::vector<__u64> members_;    // a bit per server: it is in the pool
     std::vector<uint8_t> occupied_; // entries in use of each bucket

@@ -83,6 +83,7 @@ struct Config {
     double message_copies;  // share of the probes' answers that come twice
     Range message_delay_ns; // beside the latency
     PrequalConfig prequal;
+    int64_t c3_reset_ns = 0;
     std::vector<ScheduledChange> changes;
     int64_t warm_up_ns;
     size_t record_limit;

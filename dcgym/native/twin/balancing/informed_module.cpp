@@ -21,7 +21,8 @@ using dcgym::PrequalConfig;
 namespace {
 
 using Answer = std::tuple<uint16_t, uint32_t, uint64_t>; // server, requests in flight, latency_ns
-using Row = std::array<uint64_t, 6>;                     // a server's dcgym_heard, or an answer
+using Members = std::array<__u64, DCGYM_RULE_SERVERS / 64>;
+using Row = std::array<uint64_t, 6>; // a server's dcgym_heard, or an answer
 
 PrequalConfig of_quantile(double quantile) {
     PrequalConfig config;
@@ -35,7 +36,7 @@ dcgym_prequal pool_of(const std::vector<Answer> &answers) {
     dcgym_prequal pool{};
     for (const auto &[server, in_flight, latency_ns] : answers) {
         const dcgym_answer answer{0, 0, latency_ns, in_flight, server, 1};
-        dcgym_prequal_insert(&pool, DCGYM_PREQUAL_ANSWERS, &answer);
+        dcgym_prequal_insert(&pool, DCGYM_PREQUAL_ANSWERS, &answer, 0);
     }
     return pool;
 }
@@ -103,21 +104,27 @@ class Pool {
     Prequal asked_;
 };
 
+// One more for each probe before the last one, whose answer it returns.
 int64_t latency_estimate(const std::vector<std::pair<uint32_t, int64_t>> &samples,
-                         uint32_t in_flight) {
+                         uint32_t in_flight, uint64_t probes) {
     LatencyRing ring;
     for (const auto &[load, latency_ns] : samples)
         ring.add(load, latency_ns);
-    return ring.estimate(in_flight);
+    for (uint64_t i = 1; i < probes; i++)
+        ring.answer(in_flight);
+    return ring.answer(in_flight);
 }
 
 double peak_ewma_cost(const std::vector<std::pair<uint64_t, uint64_t>> &samples, uint32_t pending,
                       uint64_t now_ns) {
+    const Members joined{1};
     dcgym_heard heard{};
+    dcgym_idle_queue idle{};
+    dcgym_met met{};
+    dcgym_meet(&met, &heard, &idle, joined.data(), 0, 0);
     for (const auto &[value_ns, time_ns] : samples)
         dcgym_peak_sample(&heard, value_ns, time_ns);
-    return static_cast<double>(dcgym_peak_cost(&heard, pending, now_ns)) /
-           (1 << DCGYM_PEAK_COST_SHIFT);
+    return static_cast<double>(dcgym_peak_cost(&heard, pending, now_ns)) / (1 << DCGYM_PEAK_SHIFT);
 }
 
 double c3_score(uint64_t response_ns, uint64_t service_ns, double queue, uint32_t outstanding,
@@ -150,31 +157,49 @@ struct Told {
         pool.last_order = answers.size();
     }
 
+    py::list rows() const {
+        py::list found;
+        for (const dcgym_heard &of : heard)
+            found.append(py::make_tuple(of.idle, of.peak, of.peak_time_ns, of.response_ns,
+                                        of.service_ns, of.queue));
+        return found;
+    }
+
     std::vector<dcgym_heard> heard;
     dcgym_prequal pool{};
     dcgym_prequal_places places;
 };
 
-// So many choices in a row; the state carries over from one to the next.
-py::dict choose_told(uint32_t rule, std::vector<uint16_t> servers,
-                     const std::vector<uint32_t> &ongoing, uint64_t random, uint64_t now_ns,
-                     size_t count, const std::vector<Row> &heard, const std::vector<Row> &answers,
-                     double quantile, std::pair<uint64_t, uint64_t> idle_queue,
-                     uint32_t balancers) {
-    const auto n = static_cast<uint32_t>(servers.size());
-    if (answers.size() > DCGYM_PREQUAL_ANSWERS || n > DCGYM_RULE_SERVERS)
-        throw py::value_error("answers, servers: too many");
-    std::array<__u64, DCGYM_RULE_SERVERS / 64> members{};
+Members members_of(const std::vector<uint16_t> &servers, size_t n) {
+    Members members{};
     for (const uint16_t server : servers) {
-        if (server >= ongoing.size() || server >= heard.size())
+        if (server >= n)
             throw py::value_error("servers: each needs a queue and what was heard of it");
         members[server / 64] |= 1ULL << server % 64;
     }
+    return members;
+}
+
+// So many choices in a row; the state carries over from one to the next. Those that the balancer
+// has not met join.
+py::dict choose_told(uint32_t rule, std::vector<uint16_t> servers,
+                     const std::vector<uint32_t> &ongoing, uint64_t random, uint64_t now_ns,
+                     size_t count, const std::vector<Row> &heard, const std::vector<Row> &answers,
+                     double quantile, std::pair<uint64_t, uint64_t> idle_queue, uint32_t balancers,
+                     const std::vector<uint16_t> &strangers, uint64_t c3_reset_ns) {
+    const auto n = static_cast<uint32_t>(servers.size());
+    if (answers.size() > DCGYM_PREQUAL_ANSWERS || n > DCGYM_RULE_SERVERS)
+        throw py::value_error("answers, servers: too many");
+    const size_t known = std::min(ongoing.size(), heard.size());
+    const Members members = members_of(servers, known), unmet = members_of(strangers, known);
+    dcgym_met met{1, {}};
+    for (size_t i = 0; i < members.size(); i++)
+        met.members[i] = members[i] & ~unmet[i];
     servers.resize(n + DCGYM_RULE_STRIDE);
     Told told(heard, answers, quantile);
     dcgym_idle_queue idle{idle_queue.first, idle_queue.second};
-    const dcgym_told_view view{told.heard.data(), &idle,          &told.pool,
-                               &told.places,      members.data(), balancers};
+    const dcgym_told_view view{told.heard.data(), &idle, &told.pool,  &told.places,
+                               members.data(),    &met,  c3_reset_ns, balancers};
     const dcgym_pool_view pool{n, servers.data(), nullptr, nullptr};
     __u64 generator = random;
     dcgym_state_view state{&generator, nullptr, ongoing.data(), nullptr, nullptr, nullptr, &view};
@@ -186,6 +211,7 @@ py::dict choose_told(uint32_t rule, std::vector<uint16_t> servers,
         left.append(py::make_tuple(a.order, a.in_flight, a.server, a.uses));
     using namespace py::literals;
     return py::dict("choices"_a = choices, "random"_a = uint64_t{generator}, "answers"_a = left,
+                    "heard"_a = told.rows(),
                     "idle"_a = std::pair<uint64_t, uint64_t>{idle.last, idle.taken});
 }
 
@@ -214,16 +240,19 @@ void bind_informed(py::module_ &module) {
         },
         "probes"_a, "n"_a, "How often an answer is used.");
     module.def("prequal_capacity", &PrequalConfig::capacity, "n"_a, "Answers that a pool holds.");
-    module.def("latency_estimate", &latency_estimate, "samples"_a, "in_flight"_a,
-               "What a server answers with these samples.");
-    module.def("peak_ewma_cost", &peak_ewma_cost, "samples"_a, "pending"_a, "now_ns"_a,
-               "The cost after these samples, (value_ns, time_ns).");
+    module.def("latency_estimate", &latency_estimate, "samples"_a, "in_flight"_a, "probes"_a = 1,
+               "What a server answers to the last of so many probes after these samples.");
+    module.def(
+        "peak_ewma_cost", &peak_ewma_cost, "samples"_a, "pending"_a, "now_ns"_a,
+        "The cost in ns after these samples, (value_ns, time_ns), of a server that joined at 0; a "
+        "look is a sample of 0.");
     module.def("c3_score", &c3_score, "response_ns"_a, "service_ns"_a, "queue"_a, "outstanding"_a,
                "balancers"_a, "C3's score.");
     module.def("choose_told", &choose_told, "rule"_a, "servers"_a, "ongoing"_a, "random"_a,
                "now_ns"_a, "count"_a, "heard"_a, "answers"_a = std::vector<Row>(),
                "quantile"_a = 0.5, "idle"_a = std::pair<uint64_t, uint64_t>{0, 0},
-               "balancers"_a = 1, "Let a rule of messages choose so often.");
+               "balancers"_a = 1, "strangers"_a = std::vector<uint16_t>(), "c3_reset_ns"_a = 0,
+               "Let a rule of messages choose so often.");
     py::class_<Pool>(module, "PrequalPool")
         .def(py::init<double, double, int64_t, std::vector<uint16_t>, uint64_t>(), "quantile"_a,
              "probes"_a, "timeout_ns"_a, "servers"_a, "seed"_a)

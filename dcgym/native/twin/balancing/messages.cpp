@@ -86,7 +86,7 @@ void Simulation::send_probes(uint16_t number) {
 }
 
 void Simulation::probe_at_server(const Message &probe) {
-    const Server &server = servers_[probe.server];
+    Server &server = servers_[probe.server];
     if (!server.up || server.epoch != probe.epoch) {
         counts_.unanswered++;
         return;
@@ -94,7 +94,7 @@ void Simulation::probe_at_server(const Message &probe) {
     Message answer = probe;
     answer.kind = MessageKind::answer;
     answer.in_flight = server.told(server.queue);
-    answer.latency_ns = server.latencies.estimate(server.queue);
+    answer.latency_ns = server.latencies.answer(server.queue);
     post(answer);
     if (config_->message_copies > 0 && messaging_.uniform() < config_->message_copies)
         post(answer);

@@ -20,7 +20,8 @@ Prequal::Verdict Prequal::answer(const PrequalConfig &config, uint64_t serial, i
     const dcgym_prequal_budget budget = config.budget(n);
     dcgym_answer kept = found;
     kept.uses = static_cast<__u16>(budget.uses + (dcgym_random(random) >> 11 < budget.more));
-    dcgym_prequal_insert(&pool, budget.capacity, &kept);
+    const auto bits = static_cast<uint32_t>(dcgym_random(random) >> 32);
+    dcgym_prequal_insert(&pool, budget.capacity, &kept, bits);
     return Verdict::taken;
 }
 

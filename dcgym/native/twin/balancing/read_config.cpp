@@ -139,6 +139,7 @@ std::shared_ptr<const Config> read_config(const py::dict &config, size_t record_
     read->prequal = {config["prequal_quantile"].cast<double>(),
                      config["prequal_probes"].cast<double>(),
                      config["prequal_timeout_ns"].cast<int64_t>()};
+    read->c3_reset_ns = config["c3_reset_ns"].cast<int64_t>();
     read->changes = changes(config);
     read->warm_up_ns = warm_up_ns;
     read->record_limit = record_limit;
