@@ -236,7 +236,7 @@ DCGYM_INLINE __u32 dcgym_fallback(__u32 rule, const struct dcgym_pool_view *pool
     return dcgym_rule_rendezvous(pool, hash);
 }
 
-/* How often a rule forgets all that it was told; 0: never. */
+/* Period after which a rule forgets all that it was told; 0: never. */
 DCGYM_INLINE __u64 dcgym_reset_ns(__u32 rule, __u64 c3_reset_ns) {
     return rule == DCGYM_RULE_C3_RANK ? c3_reset_ns : 0;
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from dcgym.backends.simulation import BalancingTwin
+from dcgym.policies import env_overrides, make_policy
 from dcgym.tasks.balancing import Event, Scenario, server_group
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.traffic.sizes import exponential
@@ -75,6 +77,38 @@ def test_each_server_gets_a_flow_soon(rule: str) -> None:
 def test_without_a_reset_the_ranking_of_c3_shuns_who_was_slow() -> None:
     assert waited_s("c3-rank", load=0.3)[WAS_SLOW] == np.inf
     assert waited_s("c3-rank", load=0.3, c3_reset_ns=5 * SECOND)[WAS_SLOW] < 5 + SOON_S
+
+
+def loop_waited_s(name: str) -> dict[int, float]:
+    """Return the same under a policy that sets weights, in steps of half a second."""
+    scenario = servers(events=HISTORY, balancers=1, probe_interval_ns=SECOND // 2)
+    env = gym.make("dcgym/LoadBalancing-v1", scenario=scenario, lead_in=0, **env_overrides(name))
+    policy = make_policy(name, env)
+    observation, info = env.reset(seed=0)
+    first: dict[int, float] = dict.fromkeys((JOINS, RETURNS, WAS_SLOW), np.inf)
+    before = np.zeros(8)
+    while info["time_s"] < 60:
+        observation, *_, info = env.step(policy.act(observation, info))
+        came = info["servers"]["flows"] - before
+        before = info["servers"]["flows"].copy()
+        if info["time_s"] > SINCE_S:
+            first |= {
+                server: info["time_s"] - SINCE_S
+                for server, waited_s in first.items()
+                if came[server] and waited_s == np.inf
+            }
+    env.close()
+    return first
+
+
+@pytest.mark.parametrize("policy", ["awcmp", "wrr-utilisation", "knapsack"])
+def test_weights_leave_out_nobody(policy: str) -> None:
+    assert max(loop_waited_s(policy).values()) <= 2
+
+
+def test_hlb_shuns_who_was_slow_since_its_reservoir_has_no_age() -> None:
+    found = loop_waited_s("hlb")
+    assert found.pop(WAS_SLOW) == np.inf and max(found.values()) <= 1
 
 
 def test_who_joins_is_not_slower_for_ever_than_what_takes_a_millisecond() -> None:
