@@ -20,7 +20,7 @@ def test_what_an_ended_flow_leaves_is_given_to_the_others() -> None:
     flows = [
         Flow("h1", "h3"),
         Flow("h2", "h3", size_bytes=200_000),
-        Flow("h2", "h4", size_bytes=1_000_000, after=1),
+        Flow("h2", "h4", size_bytes=4_000_000, after=1),
         Flow("h4", "h1", start_ns=10**15),
     ]
     env = dcgym.make_env(
