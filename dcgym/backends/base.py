@@ -182,7 +182,10 @@ class Network(Backend, Protocol):
         """Cut every flow that still runs; `flow_records` then holds these too."""
 
     def flow_records(self) -> npt.NDArray[Any]:
-        """Return the flows that ended since the reset (`traffic.generators.view.RECORD_DTYPE`)."""
+        """Return the flows that ended since the reset (`traffic.generators.view.RECORD_DTYPE`).
+
+        New ones follow those that earlier calls returned, while the episode runs.
+        """
 
     def application_records(self) -> list[Record]:
         """Return what became of each application of the plan; empty for a plan of flows."""

@@ -16,6 +16,7 @@ from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import StateWords
+from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.meter import Measured, Meter, Traffic
 from dcgym.tasks.network.settings import NetworkSettings
@@ -87,8 +88,7 @@ class NetworkSystem:
 
     def __init__(self, tasks: Sequence[NetworkTask], backend: object) -> None:
         self.tasks = tuple(tasks)
-        first = self.tasks[0]
-        self.n_envs = len(self.tasks)
+        first, self.n_envs = self.tasks[0], len(self.tasks)
         self.agents: tuple[str, ...] = first.agents
         self.interval_ns = first.interval_ns
         self.action_space, self.observation_space = first.action_space, first.observation_space
@@ -190,10 +190,11 @@ class NetworkSystem:
         self._values = self._initial_where(begun)
         self._apply()
         self._note_plans()
-        for env in np.flatnonzero(begun):
-            self._told_events[env] = 0
         # Read after the action was in force.
         self._meter.begin(self._network.snapshots(begun), begun)
+        for env in np.flatnonzero(begun).tolist():
+            self._told_events[env] = 0
+            self.tasks[env].activity = Activity(self, env, self.tasks[env].plan)
         self._measure(begun, is_first=True)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:

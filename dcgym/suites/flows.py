@@ -12,13 +12,9 @@ import numpy.typing as npt
 from dcgym.backends.base import Record
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
+from dcgym.traffic.analysis.progress import find_origin_ns
 from dcgym.traffic.analysis.reordering import REORDERING, reordering_metrics
-from dcgym.traffic.analysis.slowdown import (
-    find_origin_ns,
-    flow_metrics,
-    gather_runs,
-    size_table,
-)
+from dcgym.traffic.analysis.slowdown import flow_metrics, gather_runs, size_table
 from dcgym.traffic.generators.view import FINISHED, OUTCOMES
 from dcgym.traffic.plans.records import TRANSPORTS
 from dcgym.units import NS_PER_S

@@ -189,7 +189,7 @@ class FakeBackend:
         """Do nothing: this network keeps no records."""
 
     def flow_records(self) -> npt.NDArray[Any]:
-        """Return no records: this network has none."""
+        """Return no records: flows that ended still count as `NetworkTask.active_flows`."""
         return np.empty(0, RECORD_DTYPE)
 
     def application_records(self) -> list[Record]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dcgym.config import check_range
 from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation, Overrides
 from dcgym.tasks.network.decision import DecisionMap
-from dcgym.tasks.network.max_min import fair_shares
+from dcgym.tasks.network.max_min import FairShares
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 
@@ -39,6 +40,10 @@ class RatesTask(Protocol):
     @property
     def rate_map(self) -> DecisionMap:
         """What rates of an action mean."""
+        ...
+
+    def active_flows(self) -> npt.NDArray[np.bool_]:
+        """Return which flows of the plan are active until the next decision, (F,)."""
         ...
 
 
@@ -103,10 +108,11 @@ class FixedSharePolicy(RatePolicy):
 
 
 class FairSharePolicy(RatePolicy):
-    """Know the topology and the plan, and give every sender its max-min fair share (an oracle).
+    """Give every sender the max-min fair share of its active flows (an oracle).
 
-    All flows of the plan count as active at all times. Hosts that send nothing stay unlimited,
-    so that their acknowledgements are never in the way.
+    It knows topology, plan and which flows have ended. A decision holds for an interval, so a flow
+    counts from the decision before its start on. Hosts that send nothing stay unlimited, so that
+    their acknowledgements are never in the way.
     """
 
     name = "fair-share"
@@ -120,14 +126,15 @@ class FairSharePolicy(RatePolicy):
         super().__init__()
         self._headroom = check_range("headroom", headroom, 0.0, 0.9)
         self._plan: Plan | None = None
-        self._shares: FloatArray = np.empty(0)
+        self._fair: FairShares | None = None
 
     def shares(self) -> FloatArray:
-        """Return the fair shares, worked out once per plan."""
-        if self._plan is not self.task.plan:
+        """Return the fair shares of the flows that are active now."""
+        if self._fair is None or self._plan is not self.task.plan:
             self._plan = self.task.plan
-            self._shares = fair_shares(self.task.topology, self._plan, self._headroom)
-        return self._shares
+            self._fair = FairShares(self.task.topology, self._plan)
+        shares = self._fair.of(self.task.active_flows())
+        return np.where(shares > 0, shares * (1 - self._headroom), 1.0)
 
 
 class RandomPolicy(BoundPolicy[RatesTask]):

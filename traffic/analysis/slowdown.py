@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.traffic.analysis.ideal import ideal_completion_ns
+from dcgym.traffic.analysis.progress import Progress, flow_ids
 from dcgym.traffic.analysis.survival import Survival
 from dcgym.traffic.generators.view import CUT, FINISHED
 from dcgym.traffic.plans.plan import Plan
@@ -18,7 +19,7 @@ from dcgym.traffic.plans.records import NONE, Records
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["BUCKETS", "Runs", "find_origin_ns", "flow_metrics", "gather_runs", "size_table"]
+__all__ = ["BUCKETS", "Runs", "flow_metrics", "gather_runs", "size_table"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -99,9 +100,9 @@ def gather_runs(
     planned = plan.to_records([host.name for host in topology.hosts])
     ideal_ns = ideal_completion_ns(planned, topology)
     is_sized = planned["size_bytes"] != NONE
-    ended = flow_records[is_sized[_ids(flow_records)]]
-    open_ids, open_begun_ns = _open_runs(planned, flow_records, origin_ns)
-    ids = np.concatenate([_ids(ended), open_ids])
+    ended = flow_records[is_sized[flow_ids(flow_records)]]
+    open_ids, open_begun_ns = _open_sized_runs(planned, flow_records, origin_ns)
+    ids = np.concatenate([flow_ids(ended), open_ids])
     begun_ns = np.concatenate([ended["planned_start_ns"].astype(np.int64), open_begun_ns])
     seen_ns = np.concatenate([ended["end_ns"].astype(np.int64), np.full(len(open_ids), end_ns)])
     is_finished, is_failed = _outcomes(ended, planned)
@@ -182,26 +183,9 @@ def size_table(runs: Runs) -> list[dict[str, str | float]]:
     return table
 
 
-def find_origin_ns(plan: Plan, flow_records: Records, default_ns: int) -> int:
-    """Return when the plan began, on the clock of its records.
-
-    Args:
-        plan: The plan.
-        flow_records: Records of its flows.
-        default_ns: What to return where no record tells, since no flow has ended.
-    """
-    ids = _ids(flow_records)
-    told = (flow_records["repetition"] == 0) & (plan.records["after"][ids] == NONE)
-    if not told.any():
-        return default_ns
-    row = int(np.flatnonzero(told)[0])
-    start_ns = int(plan.records["start_ns"][ids[row]])
-    return int(flow_records["planned_start_ns"][row]) - start_ns
-
-
 def _outcomes(ended: Records, planned: Records) -> tuple[BoolArray, BoolArray]:
     """Return which records are of runs that delivered all, and which of runs that failed."""
-    ids = _ids(ended)
+    ids = flow_ids(ended)
     has_all = ended["bytes"].astype(np.int64) >= planned["size_bytes"][ids]
     # Nobody sends a lost datagram again: a UDP flow has ended once all are sent.
     has_all |= planned["transport"][ids] == 1
@@ -209,28 +193,12 @@ def _outcomes(ended: Records, planned: Records) -> tuple[BoolArray, BoolArray]:
     return (ended["outcome"] == FINISHED) & has_all, is_failed
 
 
-def _ids(flow_records: Records) -> IntArray:
-    return flow_records["id"].astype(np.int64)
-
-
-def _open_runs(
+def _open_sized_runs(
     planned: Records, flow_records: Records, origin_ns: int
 ) -> tuple[IntArray, IntArray]:
     """Return the flows with a size that have a run without a record, and its planned start."""
-    count = len(planned)
-    ids = _ids(flow_records)
-    n_ended = np.bincount(ids, minlength=count)
-    last_end_ns = np.zeros(count, np.int64)
-    np.maximum.at(last_end_ns, ids, flow_records["end_ns"].astype(np.int64))
-    is_cut = np.zeros(count, bool)
-    is_cut[ids[flow_records["outcome"] == CUT]] = True
-    repetitions = planned["repetitions"]
-    is_over = (repetitions != 0) & (n_ended >= repetitions)
-    after = planned["after"]
-    waits = after != NONE
-    base_ns = np.where(waits, last_end_ns[after], origin_ns) + planned["start_ns"]
-    starts_ns = np.where(n_ended > 0, last_end_ns + planned["gap_ns"], base_ns)
-    may_run = ~waits | (is_over & ~is_cut)[after]
-    is_sized = planned["size_bytes"] != NONE
-    rows = np.flatnonzero(~is_over & ~is_cut & may_run & is_sized)
-    return rows, starts_ns[rows]
+    progress = Progress(planned)
+    progress.note(flow_records)
+    ids, begun_ns = progress.open_runs(origin_ns)
+    has_size = planned["size_bytes"][ids] != NONE
+    return ids[has_size], begun_ns[has_size]

@@ -8,35 +8,69 @@ import numpy.typing as npt
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 
-__all__ = ["deliverable_bps", "fair_shares", "max_min_rates"]
+__all__ = ["FairShares", "deliverable_bps", "max_min_rates"]
 
 FloatArray = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
-def fair_shares(topology: Topology, plan: Plan, headroom: float) -> FloatArray:
-    """Return each host's share of its interface rate under max-min fairness between flows.
+class FairShares:
+    """Max-min fair shares of a network's hosts, whichever flows of a plan are active.
+
+    What changes seldom is worked out once: the ports between two hosts, and the shares until a
+    pair of hosts has more or fewer active flows.
 
     Args:
         topology: The network; flows split evenly over equal-cost paths.
-        plan: The flows, all taken as active.
-        headroom: Part of every sender's rate that is left unused.
+        plan: The flows.
     """
-    ports = [*topology.host_ports, *topology.switch_ports]
-    columns = {(port.node, port.number): index for index, port in enumerate(ports)}
-    capacities_bps = np.array([port.rate_bps for port in ports], np.float64)
-    # Flows between the same hosts have the same rate: one row a pair, however many flows.
-    counts = plan.pair_counts()
-    usage = np.zeros((len(counts), len(ports)))
-    for row, ((source, sink), count) in zip(usage, counts.items(), strict=True):
-        _add_path(topology, columns, source, sink, row)
-        row *= count
-    rates_bps = max_min_rates(usage, capacities_bps)
-    shares = np.zeros(len(topology.hosts))
-    index = {host.name: host.index for host in topology.hosts}
-    for ((source, _), count), rate_bps in zip(counts.items(), rates_bps, strict=True):
-        host = index[source]
-        shares[host] += count * rate_bps / topology.host_ports[host].rate_bps
-    return np.where(shares > 0, shares * (1 - headroom), 1.0)
+
+    def __init__(self, topology: Topology, plan: Plan) -> None:
+        ports = [*topology.host_ports, *topology.switch_ports]
+        self._topology = topology
+        self._columns = {(port.node, port.number): column for column, port in enumerate(ports)}
+        self._capacities_bps = np.array([port.rate_bps for port in ports], np.float64)
+        ends = plan.records["src"].astype(np.int64) * len(plan.hosts) + plan.records["dst"]
+        # Flows between the same hosts have the same rate: one row a pair, however many flows.
+        pairs, self._pair_of_flow = np.unique(ends, return_inverse=True)
+        hosts, n_hosts = plan.hosts, max(len(plan.hosts), 1)
+        self._pairs = [(hosts[pair // n_hosts], hosts[pair % n_hosts]) for pair in pairs.tolist()]
+        index = {host.name: host.index for host in topology.hosts}
+        self._senders = [index[source] for source, _ in self._pairs]
+        self._paths: dict[int, FloatArray] = {}
+        self._counts = np.zeros(len(pairs), np.int64)
+        self._shares = np.zeros(len(topology.hosts))
+
+    def of(self, active: Mask) -> FloatArray:
+        """Return each host's share of its interface rate, (H,); 0 where it sends nothing.
+
+        Args:
+            active: Which flows of the plan are active, (F,).
+        """
+        counts = np.bincount(self._pair_of_flow[active], minlength=len(self._pairs))
+        if not np.array_equal(counts, self._counts):
+            self._shares, self._counts = self._fill(counts), counts
+        return self._shares
+
+    def _fill(self, counts: Counts) -> FloatArray:
+        rows = np.flatnonzero(counts).tolist()
+        usage = np.zeros((len(rows), len(self._capacities_bps)))
+        for row, pair in zip(usage, rows, strict=True):
+            row += self._path(pair) * counts[pair]
+        rates_bps = max_min_rates(usage, self._capacities_bps)
+        shares = np.zeros(len(self._topology.hosts))
+        for pair, rate_bps in zip(rows, rates_bps, strict=True):
+            host = self._senders[pair]
+            shares[host] += counts[pair] * rate_bps / self._capacities_bps[host]
+        return shares
+
+    def _path(self, pair: int) -> FloatArray:
+        """Return the fraction of a flow's rate that each port carries."""
+        if pair not in self._paths:
+            self._paths[pair] = np.zeros(len(self._capacities_bps))
+            _add_path(self._topology, self._columns, *self._pairs[pair], self._paths[pair])
+        return self._paths[pair]
 
 
 def deliverable_bps(topology: Topology, plan: Plan) -> float:
@@ -48,12 +82,10 @@ def deliverable_bps(topology: Topology, plan: Plan) -> float:
             rates count.
     """
     rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
-    counts = plan.pair_counts()
-    if not counts:
+    if not len(plan):
         return float(rates_bps.sum())
-    senders = {source for source, _ in counts}
-    sends = np.array([host.name in senders for host in topology.hosts])
-    return float((fair_shares(topology, plan, 0.0) * rates_bps)[sends].sum())
+    shares = FairShares(topology, plan).of(np.ones(len(plan), np.bool_))
+    return float((shares * rates_bps)[shares > 0].sum())
 
 
 def max_min_rates(usage: FloatArray, capacities: FloatArray) -> FloatArray:

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_keys
-from dcgym.errors import ConfigError
+from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.actions import read_actions
 from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.rewards import Reward
+from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.arguments import read_congestion_control
 from dcgym.tasks.network.decision import Decision, DecisionMap
 from dcgym.tasks.network.episode import NetworkEpisode
@@ -56,6 +57,7 @@ class NetworkTask:
     Attributes:
         marks: Whether the switches mark.
         plan: The traffic of the episode that runs, or of the first one.
+        activity: Tells which of its flows are active; None before the first episode.
         action_space: A `Box`, or a `Dict` where there are several decisions and `is_flat` is not.
         features: The observation.
         deliverable_bps: What the plan's flows get together; only where a reward asks for it.
@@ -109,6 +111,7 @@ class NetworkTask:
         self.observation_space = self.features.space
         self._pairs: dict[tuple[str, str], int] | None = None
         self.deliverable_bps = 0.0
+        self.activity: Activity | None = None
         self._check_applications()
 
     @property
@@ -163,6 +166,18 @@ class NetworkTask:
         found = self.decision("weights").uplinks
         assert found is not None
         return found
+
+    def active_flows(self) -> npt.NDArray[np.bool_]:
+        """Return which flows of the plan are active until the next decision, (F,).
+
+        This is the truth (`Activity.flows`), for oracles alone.
+
+        Raises:
+            BackendError: No episode has begun.
+        """
+        if self.activity is None:
+            raise BackendError("no episode is running: call reset() first")
+        return self.activity.flows()
 
     def another(self) -> Self:
         """Return the same task for another copy, whose traffic is its own."""

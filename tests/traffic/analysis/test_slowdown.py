@@ -12,10 +12,10 @@ import pytest
 from dcgym.topologies import Topology, dumbbell, fat_tree
 from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.analysis.ideal import ideal_completion_ns
+from dcgym.traffic.analysis.progress import find_origin_ns
 from dcgym.traffic.analysis.slowdown import (
     Runs,
     enough_for,
-    find_origin_ns,
     flow_metrics,
     gather_runs,
     size_table,
