@@ -9,6 +9,11 @@ one sees flows of its balancer, and takes their latency from Little's law, flows
 flows that end a second. It explores with half of the servers up and the other half down, in turn,
 in the place of one server after the other. A dynamic program solves the knapsack, so that curves
 need not be convex.
+
+At high load the latencies of equal servers differ by as much as their mean. So that this is not
+taken for a difference between them, curves are over the configured share; they are shrunk to those
+of servers of the same configured weight (`curves.py`); and a curve is stretched alone only where
+its server has left it by far more than half of the servers have left theirs.
 """
 
 from __future__ import annotations
@@ -20,6 +25,13 @@ import numpy.typing as npt
 
 from dcgym.config import check_positive
 from dcgym.policies.balancing.base import TIME_SLACK_S, SlowLoopPolicy
+from dcgym.policies.balancing.curves import (
+    Looks,
+    fit_curve,
+    latencies_of,
+    learn_curves,
+    stretch_of,
+)
 from dcgym.policies.base import Action, FloatArray, Info, Observation
 
 __all__ = ["KnapsackPolicy", "fit_curve", "least_cost_units", "little_latency_s", "stretch_of"]
@@ -27,18 +39,23 @@ __all__ = ["KnapsackPolicy", "fit_curve", "least_cost_units", "little_latency_s"
 # Our choice, all of them but FULL, which is the paper's (second-hand).
 PERIOD_S = 5.0
 SETTLING = 0.2  # of a period, after a change of the weights
+FLOWS = 8.0  # that half of the servers end in a round; until then it goes on
 # Of the first share: a quarter of the servers at a time get half of it, then halves take turns.
 LOW, OTHERS = 0.5, 7 / 6
-HALVES = ((1.2, 0.8), (0.8, 1.2))
+HIGHEST = 1.2
+HALVES = ((HIGHEST, 0.8), (0.8, HIGHEST))
 QUARTERS = 4
 ROUNDS = 1 + QUARTERS + len(HALVES)
+FILLING = 4  # passes that share out what full servers leave
+BEYOND = 1.2  # times the largest share explored, the most that a server gets
 FULL = 5.0  # times a server's least latency
-LEAST_RISE = 0.05  # of a curve, from no flows to the first share
+LEAST_RISE = 0.05  # of a curve over its least latency; that one over the one at the first share
 LEFT = 2.0  # factor by which a latency has to leave its curve, up or down
-MEMORY = 0.5  # of the mean latency, from period to period
-GAIN = 0.2  # of a stretch, in its logarithm
+TYPICAL = 4.0  # times the deviation of half of the servers, likewise
+MEMORY_FLOWS = 100.0  # of a server, over which its deviation is averaged
+GAIN = 0.2  # of a stretch at most, in its logarithm
 MOST_STRETCH = 4.0
-UNITS, UNITS_PER_SERVER = 100, 16
+UNITS, UNITS_PER_SERVER = 100, 32
 
 
 def little_latency_s(ongoing: FloatArray, completed: FloatArray, passed_s: float) -> FloatArray:
@@ -51,27 +68,6 @@ def little_latency_s(ongoing: FloatArray, completed: FloatArray, passed_s: float
     """
     found: FloatArray = ongoing * passed_s / np.maximum(completed, 1.0)
     return np.where(ongoing > 0, found, np.nan)
-
-
-def fit_curve(shares: FloatArray, latencies_s: FloatArray) -> FloatArray:
-    """Return a, b, c of the latency a + b w + c w^2 with the least relative squared error.
-
-    None of them is negative, so that the curve falls nowhere.
-
-    Args:
-        shares: Shares of the flows, shape (K,).
-        latencies_s: The latency at each of them, above 0.
-    """
-    powers = np.stack([np.ones_like(shares), shares, shares**2], axis=1) / latencies_s[:, None]
-    best, least = np.zeros(3), np.inf
-    # Of three unknowns every set of those above 0 can be tried.
-    for chosen in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
-        found = np.zeros(3)
-        found[list(chosen)] = np.linalg.lstsq(powers[:, chosen], np.ones(len(shares)))[0]
-        error = float(np.square(powers @ found - 1).sum())
-        if (found >= 0).all() and error < least:
-            best, least = found, error
-    return best
 
 
 def explored_factors(number: int, servers: int) -> FloatArray:
@@ -119,24 +115,10 @@ def least_cost_units(costs: Sequence[FloatArray], units: int) -> npt.NDArray[np.
     return given
 
 
-def stretch_of(curve: FloatArray, share: float, latency_s: float) -> float:
-    """Return the s for which a curve of w / s has this latency at this share.
-
-    Args:
-        curve: Its a, b and c.
-        share: The share.
-        latency_s: The latency; at or below the curve's least one it says nothing.
-
-    Returns:
-        Below 1 where the server has become slower; NaN where the latency says nothing.
-    """
-    a, b, c = curve
-    if latency_s <= a or share <= 0:
-        return np.nan
-    beyond = latency_s - a
-    # The root of c x^2 + b x - beyond, in a form that holds for c = 0 too.
-    at = 2 * beyond / (b + np.sqrt(b * b + 4 * c * beyond))
-    return float(share / at)
+def _half_of(values: FloatArray) -> FloatArray:
+    """Return what half of the servers, on the last axis, have or less: the lower median."""
+    middle: FloatArray = np.sort(values, axis=-1)[..., (values.shape[-1] - 1) // 2]
+    return middle
 
 
 class KnapsackPolicy(SlowLoopPolicy):
@@ -149,13 +131,17 @@ class KnapsackPolicy(SlowLoopPolicy):
         """Choose the period.
 
         Args:
-            period_s: Seconds between two updates of the weights; the first seven explore.
+            period_s: Seconds between two updates of the weights; the first seven explore, and are
+                longer where few flows end.
         """
         super().__init__("knapsack", "round-robin-learned", check_positive("period_s", period_s))
 
     @property
     def curves(self) -> FloatArray | None:
-        """Latency in s of each server by its share, a + b w + c w^2, (N, 3); None at first."""
+        """Latency in s of each server, a + b x + c x^2, (N, 3); None at first.
+
+        x is the share over the configured one, above the least one explored.
+        """
         return self._curves
 
     @property
@@ -185,19 +171,25 @@ class KnapsackPolicy(SlowLoopPolicy):
         weights = np.asarray(self.task.configured_weights, np.float64)
         first: FloatArray = weights / weights.sum()
         self._first, self._shares = first, first
-        self._means_s = np.full(n, np.nan)
-        self._seen: list[tuple[FloatArray, FloatArray]] = []
+        self._peers = [np.flatnonzero(weights == weight) for weight in np.unique(weights)]
+        self._seen: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+        self._least = 0.0
+        self._left, self._typical = np.zeros(n), 0.0
         self._curves: FloatArray | None = None
         self._stretches = np.ones(n)
         self._changed_s = self._now_s
         return first.copy()
 
     def _update(self, weights: FloatArray, servers: Mapping[str, FloatArray]) -> FloatArray:
-        latencies_s = self._latencies_s(servers)
+        completed = np.asarray(servers["completed"], np.float64) - self._completed
+        latencies_s = self._latencies_s(completed)
         if self._curves is None:
-            self._shares = self._explore(latencies_s)
+            # Queues forget with the flows that they serve, not with seconds.
+            if _half_of(completed) < FLOWS:
+                return weights
+            self._shares = self._explore(latencies_s, completed)
         else:
-            self._stretch(latencies_s)
+            self._stretch(latencies_s, completed)
             self._shares = self._programme()
         self._changed_s = self._now_s
         self._restart(servers)
@@ -217,84 +209,122 @@ class KnapsackPolicy(SlowLoopPolicy):
         self._ongoing += np.clip(begun, 0.0, servers["ongoing"])
         self._looks += 1
 
-    def _latencies_s(self, servers: Mapping[str, FloatArray]) -> FloatArray:
+    def _latencies_s(self, completed: FloatArray) -> FloatArray:
         passed_s = self._now_s - self._from_s
         if not self._looks or passed_s <= 0:
             return np.full(len(self._shares), np.nan)
-        completed = np.asarray(servers["completed"], np.float64) - self._completed
         return little_latency_s(self._ongoing / self._looks, completed, passed_s)
 
-    def _explore(self, latencies_s: FloatArray) -> FloatArray:
+    def _explore(self, latencies_s: FloatArray, completed: FloatArray) -> FloatArray:
         """Keep what a round has shown, and return the shares of the next one, or the best."""
-        self._seen.append((self._shares.copy(), latencies_s))
+        self._seen.append((self._shares.copy(), latencies_s, np.maximum(completed, 1.0)))
         if len(self._seen) == ROUNDS:
             self._curves = self._fit()
             return self._programme()
         factors = explored_factors(len(self._seen), len(self._shares))
-        wanted = np.minimum(factors * self._first, self._most())
-        shares: FloatArray = wanted / wanted.sum()
+        wanted: FloatArray = factors * self._first / (factors @ self._first)
+        # What full servers leave must not fill the others: they keep what nobody else may have.
+        most = np.minimum(np.maximum(wanted, HIGHEST * self._first), self._most())
+        shares: FloatArray = np.minimum(wanted, most)
+        for _ in range(FILLING):
+            shares = np.minimum(shares / shares.sum(), most)
+        taken = np.maximum(wanted - shares, 0.0)
+        shares += taken * ((1.0 - shares.sum()) / max(taken.sum(), np.finfo(float).tiny))
         return shares
 
     def _most(self) -> FloatArray:
         """Return how much each server may get: half of what it was full with."""
-        shares, known = (np.array(part) for part in zip(*self._seen, strict=True))
+        shares, known, _ = (np.array(part) for part in zip(*self._seen, strict=True))
         is_full = np.isfinite(known) & ~self._useful()
         most: FloatArray = np.where(is_full, shares / 2, np.inf).min(axis=0)
         return most
 
     def _useful(self) -> npt.NDArray[np.bool_]:
         """Tell which latencies are those of servers that were not full, shape (rounds, N)."""
-        known = np.array([found for _, found in self._seen])
-        least = np.where(np.isfinite(known), known, np.inf).min(axis=0)
-        useful: npt.NDArray[np.bool_] = known < FULL * least
+        known = np.array([found for _, found, _ in self._seen])
+        known = np.where(np.isfinite(known), known, np.inf)
+        least = known.min(axis=0)
+        for peers in self._peers:
+            # The least of some noisy latencies is too low; that of their medians is less so.
+            least[peers] = np.maximum(least[peers], np.median(known[:, peers], axis=1).min())
+        risen = known / np.where(np.isfinite(least), least, 1.0)
+        # Where half of the servers have risen, it is the load of all.
+        half = np.maximum(_half_of(risen), 1.0)
+        useful: npt.NDArray[np.bool_] = np.isfinite(known) & (risen < FULL * half[:, None])
         return useful
 
     def _fit(self) -> FloatArray:
-        """Return the curve of each server, (N, 3); the mean of the others' where none is known."""
-        n, useful = len(self._shares), self._useful()
-        curves = np.full((n, 3), np.nan)
-        for server in range(n):
-            points = np.array([(shares[server], found[server]) for shares, found in self._seen])
-            points = points[useful[:, server]]
-            if len(points):
-                curves[server] = fit_curve(points[:, 0], points[:, 1])
-        is_known = np.isfinite(curves[:, 0])
-        mean = curves[is_known].mean(axis=0) if is_known.any() else np.array([1.0, 0.0, 0.0])
-        curves = np.where(is_known[:, None], curves, mean)
-        # A curve that is flat by chance could neither be stretched nor say when it is enough.
-        curves[:, 1] = np.maximum(curves[:, 1], LEAST_RISE * curves[:, 0] / self._first)
+        """Return the curve of each server by its share over the first one, (N, 3)."""
+        shares, latencies_s, flows = (np.array(part) for part in zip(*self._seen, strict=True))
+        useful = self._useful()
+        # Peers have the same factor, but for the last digits.
+        factors = np.round(shares / self._first, 9)
+        self._least = float(factors[useful].min(initial=1.0))
+        above = np.maximum(factors - self._least, 0.0)
+        curves = learn_curves(Looks(above, latencies_s, flows, useful), self._peers)
+        # A curve that is flat by chance, or begins at 0, could not be stretched.
+        at_first_s = latencies_of(curves, np.full(len(curves), 1.0 - self._least))
+        curves[:, 0] = np.maximum(curves[:, 0], LEAST_RISE * at_first_s)
+        curves[:, 1] = np.maximum(curves[:, 1], LEAST_RISE * curves[:, 0])
         return curves
 
-    def _stretch(self, latencies_s: FloatArray) -> None:
-        """Stretch the curves that the mean of measured latencies has left."""
+    def _above(self, shares: FloatArray, stretches: FloatArray) -> FloatArray:
+        """Return where on the curves shares are."""
+        found: FloatArray = np.maximum(shares / stretches - self._least, 0.0)
+        return found
+
+    def _stretch(self, latencies_s: FloatArray, completed: FloatArray) -> None:
+        """Stretch the curves that the latencies have left, and others' have not."""
         assert self._curves is not None
-        kept = np.where(np.isfinite(self._means_s), MEMORY, 0.0)
-        means_s = kept * np.nan_to_num(self._means_s) + (1 - kept) * latencies_s
-        self._means_s = np.where(np.isfinite(means_s), means_s, self._means_s)
-        for server, latency_s in enumerate(self._means_s):
-            at = self._shares[server] / self._stretches[server]
-            expected_s = float(self._curves[server] @ [1.0, at, at * at])
-            if np.isnan(latency_s) or 1 / LEFT <= latency_s / expected_s <= LEFT:
-                continue
-            found = stretch_of(self._curves[server], self._shares[server], latency_s)
-            if np.isfinite(found):
-                step = (found / self._stretches[server]) ** GAIN
+        factors = self._shares / self._first
+        expected_s = latencies_of(self._curves, self._above(factors, self._stretches))
+        known = np.where(np.isfinite(latencies_s), latencies_s, expected_s * np.exp(self._left))
+        kept = np.exp(-np.maximum(completed, 1.0) / MEMORY_FLOWS)
+        self._left = kept * self._left + (1 - kept) * np.log(known / expected_s)
+        gain = np.minimum(GAIN, 1 - kept)
+        for server, left in enumerate(self._significant(float(kept.max()))):
+            latency_s = expected_s[server] * np.exp(left)
+            found = stretch_of(self._curves[server], factors[server], latency_s, self._least)
+            if left and np.isfinite(found):
+                step = (found / self._stretches[server]) ** gain[server]
                 stretched = np.clip(self._stretches[server] * step, 1 / MOST_STRETCH, MOST_STRETCH)
                 self._stretches[server] = stretched
+        # What the stretch explains has not left the curve.
+        now_s = latencies_of(self._curves, self._above(factors, self._stretches))
+        self._left += np.log(expected_s / now_s)
+
+    def _significant(self, kept: float) -> FloatArray:
+        """Return how far each server has left its curve, as a logarithm; 0 for what is chance.
+
+        Args:
+            kept: Weight of the past in the typical deviation.
+        """
+        common = np.zeros(len(self._left))
+        for peers in self._peers:
+            common[peers] = _half_of(self._left[peers])
+        own = self._left - common
+        self._typical = kept * self._typical + (1 - kept) * float(_half_of(np.abs(own)))
+        chance = TYPICAL * self._typical
+        found = np.where(np.abs(own) > max(np.log(LEFT), chance), self._left, 0.0)
+        for peers in self._peers:
+            if np.abs(common[peers[0]]) > max(np.log(LEFT), chance / np.sqrt(len(peers))):
+                others = peers[found[peers] == 0]
+                found[others] = common[others]
+        return found
 
     def _programme(self) -> FloatArray:
-        """Return the shares of the least mean latency, none beyond what was explored."""
+        """Return the shares of the least mean latency, none far beyond what was explored."""
         assert self._curves is not None
         n = len(self._shares)
         units = max(UNITS, UNITS_PER_SERVER * n)
-        explored = np.where(self._useful(), [shares for shares, _ in self._seen], 0.0).max(axis=0)
-        most = np.maximum(explored * self._stretches * units, 1.0)
+        explored = np.where(self._useful(), [seen[0] for seen in self._seen], 0.0).max(axis=0)
+        most = np.maximum(BEYOND * explored * self._stretches * units, 1.0)
         if most.sum() < units + n:
             most *= (units + n) / most.sum()
         costs = []
-        for (a, b, c), stretch, limit in zip(self._curves, self._stretches, most, strict=True):
+        for server, limit in enumerate(most):
             shares = np.arange(1, min(int(limit), units) + 1) / units
-            at = shares / stretch
-            costs.append(shares * (a + b * at + c * at * at))
+            at = self._above(shares / self._first[server], self._stretches[server])
+            costs.append(shares * latencies_of(self._curves[server], at))
         found: FloatArray = least_cost_units(costs, units) / units
         return found
