@@ -25,21 +25,15 @@ import numpy.typing as npt
 
 from dcgym.config import check_positive
 from dcgym.policies.balancing.base import TIME_SLACK_S, SlowLoopPolicy
-from dcgym.policies.balancing.curves import (
-    Looks,
-    fit_curve,
-    latencies_of,
-    learn_curves,
-    stretch_of,
-)
+from dcgym.policies.balancing.curves import Looks, latencies_of, learn_curves, stretch_of
 from dcgym.policies.base import Action, FloatArray, Info, Observation
 
-__all__ = ["KnapsackPolicy", "fit_curve", "least_cost_units", "little_latency_s", "stretch_of"]
+__all__ = ["KnapsackPolicy", "least_cost_units", "little_latency_s"]
 
 # Our choice, all of them but FULL, which is the paper's (second-hand).
 PERIOD_S = 5.0
 SETTLING = 0.2  # of a period, after a change of the weights
-FLOWS = 8.0  # that half of the servers end in a round; until then it goes on
+FLOWS = 8.0  # that half of the servers in the pool end in a round; until then it goes on
 # Of the first share: a quarter of the servers at a time get half of it, then halves take turns.
 LOW, OTHERS = 0.5, 7 / 6
 HIGHEST = 1.2
@@ -185,7 +179,8 @@ class KnapsackPolicy(SlowLoopPolicy):
         latencies_s = self._latencies_s(completed)
         if self._curves is None:
             # Queues forget with the flows that they serve, not with seconds.
-            if _half_of(completed) < FLOWS:
+            serving = completed[np.asarray(servers["eligible"], np.bool_)]
+            if not len(serving) or _half_of(serving) < FLOWS:
                 return weights
             self._shares = self._explore(latencies_s, completed)
         else:

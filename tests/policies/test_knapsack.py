@@ -12,15 +12,13 @@ import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.policies import make_policy
-from dcgym.policies.balancing.curves import latencies_of, shrunk
+from dcgym.policies.balancing.curves import fit_curve, latencies_of, shrunk, stretch_of
 from dcgym.policies.balancing.knapsack import (
     ROUNDS,
     KnapsackPolicy,
     explored_factors,
-    fit_curve,
     least_cost_units,
     little_latency_s,
-    stretch_of,
 )
 from dcgym.suites.balancing import pool_env
 from dcgym.suites.evaluate import compare
@@ -98,28 +96,37 @@ def test_a_difference_that_chance_explains_is_not_kept() -> None:
 
 
 def run_on(
-    policy: Any, curve: Callable[[float, np.ndarray[Any, Any]], Any], n: int, seconds: int
+    policy: Any,
+    curve: Callable[[float, np.ndarray[Any, Any]], Any],
+    n: int,
+    seconds: int,
+    absent: int = 0,
 ) -> list[Any]:
-    """Step servers that obey Little's law once a second, and return the shares of each second."""
+    """Step servers that obey Little's law once a second, and return the shares of each second.
+
+    The first `absent` of them are not in the pool.
+    """
+    is_there = np.arange(n) >= absent
     task = SimpleNamespace(
         configured_weights=np.ones(n), action_map=make_weight_map("continuous", n)
     )
     bound = policy.bind(task)
     shares, completed, found = np.full(n, 1 / n), np.zeros(n), []
     for second in range(seconds):
-        rates = 100.0 * shares
+        rates = 100.0 * shares * is_there
         ongoing = rates * curve(second, shares)
         # Half-open entries, of flows that were turned away, have no latency.
         servers = {
             "ongoing": ongoing + 7.0,
             "flows": completed + ongoing,
             "completed": completed.copy(),
+            "eligible": is_there,
         }
         action = bound.act(np.empty(0), {"time_s": float(second), "servers": servers})
         weights = task.action_map.to_weights(action)
         shares = weights / weights.sum()
         found.append(shares)
-        completed = completed + 100.0 * shares
+        completed = completed + 100.0 * shares * is_there
     return found
 
 
@@ -153,6 +160,12 @@ def test_a_server_that_is_full_gets_no_more_while_others_are_explored() -> None:
     assert found[1][0] == pytest.approx(1 / 3)
     # Known once the first round with half of its share has shown a latency of a hundredth.
     assert max(shares[0] for shares in found[9:]) < 0.3
+
+
+def test_servers_that_are_away_do_not_hold_exploration_up() -> None:
+    policy = KnapsackPolicy(period_s=4.0)
+    run_on(policy, lambda second, shares: np.full(8, 0.2), n=8, seconds=40, absent=5)
+    assert policy.curves is not None
 
 
 def noisy(

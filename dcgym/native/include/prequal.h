@@ -203,7 +203,7 @@ DCGYM_INLINE __u32 dcgym_prequal_choose(struct dcgym_prequal *pool,
 /*
  * Takes an answer in; where the pool is full, the oldest gives way. A latency that is not known
  * counts as that of an answer in the pool, by 32 random bits: a server that nobody has heard of is
- * as good as any. At 0 it would draw all flows of all balancers, at the median none.
+ * as good as any. At 0 it would draw the flows of all balancers until it is hot.
  */
 DCGYM_INLINE void dcgym_prequal_insert(struct dcgym_prequal *pool, __u32 capacity,
                                        const struct dcgym_answer *answer, __u32 random) {

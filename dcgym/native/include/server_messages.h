@@ -24,7 +24,7 @@ struct dcgym_message {
     __u16 server;
     __u16 vip;
     __u64 serial;     /* of a status: rises, by its low 32 bits; 0: not numbered */
-    __u64 latency_ns; /* of the server's requests at this load */
+    __u64 latency_ns; /* of the server's requests at this load; 0: it knows none of late */
     __u32 in_flight;  /* requests at the server */
     __u8 device;      /* of the server, with a status */
     __u8 is_busy;     /* 0 or 1, with a status */
