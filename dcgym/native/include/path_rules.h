@@ -9,6 +9,7 @@
 #ifndef DCGYM_PATH_RULES_H
 #define DCGYM_PATH_RULES_H
 
+#include "elapsed.h"
 #include "fabric.h"
 #include "splitmix.h"
 
@@ -64,7 +65,22 @@ DCGYM_INLINE __u32 dcgym_port_of(const struct dcgym_group_slot *slot, __u32 with
 
 /* A flowlet ends after a gap: no packet of it is under way that the next one could overtake. */
 DCGYM_INLINE int dcgym_flowlet_ended(__u64 now_ns, __u64 last_ns, __u64 gap_ns) {
-    return gap_ns && now_ns - last_ns > gap_ns;
+    return gap_ns && dcgym_elapsed_ns(now_ns, last_ns) > gap_ns;
+}
+
+/* What a switch does with a packet where it remembers flows, each switch by its own memory. */
+enum dcgym_flow_choice {
+    DCGYM_FLOW_HASHED, /* takes the port of its hash */
+    DCGYM_FLOW_KEPT,   /* takes the remembered port */
+    DCGYM_FLOW_DRAWN,  /* begins a flowlet: takes a port at random */
+};
+
+/* `is_known`: the switch remembers a port for the flow, and that is a member of the group yet. */
+DCGYM_INLINE enum dcgym_flow_choice dcgym_flow_choice(int is_known, __u64 now_ns, __u64 last_ns,
+                                                      __u64 gap_ns) {
+    if (!is_known)
+        return DCGYM_FLOW_HASHED;
+    return dcgym_flowlet_ended(now_ns, last_ns, gap_ns) ? DCGYM_FLOW_DRAWN : DCGYM_FLOW_KEPT;
 }
 
 struct dcgym_drill_samples {

@@ -128,7 +128,7 @@ DCGYM_INLINE __u32 dcgym_least_delay2(const struct dcgym_pool_view *pool, const 
 
 /* Charon's forecast of a server's score: max(0, g - v * (now - t)). */
 DCGYM_INLINE __u64 dcgym_predicted_score(const struct dcgym_score *score, __u64 now_ns) {
-    __u64 ticks = now_ns > score->time_ns ? (now_ns - score->time_ns) >> DCGYM_TICK_SHIFT : 0;
+    __u64 ticks = dcgym_elapsed_ns(now_ns, score->time_ns) >> DCGYM_TICK_SHIFT;
     __u64 done;
 
     if (ticks > DCGYM_MAX_TICKS)

@@ -9,6 +9,7 @@
 #ifndef DCGYM_RULES_TOLD_H
 #define DCGYM_RULES_TOLD_H
 
+#include "elapsed.h"
 #include "prequal.h"
 #include "rules_in_turn.h"
 
@@ -129,10 +130,6 @@ DCGYM_INLINE __u64 dcgym_peak_decay(__u64 elapsed_ns) {
     return (one - (sum * f >> 32)) >> (z >> 32);
 }
 
-DCGYM_INLINE __u64 dcgym_peak_elapsed(const struct dcgym_heard *heard, __u64 now_ns) {
-    return now_ns > heard->peak_time_ns ? now_ns - heard->peak_time_ns : 0;
-}
-
 /* Peaks count at once, what is below them decays in. */
 DCGYM_INLINE void dcgym_peak_sample(struct dcgym_heard *heard, __u64 value_ns, __u64 now_ns) {
     const __u64 mean = heard->peak;
@@ -140,7 +137,8 @@ DCGYM_INLINE void dcgym_peak_sample(struct dcgym_heard *heard, __u64 value_ns, _
 
     value <<= DCGYM_PEAK_SHIFT;
     if (value < mean)
-        value += dcgym_scaled(mean - value, dcgym_peak_decay(dcgym_peak_elapsed(heard, now_ns)));
+        value += dcgym_scaled(mean - value,
+                              dcgym_peak_decay(dcgym_elapsed_ns(now_ns, heard->peak_time_ns)));
     heard->peak = value;
     heard->peak_time_ns = now_ns;
 }

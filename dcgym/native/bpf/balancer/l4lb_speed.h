@@ -24,7 +24,7 @@ static __always_inline void note_departure(struct departures *departures, __u64 
 
     if (!departures)
         return;
-    gap_ns = now_ns - departures->since_ns;
+    gap_ns = dcgym_elapsed_ns(now_ns, departures->since_ns);
     mean_ns = departures->mean_gap_ns;
     departures->since_ns = now_ns;
     if (!mean_ns)

@@ -41,9 +41,8 @@ static __always_inline __u64 timeout_ns(const struct flow *flow) {
     return flow->protocol == IPPROTO_UDP ? control.udp_timeout_ns : control.tcp_timeout_ns;
 }
 
-/* Clocks of two CPUs may differ a little: a time ahead of ours is now. */
 static __always_inline bool is_expired(const struct flow *flow, __u64 now_ns) {
-    return now_ns > flow->seen_ns && now_ns - flow->seen_ns > timeout_ns(flow);
+    return dcgym_elapsed_ns(now_ns, flow->seen_ns) > timeout_ns(flow);
 }
 
 /* Samples go into the reservoir of the flow's server. */
@@ -80,7 +79,7 @@ static __always_inline void count_end(const struct flow *flow, __u64 now_ns, __u
     __sync_fetch_and_add(&state->completed[server], 1);
     add_ongoing(state, server, -1);
     if (constants.collects)
-        SAMPLE(region, flow, completion, now_ns, end_ns - flow->start_ns);
+        SAMPLE(region, flow, completion, now_ns, dcgym_elapsed_ns(end_ns, flow->start_ns));
 }
 
 /* An entry went without the flow's end having been seen: its last packet was the end. */
@@ -101,7 +100,7 @@ static __always_inline void count_packet(const struct flow *flow, const struct a
     struct dcgym_lb_state *state = state_of(flow->vip);
     struct dcgym_lb_region *region = region_of(flow->vip);
     const __u32 server = flow->home & (DCGYM_LB_SERVERS - 1);
-    const __u64 age_ns = arrival->now_ns - flow->start_ns;
+    const __u64 age_ns = dcgym_elapsed_ns(arrival->now_ns, flow->start_ns);
 
     if (!state || !region || arrival->syn)
         return;

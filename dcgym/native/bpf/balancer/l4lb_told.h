@@ -230,7 +230,7 @@ __noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message, __u
         verdict = DCGYM_LB_MESSAGES_STRANGE;
     else {
         asked->serial = 0;
-        if (now_ns > asked->sent_ns && now_ns - asked->sent_ns > control.messages.timeout_ns)
+        if (dcgym_elapsed_ns(now_ns, asked->sent_ns) > control.messages.timeout_ns)
             verdict = DCGYM_LB_ANSWERS_LATE;
         else
             dcgym_prequal_insert(&told->prequal, budget.capacity, &answer, peer);

@@ -2,8 +2,8 @@
 // One run of one flow of the plan, while it has packets or timers in the network.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "receiver.hpp"
 #include "routes.hpp"
@@ -11,14 +11,26 @@
 
 namespace dcgym::twin::packets {
 
-constexpr uint32_t longest_path = 8;
+// What a switch remembers of a flow.
+struct Pin {
+    uint32_t node = 0;
+    uint32_t port = 0;
+    uint32_t routes_version = 0; // at which the port was last found a member of its group
+    int64_t last_ns = 0;         // of the last packet
+};
 
-// The ports that a direction has taken, found at the first packet and kept while the tables stay.
+// What the switches on the ways of a direction remember of it, in the order of their first packet.
+// Those that have one port to choose from remember nothing, as in the BPF switch.
 struct Path {
-    uint32_t routes_version = 0, weights_version = 0;
-    uint32_t length = 0;
-    std::array<uint32_t, longest_path> ports{};
-    std::array<int64_t, longest_path> last_ns{}; // of the last packet, where flowlets may move
+    uint32_t tables_version = 0;
+    std::vector<Pin> pins;
+
+    Pin *find(uint32_t node) {
+        for (Pin &pin : pins)
+            if (pin.node == node)
+                return &pin;
+        return nullptr;
+    }
 };
 
 struct Datagrams {

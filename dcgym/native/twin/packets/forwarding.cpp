@@ -69,11 +69,11 @@ void Simulation::receive_at_switch(const Packet &packet, uint32_t node) {
     const uint32_t number = next_port(packet, node);
     if (number == no_port)
         return forget(packet);
-    enter(number, packet, packet.hop + 1);
+    enter(number, packet);
 }
 
 // Marks, segments and queues a packet; false where nothing of it was queued.
-bool Simulation::enter(uint32_t number, const Packet &packet, uint8_t hop) {
+bool Simulation::enter(uint32_t number, const Packet &packet) {
     Port &port = ports_[number];
     if (!port.is_up() || is_lost(port.loss_before())) {
         port.count_loss();
@@ -89,7 +89,7 @@ bool Simulation::enter(uint32_t number, const Packet &packet, uint8_t hop) {
         matrix_[size_t{number} * config_.n_hosts + source] += packet.bytes;
     }
     if (packet.bytes <= port.packet_bytes()) {
-        push(number, packet, flags, hop);
+        push(number, packet, flags);
         return true;
     }
     // tbf hands segments of their own to its queue.
@@ -108,15 +108,15 @@ bool Simulation::enter(uint32_t number, const Packet &packet, uint8_t hop) {
         part.bytes = payload + header;
         if (packet.kind == Kind::datagram)
             part.b = payload;
-        push(number, part, flags, hop);
+        push(number, part, flags);
         part.seq += packet.kind == Kind::data ? 1 : 0;
     }
     return true;
 }
 
-void Simulation::push(uint32_t number, const Packet &packet, uint8_t flags, uint8_t hop) {
+void Simulation::push(uint32_t number, const Packet &packet, uint8_t flags) {
     Port &port = ports_[number];
-    if (port.enqueue(packet, flags, hop, now_ns_) == Port::Fate::dropped) {
+    if (port.enqueue(packet, flags, now_ns_) == Port::Fate::dropped) {
         if (number >= n_switch_ports() && packet.kind == Kind::data)
             flows_[packet.flow].sender.queued_bytes -= truesize(packet);
         return forget(packet);
@@ -151,7 +151,7 @@ void Simulation::forget(const Packet &packet) {
 
 bool Simulation::transmit(uint32_t host, const Packet &packet) {
     flows_[packet.flow].in_network++;
-    return enter(n_switch_ports() + host, packet, 0);
+    return enter(n_switch_ports() + host, packet);
 }
 
 uint32_t Simulation::choose_port(uint32_t node, uint32_t host, const FlowKey &key) const {
@@ -159,43 +159,10 @@ uint32_t Simulation::choose_port(uint32_t node, uint32_t host, const FlowKey &ke
     return group == no_group ? no_port : groups_[group].choose(key);
 }
 
-// Forgets what the tables of now would not say.
-void Simulation::refresh(Path &path, uint32_t target) {
-    const bool has_new_routes = path.routes_version != routes_version_;
-    if (!config_.pins_flows && (has_new_routes || path.weights_version != weights_version_))
-        path.length = 0;
-    for (uint32_t hop = 0; has_new_routes && hop < path.length; hop++) {
-        const uint32_t node = config_.port_switch[path.ports[hop]];
-        const uint32_t group = routes_[size_t{node} * config_.n_hosts + target];
-        const auto &members = group == no_group ? std::vector<uint32_t>{} : groups_[group].ports();
-        if (std::find(members.begin(), members.end(), path.ports[hop]) == members.end())
-            path.length = hop;
-    }
-    path.routes_version = routes_version_;
-    path.weights_version = weights_version_;
-}
-
-// The port of the last packet here, or a new one, drawn at random, where a flowlet begins.
-uint32_t Simulation::kept_port(Path &path, uint32_t hop, uint32_t target) {
-    if (config_.flowlet_gap_ns == 0)
-        return path.ports[hop];
-    const bool has_ended = dcgym_flowlet_ended(static_cast<uint64_t>(now_ns_),
-                                               static_cast<uint64_t>(path.last_ns[hop]),
-                                               static_cast<uint64_t>(config_.flowlet_gap_ns));
-    path.last_ns[hop] = now_ns_;
-    const uint32_t node = config_.port_switch[path.ports[hop]];
-    const Group &group = groups_[routes_[size_t{node} * config_.n_hosts + target]];
-    if (!group.has_choice() || !has_ended)
-        return path.ports[hop];
-    const uint32_t drawn = group.draw(&path_random_);
-    if (drawn != path.ports[hop])
-        path.length = hop + 1;
-    return path.ports[hop] = drawn;
-}
-
-// A port for this packet alone: spray and DRILL.
-uint32_t Simulation::drawn_port(uint32_t node, uint32_t host) {
-    const uint32_t number = routes_[size_t{node} * config_.n_hosts + host];
+uint32_t Simulation::next_port(const Packet &packet, uint32_t node) {
+    Flow &flow = flows_[packet.flow];
+    const uint32_t way = packet.is_forward() ? 0 : 1;
+    const uint32_t number = routes_[size_t{node} * config_.n_hosts + (way ? flow.src : flow.dst)];
     if (number == no_group)
         return no_port;
     Group &group = groups_[number];
@@ -203,32 +170,48 @@ uint32_t Simulation::drawn_port(uint32_t node, uint32_t host) {
         return group.ports()[0];
     if (config_.path_rule == DCGYM_PATH_SPRAY)
         return group.draw(&path_random_);
-    return group.drill(&path_random_, [this](uint32_t port) {
-        ports_[port].settle(now_ns_);
-        return ports_[port].is_up() ? ports_[port].backlog_bytes() : DCGYM_NO_QUEUE;
-    });
+    if (config_.path_rule == DCGYM_PATH_DRILL)
+        return group.drill(&path_random_, [this](uint32_t port) {
+            ports_[port].settle(now_ns_);
+            return ports_[port].is_up() ? ports_[port].backlog_bytes() : DCGYM_NO_QUEUE;
+        });
+    const bool begins = packet.kind == Kind::syn || packet.kind == Kind::syn_ack;
+    return pinned_port(flow.paths[way], flow.keys[way], node, group, begins);
 }
 
-uint32_t Simulation::next_port(const Packet &packet, uint32_t node) {
-    Flow &flow = flows_[packet.flow];
-    const uint32_t way = packet.is_forward() ? 0 : 1;
-    const uint32_t target = way == 0 ? flow.dst : flow.src;
-    if (is_per_packet())
-        return drawn_port(node, target);
-    Path &path = flow.paths[way];
-    if (path.routes_version != routes_version_ || path.weights_version != weights_version_)
-        refresh(path, target);
-    const uint32_t hop = packet.hop;
-    if (hop < path.length && config_.port_switch[path.ports[hop]] == node)
-        return kept_port(path, hop, target);
-    const uint32_t number = choose_port(node, target, flow.keys[way]);
-    // A packet that other tables sent here is not on the flow's path.
-    if (number != no_port && hop == path.length && hop < longest_path) {
-        path.ports[hop] = number;
-        path.last_ns[hop] = now_ns_;
-        path.length++;
+// As pinned_member of bpf/fabric/flow.h. Where flows are not pinned, pins are what their hashes
+// gave, until the tables change.
+uint32_t Simulation::pinned_port(Path &path, const FlowKey &key, uint32_t node, const Group &group,
+                                 bool begins) {
+    if (path.tables_version != tables_version_ && !config_.pins_flows)
+        path.pins.clear();
+    path.tables_version = tables_version_;
+    Pin *pin = path.find(node);
+    const auto now_ns = static_cast<uint64_t>(now_ns_);
+    const auto gap_ns = static_cast<uint64_t>(config_.flowlet_gap_ns);
+    switch (dcgym_flow_choice(pin && !begins && is_member(*pin, group), now_ns,
+                              pin ? static_cast<uint64_t>(pin->last_ns) : 0, gap_ns)) {
+    case DCGYM_FLOW_KEPT:
+        break;
+    case DCGYM_FLOW_DRAWN:
+        pin->port = group.draw(&path_random_);
+        break;
+    case DCGYM_FLOW_HASHED:
+        if (!pin)
+            pin = &path.pins.emplace_back(Pin{.node = node});
+        pin->port = group.choose(key);
+        pin->routes_version = routes_version_;
     }
-    return number;
+    pin->last_ns = now_ns_;
+    return pin->port;
+}
+
+bool Simulation::is_member(Pin &pin, const Group &group) const {
+    if (pin.routes_version == routes_version_)
+        return true;
+    const std::vector<uint32_t> &ports = group.ports();
+    pin.routes_version = routes_version_;
+    return std::find(ports.begin(), ports.end(), pin.port) != ports.end();
 }
 
 std::vector<uint32_t> Simulation::path(uint32_t src, uint32_t dst, uint32_t ports,

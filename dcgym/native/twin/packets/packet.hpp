@@ -34,7 +34,6 @@ struct Packet {
     uint32_t bytes; // on the wire, with the headers of every segment
     Kind kind;
     uint8_t flags;
-    uint8_t hop;   // switches passed
     uint8_t count; // segments of data or datagrams
 
     bool is_forward() const { return kind != Kind::ack && kind != Kind::syn_ack; }

@@ -41,7 +41,7 @@ uint8_t Port::meet(const Packet &packet, int64_t now_ns, Splitmix &random) {
     return packet.flags | congestion_experienced;
 }
 
-Port::Fate Port::enqueue(const Packet &packet, uint8_t flags, uint8_t hop, int64_t now_ns) {
+Port::Fate Port::enqueue(const Packet &packet, uint8_t flags, int64_t now_ns) {
     if (backlog_bytes_ + packet.bytes > config_.queue_bytes) {
         counters_.drops++;
         return Fate::dropped;
@@ -56,7 +56,6 @@ Port::Fate Port::enqueue(const Packet &packet, uint8_t flags, uint8_t hop, int64
     queued = packet;
     queued.time_ns = last_ns_;
     queued.flags = flags;
-    queued.hop = hop;
     if (ring_[waiting_].time_ns > now_ns)
         counters_.overlimits++;
     else

@@ -61,7 +61,7 @@ class Port {
     uint8_t meet(const Packet &packet, int64_t now_ns, Splitmix &random);
     // Queues a packet that is no larger than packet_bytes(), with the flags and the number of
     // switches passed that it has from now on.
-    Fate enqueue(const Packet &packet, uint8_t flags, uint8_t hop, int64_t now_ns);
+    Fate enqueue(const Packet &packet, uint8_t flags, int64_t now_ns);
 
     void fetch_next() const { ring_.fetch_next(); }
     bool has_packets() const { return !ring_.empty(); }

@@ -29,7 +29,7 @@ void Simulation::relabel_after_timeout(Flow &flow) {
 
 void Simulation::relabel(Flow &flow) {
     flow.keys[0].label = static_cast<uint32_t>(random_.next() >> 32);
-    flow.paths[0].length = 0;
+    flow.paths[0].pins.clear();
 }
 
 } // namespace dcgym::twin::packets

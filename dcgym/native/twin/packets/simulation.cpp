@@ -33,7 +33,7 @@ void Simulation::reset(const EpisodeConfig &episode) {
     for (size_t i = 0; i < episode.group_ports.size(); i++)
         groups_.emplace_back(episode.group_salts[i], episode.group_ports[i]);
     routes_ = episode.routes;
-    routes_version_ = weights_version_ = 1;
+    routes_version_ = tables_version_ = 1;
 
     flows_.clear();
     free_slots_.clear();
@@ -124,7 +124,7 @@ void Simulation::set_port_loss(uint32_t port, double before, double after) {
 
 void Simulation::set_weights(uint32_t group, const double *weights) {
     groups_[group].set_weights(weights);
-    weights_version_++;
+    tables_version_++;
 }
 
 uint32_t Simulation::add_group(uint32_t salt, const std::vector<uint32_t> &ports) {
@@ -135,6 +135,7 @@ uint32_t Simulation::add_group(uint32_t salt, const std::vector<uint32_t> &ports
 void Simulation::set_route(uint32_t node, uint32_t host, uint32_t group) {
     routes_[size_t{node} * config_.n_hosts + host] = group;
     routes_version_++;
+    tables_version_++;
 }
 
 void Simulation::read_senders(uint64_t *srtt_ns, uint64_t *active) const {

@@ -130,17 +130,16 @@ class alignas(64) Simulation {
     void receive_at_host(const Packet &packet);
     void follow_script(uint32_t slot, Packet packet);
     bool transmit(uint32_t host, const Packet &packet);
-    bool enter(uint32_t port, const Packet &packet, uint8_t hop);
-    void push(uint32_t port, const Packet &packet, uint8_t flags, uint8_t hop);
+    bool enter(uint32_t port, const Packet &packet);
+    void push(uint32_t port, const Packet &packet, uint8_t flags);
     void look_again(uint32_t port);
     void forget(const Packet &packet);
     bool is_lost(uint32_t probability);
     uint32_t next_port(const Packet &packet, uint32_t node);
-    uint32_t drawn_port(uint32_t node, uint32_t host);
+    uint32_t pinned_port(Path &path, const FlowKey &key, uint32_t node, const Group &group,
+                         bool begins);
+    bool is_member(Pin &pin, const Group &group) const;
     uint32_t choose_port(uint32_t node, uint32_t host, const FlowKey &key) const;
-    bool is_per_packet() const { return config_.path_rule > DCGYM_PATH_LETFLOW; }
-    void refresh(Path &path, uint32_t target);
-    uint32_t kept_port(Path &path, uint32_t hop, uint32_t target);
 
     // relabelling.cpp
     void watch_marks(uint32_t slot);
@@ -267,7 +266,7 @@ class alignas(64) Simulation {
 
     std::vector<Group> groups_;
     std::vector<uint32_t> routes_;
-    uint32_t routes_version_ = 1, weights_version_ = 1;
+    uint32_t routes_version_ = 1, tables_version_ = 1; // of routes; of these and weights
     uint64_t path_random_ = 0;
 
     Places<Flow> flows_; // references stay good while others begin
