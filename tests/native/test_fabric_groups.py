@@ -91,6 +91,19 @@ def test_flows_leave_a_dead_member_and_only_that(play: Any) -> None:
     assert restored == after
 
 
+def test_the_last_member_carries_flows_and_is_not_remembered(play: Any) -> None:
+    """A switch with one port looks nothing up: flows return to the port that it remembers."""
+    before, _, last, _, restored = play(
+        ("select", FLOWS),
+        ("group", 0, "b", [1.0], SALT),
+        ("select", FLOWS),
+        ("group", 0, "bcde", EVEN, SALT),
+        ("select", FLOWS),
+    )
+    assert set(last) == {"b"}
+    assert restored == before
+
+
 def test_a_route_to_another_group_moves_only_who_must(play: Any) -> None:
     before, _, _, after = play(
         ("select", FLOWS),
@@ -173,6 +186,20 @@ def test_a_flow_may_move_after_the_gap_and_not_before(play: Any) -> None:
     )
     assert busy == before
     assert set(idle) == {"e"}
+
+
+def test_a_flowlet_does_not_end_before_its_last_packet(play: Any) -> None:
+    """Another processor has noted a later time than this one has read from the clock."""
+    before, *_, after = play(
+        ("select", FLOWS),
+        ("gap", 1000),
+        ("later", 60_000),
+        ("weights", 0, "bcde", [0, 0, 0, 1]),
+        ("select", FLOWS),
+        path_rule="letflow",
+    )
+    assert set(before) == set("bcde")
+    assert after == before
 
 
 def test_flowlets_spread_one_flow_in_proportion(play: Any) -> None:

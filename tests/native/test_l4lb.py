@@ -29,9 +29,9 @@ from tests.support.l4lb_rig import (
     Rig,
     Rigs,
     mac,
-    mix,
     rendezvous,
 )
+from tests.support.splitmix import mix
 
 pytestmark = pytest.mark.native
 # What rules of messages choose depends on what was told when.

@@ -22,7 +22,6 @@ from tests.support.l4lb_rig import (
     Rig,
     Rigs,
     mac,
-    mix,
     rendezvous,
     timestamps,
 )
@@ -33,6 +32,7 @@ from tests.support.l4lb_server_rig import (
     report,
     syn_options,
 )
+from tests.support.splitmix import mix
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]

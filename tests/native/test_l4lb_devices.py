@@ -14,7 +14,8 @@ from dcgym.monitors.balancer.devices import check_device_layout
 from dcgym.native import bpf_object, require, require_simulation
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from tests.support.device_rig import DeviceRig, device_mac, header_report, status
-from tests.support.l4lb_rig import ACK, FIN, OWN_MAC, UDP, Packet, mix
+from tests.support.l4lb_rig import ACK, FIN, OWN_MAC, UDP, Packet
+from tests.support.splitmix import mix
 
 pytestmark = [pytest.mark.native, pytest.mark.simulation]
 SIGNIFICANCE = 1e-4

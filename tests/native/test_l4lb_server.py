@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dcgym.traffic.http import SERVER_DTYPE
+from tests.support.bpf_maps import OwnMap
 from tests.support.l4lb_rig import (
     ACK,
     FIN,
@@ -198,6 +199,17 @@ def test_the_speed_is_that_of_ends_while_there_is_work(server: Server) -> None:
     flows, speed = struct.unpack("!HI", sent[-10:-4])
     gap_s = 1024e-9 * 2**32 / (speed * 16)
     assert flows == 2 and least * 0.999 < gap_s < most * 1.001
+
+
+def test_an_end_before_the_last_one_has_no_gap(server: Server) -> None:
+    """Another processor has noted a later end than this one has read from the clock."""
+    departures, only = OwnMap("departures"), struct.pack("<I", 0)
+    mean_ns = 1_000_000
+    departures.write(only, struct.pack("<QQ", time.monotonic_ns() + 60 * 10**9, mean_ns))
+    server.busy(1)
+    server.native.test_egress(answer(FIN | ACK, timestamps(now_ms(), 77)).frame())
+    _, left_ns = struct.unpack("<QQ", departures.read(only))
+    assert left_ns == mean_ns - mean_ns // 16
 
 
 @pytest.mark.parametrize(("busy", "served"), [(8, 3), (1, 2), (0, 1)])

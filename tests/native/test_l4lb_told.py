@@ -19,14 +19,13 @@ from tests.support.l4lb_rig import (
     SHOT,
     SYN,
     UDP,
-    WORD,
     Packet,
     Rig,
     Rigs,
     mac,
-    mix,
 )
 from tests.support.l4lb_server_rig import CLOCK_BITS, answer, report, syn_options
+from tests.support.splitmix import Splitmix, mix
 
 pytestmark = pytest.mark.native
 
@@ -50,15 +49,11 @@ def set_probes(rig: Rig, probes: float, timeout_ns: int = HOUR_NS) -> None:
     rig.native.set_messages(OWN, quantile=0.5, probes=probes, timeout_ns=timeout_ns)
 
 
-class Draws:
-    """The balancer's generator: SplitMix64, mapped to 0 .. n - 1 by its upper 32 bits."""
+class Draws(Splitmix):
+    """The balancer's generator."""
 
     def __init__(self, rig: Rig) -> None:
-        self.state = mix(rig.seed)
-
-    def below(self, n: int) -> int:
-        self.state = (self.state + 0x9E3779B97F4A7C15) & WORD
-        return (mix(self.state) >> 32) * n >> 32
+        super().__init__(mix(rig.seed))
 
     def asked(self, servers: list[int], count: int) -> list[int]:
         """Return the servers that probes go to, by Floyd's sampling."""

@@ -13,6 +13,7 @@ from typing import Any
 from dcgym.monitors.balancer.layout import REGION, SERVERS, BalancerRegion
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
+from tests.support.splitmix import absorb
 
 OWN_MAC = "02:dc:00:00:00:63"
 CLIENT_MAC = "02:dc:00:00:00:01"
@@ -21,7 +22,6 @@ OK, SHOT, REDIRECT = 0, 2, 7  # linux/pkt_cls.h
 XDP_DROP, XDP_PASS, XDP_TX = 1, 2, 3  # linux/bpf.h
 TCP, UDP = 6, 17
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-WORD = 2**64 - 1
 HOUR_NS = 3600 * 10**9
 DEADLINE_S = 30.0
 
@@ -133,18 +133,6 @@ class Packet:
         for word in words:
             seed = absorb(seed, word)
         return seed
-
-
-def mix(z: int) -> int:
-    """Return SplitMix64's output function (Steele, Lea, Flood 2014)."""
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & WORD
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & WORD
-    return z ^ z >> 31
-
-
-def absorb(state: int, word: int) -> int:
-    """Return the hash of a state and one more word."""
-    return mix((state ^ word) + 0x9E3779B97F4A7C15 & WORD)
 
 
 def rendezvous(digest: int, servers: Sequence[int]) -> int:

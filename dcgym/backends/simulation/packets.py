@@ -173,7 +173,7 @@ class PacketTwin:
         """
         self._running.set_script(list(rows))
 
-    def path(self, src: str, dst: str, ports: int, *, is_udp: bool) -> list[int]:
+    def path(self, src: str, dst: str, ports: int, *, is_udp: bool, label: int = 0) -> list[int]:
         """Return the rows of the switch ports that a flow passes, as tables are now.
 
         Args:
@@ -181,9 +181,10 @@ class PacketTwin:
             dst: The receiver.
             ports: Both ports in the bytes of the packet, read as a little-endian word.
             is_udp: Whether it is UDP, else TCP.
+            label: That its sender gives it; 0: none.
         """
         numbers = [self.topology.node(name).index for name in (src, dst)]
-        found: list[int] = self._running.path(*numbers, ports, is_udp)
+        found: list[int] = self._running.path(*numbers, ports, is_udp, label)
         return found
 
     @property

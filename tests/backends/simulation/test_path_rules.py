@@ -13,6 +13,7 @@ from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import Flow
 from tests.support.packets import DATAGRAM, FRAME, MSS, SECOND, START_NS, begin
+from tests.support.splitmix import Splitmix
 
 pytestmark = pytest.mark.simulation
 
@@ -20,8 +21,6 @@ pytestmark = pytest.mark.simulation
 CHI_SQUARE_999_OF_3 = 16.27
 MEGABIT = 1_000_000
 RULES = ("ecmp", "letflow", "spray", "drill", "plb", "flowbender")
-GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-WORD = (1 << 64) - 1
 
 
 def spines(
@@ -63,23 +62,9 @@ def _received(twin: PacketTwin) -> int:
     return int(twin.snapshot().hosts["rx_bytes"].sum())
 
 
-class Splitmix:
-    """SplitMix64 (Steele, Lea, Flood 2014), as `include/splitmix.h` has it."""
-
-    def __init__(self, state: int) -> None:
-        self.state = state
-
-    def next(self) -> int:
-        self.state = (self.state + GOLDEN) & WORD
-        z = self.state
-        z = (z ^ z >> 30) * MIX_1 & WORD
-        z = (z ^ z >> 27) * MIX_2 & WORD
-        return z ^ z >> 31
-
-
 def test_spray_takes_the_high_half_of_each_draw() -> None:
     random = Splitmix(7)
-    expected = [(random.next() >> 32) * 4 >> 32 for _ in range(50)]
+    expected = [random.below(4) for _ in range(50)]
     assert require_packets().choose_paths("spray", [1.0] * 4, [0] * 4, 7, 50) == expected
 
 
@@ -148,6 +133,39 @@ def test_a_flow_without_gaps_stays_on_its_path() -> None:
     # The handshake and slow start leave gaps; two segments every 240 us do not.
     assert max(sent(twin)) > 3500
     assert int(twin.flow_records()[0]["out_of_order"]) == 0
+
+
+def uplinks_in_use(count: int) -> list[list[int]]:
+    """Return the uplinks that carry a flow: at first, while its own is down, and after that."""
+    topology = spines(count)
+    flow = Flow("h1", "h3", "udp", rate_bps=10 * MEGABIT)
+    twin = begin(topology, [flow], flow_table=1000)
+    twin.advance(START_NS + SECOND // 10)
+    own = sent(twin).index(max(sent(twin)))
+    link = ["l1", f"s{own + 1}"]
+    rows = [
+        {"at": "100ms", "link": link, "action": "down"},
+        {"at": "200ms", "link": link, "action": "up"},
+    ]
+    twin = begin(topology, [flow], flow_table=1000, events=make_events(rows, topology))
+    used = []
+    for tenths in (1, 2, 3):
+        # Half a tenth of a second each: routes follow an event with a delay.
+        twin.advance(START_NS + tenths * SECOND // 10 - SECOND // 20)
+        before = sent(twin)
+        twin.advance(START_NS + tenths * SECOND // 10)
+        used.append(
+            [n for n, (now, then) in enumerate(zip(sent(twin), before, strict=True)) if now > then]
+        )
+    return used
+
+
+@pytest.mark.parametrize(("count", "returns"), [(3, False), (2, True)])
+def test_a_flow_returns_only_from_the_last_port(count: int, returns: bool) -> None:
+    """As with BPF switches (`tests/native/test_fabric_groups.py`)."""
+    first, during, after = uplinks_in_use(count)
+    assert len(first) == len(during) == 1 and first != during
+    assert after == (first if returns else during)
 
 
 def test_a_burst_that_is_overtaken_is_counted_once() -> None:

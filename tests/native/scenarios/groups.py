@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from network import quiet, run
 from queues import send, shaped
 
 from dcgym.native import bpf_object, require
+from tests.support.bpf_maps import OwnMap
 
 PACKET_BYTES = 1000
 SIZES = {"n_switches": 2, "n_hosts": 8, "n_ports": 16, "n_groups": 16}
@@ -73,6 +75,13 @@ class Scenario:
     def idle(self, microseconds: float) -> None:
         """Let time pass."""
         time.sleep(microseconds / 1e6)
+
+    def later(self, milliseconds: float) -> None:
+        """Let another processor have seen every flow that much later than now."""
+        flows, seen_ns = OwnMap("flows"), time.monotonic_ns() + round(milliseconds * 1e6)
+        for key, value in flows.items():
+            pin, _, epoch = struct.unpack("<QQQ", value)
+            flows.write(key, struct.pack("<QQQ", pin, seen_ns, epoch))
 
     def seed(self, seed: int) -> None:
         """Begin the draws of paths anew; every packet so comes to one CPU, the first."""

@@ -214,10 +214,10 @@ bool Simulation::is_member(Pin &pin, const Group &group) const {
     return std::find(ports.begin(), ports.end(), pin.port) != ports.end();
 }
 
-std::vector<uint32_t> Simulation::path(uint32_t src, uint32_t dst, uint32_t ports,
-                                       bool is_udp) const {
+std::vector<uint32_t> Simulation::path(uint32_t src, uint32_t dst, uint32_t ports, bool is_udp,
+                                       uint32_t label) const {
     const auto address = [](uint32_t host) { return __builtin_bswap32(0x0a000000U + host + 1); };
-    const FlowKey key{address(src), address(dst), ports, is_udp ? 17U : 6U};
+    const FlowKey key{address(src), address(dst), ports, is_udp ? 17U : 6U, label};
     std::vector<uint32_t> found;
     uint32_t node = config_.ports[n_switch_ports() + src].peer;
     while (found.size() < 64) {

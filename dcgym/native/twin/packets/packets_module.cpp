@@ -284,7 +284,7 @@ PYBIND11_MODULE(_packets, module) {
             "rows"_a)
         .def("records", &records)
         .def("sender", &sender, "flow"_a)
-        .def("path", &Simulation::path, "src"_a, "dst"_a, "ports"_a, "is_udp"_a)
+        .def("path", &Simulation::path, "src"_a, "dst"_a, "ports"_a, "is_udp"_a, "label"_a)
         .def("packets_in_network", &Simulation::packets_in_network)
         .def("packets_held", &Simulation::packets_held)
         .def("packet_hops", &Simulation::packet_hops);

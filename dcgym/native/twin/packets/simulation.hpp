@@ -115,7 +115,8 @@ class alignas(64) Simulation {
     uint64_t packet_hops() const { return packet_hops_; }
     uint64_t packets_in_network() const; // as the flows count them
     uint64_t packets_held() const;       // as the ports do
-    std::vector<uint32_t> path(uint32_t src, uint32_t dst, uint32_t ports, bool is_udp) const;
+    std::vector<uint32_t> path(uint32_t src, uint32_t dst, uint32_t ports, bool is_udp,
+                               uint32_t label) const;
     const Sender *sender_of(uint32_t flow) const;
     // Of the first flows of the plan, those that run dcgym_agent and have connected: what they
     // show, generation 0 where there is none; and what an agent wants of them, by the generation.
