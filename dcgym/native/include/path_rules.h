@@ -76,8 +76,8 @@ enum dcgym_flow_choice {
 };
 
 /* `is_known`: the switch remembers a port for the flow, and that is a member of the group yet. */
-DCGYM_INLINE enum dcgym_flow_choice dcgym_flow_choice(int is_known, __u64 now_ns, __u64 last_ns,
-                                                      __u64 gap_ns) {
+DCGYM_INLINE enum dcgym_flow_choice dcgym_choose_for_flow(int is_known, __u64 now_ns, __u64 last_ns,
+                                                          __u64 gap_ns) {
     if (!is_known)
         return DCGYM_FLOW_HASHED;
     return dcgym_flowlet_ended(now_ns, last_ns, gap_ns) ? DCGYM_FLOW_DRAWN : DCGYM_FLOW_KEPT;

@@ -220,7 +220,7 @@ static __always_inline __u32 pinned_member(const struct dcgym_group *group, __u3
     __u64 now_ns = gap_ns ? bpf_ktime_get_ns() : 0;
     __u32 kept = flow && !key->begins ? kept_member(group, flow, draw->generation) : 0;
     __u64 last_ns = kept ? flow->last_ns : 0;
-    enum dcgym_flow_choice choice = dcgym_flow_choice(kept != 0, now_ns, last_ns, gap_ns);
+    enum dcgym_flow_choice choice = dcgym_choose_for_flow(kept != 0, now_ns, last_ns, gap_ns);
 
     if (choice == DCGYM_FLOW_DRAWN && !draw_at_random(group, draw))
         return kept;

@@ -189,8 +189,8 @@ uint32_t Simulation::pinned_port(Path &path, const FlowKey &key, uint32_t node, 
     Pin *pin = path.find(node);
     const auto now_ns = static_cast<uint64_t>(now_ns_);
     const auto gap_ns = static_cast<uint64_t>(config_.flowlet_gap_ns);
-    switch (dcgym_flow_choice(pin && !begins && is_member(*pin, group), now_ns,
-                              pin ? static_cast<uint64_t>(pin->last_ns) : 0, gap_ns)) {
+    switch (dcgym_choose_for_flow(pin && !begins && is_member(*pin, group), now_ns,
+                                  pin ? static_cast<uint64_t>(pin->last_ns) : 0, gap_ns)) {
     case DCGYM_FLOW_KEPT:
         break;
     case DCGYM_FLOW_DRAWN:
