@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from tests.support.splitmix import Splitmix, stream_seed
 pytestmark = [pytest.mark.native, pytest.mark.simulation]
 
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
-SOURCE, SINK, N_HOSTS = 1, 16, 16
+SOURCE, SINK = 1, 16
 FIRST_SOURCE_PORT, DISCARD_PORT, UDP = 16384, 9, 17
 COUNT, SEED = 1600, 2026
 # A wrong share is missed, or a right one refused, this rarely; the seeds are fixed.
@@ -98,26 +98,18 @@ def twin_counts(topology: Topology, path_rule: str) -> Counter[int]:
     return Counter({row: int(n) for row, n in enumerate(twin.snapshot().ports["tx_packets"]) if n})
 
 
-def tiers(topology: Topology, counts: Counter[int]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the switches that had a choice, with the packets by port."""
-    host = f"h{SINK}"
-    for switch in topology.switches:
-        hops = topology.next_hops(switch.name, host)
-        rows = [
-            row
-            for row, port in enumerate(topology.switch_ports)
-            if port.node == switch.name and port.number in hops
-        ]
-        if len(rows) > 1 and any(counts[row] for row in rows):
-            yield switch.name, [counts[row] for row in rows]
-
-
 def assert_even(topology: Topology, counts: Counter[int]) -> None:
     """Every port of the edge switch and of both aggregation switches has an even share."""
-    found = dict(tiers(topology, counts))
-    assert len(found) == 3
-    for switch, shares in found.items():
-        assert stats.chisquare(shares).pvalue > SIGNIFICANCE, (switch, shares)
+    rows = {port.name: row for row, port in enumerate(topology.switch_ports)}
+    shares = {
+        group.switch: [counts[rows[port.name]] for port in group.ports]
+        for group in next_hop_groups(topology)
+        if group.has_choice and f"h{SINK}" in group.hosts
+    }
+    used = {switch: packets for switch, packets in shares.items() if any(packets)}
+    assert len(used) == 3
+    for switch, packets in used.items():
+        assert stats.chisquare(packets).pvalue > SIGNIFICANCE, (switch, packets)
 
 
 @pytest.mark.parametrize("path_rule", ["letflow", "spray", "drill"])

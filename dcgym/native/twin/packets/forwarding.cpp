@@ -154,11 +154,6 @@ bool Simulation::transmit(uint32_t host, const Packet &packet) {
     return enter(n_switch_ports() + host, packet);
 }
 
-uint32_t Simulation::choose_port(uint32_t node, uint32_t host, const FlowKey &key) const {
-    const uint32_t group = routes_[size_t{node} * config_.n_hosts + host];
-    return group == no_group ? no_port : groups_[group].choose(key);
-}
-
 uint32_t Simulation::next_port(const Packet &packet, uint32_t node) {
     Flow &flow = flows_[packet.flow];
     const uint32_t way = packet.is_forward() ? 0 : 1;
@@ -221,9 +216,10 @@ std::vector<uint32_t> Simulation::path(uint32_t src, uint32_t dst, uint32_t port
     std::vector<uint32_t> found;
     uint32_t node = config_.ports[n_switch_ports() + src].peer;
     while (found.size() < 64) {
-        const uint32_t number = choose_port(node, dst, key);
-        if (number == no_port)
+        const uint32_t group = routes_[size_t{node} * config_.n_hosts + dst];
+        if (group == no_group)
             break;
+        const uint32_t number = groups_[group].choose(key);
         found.push_back(number);
         if (config_.ports[number].peer_is_host)
             break;

@@ -140,7 +140,6 @@ class alignas(64) Simulation {
     uint32_t pinned_port(Path &path, const FlowKey &key, uint32_t node, const Group &group,
                          bool begins);
     bool is_member(Pin &pin, const Group &group) const;
-    uint32_t choose_port(uint32_t node, uint32_t host, const FlowKey &key) const;
 
     // relabelling.cpp
     void watch_marks(uint32_t slot);
