@@ -215,3 +215,12 @@ def test_sigkill_of_the_holder_unregisters_it() -> None:
     holder.wait()
     holder.stdout.close()
     wait_for(lambda: name not in names())
+
+
+def test_each_timeout_of_the_same_data_gives_a_label(run_scenario: Scenario) -> None:
+    """As in Linux (tcp_write_timeout): the path of the first new label may be dead as well."""
+    # Timers of 0.2, 0.4 and 0.8 s.
+    seen = run_scenario(
+        "timeouts", request(name=f"plb_{os.getpid()}", moves=3, at_most_s=30.0, receiver_ecn=1)
+    )
+    assert seen["moves"] == 3

@@ -17,22 +17,23 @@ EVENTS = ("ack", "loss", "timeout", "undo")
 OPTIONS = {"base_rtt_us": 400, "packet_ns": 121_120}
 
 
+SPEC = {
+    "rate": "100mbit",
+    "queue_bytes": 60_000,
+    "marking": {},
+    "receiver_ecn": 0,
+    "warm_up_s": 0.3,
+    "duration_s": 0.5,
+    "least_packets": 1000,
+    "settle_s": 0.1,
+    "options": OPTIONS,
+}
+
+
 @pytest.fixture(scope="module", params=["swift", "timely", "theta_powertcp", "copa"])
 def run(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, Any]:
     """A flow alone on a link of 100 Mbit/s with a queue of 40 packets."""
-    spec = {
-        "algorithm": request.param,
-        "rate": "100mbit",
-        "queue_bytes": 60_000,
-        "marking": {},
-        "receiver_ecn": 0,
-        "warm_up_s": 0.3,
-        "duration_s": 0.5,
-        "least_packets": 1000,
-        "settle_s": 0.1,
-        "options": OPTIONS,
-    }
-
+    spec = SPEC | {"algorithm": request.param}
     return {"name": request.param} | run_scenario("transport", spec)
 
 
@@ -59,6 +60,16 @@ def test_the_program_decides_what_the_twin_does_of_the_same_events(run: dict[str
     assert {event[5:7] for event in events} == {tuple(OPTIONS.values())}
     decided = [(each["cwnd"], each["pacing_bytes_per_s"]) for each in seen]
     assert require_packets().replay(run["name"].replace("_", "-"), events) == decided
+
+
+def test_what_was_sent_twice_is_not_measured_in_whole_milliseconds(run_scenario: Scenario) -> None:
+    """A third of all acknowledgements are of such data; the kernel's answer would be 1 ms."""
+    spec = SPEC | {"algorithm": "copa", "queue_bytes": 2 * 1514}
+    events = run_scenario("transport", spec)["trace"]["events"]
+    assert any(each["event"] == "loss" for each in events)
+    rtts = [each["rtt_us"] for each in events if each["rtt_us"] > 0]
+    assert len(rtts) > 50
+    assert sum(rtt % 1000 == 0 for rtt in rtts) <= len(rtts) // 20
 
 
 @pytest.mark.timing

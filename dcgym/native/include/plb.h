@@ -2,7 +2,8 @@
 /*
  * When a sender gives its flow another label, and so another path: PLB (Qureshi et al., SIGCOMM
  * 2022) as net/ipv4/tcp_plb.c of Linux 6.2 has it. FlowBender (Kabbani et al., CoNEXT 2014) is the
- * same with other numbers.
+ * same with other numbers. A lost SYN and the receiver's acknowledgements keep their labels, which
+ * Linux changes too.
  */
 #ifndef DCGYM_PLB_H
 #define DCGYM_PLB_H
@@ -74,13 +75,15 @@ DCGYM_INLINE int dcgym_plb_moves(struct dcgym_plb *plb, const struct dcgym_plb_l
     return 1;
 }
 
-/* A timeout gives a new label at once, whatever the marks; `random` are 32 uniform bits. */
-DCGYM_INLINE void dcgym_plb_timeout(struct dcgym_plb *plb, const struct dcgym_plb_limits *limits,
+/*
+ * Each timeout gives a new label, whatever the marks (tcp_write_timeout). The first of the same
+ * data (CA_EVENT_LOSS) also suspends other moves; `random` are 32 uniform bits.
+ */
+DCGYM_INLINE void dcgym_plb_suspend(struct dcgym_plb *plb, const struct dcgym_plb_limits *limits,
                                     __u64 now_ns, __u32 random) {
     plb->suspended_until_ns =
         now_ns + limits->suspend_ns + ((limits->suspend_ns >> 10) * random >> 22);
     plb->congested_rounds = 0;
-    plb->moves++;
 }
 
 #endif

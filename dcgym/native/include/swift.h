@@ -8,10 +8,16 @@
  * card:
  *   - base: 20 us, the round trip of the empty network and 4 packets on the slowest link, in the
  *     place of 20 us and a delay a hop;
+ *   - the range of flow scaling is 5 times that base (htsim: 5 times the 20 us), and it counts
+ *     fractions of packets, which htsim rounds down;
  *   - delay: the RTT that TCP measured, the receiver's and the hosts' own delay included;
+ *   - a window that does not hold the sender back does not grow;
+ *   - a loss halves the window when recovery begins (htsim: when it ends); delay cuts it once a
+ * round trip in recovery too, and each timeout halves it. The window of before is back if there was
+ *     no loss;
  *   - slow start up to the first delay of the target: a connection of Linux begins with 10 packets;
- *   - the window in force is at least 2 packets; below that the pacing rate falls, down to what
- *     1/100 packet (Swift: 1/1000) a round trip is.
+ *   - the window in force is the nearest number of packets, and at least 2; below that the pacing
+ *     rate falls, down to what 1/100 packet (Swift: 1/1000, htsim: 10 bytes) a round trip is.
  */
 #ifndef DCGYM_SWIFT_H
 #define DCGYM_SWIFT_H

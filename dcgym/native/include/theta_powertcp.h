@@ -8,10 +8,18 @@
  *   cwnd <- gamma (cwnd / U + AI) + (1 - gamma) cwnd once a RTT, gamma 0.7, and 0.9 while U < 1/2.
  * Ours:
  *   - the base RTT is that of the empty network (struct dcgym_cc_options);
+ *   - RTT and power are taken at every ACK, over the true time since the one before, as in the
+ *     paper's algorithm 2: tcp-advanced.cc takes them once a round trip;
+ *   - 1 + dRTT / dt counts as 16 at most, and times are whole microseconds;
+ *   - a connection begins with Linux' 10 packets, not with a window of the line rate;
+ *   - the window has 2 to 4096 packets and no pacing: the source's ends at the line rate times the
+ *     base RTT, and is paced over the base RTT;
+ *   - a window that does not hold the sender back may only shrink;
  *   - AI is one packet;
  *   - U counts as 1/2 at least and 4 at most, so that no step doubles, or leaves less than a
  *     quarter: token buckets pass single packets at once, with RTTs far below the base;
- *   - a loss halves the window once a round trip, a timeout too.
+ *   - a loss halves the window once a round trip, and so does each timeout, where the source leaves
+ *     it; the window of before is back if there was none.
  */
 #ifndef DCGYM_THETA_POWERTCP_H
 #define DCGYM_THETA_POWERTCP_H
@@ -31,6 +39,7 @@ struct dcgym_theta_powertcp {
     __u32 power_q16; /* U, smoothed */
     __u32 cwnd_q16;
     __u32 prior_q16;
+    __u32 is_timed_out; /* nothing was acknowledged since */
     __u32 round_end_seq;
     __u32 is_in_round;
     __u32 in_slow_start; /* always 0 */
@@ -79,17 +88,22 @@ DCGYM_INLINE void dcgym_theta_powertcp_measure(struct dcgym_theta_powertcp *thet
         DCGYM_THETA_MOST_POWER_Q16);
 }
 
-DCGYM_INLINE void dcgym_theta_powertcp_update(struct dcgym_theta_powertcp *theta) {
+DCGYM_INLINE void dcgym_theta_powertcp_update(struct dcgym_theta_powertcp *theta,
+                                              __u32 is_limited) {
     __u32 power_q16 = dcgym_most(theta->power_q16, DCGYM_THETA_LEAST_POWER_Q16);
     __u64 gamma = theta->power_q16 < DCGYM_THETA_LEAST_POWER_Q16 ? DCGYM_THETA_FAST_GAMMA_Q16
                                                                  : DCGYM_THETA_GAMMA_Q16;
     __u64 wanted = ((__u64)theta->cwnd_q16 << 16) / power_q16 + DCGYM_CWND_ONE;
+    __u64 cwnd_q16 = (gamma * wanted + (65536 - gamma) * theta->cwnd_q16) >> 16;
 
-    dcgym_theta_powertcp_set(theta, (gamma * wanted + (65536 - gamma) * theta->cwnd_q16) >> 16);
+    if (is_limited || cwnd_q16 < theta->cwnd_q16)
+        dcgym_theta_powertcp_set(theta, cwnd_q16);
 }
 
 DCGYM_INLINE void dcgym_theta_powertcp_on_ack(struct dcgym_theta_powertcp *theta,
                                               const struct dcgym_cc_ack *ack) {
+    if (ack->acked_packets)
+        theta->is_timed_out = 0;
     if (!ack->rtt_us)
         return;
     if (theta->last_rtt_us)
@@ -98,9 +112,8 @@ DCGYM_INLINE void dcgym_theta_powertcp_on_ack(struct dcgym_theta_powertcp *theta
     theta->seen_us = ack->now_us;
     if (theta->is_in_round && (__s32)(ack->una_seq - theta->round_end_seq) < 0)
         return;
-    /* A window that is not used says nothing of the path, and may only shrink. */
-    if (theta->is_in_round && (ack->is_limited || theta->power_q16 > 65536))
-        dcgym_theta_powertcp_update(theta);
+    if (theta->is_in_round)
+        dcgym_theta_powertcp_update(theta, ack->is_limited);
     theta->is_in_round = 1;
     theta->round_end_seq = ack->nxt_seq;
 }
@@ -115,7 +128,9 @@ DCGYM_INLINE void dcgym_theta_powertcp_on_loss(struct dcgym_theta_powertcp *thet
 }
 
 DCGYM_INLINE void dcgym_theta_powertcp_on_timeout(struct dcgym_theta_powertcp *theta) {
-    theta->prior_q16 = theta->cwnd_q16;
+    if (!theta->is_timed_out)
+        theta->prior_q16 = theta->cwnd_q16;
+    theta->is_timed_out = 1;
     dcgym_theta_powertcp_set(theta, theta->cwnd_q16 / 2);
 }
 

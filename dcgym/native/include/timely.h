@@ -3,13 +3,17 @@
  * TIMELY: a rate that follows the gradient of the round trip between two thresholds.
  *
  * Source: R. Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM
- * 2015; formulas and the weight of 0.02 as in eRPC's timely.h, after the authors' snippet. Ours:
+ * 2015; formulas as in eRPC's timely.h, after the authors' snippet, with the weight of 0.02 and the
+ * beta of 0.8 that it had before they were swept for its own cluster (0.46 and 0.26 now). Ours:
  *   - the least RTT is that of the empty network (struct dcgym_cc_options);
  *   - T_low is 50 us or 4 packets of the slowest link above it, T_high 1 ms or 40 packets: eRPC has
  *     50 us and 1 ms for links of 10 Gbit/s and more;
  *   - delta is a thousandth of the slowest link's rate, as 10 Mbit/s are of 10 Gbit/s;
- *   - the first rate is the initial window's, at most that of the slowest link;
- *   - a loss halves the rate, once a round trip, and so does each timeout;
+ *   - the first rate is the initial window's, at most that of the slowest link, where eRPC begins
+ *     with the link's. Later ones may be above it, since a path need not have the slowest link;
+ *   - an RTT below the least counts, where eRPC leaves it out: token buckets pass single packets;
+ *   - a loss halves the rate, once a round trip, and so does each timeout. The rate of before is
+ * back if there was none;
  *   - the window is twice the rate times the RTT, and at least 4 packets: the rate is what limits.
  */
 #ifndef DCGYM_TIMELY_H
@@ -37,8 +41,9 @@ struct dcgym_timely {
     __u64 reduced_us;
     __s64 difference_q16; /* of RTTs in us, smoothed */
     __u32 last_rtt_us;
-    __u32 falling; /* updates in a row without a rise */
+    __u32 falling; /* RTTs in a row that fell */
     __u32 cwnd_packets;
+    __u32 is_timed_out;  /* nothing was acknowledged since */
     __u32 in_slow_start; /* always 0 */
 };
 
@@ -82,17 +87,14 @@ DCGYM_INLINE void dcgym_timely_shrink(struct dcgym_timely *timely, __u32 part_q1
     dcgym_timely_set(timely, timely->rate - (timely->rate * cut_q16 >> 16));
 }
 
-/* The smoothed difference over the least RTT; 0 where it does not rise. */
-DCGYM_INLINE __u64 dcgym_timely_gradient(struct dcgym_timely *timely,
-                                         const struct dcgym_cc_ack *ack) {
+DCGYM_INLINE void dcgym_timely_measure(struct dcgym_timely *timely,
+                                       const struct dcgym_cc_ack *ack) {
     __s64 step_q16 = ((__s64)ack->rtt_us - timely->last_rtt_us) * DCGYM_TIMELY_WEIGHT_Q16;
     /* Towards minus infinity, in both programs alike. */
     __s64 kept_q16 = timely->difference_q16 * (65536 - DCGYM_TIMELY_WEIGHT_Q16) >> 16;
 
     timely->difference_q16 = kept_q16 + step_q16;
-    if (timely->difference_q16 <= 0)
-        return 0;
-    return (__u64)timely->difference_q16 / dcgym_most(ack->base_rtt_us, 1);
+    timely->falling = ack->rtt_us < timely->last_rtt_us ? timely->falling + 1 : 0;
 }
 
 DCGYM_INLINE void dcgym_timely_on_ack(struct dcgym_timely *timely, const struct dcgym_cc_ack *ack) {
@@ -100,26 +102,28 @@ DCGYM_INLINE void dcgym_timely_on_ack(struct dcgym_timely *timely, const struct 
     __u32 high_us = dcgym_timely_threshold(ack, DCGYM_TIMELY_HIGH_US, DCGYM_TIMELY_HIGH_PACKETS);
     __u64 past_us = ack->now_us - timely->updated_us, gradient_q16, delta;
 
+    if (ack->acked_packets)
+        timely->is_timed_out = 0;
     if (!ack->rtt_us)
         return;
     if (!timely->last_rtt_us) {
         dcgym_timely_start(timely, ack);
         return;
     }
-    gradient_q16 = dcgym_timely_gradient(timely, ack);
+    dcgym_timely_measure(timely, ack);
     part_q16 = past_us < base_us ? (__u32)((past_us << 16) / base_us) : 65536;
     delta = (dcgym_timely_link_rate(ack) / DCGYM_TIMELY_DELTA_DIVISOR) * part_q16 >> 16;
-    timely->falling = gradient_q16 ? 0 : timely->falling + 1;
     if (ack->rtt_us < dcgym_timely_threshold(ack, DCGYM_TIMELY_LOW_US, DCGYM_TIMELY_LOW_PACKETS)) {
         dcgym_timely_set(timely, timely->rate + delta);
     } else if (ack->rtt_us > high_us) {
         dcgym_timely_shrink(timely, part_q16,
                             (__u64)DCGYM_TIMELY_BETA_Q16 * (ack->rtt_us - high_us) / ack->rtt_us);
-    } else if (!gradient_q16) {
+    } else if (timely->difference_q16 <= 0) {
         if (timely->falling >= DCGYM_TIMELY_FALLING)
             factor = DCGYM_TIMELY_MOST_FACTOR;
         dcgym_timely_set(timely, timely->rate + factor * delta);
     } else {
+        gradient_q16 = (__u64)timely->difference_q16 / base_us;
         if (gradient_q16 > 65536)
             gradient_q16 = 65536;
         dcgym_timely_shrink(timely, part_q16, DCGYM_TIMELY_BETA_Q16 * gradient_q16 >> 16);
@@ -137,7 +141,9 @@ DCGYM_INLINE void dcgym_timely_on_loss(struct dcgym_timely *timely, __u64 now_us
 }
 
 DCGYM_INLINE void dcgym_timely_on_timeout(struct dcgym_timely *timely) {
-    timely->prior_rate = timely->rate;
+    if (!timely->is_timed_out)
+        timely->prior_rate = timely->rate;
+    timely->is_timed_out = 1;
     dcgym_timely_set(timely, timely->rate / 2);
 }
 

@@ -265,6 +265,17 @@ def test_a_timeout_moves_a_flow_whatever_the_marks() -> None:
     assert sender is not None and sender["relabellings"] >= 1
 
 
+def test_each_timeout_of_the_same_data_moves_the_flow_again() -> None:
+    """As Linux does (tcp_write_timeout): the new path may be dead too."""
+    network = spines()
+    events = make_events([{"at": "100ms", "action": "down", "link": ["h3", "l2"]}], network)
+    twin = begin(network, [Flow("h1", "h3")], "cubic", path_rule="plb", events=events)
+    twin.advance(START_NS + 2 * SECOND)
+    # Timers of 200 ms, 400 ms and 800 ms after the last probe have run out, and none of 1.6 s.
+    sender = twin.sender(0)
+    assert sender is not None and sender["relabellings"] == 3
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

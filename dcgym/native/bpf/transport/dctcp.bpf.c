@@ -96,26 +96,34 @@ static __always_inline void relabel(struct sock *sk) {
     bpf_map_update_elem(&labels, &flow, &label, BPF_ANY);
 }
 
-/* Once a window, as tcp_dctcp.c of Linux 6.2 calls tcp_plb_update_state. */
-static __always_inline void avoid_marks(struct sock *sk, const struct dcgym_dctcp_window *window) {
+static __always_inline void move_if_due(struct sock *sk) {
     const struct dcgym_plb_limits limits = options.plb;
     const struct tcp_sock *tp = tcp_sk(sk);
-    struct dctcp *ca = state_of(sk);
 
-    if (!limits.rounds)
-        return;
-    dcgym_plb_round(&ca->plb, &limits, window->delivered_packets, window->marked_packets);
-    if (dcgym_plb_moves(&ca->plb, &limits, !tp->packets_out, tp->tcp_mstamp * 1000))
+    if (limits.rounds &&
+        dcgym_plb_moves(&state_of(sk)->plb, &limits, !tp->packets_out, tp->tcp_mstamp * 1000))
         relabel(sk);
 }
 
-static __always_inline void leave_after_timeout(struct sock *sk) {
+/* Once a window, as tcp_dctcp.c of Linux 6.2 calls tcp_plb_update_state. */
+static __always_inline void avoid_marks(struct sock *sk, const struct dcgym_dctcp_window *window) {
     const struct dcgym_plb_limits limits = options.plb;
 
-    if (!limits.rounds)
-        return;
-    dcgym_plb_timeout(&state_of(sk)->plb, &limits, tcp_sk(sk)->tcp_mstamp * 1000,
+    dcgym_plb_round(&state_of(sk)->plb, &limits, window->delivered_packets, window->marked_packets);
+    move_if_due(sk);
+}
+
+static __always_inline void suspend_moves(struct sock *sk) {
+    const struct dcgym_plb_limits limits = options.plb;
+
+    dcgym_plb_suspend(&state_of(sk)->plb, &limits, tcp_sk(sk)->tcp_mstamp * 1000,
                       bpf_get_prandom_u32());
+}
+
+static __always_inline void leave_after_timeout(struct sock *sk) {
+    if (!options.plb.rounds)
+        return;
+    state_of(sk)->plb.moves++;
     relabel(sk);
 }
 
@@ -189,6 +197,8 @@ SEC("struct_ops/dctcp_set_state")
 void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state) {
     if (new_state == TCP_CA_Recovery && new_state != ca_state_of(sk))
         react_to_loss(sk);
+    else if (new_state == TCP_CA_Loss)
+        leave_after_timeout(sk);
 }
 
 static __always_inline void echo(struct sock *sk, bool ce) {
@@ -237,8 +247,9 @@ void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event) {
         receive(sk, false);
     else if (event == CA_EVENT_LOSS) {
         react_to_loss(sk);
-        leave_after_timeout(sk);
-    }
+        suspend_moves(sk);
+    } else if (event == CA_EVENT_TX_START)
+        move_if_due(sk);
 }
 
 /* RFC 8257, section 3.3: cwnd * (1 - alpha / 2), to the nearest packet, once a window. */

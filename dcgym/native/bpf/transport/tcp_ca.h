@@ -28,9 +28,13 @@
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
 
+/* net/ipv4/tcp_input.c: the acknowledged data includes some that was sent twice. */
+#define FLAG_RETRANS_DATA_ACKED 8
+
 #define CORE __attribute__((preserve_access_index))
 
 enum tcp_ca_event {
+    CA_EVENT_TX_START = 0,
     CA_EVENT_LOSS = 3,
     CA_EVENT_ECN_NO_CE = 4,
     CA_EVENT_ECN_IS_CE = 5,
@@ -68,8 +72,18 @@ struct inet_connection_sock {
     __u64 icsk_ca_priv[13];
 } CORE;
 
+struct minmax_sample {
+    __u32 v;
+} CORE;
+
+struct minmax {
+    struct minmax_sample s[3];
+} CORE;
+
 struct tcp_sock {
-    __u64 tcp_mstamp; /* us, of the newest packet received */
+    __u64 first_tx_mstamp; /* us, when the newest packet that was delivered had been sent */
+    struct minmax rtt_min; /* us */
+    __u64 tcp_mstamp;      /* us, of the newest packet received */
     __u32 rcv_wup;
     __u32 rcv_nxt;
     __u32 snd_nxt;

@@ -16,14 +16,20 @@ void Simulation::watch_marks(uint32_t slot) {
     sender.round_end_seq = sender.snd_nxt;
     sender.round_delivered = sender.delivered;
     sender.round_marked = sender.delivered_ce;
-    if (dcgym_plb_moves(&sender.plb, &config_.plb, sender.packets_out() == 0,
+    relabel_if_due(flow);
+}
+
+void Simulation::relabel_if_due(Flow &flow) {
+    if (dcgym_plb_moves(&flow.sender.plb, &config_.plb, flow.sender.packets_out() == 0,
                         static_cast<uint64_t>(now_ns_)))
         relabel(flow);
 }
 
-void Simulation::relabel_after_timeout(Flow &flow) {
+void Simulation::relabel_after_timeout(Flow &flow, bool is_first) {
     const auto random = static_cast<uint32_t>(random_.next() >> 32);
-    dcgym_plb_timeout(&flow.sender.plb, &config_.plb, static_cast<uint64_t>(now_ns_), random);
+    if (is_first)
+        dcgym_plb_suspend(&flow.sender.plb, &config_.plb, static_cast<uint64_t>(now_ns_), random);
+    flow.sender.plb.moves++;
     relabel(flow);
 }
 

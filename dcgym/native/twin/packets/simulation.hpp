@@ -143,7 +143,8 @@ class alignas(64) Simulation {
 
     // relabelling.cpp
     void watch_marks(uint32_t slot);
-    void relabel_after_timeout(Flow &flow);
+    void relabel_if_due(Flow &flow);
+    void relabel_after_timeout(Flow &flow, bool is_first);
     void relabel(Flow &flow);
 
     // traffic.cpp
@@ -222,7 +223,8 @@ class alignas(64) Simulation {
     void end_reduction(Sender &sender);
     void set_state(Sender &sender, CaState state);
     void enter_recovery(Sender &sender, bool echo);
-    void enter_loss(Sender &sender);
+    // Returns whether the data was not taken for lost before.
+    bool enter_loss(Sender &sender);
     void keep_open(Sender &sender);
     void reduce_cwnd(Sender &sender, uint32_t acked, uint32_t losses, bool una_advanced);
     void answer_probe(uint32_t slot, const Ack &ack);

@@ -199,8 +199,12 @@ void Simulation::send_segments(uint32_t slot, uint32_t seq, uint32_t count,
     Flow &flow = flows_[slot];
     Sender &sender = flow.sender;
     const bool was_idle = sender.packets_out() == 0;
-    if (sender.ca->event != nullptr && sender.packets_in_flight() == 0)
-        sender.ca->event(sender, CaEvent::tx_start);
+    if (sender.packets_in_flight() == 0) {
+        if (sender.ca->event != nullptr)
+            sender.ca->event(sender, CaEvent::tx_start);
+        if (config_.plb.rounds > 0)
+            relabel_if_due(flow);
+    }
     if (!is_retransmission && sender.packets_out() + count >= sender.window.size())
         grow_window(sender, count);
     if (sender.ca->samples_rate)

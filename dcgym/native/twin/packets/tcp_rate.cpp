@@ -24,11 +24,14 @@ RateSample Simulation::sample_rate(Sender &sender, const Ack &ack) {
     sample.acked_sacked = sender.delivered - ack.prior_delivered;
     sample.losses = sender.lost - ack.prior_lost;
     sample.rtt_us = static_cast<int32_t>(ack.rtt_us);
+    sample.acked_retransmission = ack.acked_retransmission;
     sample.delivered = -1;
     sample.interval_us = -1;
     sample.prior_in_flight = ack.prior_in_flight;
-    if (ack.newest_sent_ns >= 0)
+    if (ack.newest_sent_ns >= 0) {
         sample.delivered = static_cast<int32_t>(sender.delivered - ack.newest_delivered);
+        sample.since_sent_us = static_cast<uint32_t>(now_ns_ / 1000 - ack.newest_sent_ns / 1000);
+    }
     if (!sender.ca->samples_rate)
         return sample;
     if (sender.app_limited != 0 && after(sender.delivered, sender.app_limited))

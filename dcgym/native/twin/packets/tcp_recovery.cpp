@@ -164,7 +164,7 @@ void Simulation::enter_recovery(Sender &sender, bool echo) {
     set_state(sender, CaState::recovery);
 }
 
-void Simulation::enter_loss(Sender &sender) {
+bool Simulation::enter_loss(Sender &sender) {
     sender.is_frto = sender.state < CaState::recovery || sender.backoff > 0;
     const bool is_new = sender.state <= CaState::disorder ||
                         !after(sender.high_seq, sender.snd_una) ||
@@ -190,6 +190,7 @@ void Simulation::enter_loss(Sender &sender) {
     sender.high_seq = sender.snd_nxt;
     sender.is_tlp_out = false;
     set_state(sender, CaState::loss);
+    return is_new;
 }
 
 void Simulation::keep_open(Sender &sender) {

@@ -91,9 +91,9 @@ void Simulation::on_retransmit_timeout(uint32_t slot) {
     Sender &sender = flow.sender;
     if (sender.packets_out() == 0)
         return;
-    enter_loss(sender);
+    const bool is_first = enter_loss(sender);
     if (config_.plb.rounds > 0)
-        relabel_after_timeout(flow);
+        relabel_after_timeout(flow, is_first);
     sender.backoff++;
     sender.rto_ns = std::min(2 * sender.rto_ns, longest_rto_ns);
     retransmit_lost(slot);

@@ -28,6 +28,8 @@ struct RateSample {
     uint32_t acked_sacked;
     uint32_t losses;
     int32_t rtt_us;
+    bool acked_retransmission; // of the data that is acknowledged some was sent twice
+    uint32_t since_sent_us;    // since the newest packet that was delivered had been sent
     int32_t delivered; // packets, since the acknowledged one was sent; negative where none was
     uint32_t prior_in_flight; // packets, before the acknowledgement
     // Below here for those that sample rates.
