@@ -12,8 +12,8 @@
  *   - the window grows only where it is what limits the sender;
  *   - no step is larger than what was acknowledged, so that a round trip at most doubles the window
  *     or takes it all but 2 packets, whatever the velocity;
- *   - a timeout halves the window; other losses end slow start alone. The window of before is back
- * if there was none.
+ *   - a timeout halves the window, other losses end slow start alone;
+ *   - the window of before is back if a loss or a timeout was none.
  */
 #ifndef DCGYM_COPA_H
 #define DCGYM_COPA_H

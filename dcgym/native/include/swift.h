@@ -6,15 +6,16 @@
  * Datacenter", SIGCOMM 2020; formulas and constants as htsim's swift.cpp has them, whose author
  * marks them as guesses. Ours, because Linux' TCP tells neither hops nor delays of the network
  * card:
- *   - base: 20 us, the round trip of the empty network and 4 packets on the slowest link, in the
- *     place of 20 us and a delay a hop;
+ *   - base: 20 us, the round trip of the empty network and 4 packets on the slowest link, where
+ *     htsim has 20 us and a delay a hop;
  *   - the range of flow scaling is 5 times that base (htsim: 5 times the 20 us), and it counts
  *     fractions of packets, which htsim rounds down;
  *   - delay: the RTT that TCP measured, the receiver's and the hosts' own delay included;
  *   - a window that does not hold the sender back does not grow;
- *   - a loss halves the window when recovery begins (htsim: when it ends); delay cuts it once a
- * round trip in recovery too, and each timeout halves it. The window of before is back if there was
- *     no loss;
+ *   - a loss halves the window when recovery begins (htsim: when it ends), and delay cuts it once a
+ *     round trip in recovery too;
+ *   - each timeout halves it, whenever it was cut before;
+ *   - the window of before is back if a loss or a timeout was none;
  *   - slow start up to the first delay of the target: a connection of Linux begins with 10 packets;
  *   - the window in force is the nearest number of packets, and at least 2; below that the pacing
  *     rate falls, down to what 1/100 packet (Swift: 1/1000, htsim: 10 bytes) a round trip is.

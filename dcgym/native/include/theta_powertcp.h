@@ -19,7 +19,8 @@
  *   - U counts as 1/2 at least and 4 at most, so that no step doubles, or leaves less than a
  *     quarter: token buckets pass single packets at once, with RTTs far below the base;
  *   - a loss halves the window once a round trip, and so does each timeout, where the source leaves
- *     it; the window of before is back if there was none.
+ *     it;
+ *   - the window of before is back if a loss or a timeout was none.
  */
 #ifndef DCGYM_THETA_POWERTCP_H
 #define DCGYM_THETA_POWERTCP_H

@@ -12,8 +12,8 @@
  *   - the first rate is the initial window's, at most that of the slowest link, where eRPC begins
  *     with the link's. Later ones may be above it, since a path need not have the slowest link;
  *   - an RTT below the least counts, where eRPC leaves it out: token buckets pass single packets;
- *   - a loss halves the rate, once a round trip, and so does each timeout. The rate of before is
- * back if there was none;
+ *   - a loss halves the rate, once a round trip, and so does each timeout;
+ *   - the rate of before is back if a loss or a timeout was none;
  *   - the window is twice the rate times the RTT, and at least 4 packets: the rate is what limits.
  */
 #ifndef DCGYM_TIMELY_H

@@ -40,8 +40,8 @@ struct dcgym_cc_options {
 /* One acknowledgement. Sequence numbers are in the transport's own units. */
 struct dcgym_cc_ack {
     __u64 now_us;
-    __u32 rtt_us;  /* of the newest packet that it covers; 0: none was measured */
-    __u32 srtt_us; /* smoothed; 0: none yet */
+    __u32 rtt_us;        /* of the newest packet that it covers; 0: none was measured */
+    __u32 srtt_us;       /* smoothed; 0: none yet */
     __u32 acked_packets; /* newly delivered, selectively or not */
     __u32 base_rtt_us;   /* of struct dcgym_cc_options, as is packet_ns */
     __u32 packet_ns;

@@ -8,7 +8,12 @@
  * the flow reached, times the least RTT, is the window that would have sufficed; anything above it
  * waits in a queue. A few packets (PAD) are wanted there, more are congestion.
  *
- * Left out: the bounds of the RTT that a sock_ops program may give the module.
+ * Left out: the bounds of the RTT that a sock_ops program may give the module. Ours, beside the
+ * module as it is in Linux 6.18:
+ *   - a decision leaves at least the least window, where the module leaves 2 packets;
+ *   - timeouts of the same data slow growth once, where the module slows it each time;
+ *   - what slow start leaves of an ACK adds nothing to the linear growth behind it;
+ *   - measurements count in the state CWR too.
  */
 #include "tcp_ca.h"
 
