@@ -53,7 +53,9 @@ def add_suites() -> None:
 def _add_suite(suite: Suite) -> None:
     """Add the command of a suite that has no options of its own."""
 
-    @bench_app.command(suite.name, help=suite.description)
+    example = f"Example: [bold]dcgym bench {suite.name} --seeds {suite.seeds}[/bold]"
+
+    @bench_app.command(suite.name, help=f"{suite.description}\n\n{example}")
     def bench_suite(
         out: Results = Path(f"bench-{suite.name}"),
         seeds: Seeds = suite.seeds,

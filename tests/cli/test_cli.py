@@ -16,7 +16,7 @@ from typer.main import get_command
 from dcgym import __version__
 from dcgym.cli import main
 from dcgym.cli.app import app
-from dcgym.cli.bench import bench_app
+from dcgym.cli.bench import add_suites, bench_app
 from dcgym.envs.registration import BUILT_IN
 from dcgym.suites import SUITES, Case, Suite
 
@@ -34,6 +34,7 @@ def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def test_every_command_has_an_example() -> None:
+    add_suites()
     without = []
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", {"": command})
