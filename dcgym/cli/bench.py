@@ -52,7 +52,6 @@ def add_suites() -> None:
 
 def _add_suite(suite: Suite) -> None:
     """Add the command of a suite that has no options of its own."""
-
     example = f"Example: [bold]dcgym bench {suite.name} --seeds {suite.seeds}[/bold]"
 
     @bench_app.command(suite.name, help=f"{suite.description}\n\n{example}")
