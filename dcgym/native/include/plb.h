@@ -75,9 +75,14 @@ DCGYM_INLINE int dcgym_plb_moves(struct dcgym_plb *plb, const struct dcgym_plb_l
     return 1;
 }
 
+/* Each timeout gives a new label, whatever the marks (tcp_write_timeout). */
+DCGYM_INLINE void dcgym_plb_timeout(struct dcgym_plb *plb) {
+    plb->moves++;
+}
+
 /*
- * Each timeout gives a new label, whatever the marks (tcp_write_timeout). The first of the same
- * data (CA_EVENT_LOSS) also suspends other moves; `random` are 32 uniform bits.
+ * The first timeout of the same data (CA_EVENT_LOSS) suspends other moves; `random` are 32 uniform
+ * bits.
  */
 DCGYM_INLINE void dcgym_plb_suspend(struct dcgym_plb *plb, const struct dcgym_plb_limits *limits,
                                     __u64 now_ns, __u32 random) {

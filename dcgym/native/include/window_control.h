@@ -87,6 +87,19 @@ DCGYM_INLINE __u32 dcgym_clamp(__u32 value, __u32 low, __u32 high) {
     return dcgym_most(dcgym_least(value, high), low);
 }
 
+/*
+ * The RTT of an acknowledgement. Of data that was sent twice the kernel's own answer is by time
+ * stamps, in whole ms: `rtt_us` is 0 then. What counts instead is the time since the newest packet
+ * that it delivers was sent last, unless that is shorter than any RTT (as tcp_rack_advance
+ * decides).
+ */
+DCGYM_INLINE __u32 dcgym_cc_rtt_us(__u32 rtt_us, __u32 acked_packets, __u64 since_sent_us,
+                                   __u32 least_rtt_us) {
+    if (rtt_us)
+        return rtt_us;
+    return acked_packets && since_sent_us >= least_rtt_us ? (__u32)since_sent_us : 0;
+}
+
 /* The largest whole number whose square is at most a number below 2^48. */
 DCGYM_INLINE __u32 dcgym_square_root(__u64 value) {
     __u64 root = 0;

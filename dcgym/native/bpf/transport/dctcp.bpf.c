@@ -123,7 +123,7 @@ static __always_inline void suspend_moves(struct sock *sk) {
 static __always_inline void leave_after_timeout(struct sock *sk) {
     if (!options.plb.rounds)
         return;
-    state_of(sk)->plb.moves++;
+    dcgym_plb_timeout(&state_of(sk)->plb);
     relabel(sk);
 }
 

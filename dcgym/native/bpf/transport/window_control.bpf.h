@@ -111,28 +111,14 @@ void BPF_PROG(window_set_state, struct sock *sk, __u8 new_state) {
     }
 }
 
-/*
- * Of data that was sent twice the kernel's own answer is by time stamps, in whole ms. Here it is
- * the time since it was sent last, unless that is shorter than any RTT (as tcp_rack_advance
- * decides).
- */
-static __always_inline __u32 rtt_us_of(const struct tcp_sock *tp, int flag,
-                                       const struct rate_sample *rs) {
-    __u64 since_us = tp->tcp_mstamp - tp->first_tx_mstamp;
-
-    if (rs->rtt_us > 0 && !(flag & FLAG_RETRANS_DATA_ACKED))
-        return rs->rtt_us;
-    if (!rs->acked_sacked || since_us < tp->rtt_min.s[0].v)
-        return 0;
-    return since_us;
-}
-
 static __always_inline struct dcgym_cc_ack ack_of(struct sock *sk, int flag,
                                                   const struct rate_sample *rs) {
     const struct tcp_sock *tp = tcp_sk(sk);
     struct dcgym_cc_ack ack = times_of(tp);
+    bool is_measured = rs->rtt_us > 0 && !(flag & FLAG_RETRANS_DATA_ACKED);
 
-    ack.rtt_us = rtt_us_of(tp, flag, rs);
+    ack.rtt_us = dcgym_cc_rtt_us(is_measured ? rs->rtt_us : 0, rs->acked_sacked,
+                                 tp->tcp_mstamp - tp->first_tx_mstamp, tp->rtt_min.s[0].v);
     ack.acked_packets = rs->acked_sacked;
     ack.una_seq = tp->snd_una;
     ack.nxt_seq = tp->snd_nxt;

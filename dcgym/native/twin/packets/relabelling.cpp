@@ -29,7 +29,7 @@ void Simulation::relabel_after_timeout(Flow &flow, bool is_first) {
     const auto random = static_cast<uint32_t>(random_.next() >> 32);
     if (is_first)
         dcgym_plb_suspend(&flow.sender.plb, &config_.plb, static_cast<uint64_t>(now_ns_), random);
-    flow.sender.plb.moves++;
+    dcgym_plb_timeout(&flow.sender.plb);
     relabel(flow);
 }
 

@@ -18,21 +18,13 @@ template <typename Algorithm> struct WindowControl {
         return Algorithm::decide(&sender.private_state<State>(), mss_bytes, sender.srtt_us >> 3);
     }
 
-    // Of data that was sent twice the kernel's own answer is by time stamps, in whole ms. Here it
-    // is the time since it was sent last, unless that is shorter than any round trip.
-    static uint32_t rtt_us_of(const Sender &sender, const RateSample &sample) {
-        if (sample.rtt_us > 0 && !sample.acked_retransmission)
-            return static_cast<uint32_t>(sample.rtt_us);
-        if (sample.acked_sacked == 0 || sample.since_sent_us < sender.min_rtt_us)
-            return 0;
-        return sample.since_sent_us;
-    }
-
     static dcgym_cc_ack ack_of(Sender &sender, const RateSample &sample) {
         const auto &state = sender.private_state<State>();
         dcgym_cc_ack ack{};
         ack.now_us = static_cast<uint64_t>(sender.now_ns / 1000);
-        ack.rtt_us = rtt_us_of(sender, sample);
+        const int32_t measured_us = sample.acked_retransmission ? 0 : std::max(sample.rtt_us, 0);
+        ack.rtt_us = dcgym_cc_rtt_us(static_cast<uint32_t>(measured_us), sample.acked_sacked,
+                                     sample.since_sent_us, sender.min_rtt_us);
         ack.srtt_us = sender.srtt_us >> 3;
         ack.acked_packets = sample.acked_sacked;
         ack.base_rtt_us = sender.base_rtt_us;
