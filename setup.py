@@ -97,6 +97,7 @@ def extensions() -> list[Extension]:
             "_packets",
             PACKETS,
             pybind11.get_include(),
+            also="twin/core/random.cpp",
             include_dirs=[str(NATIVE / "twin")],
             flags=TWIN_FLAGS,
         ),
@@ -111,11 +112,23 @@ def extension(
     pybind: str,
     flags: Sequence[str] = ("-O2",),
     without: str = "",
+    also: str = "",
     include_dirs: Sequence[str] = (),
     **options: Any,
 ) -> Extension:
-    """Describe the C++ module made of all sources below one folder, but for one inside it."""
-    files = sources(f"{folder}/**/*.cpp", without)
+    """Describe the C++ module made of all sources below one folder, but for one inside it.
+
+    Args:
+        name: Of the module.
+        folder: In the folder of native sources.
+        pybind: Folder of pybind11's headers.
+        flags: For the compiler.
+        without: A folder inside it that belongs to another module.
+        also: A source of another folder.
+        include_dirs: Where headers are looked for besides.
+        options: Of `setuptools.Extension`.
+    """
+    files = sources(f"{folder}/**/*.cpp", without) + (sources(also) if also else [])
     return Extension(
         f"dcgym.native.{name}",
         files,

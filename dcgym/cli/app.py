@@ -123,7 +123,7 @@ def run(
 ) -> None:
     """Run one episode of a policy and print its metrics.
 
-    Example: [bold]dcgym run --env PathBalancing-v1 --policy wcmp --seconds 10[/bold]
+    Example: [bold]dcgym run --env PathBalancing-v2 --policy wcmp --seconds 10[/bold]
     """
     from dcgym.cli import flows, single, tables
 

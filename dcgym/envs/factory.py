@@ -31,11 +31,12 @@ __all__ = [
     "make_env",
     "make_session",
     "make_vec_env",
+    "newest_id",
     "parallel_env",
     "policy_family",
 ]
 
-DEFAULT_ENV = "dcgym/CongestionControl-v1"
+DEFAULT_ENV = "dcgym/CongestionControl-v2"
 
 _ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+")
 
@@ -157,9 +158,23 @@ def find_environment(name: object) -> Environment:
         name: The id.
 
     Raises:
-        ConfigError: There is no such environment.
+        ConfigError: There is no such environment, or another version of it.
     """
-    return ENVIRONMENTS.find(_full_id(name))
+    full = _full_id(name)
+    if isinstance(full, str) and (newest := newest_id(full)) != full:
+        raise ConfigError("env", full, f"{newest}, whose results are others")
+    return ENVIRONMENTS.find(full)
+
+
+def newest_id(env_id: str) -> str:
+    """Return the id of an environment's last version, for what is read of an earlier one.
+
+    Args:
+        env_id: An id. It is returned as it is where that version is there, or none at all.
+    """
+    name = env_id.rpartition("-v")[0]
+    versions = [each for each in ENVIRONMENTS.names() if each.rpartition("-v")[0] == name]
+    return env_id if env_id in versions or not versions else versions[-1]
 
 
 def policy_family(env_id: str) -> str:

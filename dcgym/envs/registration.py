@@ -9,10 +9,10 @@ import gymnasium as gym
 __all__ = ["BUILT_IN", "register_envs", "register_id"]
 
 BUILT_IN: Mapping[str, tuple[int | None, bool]] = {
-    "dcgym/CongestionControl-v1": (200, False),
-    "dcgym/FlowControl-v0": (200, False),
-    "dcgym/Joint-v1": (200, False),
-    "dcgym/PathBalancing-v1": (200, False),
+    "dcgym/CongestionControl-v2": (200, False),
+    "dcgym/FlowControl-v1": (200, False),
+    "dcgym/Joint-v2": (200, False),
+    "dcgym/PathBalancing-v2": (200, False),
     "dcgym/LoadBalancing-v1": (240, True),
     "dcgym/CentralLoadBalancing-v1": (240, True),
     "dcgym/JobAssignment-v0": (None, True),

@@ -104,7 +104,7 @@ class Environment:
     """An environment.
 
     Attributes:
-        id: Id, such as "dcgym/CongestionControl-v1".
+        id: Id, such as "dcgym/CongestionControl-v2".
         family: Family of the policies that act in it.
         single: The form of one agent.
         agents: The form of several agents, None where there is none.
@@ -199,13 +199,13 @@ def _summary(page: str) -> str:
 
 for _environment in (
     Environment(
-        "dcgym/CongestionControl-v1",
+        "dcgym/CongestionControl-v2",
         "congestion",
         network_form(CongestionSettings, congestion_control),
     ),
-    Environment("dcgym/PathBalancing-v1", "paths", network_form(PathSettings, path_balancing)),
-    Environment("dcgym/FlowControl-v0", "flows", flow_form(flow_control), flow_form(each_flow)),
-    Environment("dcgym/Joint-v1", "joint", network_form(JointSettings, joint)),
+    Environment("dcgym/PathBalancing-v2", "paths", network_form(PathSettings, path_balancing)),
+    Environment("dcgym/FlowControl-v1", "flows", flow_form(flow_control), flow_form(each_flow)),
+    Environment("dcgym/Joint-v2", "joint", network_form(JointSettings, joint)),
     Environment(
         "dcgym/LoadBalancing-v1",
         "balancing",

@@ -41,7 +41,7 @@ def iroko_dumbbell_10m() -> Suite:
     solution is 5 Mbit/s a pair.
     """
     source = "Ruffy 2019, section 5.4"
-    env = {**PRESETS["iroko-dumbbell-10mbit"], "env": "CongestionControl-v1"}
+    env = {**PRESETS["iroko-dumbbell-10mbit"], "env": "CongestionControl-v2"}
     goodput = [Term("goodput_bps", policy) for policy in ("new-vegas", "dctcp")]
     queues = [Term("queue_bytes_mean", policy) for policy in ("dctcp", "cubic")]
     return Suite(

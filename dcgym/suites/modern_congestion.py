@@ -86,7 +86,7 @@ def modern_congestion(backend: str = "simulation", episode_s: float = 12.0) -> S
         ConfigError: A value is not allowed.
     """
     is_real_time = NETWORKS.find(backend).capabilities.real_time
-    base = {"env": "PathBalancing-v1", "backend": backend}
+    base = {"env": "PathBalancing-v2", "backend": backend}
     cases = tuple(
         Case(
             {

@@ -13,7 +13,7 @@ import numpy as np
 
 from dcgym.backends.base import Record
 from dcgym.config import check_in, check_keys
-from dcgym.envs.factory import find_environment
+from dcgym.envs.factory import newest_id, policy_family
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.suites.aggregates import (
     Estimate,
@@ -309,7 +309,7 @@ def _scoring_of(folder: Path, records: Records) -> Scoring | None:
         check_keys(told, ("metrics", "low", "high"), "scoring")
         return Scoring(tuple(told["metrics"]), str(told["low"]), str(told["high"]))
     try:
-        return SCORINGS.get(find_environment(records[0]["env"]).family)
+        return SCORINGS.get(policy_family(newest_id(records[0]["env"])))
     except DcgymError:
         # Results outlive the package of their environment.
         return None

@@ -41,7 +41,7 @@ def _case(round_trip_ms: int, queue_bdp: float) -> Case:
         {"src": "h2", "dst": "h4", "start_ns": round_trip_ms * 10**9 // 2},
     ]
     env = {
-        "env": "CongestionControl-v1",
+        "env": "CongestionControl-v2",
         "backend": "simulation",
         "topology": {
             "name": "dumbbell",

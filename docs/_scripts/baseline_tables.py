@@ -51,7 +51,7 @@ BALANCING = {
 }
 ALL = {
     "congestion_control": Baselines(
-        "dcgym/CongestionControl-v1",
+        "dcgym/CongestionControl-v2",
         {
             "random": "random",
             "cubic": "naive: no limits",
@@ -60,12 +60,12 @@ ALL = {
         },
     ),
     "path_balancing": Baselines(
-        "dcgym/PathBalancing-v1",
+        "dcgym/PathBalancing-v2",
         {"random": "random", "ecmp": "naive", "wcmp": "best classic", "least-loaded": ""},
         remark="Nobody knows the best paths of flows to come: there is no oracle.",
     ),
     "joint": Baselines(
-        "dcgym/Joint-v1",
+        "dcgym/Joint-v2",
         {
             "random+random": "random",
             "cubic+ecmp": "naive; no classic one does better",

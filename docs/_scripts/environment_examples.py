@@ -11,7 +11,7 @@ import dcgym
 
 # Six hosts send over one link of 20 Mbit/s; the agent limits all of them to a third. As root.
 env = gym.make(
-    "dcgym/CongestionControl-v1",
+    "dcgym/CongestionControl-v2",
     topology={"name": "dumbbell", "hosts": 6, "rate": "20Mbit"},
     interval="100ms",
 )
@@ -28,7 +28,7 @@ import dcgym
 
 # The first of two spines gets ten times the flows of the second. As root.
 env = gym.make(
-    "dcgym/PathBalancing-v1",
+    "dcgym/PathBalancing-v2",
     topology={"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
     traffic="web-search-0.3",
 )
@@ -44,7 +44,7 @@ import gymnasium as gym
 import dcgym
 
 # The window of one flow beside a Reno flow, in the packet twin. No root.
-env = gym.make("dcgym/FlowControl-v0", backend="simulation", interval="20ms")
+env = gym.make("dcgym/FlowControl-v1", backend="simulation", interval="20ms")
 observation, info = env.reset(seed=1)
 for step in range(100):
     # A tenth less where a round trip is three times the least one.
@@ -59,7 +59,7 @@ import dcgym
 
 # One policy for four flows that share a link.
 env = dcgym.parallel_env(
-    "FlowControl-v0",
+    "FlowControl-v1",
     backend="simulation",
     topology={"name": "dumbbell", "hosts": 8, "rate": "48Mbit"},
     flows=4,
@@ -78,7 +78,7 @@ import dcgym
 
 # Rates of four hosts, and weights of two leaves' uplinks. As root.
 env = gym.make(
-    "dcgym/Joint-v1",
+    "dcgym/Joint-v2",
     topology={"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
 )
 observation, info = env.reset(seed=1)

@@ -45,12 +45,12 @@ class Scene:
 
 
 SCENES: Mapping[str, Scene] = {
-    "congestion_control": Scene("dcgym/CongestionControl-v1", swing=0.9),
-    "path_balancing": Scene("dcgym/PathBalancing-v1"),
-    "flow_control": Scene("dcgym/FlowControl-v0", 40, {"backend": "simulation"}, 0.2),
-    "joint": Scene("dcgym/Joint-v1", swing=0.9),
+    "congestion_control": Scene("dcgym/CongestionControl-v2", swing=0.9),
+    "path_balancing": Scene("dcgym/PathBalancing-v2"),
+    "flow_control": Scene("dcgym/FlowControl-v1", 40, {"backend": "simulation"}, 0.2),
+    "joint": Scene("dcgym/Joint-v2", swing=0.9),
     "joint_54_hosts": Scene(
-        "dcgym/Joint-v1", 20, {"topology": {"name": "fat-tree", "k": 6}, "interval": "200ms"}, 0.9
+        "dcgym/Joint-v2", 20, {"topology": {"name": "fat-tree", "k": 6}, "interval": "200ms"}, 0.9
     ),
     "load_balancing": Scene("dcgym/LoadBalancing-v1", swing=0.2),
     "central_load_balancing": Scene("dcgym/CentralLoadBalancing-v1", swing=0.2),
@@ -99,7 +99,7 @@ def film(scene: Scene) -> Image.Image:
 def film_flows() -> Image.Image:
     """Return a picture of flows that each have an agent, on a fat-tree."""
     env = dcgym.parallel_env(
-        "FlowControl-v0",
+        "FlowControl-v1",
         backend="simulation",
         topology={"name": "fat-tree", "k": 4},
         traffic="stride-8",

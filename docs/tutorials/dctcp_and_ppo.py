@@ -10,7 +10,7 @@ SEEDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else 12.0
 
 found = dcgym.compare(
-    "CongestionControl-v1",
+    "CongestionControl-v2",
     {
         "cubic": "cubic",
         "dctcp": "dctcp",

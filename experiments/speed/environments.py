@@ -31,7 +31,7 @@ def _make_env(
 ) -> gym.Env[Any, Any]:
     dcgym.register_envs()
     return gym.make(
-        "dcgym/CongestionControl-v1",
+        "dcgym/CongestionControl-v2",
         topology=topology,
         traffic=traffic,
         interval=interval,

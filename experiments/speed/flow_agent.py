@@ -156,7 +156,7 @@ def measure_agents(counts: tuple[int, ...] = (1, 100, 1000)) -> list[dict[str, A
 def _measure_agents(count: int) -> dict[str, Any]:
     flows = [Flow(f"h{number % 2 + 1}", f"h{number % 2 + 3}") for number in range(count)]
     env = dcgym.parallel_env(
-        "FlowControl-v0",
+        "FlowControl-v1",
         topology=LINK,
         traffic=Plan("many", 0, flows),
         flows=count,

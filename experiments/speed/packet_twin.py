@@ -37,7 +37,7 @@ NETWORKS: tuple[tuple[dict[str, Any], str, str, float], ...] = (
     ({"name": "fat-tree", "k": 8, "rate": "100Mbit"}, "stride-64", "dctcp", 2.0),
     (LARGE, "pairs-udp", "cubic", 0.2),
 )
-CONGESTION = "dcgym/CongestionControl-v1"
+CONGESTION = "dcgym/CongestionControl-v2"
 INTERVAL_S = 0.05
 STEPS, WIDTHS, MEMORY_ENVS = 20_000, (8, 64, 512), 256
 INFOS = ("full", "none")

@@ -16,9 +16,9 @@ from dcgym.testing import FakeBackend
 
 # Spaces of -1 to 1, in which learners begin in the middle.
 LINEAR = {
-    "dcgym/CongestionControl-v1": {"action": "linear"},
-    "dcgym/PathBalancing-v1": {"action": "linear"},
-    "dcgym/Joint-v1": {"action": "linear", "weighting": "linear", "flat": True},
+    "dcgym/CongestionControl-v2": {"action": "linear"},
+    "dcgym/PathBalancing-v2": {"action": "linear"},
+    "dcgym/Joint-v2": {"action": "linear", "weighting": "linear", "flat": True},
     "dcgym/JobAssignment-v0": {"action": "scores"},
     "dcgym/AcceleratorBalancing-v0": {"action": "weights", "scenario": "p4wise-64"},
 }
@@ -27,7 +27,7 @@ SMALL = {
     "topology": {"name": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2},
     "traffic": "pairs",
 }
-FLOWS = "dcgym/FlowControl-v0"
+FLOWS = "dcgym/FlowControl-v1"
 CASES = [
     pytest.param(FLOWS, {"backend": "simulation"}, marks=pytest.mark.simulation),
     *(
@@ -81,7 +81,7 @@ def test_a_linear_rate_is_the_direct_one_stretched():
 
 def test_linear_weights_are_direct_ones_stretched():
     def weights(action):
-        env = dcgym.make_env(env="PathBalancing-v1", action=action, **SMALL)
+        env = dcgym.make_env(env="PathBalancing-v2", action=action, **SMALL)
         return env.unwrapped.task.weight_map
 
     linear, direct = weights("linear"), weights("direct")
@@ -94,7 +94,7 @@ def test_linear_weights_are_direct_ones_stretched():
 
 def test_a_flat_joint_action_is_its_parts_one_after_the_other():
     def make(**config):
-        env = dcgym.make_env(env="Joint-v1", **SMALL, **config)
+        env = dcgym.make_env(env="Joint-v2", **SMALL, **config)
         env.reset(seed=0)
         return env
 

@@ -77,7 +77,7 @@ def test_forms_of_many_copies_and_agents_are_copied_too():
 
 
 def test_networks_that_can_be_copied_are():
-    env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend, max_episode_steps=12)
+    env = gym.make("dcgym/CongestionControl-v2", backend=FakeBackend, max_episode_steps=12)
     env.reset(seed=0)
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(20)]
@@ -88,7 +88,7 @@ def test_networks_that_can_be_copied_are():
 
 
 def test_real_time_cannot_be_copied():
-    for env_id in (ID, "dcgym/CongestionControl-v1"):
+    for env_id in (ID, "dcgym/CongestionControl-v2"):
         env = gym.make(env_id, backend="emulation")
         line = "^backend: value 'emulation' .* one whose episodes can be copied: simulation$"
         with pytest.raises(ConfigError, match=line):

@@ -49,7 +49,7 @@ def test_dead_feature_is_found():
 
 
 def test_gymnasium_checker_passes():
-    env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend)
+    env = gym.make("dcgym/CongestionControl-v2", backend=FakeBackend)
     check_env(env.unwrapped, skip_render_check=True)
 
 
@@ -155,7 +155,7 @@ def test_finished_plan_terminates_and_max_steps_truncates():
 
 def test_construction_starts_nothing_and_close_is_idempotent():
     backend = FakeBackend()
-    env = gym.make("dcgym/CongestionControl-v1", backend=backend)
+    env = gym.make("dcgym/CongestionControl-v2", backend=backend)
     assert not backend.is_running
     env.reset()
     env.close()
@@ -196,7 +196,11 @@ def test_tanh_action_follows_equation_4_1_and_inverts():
         ("congestion_control", {"h9": "cubic"}, "congestion_control field: value 'h9' .* h1, h2"),
         ("topology", "dumbell", "topology: value 'dumbell' .* did you mean 'dumbbell'"),
         ("intervall", "50ms", "config field: value 'intervall' .* did you mean 'interval'"),
-        ("env", "CongestionControl-v9", "env: .*did you mean 'dcgym/CongestionControl-v1'"),
+        (
+            "env",
+            "CongestionControl-v9",
+            "env: .*allowed: dcgym/CongestionControl-v2, whose results",
+        ),
     ],
 )
 def test_a_wrong_field_is_one_clear_line(field, value, line):
@@ -233,7 +237,7 @@ def test_open_vswitch_has_no_links_that_delay(delay):
 
 
 def test_wrong_actions_are_refused():
-    env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend())
+    env = gym.make("dcgym/CongestionControl-v2", backend=FakeBackend())
     env.reset()
     for action in ([1, 1, 1], [1, 1, 1, np.nan], [np.inf] * 4):
         with pytest.raises(ConfigError, match=r"^action"):

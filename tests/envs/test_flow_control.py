@@ -20,7 +20,7 @@ from dcgym.testing import FakeBackend, check_contract
 
 pytestmark = pytest.mark.simulation
 
-ID = "dcgym/FlowControl-v0"
+ID = "dcgym/FlowControl-v1"
 TWIN: dict[str, Any] = {
     "backend": "simulation",
     "topology": {"name": "dumbbell", "hosts": 4, "rate": "48Mbit", "queue": "200KB"},
@@ -124,7 +124,7 @@ def test_actions_are_their_commands() -> None:
 
 
 def run(steps: int, value: float, **changes: Any) -> list[Any]:
-    env = dcgym.make_env(env="FlowControl-v0", **(TWIN | changes))
+    env = dcgym.make_env(env="FlowControl-v1", **(TWIN | changes))
     env.reset(seed=4)
     found = []
     for _ in range(steps):
@@ -149,12 +149,12 @@ def test_the_history_ends_with_the_newest_interval() -> None:
     found = run(12, 0.0, history=3)
     newest = found[-1][0].reshape(3, -1)
     assert newest[1].tolist() == found[-2][0].reshape(3, -1)[2].tolist()
-    env = dcgym.make_env(env="FlowControl-v0", **(TWIN | {"history": 2, "features": ["loss"]}))
+    env = dcgym.make_env(env="FlowControl-v1", **(TWIN | {"history": 2, "features": ["loss"]}))
     assert env.unwrapped.task.observation_labels == ["loss-1", "loss-0"]
 
 
 def test_several_agents_steer_a_flow_each() -> None:
-    env = dcgym.parallel_env("FlowControl-v0", flows=2, action="window", **TWIN)
+    env = dcgym.parallel_env("FlowControl-v1", flows=2, action="window", **TWIN)
     assert env.possible_agents == ["flow0", "flow1"]
     env.reset(seed=2)
     windows = {"flow0": -1.0, "flow1": 0.0}
@@ -167,12 +167,12 @@ def test_several_agents_steer_a_flow_each() -> None:
 
 
 def test_it_keeps_the_contract() -> None:
-    check_contract(lambda: dcgym.make_env(env="FlowControl-v0", **TWIN))
+    check_contract(lambda: dcgym.make_env(env="FlowControl-v1", **TWIN))
 
 
 def test_a_slot_of_the_vector_form_gives_what_a_single_environment_gives() -> None:
     vector = gym.make_vec(ID, 2, "vector_entry_point", max_episode_steps=6, **TWIN)
-    single = dcgym.make_env(env="FlowControl-v0", max_steps=6, **TWIN)
+    single = dcgym.make_env(env="FlowControl-v1", max_steps=6, **TWIN)
     vector.reset(seed=5)
     single.reset(seed=6)
     vector.action_space.seed(2)
@@ -202,16 +202,16 @@ def test_a_slot_of_the_vector_form_gives_what_a_single_environment_gives() -> No
 )
 def test_what_cannot_be_is_one_clear_line(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError, match=line):
-        dcgym.make_env(env="FlowControl-v0", **(TWIN | changes))
+        dcgym.make_env(env="FlowControl-v1", **(TWIN | changes))
 
 
 def test_a_plan_without_enough_flows_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^flows: value 3 .* 1 to 2, the flows of pairs"):
-        dcgym.parallel_env("FlowControl-v0", flows=3, **TWIN)
+        dcgym.parallel_env("FlowControl-v1", flows=3, **TWIN)
 
 
 def test_a_wrong_action_is_one_clear_line() -> None:
-    env: Any = dcgym.make_env(env="FlowControl-v0", **TWIN)
+    env: Any = dcgym.make_env(env="FlowControl-v1", **TWIN)
     env.reset(seed=1)
     for action in ([np.nan], [0.0, 0.0], "up"):
         with pytest.raises(ConfigError, match=r"^action: "):
@@ -230,7 +230,7 @@ def test_presets_run(name: str) -> None:
 
 
 def test_policies_act_in_it() -> None:
-    config = {"env": "FlowControl-v0", **TWIN}
+    config = {"env": "FlowControl-v1", **TWIN}
     scores = dcgym.compare(config, ["unassisted", "random"], seeds=1, seconds=0.5, warmup=0.1)
     for name in ("unassisted", "random"):
         assert scores.mean("goodput_bps", name) > 0.5 * LINK_BPS
@@ -243,7 +243,7 @@ def test_rllib_steers_a_flow_with_each_agent() -> None:
 
     from dcgym.envs.rllib import rllib_env
 
-    config = {"env": "FlowControl-v0", "flows": 2, "action": "window", "max_steps": 5, **TWIN}
+    config = {"env": "FlowControl-v1", "flows": 2, "action": "window", "max_steps": 5, **TWIN}
     env = rllib_env({**config, "agents": "several"})
     check_multiagent_environments(env)
     env.reset(seed=0)

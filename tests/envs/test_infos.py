@@ -46,7 +46,7 @@ def test_flat_infos_have_the_same_names_at_every_step():
 
 
 def test_networks_have_them_too():
-    env = gym.make("dcgym/CongestionControl-v1", backend=FakeBackend, info="flat")
+    env = gym.make("dcgym/CongestionControl-v2", backend=FakeBackend, info="flat")
     _, info = env.reset(seed=0)
     assert all(type(value) is float for value in info.values())
     assert "metrics/goodput_bps" in info and "events" not in info

@@ -100,9 +100,9 @@ def completion(system: Any, copy: int) -> tuple[float, float]:
 
 
 CASES = [
-    pytest.param("CongestionControl-v1", DUMBBELL, rate_actions, id="congestion"),
-    pytest.param("PathBalancing-v1", LEAF_SPINE, path_actions, id="paths"),
-    pytest.param("Joint-v1", LEAF_SPINE, joint_actions, id="joint"),
+    pytest.param("CongestionControl-v2", DUMBBELL, rate_actions, id="congestion"),
+    pytest.param("PathBalancing-v2", LEAF_SPINE, path_actions, id="paths"),
+    pytest.param("Joint-v2", LEAF_SPINE, joint_actions, id="joint"),
 ]
 MakeActions = Callable[[NetworkTask], dict[str, Act]]
 Found = dict[str, tuple[float, float, float]]

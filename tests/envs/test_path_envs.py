@@ -14,7 +14,7 @@ from dcgym.testing import FakeBackend, check_contract
 from dcgym.topologies import Link, Topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
 
-PATHS, JOINT = "dcgym/PathBalancing-v1", "dcgym/Joint-v1"
+PATHS, JOINT = "dcgym/PathBalancing-v2", "dcgym/Joint-v2"
 MBIT = 1_000_000
 QUEUE, MARK = 400_000, 30_000
 
@@ -174,8 +174,8 @@ def test_every_policy_acts_within_the_space(family, env_id):
 
 
 def test_environments_go_by_their_short_names():
-    assert make("PathBalancing-v1").spec.id == PATHS
-    with pytest.raises(ConfigError, match="did you mean 'dcgym/Joint-v1'"):
+    assert make("PathBalancing-v2").spec.id == PATHS
+    with pytest.raises(ConfigError, match="did you mean 'dcgym/Joint-v2'"):
         make("Joint-v9")
 
 

@@ -30,7 +30,7 @@ POOL = {
 }
 SIZES = {"scenario.servers": {"integers": [3, 6]}, "scenario.load": {"uniform": [0.3, 0.9]}}
 NETWORK = {
-    "env": "CongestionControl-v1",
+    "env": "CongestionControl-v2",
     "topology": "dumbbell",
     "backend": FakeBackend,
     "max_steps": 3,
@@ -255,7 +255,7 @@ def test_seeds_of_copies_go_on_as_without_draws() -> None:
 
 
 def test_actions_of_a_dict_keep_their_size() -> None:
-    joint = {**NETWORK, "env": "Joint-v1", "topology": {"name": "fat-tree", "k": 4}}
+    joint = {**NETWORK, "env": "Joint-v2", "topology": {"name": "fat-tree", "k": 4}}
     with pytest.raises(ConfigError, match="only actions that are a Box may vary"):
         dcgym.make_env(joint, randomise={"topology.k": [4, 6]})
     env: gym.Env[Any, Any] = dcgym.make_env(
@@ -269,7 +269,7 @@ def test_actions_of_a_dict_keep_their_size() -> None:
 @pytest.mark.emulation
 def test_the_emulation_builds_a_network_for_each_new_draw() -> None:
     env = dcgym.make_env(
-        env="CongestionControl-v1",
+        env="CongestionControl-v2",
         topology={"name": "dumbbell", "rate": "100Mbit"},
         randomise={"topology.hosts": [2, 4]},
         preflight=False,

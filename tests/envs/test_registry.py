@@ -42,7 +42,7 @@ def test_every_environment_has_a_page_and_documented_settings(env_id: str) -> No
 
 
 def test_an_id_is_taken_once_and_has_a_version() -> None:
-    first = ENVIRONMENTS["dcgym/Joint-v1"]
+    first = ENVIRONMENTS["dcgym/Joint-v2"]
     with pytest.raises(ConfigError, match="not registered yet"):
         add_environment(first)
     with pytest.raises(ConfigError, match="env"):
@@ -50,7 +50,7 @@ def test_an_id_is_taken_once_and_has_a_version() -> None:
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    assert default_of("dcgym/CongestionControl-v1", "interval") == "50ms"
-    assert default_of("dcgym/PathBalancing-v1", "traffic")["name"] == "random-bijection"
+    assert default_of("dcgym/CongestionControl-v2", "interval") == "50ms"
+    assert default_of("dcgym/PathBalancing-v2", "traffic")["name"] == "random-bijection"
     with pytest.raises(ConfigError, match="argument"):
-        default_of("dcgym/Joint-v1", "no such argument")
+        default_of("dcgym/Joint-v2", "no such argument")

@@ -75,7 +75,7 @@ def test_the_first_picture_has_no_reward_and_the_next_has_the_last_one(monkeypat
     env.render()
     first, last = captions
     assert (first.time_s, first.step, first.rewards) == (0, 0, ())
-    assert last.title == "CongestionControl-v1" and last.time_s == pytest.approx(0.15)
+    assert last.title == "CongestionControl-v2" and last.time_s == pytest.approx(0.15)
     assert last.step == 3 and last.rewards == pytest.approx(rewards[-1:])
 
 
@@ -92,7 +92,7 @@ def test_bars_are_as_long_as_the_shares(topology):
 
 
 def test_both_decisions_of_the_joint_task_are_drawn():
-    env = make(env="dcgym/Joint-v1")
+    env = make(env="dcgym/Joint-v2")
     env.reset(seed=0)
     picture = env.render()
     assert count(picture, RATES[0]) > 1000 and count(picture, WEIGHTS[0]) > 1000
@@ -100,7 +100,7 @@ def test_both_decisions_of_the_joint_task_are_drawn():
 
 @pytest.mark.parametrize("k", [6, 10])
 def test_big_networks_are_rows_of_ports_and_columns_of_actions(k):
-    env = make(env="dcgym/Joint-v1", topology={"name": "fat-tree", "k": k})
+    env = make(env="dcgym/Joint-v2", topology={"name": "fat-tree", "k": k})
     env.reset(seed=0)
     task = env.unwrapped.task
     first = np.zeros(len(task.uplinks.members))

@@ -14,7 +14,7 @@ from dcgym.testing import check_contract, check_network
 from tests.support import toy
 from tests.support.suites import leave_figures_empty
 
-IDS = ("dcgym/CongestionControl-v1", "dcgym/PathBalancing-v1", "dcgym/Joint-v1")
+IDS = ("dcgym/CongestionControl-v2", "dcgym/PathBalancing-v2", "dcgym/Joint-v2")
 FEATURES = ("tx_rate", "d_tx_rate")
 
 

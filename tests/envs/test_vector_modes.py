@@ -102,7 +102,7 @@ def test_networks_do_the_same(mode):
     topology = {"name": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2, "rate": "10Mbit"}
     features = ("tx_rate", "d_tx_rate")
     config = {"backend": "toy", "features": features, "topology": topology, "traffic": "pairs"}
-    for env_id in ("dcgym/CongestionControl-v1", "dcgym/PathBalancing-v1"):
+    for env_id in ("dcgym/CongestionControl-v2", "dcgym/PathBalancing-v2"):
         assert_alike(env_id, mode, **config)
 
 

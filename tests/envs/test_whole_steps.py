@@ -26,7 +26,7 @@ EVENTS = [
     {"at": "100ms", "link": ["s1", "s3"], "action": "down"},
     {"at": "210ms", "link": ["s1", "s3"], "action": "up"},
 ]
-CONGESTION, PATHS = "dcgym/CongestionControl-v1", "dcgym/PathBalancing-v1"
+CONGESTION, PATHS = "dcgym/CongestionControl-v2", "dcgym/PathBalancing-v2"
 CASES: dict[str, dict[str, Any]] = {
     "the default": {"env": CONGESTION},
     "flows that end": {"env": CONGESTION, "traffic": FLOWS},
@@ -35,7 +35,7 @@ CASES: dict[str, dict[str, Any]] = {
     "a weight": {"env": CONGESTION, "reward": {"delivery": 0.3}, "action": "tanh"},
     "events": {"env": PATHS, "events": EVENTS},
     "uplinks": {"env": PATHS, "reward": ["uplink_balance", "uplink_queue"]},
-    "two decisions": {"env": "dcgym/Joint-v1"},
+    "two decisions": {"env": "dcgym/Joint-v2"},
 }
 
 
@@ -86,7 +86,7 @@ def test_native_code_measures_only_what_it_knows() -> None:
         system = env.unwrapped.system
         assert isinstance(system, WholeSteps) and not system.has_whole_steps
     assert not dcgym.make_env(env=CONGESTION).unwrapped.system.has_whole_steps
-    flows = make_session(env="dcgym/FlowControl-v0", backend="simulation").system
+    flows = make_session(env="dcgym/FlowControl-v1", backend="simulation").system
     assert isinstance(flows, WholeSteps) and not flows.has_whole_steps
 
 

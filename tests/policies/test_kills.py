@@ -28,7 +28,7 @@ from dcgym.testing.fake_backend import FakeBackend
 from tests.support.emulators import Machine, child_pids, read_proc
 from tests.support.waiting import wait_for
 
-CONFIG: dict[str, Any] = {"env": "CongestionControl-v1", "topology": "dumbbell", "max_steps": 50}
+CONFIG: dict[str, Any] = {"env": "CongestionControl-v2", "topology": "dumbbell", "max_steps": 50}
 END_S = 60.0
 START_S = 600.0  # Ray on a busy machine.
 LOOK_S = 0.2  # At all processes of the machine.

@@ -26,8 +26,8 @@ POOL = {
 JOBS = {"env": "JobAssignment-v0", "max_steps": 12}
 ENVS = {
     "congestion": simulated(max_steps=12),
-    "paths": simulated("PathBalancing-v1", max_steps=12),
-    "joint": simulated("Joint-v1", max_steps=12),
+    "paths": simulated("PathBalancing-v2", max_steps=12),
+    "joint": simulated("Joint-v2", max_steps=12),
     "pool": POOL,
     "pool-levels": {**POOL, "action": "discrete"},
     "central": {**POOL, "env": "CentralLoadBalancing-v1"},
@@ -231,7 +231,7 @@ def test_what_cannot_be_resumed_is_one_line(tmp_path):
         return str(caught.value)
 
     assert "a checkpoint of reinforce of dcgym" in refused("reinforce")
-    assert "trained in another environment" in refused(env=simulated("PathBalancing-v1"))
+    assert "trained in another environment" in refused(env=simulated("PathBalancing-v2"))
     state = folder / STATE_FOLDER
     (state / "evolution.safetensors").write_bytes(b"\xff" * 100)
     assert "a state of cma-es" in refused()

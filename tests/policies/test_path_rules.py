@@ -76,11 +76,11 @@ def test_the_estimate_halves_what_is_over() -> None:
 
 
 def test_hula_refuses_an_observation_without_every_port() -> None:
-    env = dcgym.make_env(env="PathBalancing-v1", backend=FakeBackend)
+    env = dcgym.make_env(env="PathBalancing-v2", backend=FakeBackend)
     with pytest.raises(ConfigError, match=r"observe.*tx_rate"):
         make_policy("hula", env)
     env = dcgym.make_env(
-        env="PathBalancing-v1", backend=FakeBackend, **env_overrides("hula", "paths")
+        env="PathBalancing-v2", backend=FakeBackend, **env_overrides("hula", "paths")
     )
     make_policy("hula", env)
 
@@ -116,5 +116,5 @@ def test_rules_have_the_numbers_of_their_papers() -> None:
 )
 def test_what_cannot_be_is_one_clear_line(config: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
-        dcgym.make_env(**{"env": "PathBalancing-v1", "backend": FakeBackend, **config})
+        dcgym.make_env(**{"env": "PathBalancing-v2", "backend": FakeBackend, **config})
     assert "\n" not in str(caught.value)

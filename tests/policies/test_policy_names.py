@@ -35,7 +35,7 @@ def quarter_policy():
 def test_a_policy_from_outside_is_found_listed_and_paired(quarter_policy):
     assert "quarter" in policy_names("congestion") and "quarter" not in policy_names("paths")
     assert POLICIES["congestion"].describe("quarter") == "A quarter each."
-    env = dcgym.make_env({"env": "Joint-v1", "topology": "leaf-spine", "backend": FakeBackend})
+    env = dcgym.make_env({"env": "Joint-v2", "topology": "leaf-spine", "backend": FakeBackend})
     policy = make_policy("quarter+ecmp", env)
     action = policy.act(*env.reset(seed=0))
     assert env.action_space.contains(action)

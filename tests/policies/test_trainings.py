@@ -36,19 +36,19 @@ def test_processes_of_ray_are_as_urgent_as_their_caller(library):
 @pytest.mark.parametrize(
     ("name", "library", "env_id"),
     [
-        pytest.param("ppo", "ray", "CongestionControl-v1", marks=pytest.mark.ray),
-        ("ddpg", "stable_baselines3", "CongestionControl-v1"),
-        ("ddpg", "stable_baselines3", "Joint-v1"),
+        pytest.param("ppo", "ray", "CongestionControl-v2", marks=pytest.mark.ray),
+        ("ddpg", "stable_baselines3", "CongestionControl-v2"),
+        ("ddpg", "stable_baselines3", "Joint-v2"),
     ],
     indirect=["library"],
 )
 def test_learner_trains_saves_loads_and_repeats_its_actions(name, library, env_id, tmp_path):
     reports = []
     learner = LEARNERS[name]
-    topology = "dumbbell" if env_id == "CongestionControl-v1" else "leaf-spine"
+    topology = "dumbbell" if env_id == "CongestionControl-v2" else "leaf-spine"
     config = {"env": env_id, "topology": topology, "backend": FakeBackend, "max_steps": 50}
     # A process each, which takes longer to start than it learns: one form has several.
-    n_envs = 2 if env_id == "CongestionControl-v1" else 1
+    n_envs = 2 if env_id == "CongestionControl-v2" else 1
     folder = learner.train(config, 300, 0, tmp_path / "run", reports.append, n_envs=n_envs)
     note = json.loads((folder / "dcgym_policy.json").read_text(encoding="utf-8"))
     assert note["training"]["steps"] == reports[-1].steps > 0
@@ -138,7 +138,7 @@ SAC = {"num_steps_sampled_before_learning_starts": 40, "train_batch_size_per_lea
     ("name", "task", "settings"),
     [
         ("sac-rllib", simulated(), SAC),
-        ("appo", {"env": "Joint-v1", "topology": "leaf-spine", **DOUBLE, "max_steps": 30}, {}),
+        ("appo", {"env": "Joint-v2", "topology": "leaf-spine", **DOUBLE, "max_steps": 30}, {}),
         ("ppo", {"env": "JobAssignment-v0", "max_steps": 30}, {}),
     ],
 )

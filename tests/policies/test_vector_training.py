@@ -32,7 +32,7 @@ def test_balancers_of_a_pool_are_slots_with_rows():
 
 
 def test_actions_of_several_parts_are_one_box_in_every_slot():
-    joint = config("Joint-v1")
+    joint = config("Joint-v2")
     slots = build_slots(joint, training_form(joint, 3))
     one = dcgym.make_env(joint)
     slots.reset(seed=0)

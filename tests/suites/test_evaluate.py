@@ -55,7 +55,7 @@ def test_many_policies_stand_in_several_blocks_of_eighty_columns():
     metrics = {"reward_mean": 0.123, "goodput_bps": 9_530_000.0, "rtt_us_p99": 201_300.0}
     names = [f"policy-of-a-long-name-{number}" for number in range(7)]
     records = [
-        {"env": "dcgym/CongestionControl-v1", "policy": name, "seed": 0, "metrics": metrics}
+        {"env": "dcgym/CongestionControl-v2", "policy": name, "seed": 0, "metrics": metrics}
         for name in names
     ]
     blocks = str(Evaluation(records)).split("\n\n")
@@ -74,7 +74,7 @@ def test_every_agent_has_a_policy_of_its_own():
 
 
 def test_a_network_is_scored_too():
-    env = {"env": "CongestionControl-v1", "backend": FakeBackend}
+    env = {"env": "CongestionControl-v2", "backend": FakeBackend}
     found = dcgym.compare(env, ["fixed-share", "random"], 2, seconds=2.0, warmup=0.5)
     assert isinstance(found, Evaluation) and len(found.records) == 4
     assert found.mean("goodput_bps", "random") > 0

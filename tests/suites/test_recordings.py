@@ -46,7 +46,7 @@ def test_episodes_are_read_back_and_happen_again(tmp_path: Path) -> None:
 
 
 def test_actions_of_several_parts_are_kept_by_name(tmp_path: Path) -> None:
-    fake = {"env": "Joint-v1", "backend": "dcgym.testing:FakeBackend", "max_steps": 3}
+    fake = {"env": "Joint-v2", "backend": "dcgym.testing:FakeBackend", "max_steps": 3}
     spec = RecordingSpec(env=fake, policy="random+random", out=tmp_path, episodes=1, name="mine-v2")
     record_dataset(spec)
     (episode,) = load(tmp_path, "mine-v2").iterate_episodes()

@@ -66,7 +66,7 @@ def test_options_of_the_same_name_keep_their_path_and_mappings_say_their_options
 
 
 def test_an_option_begins_from_the_environments_default() -> None:
-    paths = set_argument({"env": "PathBalancing-v1"}, "traffic.size", "1MB")
+    paths = set_argument({"env": "PathBalancing-v2"}, "traffic.size", "1MB")
     assert paths["traffic"] == {"name": "random-bijection", "size": "1MB", "repetitions": 0}
     pool = set_argument({"env": "LoadBalancing-v1"}, "scenario.load", 0.7)
     assert pool["scenario"] == {"preset": "yao-sim-8", "load": 0.7, "right_weights": False}
@@ -148,7 +148,7 @@ def test_a_failed_run_keeps_the_others(tmp_path: Path) -> None:
 
 def record(values: dict[str, Any], policy: str, seed: int, goodput_bps: float) -> dict[str, Any]:
     return {
-        "env": "dcgym/CongestionControl-v1",
+        "env": "dcgym/CongestionControl-v2",
         "scenario": "-".join(f"{name}={value}" for name, value in values.items()),
         "sweep": values,
         "policy": policy,

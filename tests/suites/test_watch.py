@@ -66,7 +66,7 @@ def test_scores_and_logs_stand_beside_the_classic_policies(tmp_path: Path) -> No
 
 
 def test_no_score_in_real_time_and_none_of_unknown_policies(tmp_path: Path) -> None:
-    real = {"env": "CongestionControl-v1", "backend": "dcgym.testing:FakeBackend"}
+    real = {"env": "CongestionControl-v2", "backend": "dcgym.testing:FakeBackend"}
     for env, name, words in ((real, "cubic", "real time"), (POOL, "cubic", "policy")):
         watch = watching(env, "ppo", tmp_path, (name,), False)
         with pytest.raises(ConfigError, match=words), watch:

@@ -59,7 +59,7 @@ WRONG: tuple[object, ...] = (
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "congestion": {
-        "env": "CongestionControl-v1",
+        "env": "CongestionControl-v2",
         "topology": {"name": "dumbbell", "hosts": 4, "rate": "10Mbit", "queue": "100KB"},
         "traffic": {"name": "random-bijection", "size": "100KB", "repetitions": 2},
         "interval": "100ms",
@@ -73,7 +73,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "info": "full",
     },
     "graph": {
-        "env": "CongestionControl-v1",
+        "env": "CongestionControl-v2",
         "topology": {
             "name": "own",
             "defaults": {"rate": "10Mbit", "queue": "100KB", "mark": "30KB"},
@@ -87,7 +87,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "traffic": {"flows": [{"src": "h1", "dst": "h2", "size_bytes": 1000, "start_ns": 0}]},
     },
     "poisson": {
-        "env": "Joint-v1",
+        "env": "Joint-v2",
         "topology": {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
         "traffic": {
             "name": "poisson",
@@ -100,7 +100,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "probes": [["h1", "h3"]],
     },
     "bursts": {
-        "env": "PathBalancing-v1",
+        "env": "PathBalancing-v2",
         "topology": {
             "name": "leaf-spine",
             "rate": "20Mbit",
@@ -121,12 +121,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "observe": "all",
     },
     "mix": {
-        "env": "CongestionControl-v1",
+        "env": "CongestionControl-v2",
         "topology": "dumbbell",
         "traffic": {"mix": [{"name": "pairs"}, {"name": "incast", "size": "10KB"}]},
     },
     "apps": {
-        "env": "CongestionControl-v1",
+        "env": "CongestionControl-v2",
         "topology": "dumbbell",
         "traffic": {"apps": {"h1": "true", "h2": {"command": "true", "start": "1s"}}},
     },
@@ -153,7 +153,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "paths": "shared",
     },
     "flow control": {
-        "env": "FlowControl-v0",
+        "env": "FlowControl-v1",
         "topology": {"name": "dumbbell", "hosts": 4},
         "action": "rate",
         "flows": 1,

@@ -17,8 +17,8 @@ class SimulatedNetwork(FakeBackend):
 
 
 def simulated(
-    env: str = "CongestionControl-v1", backend: Any = SimulatedNetwork, **more: Any
+    env: str = "CongestionControl-v2", backend: Any = SimulatedNetwork, **more: Any
 ) -> dict[str, Any]:
     """Return the configuration of a short environment on it."""
-    topology = "dumbbell" if env == "CongestionControl-v1" else "leaf-spine"
+    topology = "dumbbell" if env == "CongestionControl-v2" else "leaf-spine"
     return {"env": env, "topology": topology, "backend": backend, "max_steps": 50, **more}

@@ -40,7 +40,7 @@ def test_every_action_is_read_in_base_units() -> None:
 
 def make(**arguments: Any) -> gym.Env[Any, Any]:
     """Make an environment with traffic on a fat tree."""
-    return gym.make("dcgym/CongestionControl-v1", traffic="stride-8", **arguments)
+    return gym.make("dcgym/CongestionControl-v2", traffic="stride-8", **arguments)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def network_config(
         topology: The network.
         counts_matrix: Whether bytes are counted by switch port and source host.
         paths: The path rule with its numbers.
-        timer_late_ns: Most that the timer of a queue comes late.
+        timer_late_ns: Mean of how late timers come.
     """
     ports = (*topology.switch_ports, *topology.host_ports)
     return {
@@ -151,15 +151,15 @@ def opposite_ports(topology: Topology) -> list[int]:
     return [numbers[port.peer_name] for port in topology.switch_ports]
 
 
-def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int, int, bool]:
+def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int, int, bool, bool]:
     peer = topology.node(port.peer)
     is_of_host, link = topology.node(port.node).is_endpoint, port.link
     queue_bytes = HOST_QUEUE_BYTES if is_of_host else port.queue_bytes
-    # The emulation's relay stands behind the host's queue.
-    frees_early = is_of_host and bool(link.delay_ns or link.jitter_ns or link.loss_probability)
+    # The emulation's relay stands behind the queue.
+    is_relayed = bool(link.delay_ns or link.jitter_ns or link.loss_probability)
     loss = min(round(link.loss_probability * 2**32), 2**32 - 1)
     wire = link.delay_ns + PROCESSING_NS, peer.index, peer.is_endpoint, link.jitter_ns, loss
-    return port.rate_bps, queue_bytes, *wire, frees_early
+    return port.rate_bps, queue_bytes, *wire, is_relayed, is_relayed and is_of_host
 
 
 def _routes(topology: Topology) -> list[int]:

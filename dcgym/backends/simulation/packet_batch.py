@@ -47,8 +47,8 @@ CAPABILITIES = Capabilities(
 )
 """Of the twin: time waits, and the same seed and actions give the same bits."""
 
-TIMER_LATENESS = "10us"
-"""Most that the timer of a queue comes late, as on the machine of the emulation's traces."""
+TIMER_LATENESS = "16us"
+"""Mean of how late timers come, as measured in the emulation (`native/twin/packets/kernel_time.hpp`)."""
 
 MOST_THREADS = 256
 
@@ -67,8 +67,9 @@ class PacketBatch:
             number above 0 stands for all. 0: every packet follows the weights.
         flowlet_gap: With the rule letflow, idle time after which a flow may move; 0: 500 us.
         threads: Threads that `advance` uses.
-        timer_lateness: Most that the timers of queues come late, drawn evenly by the episode's
-            seed; tokens make the time good, as in the kernel.
+        timer_lateness: Mean of how late the timers of queues, pacing and link delay come, drawn by
+            the episode's seed; tokens make the time of a queue good, as in the kernel. 0: never,
+            and the kernel's ticks begin with the episode.
         path_rule: How flows, flowlets or packets are spread over equal-cost ports.
 
     Raises:

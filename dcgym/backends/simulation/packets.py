@@ -30,7 +30,7 @@ class PacketTwin:
         flow_matrix: As `PacketBatch` takes it, and so are the others.
         flow_table: Flows that the switches remember.
         flowlet_gap: With the rule letflow, idle time after which a flow may move.
-        timer_lateness: Most that the timers of queues come late.
+        timer_lateness: Mean of how late timers come.
         path_rule: How flows, flowlets or packets are spread over equal-cost ports.
 
     Raises:

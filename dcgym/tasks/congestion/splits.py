@@ -115,7 +115,7 @@ def _queue(rate_mbps: int) -> str:
     return "100KB" if rate_mbps <= 20 else "400KB"
 
 
-_COMMON = {"env": "dcgym/CongestionControl-v1", "backend": "simulation", "interval": "50ms"}
+_COMMON = {"env": "dcgym/CongestionControl-v2", "backend": "simulation", "interval": "50ms"}
 
 _TRAIN: Arguments = {
     **_COMMON,

@@ -38,7 +38,7 @@ CONGESTION_LAYOUT = Layout(
 
 @dataclass(frozen=True, kw_only=True)
 class CongestionSettings(NetworkSettings):
-    """Arguments of `dcgym/CongestionControl-v1`.
+    """Arguments of `dcgym/CongestionControl-v2`.
 
     Attributes:
         flow_matrix: Observe the flow matrix too, as the feature of that name does.

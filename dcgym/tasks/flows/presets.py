@@ -19,7 +19,7 @@ __all__: list[str] = []
 PRESETS.add(
     "aurora",
     {
-        "env": "FlowControl-v0",
+        "env": "FlowControl-v1",
         "topology": {"name": "dumbbell", "hosts": 2, "rate": "3.6Mbit", "queue": "96KB"},
         "action": "aurora",
         "features": ["latency_inflation", "queueing", "send_excess"],
@@ -32,7 +32,7 @@ PRESETS.add(
 PRESETS.add(
     "orca",
     {
-        "env": "FlowControl-v0",
+        "env": "FlowControl-v1",
         "topology": {"name": "dumbbell", "hosts": 4, "rate": "48Mbit", "queue": "400KB"},
         "action": "orca",
         "reward": "orca",

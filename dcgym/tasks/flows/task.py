@@ -54,7 +54,7 @@ FLOWS_LAYOUT = Layout(
 
 @dataclass(frozen=True, kw_only=True)
 class FlowSettings(NetworkSettings):
-    """Arguments of `dcgym/FlowControl-v0`.
+    """Arguments of `dcgym/FlowControl-v1`.
 
     Attributes:
         flows: Number of flows that are steered, the first of the plan.
@@ -239,7 +239,7 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     `max_episode_steps`.
 
     ## Information
-    What `CongestionControl-v1` returns, about the whole network, and for the flow:
+    What `CongestionControl-v2` returns, about the whole network, and for the flow:
 
     | key | meaning |
     |---|---|
@@ -266,7 +266,7 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | congestion_control | "dcgym_agent", or mapping of host to name: the others' may differ |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
-    | probes | as in `CongestionControl-v1`, and so are those that follow |
+    | probes | as in `CongestionControl-v2`, and so are those that follow |
     | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
     | switch | "ebpf" or "ovs"; of the emulation |
     | preflight | measure a few links before the first episode; of the emulation |
@@ -294,30 +294,30 @@ def each_flow(settings: FlowSettings, given: Topology | None = None) -> FlowTask
     """Steer the windows or rates of several TCP flows, each by an agent of its own.
 
     ## Description
-    As `FlowControl-v0`, with an agent for each of the first `flows` flows of the plan: `flow0`,
+    As `FlowControl-v1`, with an agent for each of the first `flows` flows of the plan: `flow0`,
     `flow1` and so on. All agents act at the same time, in the same spaces, so that one policy can
     serve all of them. No agent sees another one's flow.
 
     ## Action Space
-    Of each agent that of `FlowControl-v0`.
+    Of each agent that of `FlowControl-v1`.
 
     ## Observation Space
-    Of each agent that of `FlowControl-v0`. `state` is all observations, one after the other.
+    Of each agent that of `FlowControl-v1`. `state` is all observations, one after the other.
 
     ## Rewards
     Each agent has the reward of its own flow.
 
     ## Starting State
-    That of `FlowControl-v0`.
+    That of `FlowControl-v1`.
 
     ## Episode End
-    That of `FlowControl-v0`, for all agents at once. An agent whose flow has ended sees zeros.
+    That of `FlowControl-v1`, for all agents at once. An agent whose flow has ended sees zeros.
 
     ## Information
-    That of `FlowControl-v0`, of each flow.
+    That of `FlowControl-v1`, of each flow.
 
     ## Arguments
-    Those of `FlowControl-v0`, with `flows` above 1.
+    Those of `FlowControl-v1`, with `flows` above 1.
 
     ## Version History
     - v0: first version

@@ -17,7 +17,7 @@ __all__ = ["JointSettings", "joint"]
 
 @dataclass(frozen=True, kw_only=True)
 class JointSettings(PathSettings):
-    """Arguments of `dcgym/Joint-v1`; ``action`` is that of the rates.
+    """Arguments of `dcgym/Joint-v2`; ``action`` is that of the rates.
 
     Attributes:
         floor: Least share that a host is given.
@@ -41,12 +41,12 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     """Limit the sending rate of every host and weigh the paths of its flows, in one step.
 
     ## Description
-    `CongestionControl-v1` and `PathBalancing-v1` on one network: how much may enter, and which way
+    `CongestionControl-v2` and `PathBalancing-v2` on one network: how much may enter, and which way
     it goes. Rates act at once, weights on flows that begin.
 
     ## Action Space
-    `Dict` of `rates`, `Box(n_hosts)` as in `CongestionControl-v1`, and `weights`,
-    `Box(n_weights)` as in `PathBalancing-v1`. With `flat=True` both are one `Box`, rates first, for
+    `Dict` of `rates`, `Box(n_hosts)` as in `CongestionControl-v2`, and `weights`,
+    `Box(n_weights)` as in `PathBalancing-v2`. With `flat=True` both are one `Box`, rates first, for
     learners that know no `Dict`, such as those of Stable-Baselines3.
 
     ## Observation Space
@@ -55,8 +55,8 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
 
     ## Rewards
     A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default is `delivery`, that of
-    `CongestionControl-v1`: what arrived over what could have, less queues and unfairness. The order
-    of a step is that of `CongestionControl-v1`; both parts are in force before the interval begins.
+    `CongestionControl-v2`: what arrived over what could have, less queues and unfairness. The order
+    of a step is that of `CongestionControl-v2`; both parts are in force before the interval begins.
 
     ## Starting State
     A measured observation of the running network with every share at 1, equal weights and an empty
@@ -68,7 +68,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     `max_episode_steps`.
 
     ## Information
-    Everything that `CongestionControl-v1` and `PathBalancing-v1` return.
+    Everything that `CongestionControl-v2` and `PathBalancing-v2` return.
 
     ## Arguments
     | name | meaning |

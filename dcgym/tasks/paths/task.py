@@ -47,7 +47,7 @@ PATHS_LAYOUT = Layout(
 
 @dataclass(frozen=True, kw_only=True)
 class PathSettings(NetworkSettings):
-    """Arguments of `dcgym/PathBalancing-v1`.
+    """Arguments of `dcgym/PathBalancing-v2`.
 
     Attributes:
         observe: "uplinks" or "all": the ports whose features are observed.
@@ -119,8 +119,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
 
     ## Rewards
     A weighted sum of the terms in `dcgym.tasks.network.rewards`. The default is `delivery`, that of
-    `CongestionControl-v1`: what arrived over what could have, less queues and unfairness. The
-    terms about rates take every share as 1. The order of a step is that of `CongestionControl-v1`.
+    `CongestionControl-v2`: what arrived over what could have, less queues and unfairness. The
+    terms about rates take every share as 1. The order of a step is that of `CongestionControl-v2`.
 
     ## Starting State
     A measured observation of the running network with equal weights and an empty flow table. The
@@ -136,7 +136,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
-    | metrics | those of `CongestionControl-v1`, and how evenly uplinks are used (below) |
+    | metrics | those of `CongestionControl-v2`, and how evenly uplinks are used (below) |
     | path_weights | weights in force, in the order of the action |
     | uplink_loads | utilisation of each port, in the order of the action |
     | interval_us | length of the interval that was measured |

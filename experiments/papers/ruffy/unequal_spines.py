@@ -58,7 +58,7 @@ def two_spines(slow_mbit: int) -> Topology:
 def comparison(args: Args) -> Suite:
     """Return the suite; flow after flow from every host to one behind the other leaf."""
     env = {
-        "env": "PathBalancing-v1",
+        "env": "PathBalancing-v2",
         "topology": two_spines(args.slow_mbit).to_dict(),
         "traffic": {"name": "stride-4", "size": "250KB", "repetitions": 0},
         "interval": f"{args.interval_s}s",

@@ -22,11 +22,11 @@ QUEUES = {"rate": "10Mbit", "queue": "60KB", "mark": "30KB"}
 DUMBBELL, FAT_TREE = {"name": "dumbbell", **QUEUES}, {"name": "fat-tree", "k": 4, **QUEUES}
 LEAF_SPINE = {"name": "leaf-spine", **QUEUES}
 NETWORKS = {
-    "dcgym/CongestionControl-v1": DUMBBELL,
-    "dcgym/PathBalancing-v1": FAT_TREE,
-    "dcgym/Joint-v1": LEAF_SPINE,
+    "dcgym/CongestionControl-v2": DUMBBELL,
+    "dcgym/PathBalancing-v2": FAT_TREE,
+    "dcgym/Joint-v2": LEAF_SPINE,
 }
-FLOWS = "dcgym/FlowControl-v0"
+FLOWS = "dcgym/FlowControl-v1"
 
 
 def make(env_id: str, topology: dict[str, Any]) -> gym.Env[Any, Any]:

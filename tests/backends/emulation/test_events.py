@@ -194,7 +194,7 @@ def test_loss_is_binomial_in_either_direction(share: Any, source: str, target: s
 
 def test_the_environment_reports_the_recovery() -> None:
     env = dcgym.make_env(
-        env="CongestionControl-v1",
+        env="CongestionControl-v2",
         topology=FAT_TREE,
         traffic="stride-8",
         interval="50ms",

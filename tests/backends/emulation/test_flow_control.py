@@ -36,7 +36,7 @@ def step_until(env: Any, values: list[float], is_there: Any) -> dict[str, Any]:
 
 
 def test_flows_obey_their_agents_and_are_reno_without_them() -> None:
-    env = dcgym.parallel_env("FlowControl-v0", flows=2, **CONFIG)
+    env = dcgym.parallel_env("FlowControl-v1", flows=2, **CONFIG)
     wanted = {"flow0": 2, "flow1": round(2**5.5)}
     try:
         for seed in (1, 2):

@@ -121,7 +121,7 @@ def loads() -> Iterator[Loads]:
     """
     # Flows of before stay where they are for ever: the weights of a late step must be there, too.
     plan = Plan("new", 0, tuple(flows("h1", 24, 2.0)))
-    env: Any = dcgym.make_env(env="PathBalancing-v1", topology=K4, traffic=plan, interval="200ms")
+    env: Any = dcgym.make_env(env="PathBalancing-v2", topology=K4, traffic=plan, interval="200ms")
     with contextlib.closing(env):
         env.reset(seed=0)
         labels = env.unwrapped.task.uplinks.labels
@@ -174,7 +174,7 @@ def test_wcmp_carries_more_than_ecmp_over_unequal_spines() -> None:
             for n in range(60)
         ),
     )
-    env = dcgym.make_env(env="PathBalancing-v1", topology=topology, traffic=plan, interval="100ms")
+    env = dcgym.make_env(env="PathBalancing-v2", topology=topology, traffic=plan, interval="100ms")
     goodput_bps = {}
     try:
         for name in ("ecmp", "wcmp"):

@@ -31,8 +31,8 @@ ROWS = [
     {"at": "210ms", "link": ["s1", "s3"], "action": "up"},
 ]
 FLOWS = {"name": "random-bijection", "size": "50KB", "repetitions": 0}
-CONGESTION = "dcgym/CongestionControl-v1"
-PATHS = "dcgym/PathBalancing-v1"
+CONGESTION = "dcgym/CongestionControl-v2"
+PATHS = "dcgym/PathBalancing-v2"
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.support.suites import run_without_report
 
 pytestmark = pytest.mark.simulation
 
-IDS = ("dcgym/CongestionControl-v1", "dcgym/PathBalancing-v1", "dcgym/Joint-v1")
+IDS = ("dcgym/CongestionControl-v2", "dcgym/PathBalancing-v2", "dcgym/Joint-v2")
 LEAF_SPINE = {"name": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2, "rate": "10Mbit"}
 SMALL: dict[str, Any] = {"backend": "simulation", "topology": LEAF_SPINE, "traffic": "pairs"}
 

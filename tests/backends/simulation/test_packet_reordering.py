@@ -15,7 +15,7 @@ from tests.support.packets import SECOND, START_NS, begin
 pytestmark = pytest.mark.simulation
 
 MS = 1_000_000
-CHANGE_NS = START_NS + 1300 * MS  # queues have room then
+CHANGE_NS = START_NS + 1000 * MS  # queues have room then
 SHORT, LONG = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 OPEN, RECOVERY = 0, 3
 
@@ -38,7 +38,7 @@ def two_ways(longer_ns: int) -> Topology:
 
 def on_long_way(longer_ns: int, transport: str) -> PacketTwin:
     """Return a twin whose flow has been on the longer way until `CHANGE_NS`."""
-    twin = begin(two_ways(longer_ns), [Flow("h1", "h2")], transport)
+    twin = begin(two_ways(longer_ns), [Flow("h1", "h2")], transport, timer_lateness=0)
     set_way(twin, LONG)
     twin.advance(CHANGE_NS)
     return twin

@@ -102,10 +102,10 @@ def test_limits_share_a_link_as_on_the_kernel() -> None:
 
 def test_a_lost_tail_costs_a_probe_and_not_a_timeout() -> None:
     topology = line()
-    # All is lost from the 60th ms on, and nothing from the 80th.
+    # All is lost from the 60th ms on, and nothing from the 70th, when all has been sent.
     rows = [
         {"at": "60ms", "link": ["s1", "s2"], "action": "loss", "probability": 1.0},
-        {"at": "80ms", "link": ["s1", "s2"], "action": "loss", "probability": 0.0},
+        {"at": "70ms", "link": ["s1", "s2"], "action": "loss", "probability": 0.0},
     ]
     twin = begin(
         topology, [Flow("h1", "h2", size_bytes=55 * MSS)], events=make_events(rows, topology)

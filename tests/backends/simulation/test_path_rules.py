@@ -127,7 +127,11 @@ def test_flowlets_keep_the_order_that_spray_loses() -> None:
 
 def test_a_flow_without_gaps_stays_on_its_path() -> None:
     twin = begin(
-        spines(), [Flow("h1", "h3", size_bytes=4000 * MSS)], path_rule="letflow", flow_table=1000
+        spines(),
+        [Flow("h1", "h3", size_bytes=4000 * MSS)],
+        path_rule="letflow",
+        flow_table=1000,
+        timer_lateness=0,
     )
     twin.advance(START_NS + 2 * SECOND)
     # The handshake and slow start leave gaps; two segments every 240 us do not.

@@ -30,11 +30,9 @@ def send_burst(namespace_fds: Sequence[int], target: str, datagrams: int, mtu_by
     payload = bytes(mtu_bytes - HEADER_BYTES)
     sockets = [_open(fd) for fd in namespace_fds]
     try:
-        for sender in sockets:
-            sender.connect((target, DISCARD_PORT))
         for _ in range(datagrams):
             for sender in sockets:
-                _send(sender, payload)
+                _send(sender, payload, (target, DISCARD_PORT))
     finally:
         for sender in sockets:
             sender.close()
@@ -47,12 +45,10 @@ def _open(namespace_fd: int) -> socket.socket:
     return opened
 
 
-def _send(sender: socket.socket, payload: bytes) -> None:
+def _send(sender: socket.socket, payload: bytes, receiver: tuple[str, int]) -> None:
     try:
-        sender.send(payload)
-    except ConnectionRefusedError:
-        # The receiver's answer to an earlier one; this one was not sent.
-        sender.send(payload)
+        # Not connected: that nobody listens there would be an error of a later one.
+        sender.sendto(payload, receiver)
     except OSError as error:
         # The host's own queue is full, which does no harm.
         if error.errno != errno.ENOBUFS:

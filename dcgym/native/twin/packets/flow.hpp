@@ -49,11 +49,13 @@ struct Flow {
     uint32_t id = 0, src = 0, dst = 0;
     uint64_t repetition = 0;
     int64_t planned_ns = 0, start_ns = 0, end_ns = 0, deadline_ns = 0;
+    int64_t served_ns = 0; // when the generator, which opens others, has time for it
     int64_t size_bytes = -1;
     uint64_t read_bytes = 0;
-    uint64_t retransmits = 0, out_of_order = 0;
+    uint64_t out_of_order = 0;
     uint32_t in_network = 0;                // packets; the place is free when they are gone
     int64_t syn_ns = 0, syn_timeout_ns = 0; // when the next one is due; 0: none
+    int64_t syn_ack_ns = 0;                 // when it was answered
     uint32_t syns = 0;
     uint32_t active_place = 0; // in the list of those that run
     FlowKey keys[2];           // forward and back

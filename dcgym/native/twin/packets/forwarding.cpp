@@ -265,12 +265,17 @@ void Simulation::receive_at_host(const Packet &packet) {
         answer.kind = Kind::syn_ack;
         answer.flags = packet.flags & ecn_capable;
         answer.a = stamp_ms();
+        flow.syn_ack_ns = now_ns_;
         transmit(flow.dst, answer);
         return;
     }
     case Kind::syn_ack:
         return connected(slot, packet);
     case Kind::handshake_ack:
+        // A SYN that came twice measures nothing.
+        if (flow.syns == 1)
+            flow.receiver.handshake_rtt_us =
+                static_cast<uint32_t>((now_ns_ - flow.syn_ack_ns) / 125);
         return;
     }
 }

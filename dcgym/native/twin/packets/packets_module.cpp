@@ -78,11 +78,12 @@ NetworkConfig read_network(const py::dict &content) {
     NetworkConfig config;
     config.n_switches = content["n_switches"].cast<uint32_t>();
     config.n_hosts = content["n_hosts"].cast<uint32_t>();
-    using Row = std::tuple<uint64_t, uint64_t, int64_t, uint32_t, bool, int64_t, uint32_t, bool>;
+    using Row =
+        std::tuple<uint64_t, uint64_t, int64_t, uint32_t, bool, int64_t, uint32_t, bool, bool>;
     for (const auto &[rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss,
-                      frees_early] : content["ports"].cast<std::vector<Row>>())
-        config.ports.push_back(
-            {rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss, frees_early});
+                      is_relayed, frees_early] : content["ports"].cast<std::vector<Row>>())
+        config.ports.push_back({rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns,
+                                loss, is_relayed, frees_early});
     config.port_switch = content["port_switch"].cast<std::vector<uint32_t>>();
     config.counts_matrix = content["counts_matrix"].cast<bool>();
     config.pins_flows = content["pins_flows"].cast<bool>();

@@ -5,10 +5,10 @@
 
 namespace dcgym::twin::packets {
 
-void Port::reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, uint64_t seed) {
-    late_ns_ = late_ns;
+void Port::reset(const MarkingRule &marking, int64_t now_ns, Lateness lateness, uint64_t seed) {
+    lateness_ = lateness;
     random_ = Splitmix(seed);
-    jitter_random_ = Splitmix(stream_seed(seed, 'j', 0));
+    wire_random_ = Splitmix(stream_seed(seed, 'j', 0));
     last_on_wire_ns_ = now_ns;
     ring_.clear();
     ring_.reserve(16);

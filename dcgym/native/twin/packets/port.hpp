@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernel_time.hpp"
 #include "marking.hpp"
 #include "ring.hpp"
 #include "token_bucket.hpp"
@@ -29,6 +30,7 @@ struct PortConfig {
     bool peer_is_host = false;
     int64_t jitter_ns = 0;    // most that is added to a packet's delay; none overtakes another
     uint32_t loss = 0;        // probability, of 2^32, to lose a packet on the wire
+    bool is_relayed = false;  // what leaves the queue is held by the relay of link delay
     bool frees_early = false; // of a host: sockets are told when a packet leaves the queue
 };
 
@@ -40,8 +42,8 @@ class Port {
     enum class Fate : uint8_t { queued, dropped };
 
     void configure(const PortConfig &config) { config_ = config; }
-    // Timers come up to late_ns late, and jitter is drawn, as the seed has it.
-    void reset(const MarkingRule &marking, int64_t now_ns, int64_t late_ns, uint64_t seed);
+    // Lateness and jitter are drawn as the seed has it.
+    void reset(const MarkingRule &marking, int64_t now_ns, Lateness lateness, uint64_t seed);
 
     const PortConfig &config() const { return config_; }
     const PortCounters &counters() const { return counters_; }
@@ -120,19 +122,21 @@ class Port {
         is_held_ = false;
         if (waiting_ != ring_.tail() && ring_[waiting_].time_ns > packet.time_ns)
             counters_.overlimits++;
-        if (config_.jitter_ns > 0)
+        if (config_.is_relayed)
             packet.time_ns = late_on_wire_ns(packet.time_ns);
     }
-    // When a packet would have left, had the wire added its jitter before.
+    // When a packet would have left, had the relay added its jitter and lateness before.
     int64_t late_on_wire_ns(int64_t departure_ns) {
-        const int64_t late_ns = departure_ns + jitter_random_.between(0, config_.jitter_ns);
+        int64_t late_ns = departure_ns + lateness_.draw(wire_random_);
+        if (config_.jitter_ns > 0)
+            late_ns += wire_random_.between(0, config_.jitter_ns);
         return last_on_wire_ns_ = std::max(last_on_wire_ns_, late_ns);
     }
     void recompute(int64_t head_ns);
     // When a packet leaves that is the first from head_ns on: with tokens at once, else by a timer.
     int64_t departure_ns(uint32_t bytes, int64_t head_ns) {
         const int64_t due_ns = bucket_.send(bytes, head_ns);
-        return due_ns > head_ns && late_ns_ > 0 ? due_ns + random_.between(0, late_ns_) : due_ns;
+        return due_ns > head_ns ? due_ns + lateness_.draw(random_) : due_ns;
     }
 
     PortConfig config_;
@@ -148,8 +152,8 @@ class Port {
     bool is_held_ = false; // its first packet waits for a timer that a change of the rate left
     PortCounters counters_;
     Marking marking_;
-    int64_t late_ns_ = 0;
-    Splitmix random_, jitter_random_;
+    Lateness lateness_;
+    Splitmix random_, wire_random_;
     int64_t last_on_wire_ns_ = 0;
 };
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t read_bytes = 16 * 1024;          // SO_RCVLOWAT of the traffic generator
 constexpr uint64_t most_buffer_bytes = 32ULL << 20; // sysctl tcp_rmem
+constexpr uint32_t window_step = 1 << 10;           // its scale follows from that
 
 uint32_t covered(const std::vector<Block> &blocks, uint32_t begin, uint32_t end) {
     uint32_t sum = 0;
@@ -38,8 +39,15 @@ bool ReceiveWindow::take(uint32_t segments, uint32_t in_order, uint32_t out_of_o
         threshold_bytes_ += std::min(space - threshold_bytes_, 2 * payload);
     if (unread_ * mss_bytes >= read_bytes)
         read(now_ns);
-    offered_bytes_ = std::min(free_bytes(waiting_bytes), threshold_bytes_);
+    room_bytes_ = std::min(free_bytes(waiting_bytes), threshold_bytes_);
     return grows;
+}
+
+uint32_t ReceiveWindow::offer(uint32_t segments) {
+    const uint32_t used = segments * mss_bytes;
+    const uint32_t left = offered_bytes_ > used ? offered_bytes_ - used : 0;
+    offered_bytes_ = (std::max(room_bytes_, left) + window_step - 1) / window_step * window_step;
+    return offered_bytes_;
 }
 
 void ReceiveWindow::measure(uint32_t echoed_ms, uint32_t now_ms) {
@@ -112,13 +120,20 @@ uint32_t Receiver::take(uint32_t begin, uint32_t end) {
     return fresh;
 }
 
+bool Receiver::is_apart(uint32_t begin, uint32_t end) const {
+    return after(begin, rcv_nxt) &&
+           std::none_of(recent, recent + recents, [begin, end](const Block &block) {
+               return !after(block.begin, end) && !before(block.end, begin);
+           });
+}
+
 // Puts a block before those that it does not hold; one that has been passed vanishes.
 void Receiver::remember(Block block) {
-    Block kept[4];
+    Block kept[most_recent];
     uint32_t count = 0;
     if (block.begin != block.end)
         kept[count++] = block;
-    for (uint32_t i = 0; i < recents && count < 4; i++) {
+    for (uint32_t i = 0; i < recents && count < most_recent; i++) {
         const bool is_held =
             !before(recent[i].begin, block.begin) && !after(recent[i].end, block.end);
         if (!is_held && after(recent[i].end, rcv_nxt))

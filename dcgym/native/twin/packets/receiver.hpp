@@ -19,7 +19,16 @@ class ReceiveWindow {
     bool take(uint32_t segments, uint32_t in_order, uint32_t out_of_order, int64_t now_ns);
     // The time stamp that a packet echoes: a round trip, where no other packet did before.
     void measure(uint32_t echoed_ms, uint32_t now_ms);
-    uint32_t offered_bytes() const { return offered_bytes_; }
+    // The application has the socket, and reads what has come by then, however little.
+    void accept(int64_t now_ns) {
+        if (unread_ > 0)
+            read(now_ns);
+    }
+    // Offers anew, with an acknowledgement of so many segments more than the last one; returns
+    // the bytes beyond them. As tcp_select_window: in steps of the window's scale, and what was
+    // offered stays so.
+    uint32_t offer(uint32_t segments);
+    uint32_t rtt_us() const { return rtt_us_; } // eight times the mean; 0: not measured
 
   private:
     uint32_t from_space(uint64_t bytes) const { return static_cast<uint32_t>(bytes * ratio_ >> 8); }
@@ -32,8 +41,9 @@ class ReceiveWindow {
     uint64_t buffer_bytes_ = 131'072; // sysctl tcp_rmem
     uint32_t ratio_ = 128;            // of 256: what of the buffer is payload
     uint32_t segments_ = 0;           // of the last packet
-    uint32_t threshold_bytes_ = 65'160, offered_bytes_ = 65'160;
-    uint32_t unread_ = 0;       // segments
+    uint32_t threshold_bytes_ = 65'160;
+    uint32_t room_bytes_ = 65'160, offered_bytes_ = 65'160; // now, and with the last offer
+    uint32_t unread_ = 0;                                   // segments
     uint64_t unread_bytes_ = 0; // in the buffer, with what the kernel adds
     uint64_t copied_ = 0, copied_before_ = 0, space_bytes_ = 14'480;
     int64_t measured_ns_ = 0;
@@ -55,21 +65,29 @@ struct Receiver {
     uint32_t rcv_nxt = 0, rcv_wup = 0;
     // Out of order: disjoint blocks by rising sequence, and those that grew last, newest first.
     std::vector<Block> blocks;
-    Block recent[4]{};
+    static constexpr uint32_t most_recent = 4; // TCP_NUM_SACKS
+    Block recent[most_recent]{};
     uint32_t recents = 0;
     Block duplicate{0, 0};  // what came twice, for the next acknowledgement; empty: nothing
     uint32_t recent_ms = 0; // newest time stamp of what came in order
     uint32_t quick_acks = 0;
     ReceiveWindow window;
-    bool has_data = false;
+    bool has_data = false, is_accepted = false;
     bool is_ack_scheduled = false, is_ack_now = false;
     int64_t delayed_ack_ns = 0; // when the delayed acknowledgement is due; 0: none waits
     int64_t ack_timeout_ns = 0, last_data_ns = 0;
+    // Acknowledgements of what came out of order: how many went out since something came in order,
+    // how many one that waits stands for, and when that is due; 0: none waits.
+    uint32_t duplicate_acks = 0, duplicate_nxt = 0, compressed_acks = 0;
+    int64_t compressed_ack_ns = 0;
+    uint32_t handshake_rtt_us = 0; // eight times, as the other end's; 0: not measured
     bool echoes_congestion = false, ce_state = false;
     uint32_t prior_rcv_nxt = 0;
 
     // Takes segments in; returns how many are new.
     uint32_t take(uint32_t begin, uint32_t end);
+    // Whether segments out of order touch none of those that acknowledgements tell of.
+    bool is_apart(uint32_t begin, uint32_t end) const;
     void remember(Block block);
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel_time.hpp"
 #include "packet.hpp"
 #include "plb.h"
 #include "receiver.hpp"
@@ -21,7 +22,6 @@ constexpr uint32_t unlimited = 0xffffffff;
 constexpr uint32_t skb_bytes = 832;         // truesize of a packet without its payload
 constexpr uint32_t duplicate_threshold = 3; // sysctl tcp_reordering
 constexpr uint32_t least_tso_segments = 2;  // sysctl tcp_min_tso_segs
-constexpr int64_t tick_ns = 4'000'000;      // CONFIG_HZ=250
 
 enum class CaState : uint8_t { open, disorder, cwr, recovery, loss };
 enum class Timer : uint8_t { none, retransmit, probe, reorder };
@@ -83,7 +83,7 @@ struct Sender {
     int64_t timer_ns = 0, pacing_ns = 0;
     // Pacing: when the last packet left, or when the next may (tcp_wstamp_ns).
     int64_t wstamp_ns = 0;
-    uint32_t segments_sent = 0;
+    uint32_t segments_sent = 0, segments_sent_again = 0;
     // What waits in the host, in the kernel's truesize, and by how much it may send.
     uint64_t queued_bytes = 0;
     bool is_throttled = false;
@@ -94,6 +94,7 @@ struct Sender {
     uint32_t skb_segments = 1;  // of a packet as the application's write fills it
     uint32_t head_segments = 0; // left of the packet at the head of what is unsent
     int64_t now_ns = 0;
+    Clock clock;
     // What an operator tells of the network: its empty round trip, a frame on its slowest link.
     uint32_t base_rtt_us = 0, packet_ns = 0;
     Splitmix random; // for congestion controls that draw
@@ -135,7 +136,7 @@ struct Sender {
     }
     bool in_slow_start() const { return snd_cwnd < snd_ssthresh; }
     bool in_cwnd_reduction() const { return state == CaState::cwr || state == CaState::recovery; }
-    uint32_t now_jiffies() const { return static_cast<uint32_t>(now_ns / tick_ns) + 1; }
+    uint32_t now_jiffies() const { return clock.jiffies(now_ns); }
     // As tcp_is_cwnd_limited: in slow start a window may be twice what the sender uses.
     bool is_limited_by_cwnd() const {
         return is_cwnd_limited || (in_slow_start() && snd_cwnd < 2 * max_packets_out);

@@ -19,10 +19,16 @@ void Simulation::reset(const EpisodeConfig &episode) {
     start_ns_ = episode.start_ns;
     random_ = Splitmix(stream_seed(episode.seed, 'p', 0));
     path_random_ = stream_seed(episode.seed, 'r', 0);
+    start_random_ = Splitmix(stream_seed(episode.seed, 'o', 0));
+    timer_random_ = Splitmix(stream_seed(episode.seed, 't', 0));
+    lateness_ = Lateness(config_.timer_late_ns);
+    clock_ =
+        Clock(lateness_.is_on() ? timer_random_.between(0, Clock::period_ticks * tick_ns - 1) : 0);
+    burst_ns_ = -1;
     packet_hops_ = 0;
     for (uint32_t i = 0; i < n_ports(); i++)
         ports_[i].reset(i < n_switch_ports() ? episode.marking[i] : MarkingRule{}, now_ns_,
-                        config_.timer_late_ns, stream_seed(episode.seed, 'q', i));
+                        lateness_, stream_seed(episode.seed, 'q', i));
     host_rates_bps_.resize(config_.n_hosts);
     for (uint32_t i = 0; i < config_.n_hosts; i++)
         host_rates_bps_[i] = config_.ports[n_switch_ports() + i].rate_bps;

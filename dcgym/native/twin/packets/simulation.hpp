@@ -54,7 +54,7 @@ struct NetworkConfig {
     uint32_t path_rule = DCGYM_PATH_ECMP;
     int64_t flowlet_gap_ns = 0; // of the rule letflow
     dcgym_plb_limits plb{};     // when senders give a flow another label; no rounds: never
-    int64_t timer_late_ns = 0;  // most that a timer of a queue comes late
+    int64_t timer_late_ns = 0;  // mean of how late timers come; 0: never, and ticks begin with it
     // Of a full packet on the longest empty path, and on the slowest link.
     uint32_t base_rtt_us = 0, packet_ns = 0;
 };
@@ -151,6 +151,8 @@ class alignas(64) Simulation {
     void schedule_start(uint32_t id, uint64_t repetition, int64_t at_ns);
     void start_due();
     void launch(uint32_t id, uint64_t repetition, int64_t planned_ns);
+    int64_t open_ns(int64_t planned_ns);
+    int64_t opening_ns();
     void begin_tcp(Flow &flow, const PlannedFlow &plan);
     void end(uint32_t slot, Outcome outcome);
     void go_on(const Flow &flow);
@@ -187,7 +189,7 @@ class alignas(64) Simulation {
     void pace(Sender &sender, uint32_t payload_bytes);
     bool defers(Flow &flow, uint32_t room, uint32_t most, uint32_t head) const;
     void validate_cwnd(Sender &sender, bool is_limited);
-    void set_timer(uint32_t slot, Timer timer, int64_t at_ns);
+    void set_timer(uint32_t slot, Timer timer, int64_t wait_ns);
     bool schedule_probe(uint32_t slot, bool advances);
     void rearm_retransmit(uint32_t slot);
     uint32_t segment_bytes(const Flow &flow, uint32_t seq, uint32_t count) const;
@@ -248,9 +250,10 @@ class alignas(64) Simulation {
     void send_ack(uint32_t slot, uint32_t rcv_nxt);
     void write_note(Receiver &receiver, Packet &packet);
     void check_ack(uint32_t slot);
+    void compress_ack(uint32_t slot);
 
     // TCP's time stamps count ms, as Linux' do; 0 says that there is none.
-    uint32_t stamp_ms() const { return static_cast<uint32_t>(now_ns_ / 1'000'000) + 1; }
+    uint32_t stamp_ms() const { return clock_.ms(now_ns_); }
 
     uint32_t leaf_of(uint32_t slot) const { return n_ports() + 2 + slot; }
     uint32_t starts_leaf() const { return n_ports(); }
@@ -258,7 +261,9 @@ class alignas(64) Simulation {
 
     NetworkConfig config_;
     int64_t now_ns_ = 0, start_ns_ = 0;
-    Splitmix random_;
+    Splitmix random_, start_random_, timer_random_;
+    Lateness lateness_;
+    Clock clock_;
     EventTree tree_;
     std::vector<Port> ports_;
     std::vector<uint64_t> host_rates_bps_;
@@ -288,6 +293,10 @@ class alignas(64) Simulation {
     };
     std::vector<Waiting> waiting_;
     uint64_t waiting_order_ = 0;
+    // When the last flow was planned and opened, and how many before it were planned for then.
+    int64_t burst_ns_ = -1, opened_ns_ = 0;
+    uint32_t burst_flows_ = 0;
+    std::vector<uint32_t> begun_; // slots of those that begin now
     std::vector<std::vector<uint32_t>> successors_;
     std::vector<FlowRecord> records_;
     size_t exhausted_ = 0;

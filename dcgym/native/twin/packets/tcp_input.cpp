@@ -39,7 +39,7 @@ void Simulation::on_ack(uint32_t slot, const Packet &packet) {
     if (ack.advanced)
         clean_window(sender, packet.seq, ack);
     measure_rtt(sender, ack);
-    if (ack.acked > 0 && sender.ca->pkts_acked != nullptr)
+    if (sender.ca->pkts_acked != nullptr)
         sender.ca->pkts_acked(sender, {ack.acked, static_cast<int32_t>(ack.rtt_us)});
     if (ack.echo)
         sender.delivered_ce += sender.delivered - ack.prior_delivered;

@@ -12,6 +12,8 @@ constexpr uint32_t pacing_shift = 10;           // a packet holds what a millise
 constexpr uint32_t tso_win_divisor = 3;         // sysctl tcp_tso_win_divisor
 constexpr int64_t least_rto_ns = 200'000'000;
 constexpr uint32_t unpaced_segments = 10; // of a flow, before pacing begins
+// The call that opens a socket writes to it, where the handshake is over so soon.
+constexpr int64_t opening_call_ns = 60'000;
 
 // Segments of the packet to be sent next. As tcp_grow_skb (Linux 6.10): one that is smaller than
 // what may be sent takes from the next.
@@ -57,7 +59,10 @@ void Simulation::connected(uint32_t slot, const Packet &answer) {
     packet.kind = Kind::handshake_ack;
     packet.flags = sender.uses_ecn ? ecn_capable : 0;
     transmit(flow.src, packet);
-    write(slot);
+    if (now_ns_ - flow.start_ns < opening_call_ns || now_ns_ >= flow.served_ns)
+        return write(slot);
+    sender.pacing_ns = flow.served_ns;
+    tree_.set_if_sooner(leaf_of(slot), sender.pacing_ns);
 }
 
 uint32_t Simulation::segment_bytes(const Flow &flow, uint32_t seq, uint32_t count) const {
@@ -104,9 +109,10 @@ bool Simulation::defers(Flow &flow, uint32_t room, uint32_t most, uint32_t head)
         return false;
     if (room >= head || room >= sender.snd_cwnd / tso_win_divisor)
         return false;
-    // Not where the next acknowledgement is half a round trip away.
-    const int64_t age_ns = now_ns_ - flow.sender.segment(sender.snd_una).sent_ns;
-    return age_ns >= int64_t{1000} * (sender.srtt_us >> 4);
+    // Not where the next acknowledgement is half a round trip away, or a millisecond.
+    const int64_t srtt_ns = int64_t{125} * sender.srtt_us;
+    const int64_t due_ns = flow.sender.segment(sender.snd_una).sent_ns + srtt_ns;
+    return due_ns - now_ns_ <= std::min<int64_t>(srtt_ns / 2, 1'000'000);
 }
 
 // Whether the next packet has to wait; then a timer of the flow sends it.
@@ -114,7 +120,9 @@ bool Simulation::is_pacing(uint32_t slot) {
     Sender &sender = flows_[slot].sender;
     if (!sender.is_paced || sender.wstamp_ns <= now_ns_)
         return false;
-    sender.pacing_ns = sender.wstamp_ns;
+    // A timer that is late is not set again.
+    if (sender.pacing_ns == 0)
+        sender.pacing_ns = sender.wstamp_ns + lateness_.draw(timer_random_);
     tree_.set_if_sooner(leaf_of(slot), sender.pacing_ns);
     return true;
 }
@@ -234,7 +242,7 @@ void Simulation::send_segments(uint32_t slot, uint32_t seq, uint32_t count,
     if (is_retransmission) {
         note_retransmission(sender, count);
         sender.retrans_out += count;
-        flow.retransmits += count;
+        sender.segments_sent_again += count;
         hosts_[flow.src].retransmits += count;
     } else {
         sender.snd_nxt += count;
@@ -279,7 +287,7 @@ void Simulation::retransmit_lost(uint32_t slot) {
         if (sender.in_cwnd_reduction())
             sender.prr_out += count;
         if (is_first && sender.timer != Timer::reorder)
-            set_timer(slot, Timer::retransmit, now_ns_ + sender.rto_ns);
+            set_timer(slot, Timer::retransmit, sender.rto_ns);
         seq += count;
     }
     sender.retransmit_hint = seq;
@@ -295,11 +303,11 @@ void Simulation::validate_cwnd(Sender &sender, bool is_limited) {
     }
 }
 
-void Simulation::set_timer(uint32_t slot, Timer timer, int64_t at_ns) {
+void Simulation::set_timer(uint32_t slot, Timer timer, int64_t wait_ns) {
     Sender &sender = flows_[slot].sender;
     sender.timer = timer;
-    sender.timer_ns = at_ns;
-    tree_.set_if_sooner(leaf_of(slot), at_ns);
+    sender.timer_ns = clock_.fires_ns(now_ns_, wait_ns);
+    tree_.set_if_sooner(leaf_of(slot), sender.timer_ns);
 }
 
 void Simulation::rearm_retransmit(uint32_t slot) {
@@ -311,7 +319,7 @@ void Simulation::rearm_retransmit(uint32_t slot) {
     int64_t from_ns = now_ns_;
     if (sender.timer == Timer::probe || sender.timer == Timer::reorder)
         from_ns = sender.segment(sender.snd_una).sent_ns;
-    set_timer(slot, Timer::retransmit, std::max(from_ns + sender.rto_ns, now_ns_ + tick_ns));
+    set_timer(slot, Timer::retransmit, std::max(from_ns + sender.rto_ns - now_ns_, tick_ns));
 }
 
 bool Simulation::schedule_probe(uint32_t slot, bool advances) {
@@ -322,13 +330,13 @@ bool Simulation::schedule_probe(uint32_t slot, bool advances) {
     int64_t wait_ns = 1'000'000'000;
     if (sender.srtt_us != 0) {
         wait_ns = int64_t{1000} * (sender.srtt_us >> 2);
-        wait_ns += sender.packets_out() == 1 ? least_rto_ns : 2 * tick_ns;
+        wait_ns += sender.packets_out() == 1 ? least_rto_ns : least_timeout_ns;
     }
     const int64_t oldest_ns = advances ? now_ns_ : sender.segment(sender.snd_una).sent_ns;
     const int64_t rto_left_ns = oldest_ns + sender.rto_ns - now_ns_;
     if (rto_left_ns > 0)
         wait_ns = std::min(wait_ns, rto_left_ns);
-    set_timer(slot, Timer::probe, now_ns_ + wait_ns);
+    set_timer(slot, Timer::probe, wait_ns);
     return true;
 }
 

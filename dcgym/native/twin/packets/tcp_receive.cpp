@@ -10,6 +10,10 @@ namespace {
 constexpr uint32_t most_quick_acks = 16;
 constexpr int64_t least_ack_timeout_ns = 40'000'000;
 constexpr int64_t longest_ack_timeout_ns = 200'000'000;
+// Sysctls tcp_comp_sack_nr, tcp_comp_sack_delay_ns and tcp_comp_sack_slack_ns; a part of the RTT.
+constexpr uint32_t most_compressed_acks = 44;
+constexpr int64_t longest_compression_ns = 1'000'000, compression_slack_ns = 100'000;
+constexpr int64_t compressions_of_rtt = 20;
 
 } // namespace
 
@@ -27,10 +31,18 @@ void Simulation::on_data(uint32_t slot, const Packet &packet) {
         return send_ack(slot, receiver.rcv_nxt);
     }
     const uint32_t before_nxt = receiver.rcv_nxt;
+    // As tcp_sack_new_ofo_skb: what waits to be told is told before another block forgets it.
+    if (receiver.compressed_acks > 0 && receiver.recents == Receiver::most_recent &&
+        receiver.is_apart(packet.seq, end_seq))
+        send_ack(slot, before_nxt);
     if (after(packet.seq, before_nxt))
         flow.out_of_order += packet.count;
     if (!after(packet.seq, receiver.rcv_wup) && after(packet.a, receiver.recent_ms))
         receiver.recent_ms = packet.a;
+    if (!receiver.is_accepted && now_ns_ > flow.served_ns) {
+        receiver.is_accepted = true;
+        receiver.window.accept(flow.served_ns);
+    }
     receiver.window.measure(packet.b, stamp_ms());
     const uint32_t fresh = receiver.take(packet.seq, end_seq);
     if (flow.sender.uses_ecn)
@@ -85,13 +97,40 @@ void Simulation::note_data(Receiver &receiver) {
 void Simulation::check_ack(uint32_t slot) {
     Flow &flow = flows_[slot];
     Receiver &receiver = flow.receiver;
-    if (receiver.rcv_nxt - receiver.rcv_wup > 1 || receiver.quick_acks > 0 || receiver.is_ack_now ||
-        !receiver.blocks.empty())
+    if (receiver.rcv_nxt - receiver.rcv_wup > 1 || receiver.quick_acks > 0 || receiver.is_ack_now)
         return send_ack(slot, receiver.rcv_nxt);
+    if (!receiver.blocks.empty())
+        return compress_ack(slot);
     if (receiver.delayed_ack_ns == 0) {
-        receiver.delayed_ack_ns = now_ns_ + std::min(receiver.ack_timeout_ns, least_ack_timeout_ns);
+        receiver.delayed_ack_ns =
+            clock_.fires_ns(now_ns_, std::min(receiver.ack_timeout_ns, least_ack_timeout_ns));
         tree_.set_if_sooner(leaf_of(slot), receiver.delayed_ack_ns);
     }
+}
+
+// As __tcp_ack_snd_check: behind a gap three packets are acknowledged at once, then one
+// acknowledgement stands for those of a while.
+void Simulation::compress_ack(uint32_t slot) {
+    Receiver &receiver = flows_[slot].receiver;
+    if (receiver.duplicate_nxt != receiver.rcv_nxt) {
+        receiver.duplicate_nxt = receiver.rcv_nxt;
+        receiver.duplicate_acks = 0;
+    }
+    if (receiver.compressed_acks >= most_compressed_acks)
+        return send_ack(slot, receiver.rcv_nxt);
+    if (receiver.duplicate_acks < duplicate_threshold) {
+        receiver.duplicate_acks++;
+        return send_ack(slot, receiver.rcv_nxt);
+    }
+    if (receiver.compressed_acks++ > 0)
+        return;
+    uint32_t rtt_us = receiver.window.rtt_us();
+    if (receiver.handshake_rtt_us != 0)
+        rtt_us = std::min(rtt_us, receiver.handshake_rtt_us);
+    const int64_t wait_ns =
+        std::min(int64_t{125} * rtt_us / compressions_of_rtt, longest_compression_ns);
+    receiver.compressed_ack_ns = now_ns_ + wait_ns + timer_random_.between(0, compression_slack_ns);
+    tree_.set_if_sooner(leaf_of(slot), receiver.compressed_ack_ns);
 }
 
 // DCTCP's echo (RFC 8257, section 3.2): when the state changes, what is owed goes out at once with
@@ -120,7 +159,8 @@ void Simulation::write_note(Receiver &receiver, Packet &packet) {
     free_notes_.pop_back();
     AckNote &note = notes_[packet.b];
     note.sent_ms = stamp_ms();
-    note.window_end = packet.seq + receiver.window.offered_bytes() / mss_bytes;
+    note.window_end =
+        receiver.rcv_nxt + receiver.window.offer(receiver.rcv_nxt - receiver.rcv_wup) / mss_bytes;
     note.count = 0;
     note.is_duplicate = receiver.duplicate.begin != receiver.duplicate.end;
     if (note.is_duplicate)
@@ -146,6 +186,8 @@ void Simulation::send_ack(uint32_t slot, uint32_t rcv_nxt) {
         packet.flags =
             static_cast<uint8_t>(ecn_capable | (receiver.echoes_congestion ? ecn_echo : 0));
     receiver.rcv_wup = receiver.rcv_nxt;
+    receiver.compressed_acks = 0;
+    receiver.compressed_ack_ns = 0;
     // One that speaks of an earlier state leaves the next one due.
     if (rcv_nxt == receiver.rcv_nxt) {
         if (receiver.quick_acks > 0)

@@ -127,7 +127,7 @@ void Simulation::identify_loss(uint32_t slot, Ack &ack) {
     sender.has_rack_advanced = false;
     const int64_t wait_ns = mark_lost(sender, ack.lost_retransmission);
     if (wait_ns > 0)
-        set_timer(slot, Timer::reorder, now_ns_ + wait_ns + 2 * tick_ns);
+        set_timer(slot, Timer::reorder, wait_ns + least_timeout_ns);
     else if (sender.timer == Timer::reorder)
         rearm_retransmit(slot);
 }

@@ -43,10 +43,13 @@ void Simulation::note_retransmission(Sender &sender, uint32_t count) {
 // The receiver has something twice: a retransmission was needless.
 void Simulation::note_duplicate(Sender &sender, Block block, Ack &ack) {
     const auto count = static_cast<int32_t>(block.end - block.begin);
-    if (sender.is_tlp_out && sender.is_tlp_retransmission && block.end == sender.tlp_high_seq)
-        ack.is_probe_duplicate = true;
-    sender.has_duplicate = true;
     sender.spurious_retransmits += static_cast<uint32_t>(count);
+    // As tcp_dsack_seen: not where more is said to have come twice than was sent twice.
+    if (sender.spurious_retransmits > sender.segments_sent_again)
+        return;
+    ack.is_probe_duplicate = count == 1 && sender.is_tlp_out && block.end == sender.tlp_high_seq;
+    sender.has_duplicate |= sender.reorderings > 0 && !ack.is_probe_duplicate;
+    sender.delivered += static_cast<uint32_t>(count);
     const bool is_known = !after(block.end, ack.prior_una);
     bool was_sent_again = false;
     for (uint32_t seq = block.begin; !is_known && seq != block.end; seq++)

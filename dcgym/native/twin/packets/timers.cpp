@@ -25,6 +25,7 @@ void Simulation::arm(uint32_t slot) {
     consider(flow.datagrams.tick_ns);
     consider(flow.syn_timeout_ns);
     consider(flow.receiver.delayed_ack_ns);
+    consider(flow.receiver.compressed_ack_ns);
     consider(flow.sender.pacing_ns);
     if (flow.sender.timer != Timer::none)
         consider(flow.sender.timer_ns);
@@ -49,7 +50,8 @@ void Simulation::on_tcp_timers(uint32_t slot) {
     if (flow.syn_timeout_ns != 0 && flow.syn_timeout_ns <= now_ns_)
         send_syn(slot);
     Receiver &receiver = flow.receiver;
-    if (receiver.delayed_ack_ns != 0 && receiver.delayed_ack_ns <= now_ns_)
+    const auto is_due = [this](int64_t at_ns) { return at_ns != 0 && at_ns <= now_ns_; };
+    if (is_due(receiver.delayed_ack_ns) || is_due(receiver.compressed_ack_ns))
         send_ack(slot, receiver.rcv_nxt);
     Sender &sender = flow.sender;
     sender.now_ns = now_ns_;
@@ -74,7 +76,7 @@ void Simulation::send_syn(uint32_t slot) {
     if (flow.syns > most_syns)
         return end(slot, Outcome::refused);
     flow.syn_ns = now_ns_;
-    flow.syn_timeout_ns = now_ns_ + (first_syn_timeout_ns << flow.syns);
+    flow.syn_timeout_ns = clock_.fires_ns(now_ns_, first_syn_timeout_ns << flow.syns);
     flow.syns++;
     Packet packet{};
     packet.flow = slot;
@@ -96,8 +98,10 @@ void Simulation::on_retransmit_timeout(uint32_t slot) {
         relabel_after_timeout(flow, is_first);
     sender.backoff++;
     sender.rto_ns = std::min(2 * sender.rto_ns, longest_rto_ns);
-    retransmit_lost(slot);
-    set_timer(slot, Timer::retransmit, now_ns_ + sender.rto_ns);
+    // As tcp_retransmit_timer: at once, whatever the pacing.
+    if (!is_small_queue_full(sender, 1, 1))
+        send_segments(slot, sender.snd_una, 1, true);
+    set_timer(slot, Timer::retransmit, sender.rto_ns);
 }
 
 // Tail loss probe (RFC 8985, section 7): something new, else the last segment again.
@@ -124,7 +128,7 @@ void Simulation::on_reorder_timeout(uint32_t slot) {
     bool lost_again = false;
     const int64_t left_ns = mark_lost(sender, lost_again);
     if (left_ns > 0)
-        set_timer(slot, Timer::reorder, now_ns_ + left_ns + 2 * tick_ns);
+        set_timer(slot, Timer::reorder, left_ns + least_timeout_ns);
     if (in_flight != sender.packets_in_flight()) {
         if (sender.state != CaState::recovery) {
             enter_recovery(sender, false);

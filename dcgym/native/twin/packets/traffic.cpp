@@ -9,8 +9,15 @@ namespace {
 
 constexpr uint32_t udp_transport = 1;
 constexpr int64_t retry_ns = 100'000'000;
-// What the generator takes to open a socket. The spread keeps equal flows from lockstep.
-constexpr int64_t least_open_ns = 20'000, longest_open_ns = 120'000;
+// Of the traffic generator, which opens one socket after another: how late it wakes, what it takes
+// from the start of a flow to that of the next that was planned for the same moment, where the
+// first finds it and the path idle, and from the start to the SYN. Measured in the emulation
+// (docs/guides/packet_twin.md, "Chance"): 34 to 40 us in the median, 50 to 60, 230 to 360.
+constexpr int64_t least_wake_ns = 20'000, least_open_ns = 40'000, least_first_ns = 230'000;
+constexpr double beyond_wake_ns = 15'000, beyond_open_ns = 20'000, beyond_first_ns = 70'000;
+constexpr int64_t connect_ns = 30'000;
+// It opens so many before it looks at those that have connected (kStartsAtOnce).
+constexpr size_t opened_at_once = 16;
 // As the traffic generator chooses them (generator/core/hosts.cpp).
 constexpr uint64_t first_source_port = 16384, source_ports = 44'000, repetition_stride = 7919;
 
@@ -31,6 +38,7 @@ void Simulation::schedule_start(uint32_t id, uint64_t repetition, int64_t at_ns)
 }
 
 void Simulation::start_due() {
+    begun_.clear();
     while (next_start_ < by_start_.size()) {
         const uint32_t id = by_start_[next_start_];
         const int64_t planned_ns = start_ns_ + plan_[id].start_ns;
@@ -44,6 +52,12 @@ void Simulation::start_due() {
         std::pop_heap(waiting_.begin(), waiting_.end());
         waiting_.pop_back();
         launch(due.id, due.repetition, due.at_ns);
+    }
+    for (size_t first = 0; first < begun_.size(); first += opened_at_once) {
+        const size_t after = std::min(first + opened_at_once, begun_.size());
+        int64_t free_ns = flows_[begun_[after - 1]].start_ns;
+        for (size_t i = first; i < after; i++)
+            flows_[begun_[i]].served_ns = free_ns += opening_ns();
     }
     int64_t next_ns = waiting_.empty() ? never : waiting_.front().at_ns;
     if (next_start_ < by_start_.size())
@@ -71,6 +85,24 @@ void Simulation::give_back(uint32_t slot) {
     free_slots_.push_back(slot);
 }
 
+// When the generator begins a flow that is due.
+int64_t Simulation::open_ns(int64_t planned_ns) {
+    if (planned_ns != burst_ns_) {
+        burst_ns_ = planned_ns;
+        burst_flows_ = 0;
+        opened_ns_ = now_ns_ + least_wake_ns + exponential_ns(start_random_, beyond_wake_ns);
+    } else if (++burst_flows_ == 1) {
+        opened_ns_ += least_first_ns + exponential_ns(start_random_, beyond_first_ns);
+    } else {
+        opened_ns_ += opening_ns();
+    }
+    return opened_ns_;
+}
+
+int64_t Simulation::opening_ns() {
+    return least_open_ns + exponential_ns(start_random_, beyond_open_ns);
+}
+
 void Simulation::launch(uint32_t id, uint64_t repetition, int64_t planned_ns) {
     const PlannedFlow &plan = plan_[id];
     const uint32_t slot = take_slot();
@@ -92,7 +124,7 @@ void Simulation::launch(uint32_t id, uint64_t repetition, int64_t planned_ns) {
     flow.dst = plan.dst;
     flow.is_udp = plan.transport == udp_transport;
     flow.planned_ns = planned_ns;
-    flow.start_ns = now_ns_;
+    flow.start_ns = open_ns(planned_ns);
     flow.size_bytes = plan.size_bytes;
     flow.deadline_ns = plan.duration_ns < 0 ? never : planned_ns + plan.duration_ns;
     const auto source = static_cast<uint32_t>(first_source_port +
@@ -102,6 +134,7 @@ void Simulation::launch(uint32_t id, uint64_t repetition, int64_t planned_ns) {
                     protocol};
     flow.keys[1] = {address_word(flow.dst), address_word(flow.src), ports_word(plan.port, source),
                     protocol};
+    begun_.push_back(slot);
     flow.active_place = static_cast<uint32_t>(active_.size());
     active_.push_back(slot);
     if (flow.is_udp)
@@ -113,10 +146,11 @@ void Simulation::launch(uint32_t id, uint64_t repetition, int64_t planned_ns) {
 
 void Simulation::begin_tcp(Flow &flow, const PlannedFlow &plan) {
     flow.stage = Flow::Stage::connecting;
-    flow.syn_timeout_ns = now_ns_ + random_.between(least_open_ns, longest_open_ns);
+    flow.syn_timeout_ns = flow.start_ns + connect_ns;
     Sender &sender = flow.sender;
     sender.ca = congestion_control_[plan.src];
-    sender.random = Splitmix(random_.next());
+    sender.random = Splitmix(start_random_.next());
+    sender.clock = clock_;
     sender.uses_ecn = sender.ca->needs_ecn;
     sender.base_rtt_us = config_.base_rtt_us;
     sender.packet_ns = config_.packet_ns;
@@ -141,15 +175,17 @@ void Simulation::end(uint32_t slot, Outcome outcome) {
         return;
     flow.stage = Flow::Stage::ended;
     if (flow.end_ns == 0)
-        flow.end_ns = now_ns_;
+        flow.end_ns = outcome == Outcome::finished ? std::max(now_ns_, flow.served_ns) : now_ns_;
     const Sender &sender = flow.sender;
-    records_.push_back(
-        {records_.size() + 1, flow.id, flow.repetition, flow.src, flow.dst, flow.is_udp ? 1U : 0U,
-         static_cast<uint64_t>(outcome), static_cast<uint64_t>(flow.planned_ns),
-         static_cast<uint64_t>(flow.start_ns), static_cast<uint64_t>(flow.end_ns),
-         flow.is_udp ? flow.datagrams.received_bytes : flow.read_bytes,
-         uint64_t{sender.srtt_us >> 3} * 1000, uint64_t{sender.min_rtt_us} * 1000, flow.retransmits,
-         flow.out_of_order, sender.reorderings, sender.spurious_retransmits});
+    records_.push_back({records_.size() + 1, flow.id, flow.repetition, flow.src, flow.dst,
+                        flow.is_udp ? 1U : 0U, static_cast<uint64_t>(outcome),
+                        static_cast<uint64_t>(flow.planned_ns),
+                        static_cast<uint64_t>(std::min(flow.start_ns, flow.end_ns)),
+                        static_cast<uint64_t>(flow.end_ns),
+                        flow.is_udp ? flow.datagrams.received_bytes : flow.read_bytes,
+                        uint64_t{sender.srtt_us >> 3} * 1000, uint64_t{sender.min_rtt_us} * 1000,
+                        sender.segments_sent_again, flow.out_of_order, sender.reorderings,
+                        sender.spurious_retransmits});
     const uint32_t place = flow.active_place;
     active_[place] = active_.back();
     flows_[active_[place]].active_place = place;

@@ -25,7 +25,7 @@ void Simulation::udp_begin(uint32_t slot) {
     flow.datagrams.rate_bps = static_cast<uint64_t>(plan_[flow.id].rate_bps);
     flow.datagrams.origin_ns = flow.planned_ns;
     udp_sends_per_s_ += sends_per_s(flow.datagrams);
-    udp_tick(slot);
+    flow.datagrams.tick_ns = flow.start_ns;
 }
 
 // With many flows each sends less often and more at a time; they take turns.
@@ -36,7 +36,7 @@ int64_t Simulation::udp_next_ns(const Flow &flow, uint64_t ahead_bytes) const {
     const auto turns = static_cast<int64_t>(
         std::max<uint64_t>((udp_sends_per_s_ + most_sends_per_s - 1) / most_sends_per_s, 1));
     const int64_t period = step_ns * turns, phase = step_ns * (flow.id % turns);
-    return ((due_ns - phase) / period + 1) * period + phase;
+    return clock_.next_step_ns(due_ns, period, phase);
 }
 
 void Simulation::udp_tick(uint32_t slot) {
@@ -60,7 +60,8 @@ void Simulation::udp_tick(uint32_t slot) {
         own.tick_ns = now_ns_ + step_ns;
     } else {
         const uint64_t ahead = own.scheduled_bytes - own.base_bytes + datagram_bytes;
-        own.tick_ns = std::min(udp_next_ns(flow, ahead), flow.deadline_ns);
+        own.tick_ns =
+            std::min(udp_next_ns(flow, ahead) + lateness_.draw(timer_random_), flow.deadline_ns);
     }
     tree_.set_if_sooner(leaf_of(slot), own.tick_ns);
 }

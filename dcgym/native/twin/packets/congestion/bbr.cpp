@@ -218,8 +218,9 @@ void update_min_rtt(Sender &sender, Bbr &bbr, const RateSample &sample) {
         bbr.min_rtt_jiffies = now;
     }
     if (is_old && !bbr.is_idle_restart && bbr.mode != Mode::probe_rtt) {
-        save_cwnd(sender, bbr);
+        // In this order, as Linux: a window that a recovery has cut is not what it returns to.
         bbr.mode = Mode::probe_rtt;
+        save_cwnd(sender, bbr);
         bbr.probe_rtt_done_jiffies = 0;
     }
     if (bbr.mode == Mode::probe_rtt)
