@@ -7,10 +7,12 @@ import dataclasses
 import gymnasium as gym
 import pytest
 
-from dcgym.envs.factory import argument_names, default_of
+import dcgym
+from dcgym.envs.factory import argument_names, default_of, newest_id
 from dcgym.envs.registration import BUILT_IN
 from dcgym.envs.registry import ENVIRONMENTS, Environment, add_environment
 from dcgym.errors import ConfigError
+from dcgym.suites.reports.layout import layout_of, resolved_config
 
 
 def test_the_ids_of_the_package_are_those_of_the_registry() -> None:
@@ -54,3 +56,31 @@ def test_defaults_are_those_of_the_settings() -> None:
     assert default_of("dcgym/PathBalancing-v2", "traffic")["name"] == "random-bijection"
     with pytest.raises(ConfigError, match="argument"):
         default_of("dcgym/Joint-v2", "no such argument")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("CongestionControl-v1", "CongestionControl-v2"),
+        ("PathBalancing-v0", "PathBalancing-v2"),
+        ("Joint-v1", "Joint-v2"),
+        ("FlowControl-v0", "FlowControl-v1"),
+        ("LoadBalancing-v0", "LoadBalancing-v1"),
+    ],
+)
+def test_an_earlier_version_is_refused_by_the_name_of_the_last(old: str, new: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^env: value 'dcgym/{old}' .*; allowed: dcgym/{new}, "):
+        dcgym.make_env({"env": old})
+    with pytest.raises(gym.error.DeprecatedEnv, match=f"dcgym/{new}"):
+        gym.make(f"dcgym/{old}")
+
+
+def test_what_an_earlier_version_recorded_is_shown_as_that_of_the_last() -> None:
+    metrics = {"goodput_bps": 1.0, "queue_bytes_mean": 2.0, "reward_mean": 0.5}
+    old, new = (
+        [{"env": f"dcgym/CongestionControl-{version}", "metrics": metrics, "config": {}}]
+        for version in ("v1", "v2")
+    )
+    assert layout_of(old) == layout_of(new) and layout_of(old).columns
+    assert resolved_config(old[0]) == resolved_config(new[0])
+    assert newest_id("acme/Absent-v3") == "acme/Absent-v3"

@@ -48,7 +48,7 @@ CAPABILITIES = Capabilities(
 """Of the twin: time waits, and the same seed and actions give the same bits."""
 
 TIMER_LATENESS = "16us"
-"""Mean of how late timers come, as measured in the emulation (`native/twin/packets/kernel_time.hpp`)."""
+"""Mean of how late timers come, as measured in the emulation."""
 
 MOST_THREADS = 256
 

@@ -1,8 +1,7 @@
 """The packet twin against what was measured of Linux 6.18 in the emulation (docs: packet twin).
 
 Two bulk flows over a dumbbell of 10 Mbit/s and 400 KB, from 2 s to 12 s; and what becomes of slow
-start before. Means of three runs of the emulation, whose spread is 1 % at most, beside those of
-some seeds of the twin.
+start before. Means of runs of the emulation beside those of some seeds of the twin.
 """
 
 from __future__ import annotations
@@ -117,9 +116,10 @@ def test_a_limited_host_holds_four_to_five_frames(share: float) -> None:
 
 def test_reno_fills_the_queue_as_the_kernel_does() -> None:
     means = steady("reno")
-    assert means["queue"] == pytest.approx(306e3, rel=WITHIN)
-    assert means["queue_p99"] == pytest.approx(374e3, rel=WITHIN)
-    assert means["rtt_ms"] == pytest.approx(260.9, rel=WITHIN)
+    # Means of eight runs of the kernel. In two of them the first second leaves one flow with more.
+    assert means["queue"] == pytest.approx(305e3, rel=WITHIN)
+    assert means["queue_p99"] == pytest.approx(365.5e3, rel=WITHIN)
+    assert means["rtt_ms"] == pytest.approx(250.3, rel=WITHIN)
 
 
 def test_new_vegas_keeps_the_queue_where_the_kernel_does() -> None:

@@ -13,7 +13,7 @@ constexpr uint32_t tso_win_divisor = 3;         // sysctl tcp_tso_win_divisor
 constexpr int64_t least_rto_ns = 200'000'000;
 constexpr uint32_t unpaced_segments = 10; // of a flow, before pacing begins
 // The call that opens a socket writes to it, where the handshake is over so soon.
-constexpr int64_t opening_call_ns = 60'000;
+constexpr int64_t opening_call_ns = 100'000, accept_ns = 50'000;
 
 // Segments of the packet to be sent next. As tcp_grow_skb (Linux 6.10): one that is smaller than
 // what may be sent takes from the next.
@@ -59,7 +59,12 @@ void Simulation::connected(uint32_t slot, const Packet &answer) {
     packet.kind = Kind::handshake_ack;
     packet.flags = sender.uses_ecn ? ecn_capable : 0;
     transmit(flow.src, packet);
-    if (now_ns_ - flow.start_ns < opening_call_ns || now_ns_ >= flow.served_ns)
+    if (now_ns_ - flow.start_ns < opening_call_ns) {
+        // What passes meanwhile is there when the generator accepts the other end.
+        flow.served_ns = std::max(flow.served_ns, now_ns_ + accept_ns);
+        return write(slot);
+    }
+    if (now_ns_ >= flow.served_ns)
         return write(slot);
     sender.pacing_ns = flow.served_ns;
     tree_.set_if_sooner(leaf_of(slot), sender.pacing_ns);

@@ -13,8 +13,8 @@ constexpr int64_t retry_ns = 100'000'000;
 // from the start of a flow to that of the next that was planned for the same moment, where the
 // first finds it and the path idle, and from the start to the SYN. Measured in the emulation
 // (docs/guides/packet_twin.md, "Chance"): 34 to 40 us in the median, 50 to 60, 230 to 360.
-constexpr int64_t least_wake_ns = 20'000, least_open_ns = 40'000, least_first_ns = 230'000;
-constexpr double beyond_wake_ns = 15'000, beyond_open_ns = 20'000, beyond_first_ns = 70'000;
+constexpr int64_t least_wake_ns = 27'000, least_open_ns = 40'000, least_first_ns = 230'000;
+constexpr double beyond_wake_ns = 13'000, beyond_open_ns = 20'000, beyond_first_ns = 70'000;
 constexpr int64_t connect_ns = 30'000;
 // It opens so many before it looks at those that have connected (kStartsAtOnce).
 constexpr size_t opened_at_once = 16;
