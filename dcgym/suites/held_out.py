@@ -31,11 +31,11 @@ def held_out_balancing() -> Suite:
 
 
 def held_out_congestion() -> Suite:
-    """Return congestion controls on the held-out scenarios of ``congestion-v1``, in the twin."""
+    """Return congestion controls on the held-out scenarios of ``congestion-v2``, in the twin."""
     return Suite(
         name="held-out-congestion",
         description="Congestion controls on 33 networks that nobody trains on, normalised scores.",
-        cases=_cases(SPLITS["congestion-v1"]),
+        cases=_cases(SPLITS["congestion-v2"]),
         policies=CONGESTION_POLICIES,
         episode_s=10.0,
         warmup_s=2.0,

@@ -19,7 +19,7 @@ from dcgym.tasks.balancing import splits as balancing
 from dcgym.tasks.common.splits import SPLITS, Split
 from dcgym.tasks.congestion import splits as congestion
 
-BALANCING, CONGESTION = SPLITS["balancing-v1"], SPLITS["congestion-v1"]
+BALANCING, CONGESTION = SPLITS["balancing-v1"], SPLITS["congestion-v2"]
 
 
 def pools(part: Mapping[str, Any]) -> list[Any]:
@@ -109,7 +109,7 @@ def test_sizes_keep_the_parts_apart(
     ("name", "known"),
     [
         ("balancing-v1", balancing.TRAIN_SERVERS),
-        ("congestion-v1", congestion.TRAIN_HOSTS),
+        ("congestion-v2", congestion.TRAIN_HOSTS),
     ],
 )
 def test_draws_to_train_on_have_the_sizes_of_their_part(name: str, known: tuple[int, ...]) -> None:
@@ -127,7 +127,7 @@ def test_splits_are_frozen() -> None:
     """A change of a scenario is a split of another number, with a digest of its own."""
     assert {name: digest(split) for name, split in SPLITS.items()} == {
         "balancing-v1": "ab3c6e79dd1f6dcf",
-        "congestion-v1": "28562b72cbb58b4a",
+        "congestion-v2": "c65a5a4cd6b127fa",
     }
 
 

@@ -1,4 +1,4 @@
-"""The split ``congestion-v1``: 2 to 16 hosts at 5 to 200 Mbit/s, and what they send.
+"""The split ``congestion-v2``: 2 to 16 hosts at 5 to 200 Mbit/s, and what they send.
 
 Numbers of hosts tell the parts apart: a network of a size that is held out is never trained or
 tuned on.
@@ -189,9 +189,9 @@ _HELD_OUT = (
     Row("leaf-spine", 16, 10, "mixed-0.1", True),
 )
 
-PRESETS.add("congestion-v1-train", _TRAIN, "Draws of the split congestion-v1 to train on.")
+PRESETS.add("congestion-v2-train", _TRAIN, "Draws of the split congestion-v2 to train on.")
 SPLITS.add(
-    "congestion-v1",
+    "congestion-v2",
     Split(
         _TRAIN,
         {row.name: row.arguments() for row in _VALIDATION},

@@ -62,7 +62,7 @@ def test_a_simultaneous_incast_takes_as_long_as_in_the_kernel() -> None:
     assert ended_ms.mean() == pytest.approx(6.9, rel=0.08)
     assert ended_ms.max(axis=1).mean() == pytest.approx(13.0, rel=0.05)
     # Probes for the tails of windows that wait behind others' packets: 262 and 244 of 640 flows in
-    # the kernel. The bursts of a run begin at one place of a tick, each run's at another. If a probe
+    # the kernel. The bursts of a run begin at one place of a tick, each run's at another. If probes
     # waited for two ticks and not for 2 ms at least, there would be none.
     again = [int(twin.flow_records()["retransmits"].sum()) for twin in twins]
     assert 150 < np.mean(again) < 265 and max(again) > 240
