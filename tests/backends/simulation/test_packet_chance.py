@@ -23,9 +23,9 @@ BURSTS, GAP_NS = 40, 100 * MS
 LATE_US, HOP_US = 16, 5
 
 
-def bursts(count: int, size_bytes: int, seed: int = 1, delay: str = "0s") -> PacketTwin:
+def bursts(count: int, size_bytes: int, seed: int = 1) -> PacketTwin:
     """Return a twin that has sent bursts of simultaneous flows to one host."""
-    topology = single_switch(hosts=count + 1, rate="100Mbit", queue="1MB", mark=None, delay=delay)
+    topology = single_switch(hosts=count + 1, rate="100Mbit", queue="1MB", mark=None)
     flows = [
         Flow(f"h{number + 1}", f"h{count + 1}", start_ns=burst * GAP_NS, size_bytes=size_bytes)
         for burst in range(BURSTS)

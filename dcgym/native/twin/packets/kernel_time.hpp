@@ -11,10 +11,8 @@
 namespace dcgym::twin::packets {
 
 // Of timers of high resolution, in ns: what the interrupt takes, what holds it up as a rule, and
-// now and then another task of the processor. Measured in the emulation
-// (docs/guides/packet_twin.md, "Chance"): tbf at 25 Mbit/s came 12 to 14 us late in the median and
-// 23 to 33 us at p90, the relay of link delay 7 to 13 and 13 to 25 us, and either up to a
-// millisecond.
+// now and then another task of the processor. As measured of tbf and of the relay of link delay
+// (docs/guides/packet_twin.md, "Chance").
 constexpr double late_least_ns = 5'000, late_beyond_ns = 10'000, late_held_up_ns = 250'000;
 constexpr size_t late_quantiles = 1024, late_held_up = 4;
 constexpr int64_t mean_late_ns = 16'000;

@@ -8,11 +8,10 @@ namespace dcgym::twin::packets {
 namespace {
 
 constexpr uint32_t udp_transport = 1;
-constexpr int64_t retry_ns = 100'000'000;
 // Of the traffic generator, which opens one socket after another: how late it wakes, what it takes
 // from the start of a flow to that of the next that was planned for the same moment, where the
-// first finds it and the path idle, and from the start to the SYN. Measured in the emulation
-// (docs/guides/packet_twin.md, "Chance"): 34 to 40 us in the median, 50 to 60, 230 to 360.
+// first finds it and the path idle, and from the start to the SYN. As measured in the emulation
+// (docs/guides/packet_twin.md, "Chance").
 constexpr int64_t least_wake_ns = 27'000, least_open_ns = 40'000, least_first_ns = 230'000;
 constexpr double beyond_wake_ns = 13'000, beyond_open_ns = 20'000, beyond_first_ns = 70'000;
 constexpr int64_t connect_ns = 30'000;
@@ -85,16 +84,18 @@ void Simulation::give_back(uint32_t slot) {
     free_slots_.push_back(slot);
 }
 
-// When the generator begins a flow that is due.
+// When the generator begins a flow that is due; never in the past, which a flow of datagrams may be
+// planned for that waits for the end of another.
 int64_t Simulation::open_ns(int64_t planned_ns) {
     if (planned_ns != burst_ns_) {
         burst_ns_ = planned_ns;
         burst_flows_ = 0;
         opened_ns_ = now_ns_ + least_wake_ns + exponential_ns(start_random_, beyond_wake_ns);
-    } else if (++burst_flows_ == 1) {
-        opened_ns_ += least_first_ns + exponential_ns(start_random_, beyond_first_ns);
     } else {
-        opened_ns_ += opening_ns();
+        opened_ns_ = std::max(opened_ns_, now_ns_);
+        opened_ns_ += ++burst_flows_ == 1
+                          ? least_first_ns + exponential_ns(start_random_, beyond_first_ns)
+                          : opening_ns();
     }
     return opened_ns_;
 }
