@@ -8,7 +8,8 @@ of a free-running ``env.step`` with every action enforced. Stride: what 16 TCP f
 reach of their max-min fair share. Congestion controls in BPF: what an ACK costs, and steps with an
 agent for each flow. Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new
 flows and packets by rule, messages of servers, the choice of a device, reports, run in place and
-really forwarded. Switch: decisions by path rule, and as a mux. Then the two twins. Last placement
+really forwarded. Switch: decisions by path rule, and as a mux. Then the twins, alone and through
+their environments: ``--page`` writes these figures where the documentation has them. Last placement
 of VIPs: steps, whole assignments, Rubik's program.
 """
 
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -25,7 +29,7 @@ from rich.table import Table
 
 from dcgym.cli.console import table_console
 from dcgym.topologies import fat_tree
-from experiments.speed import ns3_dumbbell, packet_twin, placement, simulation
+from experiments.speed import ns3_dumbbell, placement
 from experiments.speed.balancer import measure_feature_reads, measure_new_flows, measure_packets
 from experiments.speed.balancer_devices import measure_device_choices, measure_device_reports
 from experiments.speed.balancer_forwarding import measure_forwarding
@@ -42,9 +46,12 @@ from experiments.speed.hmux import measure_hmux
 from experiments.speed.http import measure_idle_server, measure_twenty_servers
 from experiments.speed.link_delay import measure_link_delays
 from experiments.speed.networks import KINDS
+from experiments.speed.packet_twin import measure_memory, measure_packet_twin
 from experiments.speed.path_rules import measure_path_rules
 from experiments.speed.plans import measure_plan
 from experiments.speed.pod import measure_pod
+from experiments.speed.simulation import LOAD, measure_balancing_twin
+from experiments.speed.steps import measure_twin_steps
 from experiments.speed.traffic import (
     measure_bulk,
     measure_many_flows,
@@ -54,7 +61,8 @@ from experiments.speed.traffic import (
 
 __all__ = ["main"]
 
-PARTS = ("emulation", "simulation", "packets", "placement")
+PARTS = ("emulation", "twins", "placement")
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "twin_speed.md"
 # Beside ns-3, which has to be installed by hand: only when it is asked for.
 NS3 = "ns3"
 # In the order of the tables.
@@ -86,10 +94,24 @@ TITLES = {
     "hmux": "Switch as a mux: the decision about a packet (ns)",
     "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
 }
+TWIN_TITLES = {
+    "twin_steps": "Environments at their defaults, with random actions: steps a second by copies",
+    "packet_twin": "Packet twin alone",
+    "balancing_twin": f"Balancing twin alone at a load of {LOAD}, and a SimPy model of the same",
+    "memory": "Memory",
+}
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
 # round trip of 160 ms at 20 Mbit/s, twice, where data waits behind and acknowledgements ahead.
 STRIDES = (("20Mbit", 15.0), ("50Mbit", 4.0), ("100Mbit", 2.0))
 LARGE = {"name": "dumbbell", "hosts": 1024, "rate": "100Gbit", "queue": "64MB"}
+
+INTRODUCTION = """\
+`python -m experiments.speed twins --page` wrote this page, on {machine}. A virtual machine's speed
+changes from day to day: compare figures of one run.
+
+Figures are in CPU time of one core, those of several threads by the clock on the wall. Steps are
+those of whole episodes with their resets: `LoadBalancing-v1` simulates 30 s before each of 60 s.
+A packet-hop is a packet that has passed a queue, with all the frames that it holds."""
 
 Row = Mapping[str, Any]
 
@@ -129,11 +151,43 @@ def measure_emulation() -> dict[str, list[Row]]:
     }
 
 
-def show(results: Mapping[str, Sequence[Row]]) -> None:
-    """Print the tables of what `measure_emulation` returned."""
+def measure_twins() -> dict[str, list[Row]]:
+    """Measure all that is simulated; returns the rows of each table of `TWIN_TITLES`."""
+    return {
+        "twin_steps": measure_twin_steps(),
+        "packet_twin": measure_packet_twin(),
+        "balancing_twin": measure_balancing_twin(),
+        "memory": [measure_memory()],
+    }
+
+
+def show(results: Mapping[str, Sequence[Row]], titles: Mapping[str, str]) -> None:
+    """Print tables.
+
+    Args:
+        results: The rows of each.
+        titles: Their titles.
+    """
     console = table_console()
-    for name, title in TITLES.items():
+    for name, title in titles.items():
         _print(console, title, results[name])
+
+
+def page_of(results: Mapping[str, Sequence[Row]]) -> str:
+    """Return the page of the twins' speed, in Markdown.
+
+    Args:
+        results: What `measure_twins` returned.
+    """
+    software = f"Linux {platform.release()}, Python {platform.python_version()}"
+    introduction = INTRODUCTION.format(machine=f"{os.cpu_count()} cores, {software}")
+    lines = ["# Speed of the twins", "", *introduction.splitlines()]
+    for name, title in TWIN_TITLES.items():
+        rows = results[name]
+        cells = [[*rows[0]], ["---"] * len(rows[0])]
+        cells += [[_format(*cell) for cell in row.items()] for row in rows]
+        lines += ["", f"## {title}", "", *(f"| {' | '.join(row)} |" for row in cells)]
+    return "\n".join(lines) + "\n"
 
 
 def _print(console: Console, title: str, rows: Sequence[Row]) -> None:
@@ -148,7 +202,9 @@ def _print(console: Console, title: str, rows: Sequence[Row]) -> None:
 def _format(name: str, value: Any) -> str:
     if name.endswith("_bps"):
         return f"{value / 1e9:.2f} G"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,6 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "parts", nargs="*", metavar="part", help=f"of {PARTS}, all by default; or {NS3}"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--page", action="store_true", help="write the twins' figures to the docs")
     given = parser.parse_args(argv)
     if not set(given.parts) <= {*PARTS, NS3}:
         parser.error(f"the parts are {', '.join((*PARTS, NS3))}")
@@ -173,16 +230,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "emulation" in parts:
         found |= measure_emulation()
         if not given.json:
-            show(found)
-    modules: dict[str, Any] = {
-        "simulation": simulation,
-        "packets": packet_twin,
-        "placement": placement,
-    }
-    for name in (one for one in modules if one in parts):
-        found[name] = modules[name].measure()
+            show(found, TITLES)
+    if "twins" in parts:
+        found |= (twins := measure_twins())
         if not given.json:
-            modules[name].show(found[name])
+            show(twins, TWIN_TITLES)
+        if given.page:
+            PAGE.write_text(page_of(twins), encoding="utf-8")
+    if "placement" in parts:
+        found["placement"] = placement.measure()
+        if not given.json:
+            placement.show(found["placement"])
     if NS3 in parts:
         rows = ns3_dumbbell.measure()
         if not given.json:

@@ -1,4 +1,4 @@
-"""Common pools against queueing theory and schedules worked out by hand."""
+"""Bounds and common pools against queueing theory, schedules by hand, and all rules there are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from dcgym.tasks.balancing import Event, make_scenario
-from dcgym.tasks.balancing.bounds import common_workers, pooled_fcfs_ns, pooled_srpt_ns
+from dcgym.backends.simulation import BalancingTwin, draw_arrivals
+from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.tasks.balancing.bounds import (
+    capacities,
+    common_workers,
+    completion_bound_us,
+    pooled_fcfs_ns,
+    pooled_srpt_ns,
+)
+from dcgym.tasks.balancing.records import COMPLETED, resource_demands_ns
+from dcgym.traffic.sizes import constant, exponential, pareto
 
 S = 10**9
 
@@ -72,9 +81,166 @@ def test_srpt_is_never_behind_and_needs_the_same_work() -> None:
     assert srpt.mean() < fcfs.mean() and (srpt >= demands_ns).all() and (fcfs >= demands_ns).all()
 
 
-def test_where_a_common_pool_is_no_bound() -> None:
+def test_what_cannot_be_one_pool() -> None:
     assert common_workers(make_scenario("yao-sim-8")) == (12, 1.0)
     assert common_workers(make_scenario("markov-2")) is None, "two speeds"
     assert common_workers(make_scenario("yao-sim-8", application="balanced")) is None, "two stages"
     event = Event(10**9, "capacity", "strong", 0.5)
     assert common_workers(make_scenario("yao-sim-8").changed(events=(event,))) is None
+
+
+def pool(*groups: dict[str, object], **values: object) -> Scenario:
+    """Return a scenario of servers whose CPU seconds are all that flows ask for."""
+    application = {"name": "cpu", "stages": [{"resource": "cpu", "time": "1s"}]}
+    named = [{"name": f"g{i}", "count": 1, **group} for i, group in enumerate(groups)]
+    return make_scenario(
+        {
+            "pool": {"groups": named, "balancers": 1},
+            "workload": {"applications": [application], "load": 0.5},
+            **values,
+        }
+    )
+
+
+def bound_s(scenario: Scenario, arrivals_s: object, demands_s: object) -> float:
+    arrivals_ns, demands_ns = (
+        (np.array(each, np.float64) * S).astype(np.int64) for each in (arrivals_s, demands_s)
+    )
+    both_ns = np.stack([demands_ns, np.zeros_like(demands_ns)], axis=1)
+    return completion_bound_us(scenario, arrivals_ns, both_ns) / 1e6
+
+
+def test_on_one_worker_the_bound_is_srpt() -> None:
+    arrivals_ns, demands_ns = poisson(20_000, 0.8, 4)
+    found = bound_s(pool({}), arrivals_ns / S, demands_ns / S)
+    assert found == pytest.approx(pooled_srpt_ns(arrivals_ns, demands_ns, 1).mean() / S, rel=1e-9)
+
+
+def test_where_nobody_waits_the_bound_is_the_work_at_the_fastest_server() -> None:
+    arrivals_ns, demands_ns = poisson(2_000, 1.0, 5)
+    fast = pool({"count": 100}, {"count": 100, "cpu_speed": 4.0})
+    found = bound_s(fast, arrivals_ns / S, demands_ns / S)
+    assert found == pytest.approx(demands_ns.mean() / 4 / S, abs=2e-9)
+
+
+def test_the_bound_by_hand() -> None:
+    # Three flows of 4 s on two workers: alone, all are there until 4 s; by one server of twice the
+    # speed, the last one is there until 6 s.
+    two = pool({"workers": 2})
+    assert bound_s(two, [0], [4]) == 4
+    assert bound_s(two, [0, 0, 0], [4, 4, 4]) == pytest.approx((3 * 4 + 2) / 3)
+    # At half speed from 1 s: 1 s of work, then 3 s of it in 6 s.
+    slow = Event(S, "capacity", "all", 0.5)
+    assert bound_s(pool({}).changed(events=(slow,)), [0], [4]) == 7
+    # Beside another process a flow has half of one processor, and one of two.
+    other = Event(0, "colocated-load", "all", 1.0)
+    assert bound_s(pool({}).changed(events=(other,)), [0], [4]) == 8
+    assert bound_s(two.changed(events=(other,)), [0], [4]) == 4
+    # No server from 1 to 3 s.
+    gone = (Event(S, "remove-server", "all"), Event(3 * S, "add-server", "all"))
+    assert bound_s(pool({}).changed(events=gone), [2, 2], [1, 1]) == pytest.approx((2 + 3) / 2)
+    assert math.isnan(bound_s(two, [], []))
+
+
+def test_capacity_is_that_of_all_servers_and_of_the_fastest() -> None:
+    groups = ({"count": 2, "workers": 3, "cpu_speed": 2.0}, {"present": False, "io_speed": 5.0})
+    added = Event(7 * S, "add-server", "g1")
+    processors, devices = capacities(pool(*groups).changed(events=(added,)))
+    for (of_all, fastest), rates in ((processors, ([12, 13], [2, 2])), (devices, ([2, 7], [1, 5]))):
+        assert of_all.at_ns.tolist() == fastest.at_ns.tolist() == [0, 7 * S]
+        assert (of_all.rates.tolist(), fastest.rates.tolist()) == rates
+    of_all, _ = processors
+    works_ns = of_all.work_ns([S, 7 * S, 9 * S])
+    assert works_ns.tolist() == [12 * S, 84 * S, 110 * S]
+    assert of_all.time_ns(works_ns).tolist() == [S, 7 * S, 9 * S]
+
+
+def test_srpt_of_several_workers_is_no_bound() -> None:
+    # Flows of 2, 1 and 1 s, then pairs of 1 s, one a second from 2 s. The long one beside the short
+    # ones is done at 2 s; after them it is in the way of all pairs.
+    arrivals_s = np.array([0, 0, 0, *np.repeat(np.arange(2, 12), 2)])
+    demands_s = np.array([2, 1, 1, *np.ones(20)])
+    best_s = (2 + 1 + 2 + 20) / 23
+    srpt_s = pooled_srpt_ns(arrivals_s * S, (demands_s * S).astype(np.int64), 2).mean() / S
+    assert bound_s(pool({"workers": 2}), arrivals_s, demands_s) <= best_s < srpt_s
+
+
+TIMES = (constant("1s"), exponential("1s"), pareto("1s", 1.3))
+
+
+def drawn_scenario(seed: int) -> Scenario:
+    """Return a pool at random: speeds, disciplines, backlogs, stages, overload, events."""
+    rng = np.random.default_rng(seed)
+    groups = []
+    for number in range(rng.integers(1, 4)):
+        is_shared = rng.random() < 0.3
+        groups.append(
+            {
+                "name": f"g{number}",
+                "count": int(rng.integers(1, 4)),
+                "workers": int(rng.integers(1, 4)),
+                "cpu_speed": float(rng.choice([0.5, 1.0, 4.0])),
+                "discipline": "processor-sharing" if is_shared else "fifo",
+                "present": bool(number == 0 or rng.random() < 0.8),
+            }
+        )
+    stages = [{"resource": "cpu", "time": TIMES[rng.integers(3)]}]
+    if rng.random() < 0.4:
+        stages.insert(rng.integers(2), {"resource": "io", "time": TIMES[rng.integers(3)]})
+    kinds = {
+        "capacity": float(rng.choice([0.3, 3.0])),
+        "colocated-load": 2.0,
+        "add-server": None,
+        "remove-server": None,
+        "drain-server": None,
+        "rate": 2.0,
+        "gray-failure": 0.3,
+        "fail-fast": 0.3,
+        "flapping": 5.0,
+    }
+    events = [
+        {
+            "at": float(at_s),
+            "kind": kind,
+            "value": kinds[kind],
+            "target": "all" if kind == "rate" else str(rng.choice([g["name"] for g in groups])),
+        }
+        for at_s, kind in zip(
+            np.sort(rng.uniform(0, 60, 3)), rng.choice([*kinds], 3, replace=False), strict=True
+        )
+    ]
+    return make_scenario(
+        {
+            "pool": {"groups": groups, "backlog": int(rng.choice([0, 4, 1000]))},
+            "workload": {
+                "applications": [{"name": "a", "stages": stages}],
+                "load": float(rng.uniform(0.2, 1.6)),
+                "allow_overload": True,
+            },
+            "events": events if rng.random() < 0.6 else [],
+        }
+    )
+
+
+@pytest.mark.simulation
+def test_no_policy_is_below_the_bound_of_its_flows() -> None:
+    tightest = math.inf
+    for seed in range(60):
+        scenario = drawn_scenario(seed)
+        planned = draw_arrivals(scenario, seed, 60 * S)
+        planned_ns = resource_demands_ns(scenario, planned)
+        for rule in ("random", "sed", "lsq", "oracle", "earliest-finish"):
+            twin = BalancingTwin(scenario, record_limit=100_000, warm_up_ns=5 * S)
+            twin.reset(seed)
+            twin.set_rule(rule)
+            twin.advance(60 * S)
+            flows = twin.records(0)
+            flows = flows[flows["outcome"] == COMPLETED]
+            if not len(flows):
+                continue
+            own = flows["flow"].astype(np.int64)
+            found_us = completion_bound_us(scenario, planned["arrival_ns"][own], planned_ns[own])
+            mean_us = (flows["end_ns"] - flows["arrival_ns"]).mean() / 1e3
+            assert found_us <= mean_us, (seed, rule)
+            tightest = min(tightest, mean_us / found_us)
+    assert tightest < 1.02

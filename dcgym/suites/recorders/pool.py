@@ -22,16 +22,19 @@ from dcgym.suites.recorders.base import (
 from dcgym.suites.recorders.pool_best import RECORD_LIMIT, best_of
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
+from dcgym.tasks.balancing.bounds import completion_bound_us
 from dcgym.tasks.balancing.metrics import (
     flow_metrics,
     message_metrics,
     regret_us,
     server_metrics,
 )
+from dcgym.tasks.balancing.records import COMPLETED
 
 __all__ = ["PoolRecorder"]
 
 DEMAND = "demand_ns"
+COMPARED = ("regret", "reference_fcfs_us", "reference_srpt_us")
 
 
 class PoolRecorder(Recorder):
@@ -104,18 +107,30 @@ class PoolRecorder(Recorder):
         return columns
 
     def _against_best(self, flows: npt.NDArray[np.void]) -> Row:
-        """Return regret and bounds; NaN where the flows of other policies would be others."""
+        """Return regret, references and the bound, of the flows that count in completion times."""
+        served = flows[flows["outcome"] == COMPLETED]
         if self._scenario.workload.is_closed_loop:
-            return dict.fromkeys(("regret", "bound_fcfs_us", "bound_srpt_us"), math.nan)
+            # The flows of other policies would be others.
+            bound_us = completion_bound_us(self._scenario, served["arrival_ns"], served[DEMAND])
+            return {**dict.fromkeys(COMPARED, math.nan), "bound_us": bound_us}
+        # Real flows may have come after the last look at the pool.
+        last_ns = int(flows["arrival_ns"].max(initial=0)) + 1
         best = best_of(
             self._scenario,
             int(self._pool.seeds[0]),
-            int(self._pool.read_ns[0]),
+            max(int(self._pool.read_ns[0]), last_ns),
             self._counted_ns,
             self._pool.task().settings.drain,
         )
+        # The plan's demands: what servers make of them by failing is theirs.
+        own = served["flow"].astype(np.int64)
+        arrivals_ns, demands_ns = best.planned["arrival_ns"][own], best.demands_ns[own]
+        compared = (
+            regret_us(flows, best.flows),
+            mean_of(best.fcfs_ns[own]) / 1e3,
+            mean_of(best.srpt_ns[own]) / 1e3,
+        )
         return {
-            "regret": regret_us(flows, best.flows),
-            "bound_fcfs_us": best.bound_fcfs_us,
-            "bound_srpt_us": best.bound_srpt_us,
+            **dict(zip(COMPARED, compared, strict=True)),
+            "bound_us": completion_bound_us(self._scenario, arrivals_ns, demands_ns),
         }

@@ -1,4 +1,4 @@
-"""What the flows of a run could have had at best: it is the same for all policies of a seed."""
+"""What the flows of a seed are, and what good schedules make of them: the same for all policies."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from dcgym.backends.simulation import draw_arrivals
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.bounds import common_workers, pooled_fcfs_ns, pooled_srpt_ns
 from dcgym.tasks.balancing.metrics import flow_metrics
+from dcgym.tasks.balancing.records import resource_demands_ns
+from dcgym.tasks.common.statistics import FloatArray
 
 __all__ = ["RECORD_LIMIT", "PoolBest", "best_of"]
 
@@ -25,30 +27,34 @@ BEST_RULES = ("oracle", "earliest-finish")
 
 @dataclass(frozen=True)
 class PoolBest:
-    """What the flows of a run could have had at best.
+    """What the flows of a seed are, and what good schedules make of them.
 
     Attributes:
-        flows: The flows of the better of `BEST_RULES`: the same arrivals in the twin.
-        bound_fcfs_us: Mean completion time of a common pool, first come, first served; NaN where
-            that is no bound.
-        bound_srpt_us: The same where the shortest remaining ones are served.
+        flows: The finished flows of the better of `BEST_RULES`: the same arrivals in the twin.
+        planned: All that arrive, as of `draw_arrivals`; a flow's number is its place.
+        demands_ns: What each asks of each resource, shape (F, R).
+        fcfs_ns: Completion time of each in one pool of all processors, first come, first served,
+            shape (F,); NaN where they cannot be one pool.
+        srpt_ns: The same where the shortest remaining ones are served.
     """
 
     flows: npt.NDArray[np.void]
-    bound_fcfs_us: float
-    bound_srpt_us: float
+    planned: npt.NDArray[np.void]
+    demands_ns: npt.NDArray[np.int64]
+    fcfs_ns: FloatArray
+    srpt_ns: FloatArray
 
 
 # A suite runs all policies of a seed before the next seed.
 @lru_cache(maxsize=1)
 def best_of(scenario: Scenario, seed: int, until_ns: int, counted_ns: int, drain: bool) -> PoolBest:
-    """Return what the flows of a run with planned arrivals could have had at best.
+    """Return what the flows of a run with planned arrivals are, and good schedules of them.
 
     Args:
         scenario: The pool.
         seed: Seed of the arrivals.
         until_ns: End of the run.
-        counted_ns: Flows that arrive before this are left out.
+        counted_ns: Flows that arrive before this are left out of `PoolBest.flows`.
         drain: Whether flows that have arrived by the end are served to theirs.
     """
     options = {"record_limit": RECORD_LIMIT, "warm_up_ns": counted_ns}
@@ -62,23 +68,22 @@ def best_of(scenario: Scenario, seed: int, until_ns: int, counted_ns: int, drain
             twin.drain()
         found.append(twin.records(0))
     best = min(found, key=lambda flows: flow_metrics(flows, ())["fct_us_mean"])
-    return PoolBest(best, *_bounds_us(scenario, seed, until_ns, counted_ns))
+    planned = draw_arrivals(scenario, seed, until_ns)
+    demands_ns = resource_demands_ns(scenario, planned)
+    return PoolBest(best, planned, demands_ns, *_pooled_ns(scenario, planned, demands_ns))
 
 
-def _bounds_us(
-    scenario: Scenario, seed: int, until_ns: int, counted_ns: int
-) -> tuple[float, float]:
+def _pooled_ns(
+    scenario: Scenario, planned: npt.NDArray[np.void], demands_ns: npt.NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray]:
     workers = common_workers(scenario)
     if workers is None:
-        return math.nan, math.nan
+        unknown = np.full(len(planned), math.nan)
+        return unknown, unknown
     number, speed = workers
-    flows = draw_arrivals(scenario, seed, until_ns)
-    demands_ns = (flows["demand_ns"].sum(axis=1) / speed).astype(np.int64)
-    counted = flows["arrival_ns"] >= counted_ns
-    if not counted.any():
-        return math.nan, math.nan
-    fcfs_ns, srpt_ns = (
-        schedule(flows["arrival_ns"], demands_ns, number)[counted]
-        for schedule in (pooled_fcfs_ns, pooled_srpt_ns)
+    needed_ns = (demands_ns.sum(axis=1) / speed).astype(np.int64)
+    arrivals_ns = planned["arrival_ns"]
+    return (
+        pooled_fcfs_ns(arrivals_ns, needed_ns, number),
+        pooled_srpt_ns(arrivals_ns, needed_ns, number),
     )
-    return float(fcfs_ns.mean()) / 1e3, float(srpt_ns.mean()) / 1e3

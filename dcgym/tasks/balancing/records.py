@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["COMPLETED", "NOBODY", "OUTCOMES", "flow_dtype"]
+from dcgym.tasks.balancing.scenario import Scenario
+
+__all__ = ["COMPLETED", "NOBODY", "OUTCOMES", "flow_dtype", "resource_demands_ns"]
 
 OUTCOMES = ("completed", "rejected", "pcc_violations", "lost")
 """How a flow ended: served; refused by a full backlog; reset because its packets reached another
@@ -39,3 +42,24 @@ def flow_dtype(n_resources: int) -> np.dtype[np.void]:
             *((name, "u1") for name in ("outcome", "tracked")),
         ]
     )
+
+
+def resource_demands_ns(scenario: Scenario, planned: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    """Return what planned flows ask of each resource.
+
+    Args:
+        scenario: Its applications say of which resource each stage is.
+        planned: Flows as of `draw_arrivals`, shape (F,).
+
+    Returns:
+        Shape (F, R), as ``demand_ns`` of a record.
+    """
+    resources = scenario.pool.resources
+    most = max(len(app.stages) for app in scenario.applications)
+    uses = np.zeros((len(scenario.applications), most, len(resources)), np.int64)
+    for number, app in enumerate(scenario.applications):
+        for stage, each in enumerate(app.stages):
+            uses[number, stage, resources.index(each.resource)] = 1
+    demands_ns = planned["demand_ns"][:, :most]
+    found: npt.NDArray[np.int64] = np.einsum("fs,fsr->fr", demands_ns, uses[planned["application"]])
+    return found

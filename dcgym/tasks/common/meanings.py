@@ -27,9 +27,17 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "fct_us_p99": (LOW, f"99th percentile {_FCT}; missing where fewer than 100 ended."),
     "regret": (
         LOW,
-        "Time that a flow takes longer, on average, than under the best rule that knows all.",
+        "Time that a flow takes longer, on average, than under the better of two oracles.",
     ),
-    "bound_srpt_us": (NEITHER, "Least mean completion time: one pool, shortest remaining first."),
+    "reference_fcfs_us": (
+        NEITHER,
+        "Mean completion time in one pool of all processors, first come, first served.",
+    ),
+    "reference_srpt_us": (
+        NEITHER,
+        "Mean completion time in one pool of all processors, the shortest remaining flows first.",
+    ),
+    "bound_us": (NEITHER, "What no policy's mean completion time of these flows is below."),
     "overprovision": (
         LOW,
         "Remaining work of the fullest server over the mean of all, averaged over time.",

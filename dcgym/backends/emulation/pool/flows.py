@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Record
-from dcgym.tasks.balancing.records import COMPLETED, NOBODY, OUTCOMES, flow_dtype
+from dcgym.tasks.balancing.records import (
+    COMPLETED,
+    NOBODY,
+    OUTCOMES,
+    flow_dtype,
+    resource_demands_ns,
+)
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
@@ -36,14 +42,9 @@ class PoolFlows:
     """
 
     def __init__(self, scenario: Scenario, record_limit: int, warm_up_ns: int) -> None:
+        self._scenario = scenario
         self._names = [app.name for app in scenario.applications]
-        stages = [[stage.resource for stage in app.stages] for app in scenario.applications]
-        most = max(map(len, stages))
-        self._uses = [
-            np.array([[s == name for s in row + [""] * (most - len(row))] for row in stages])
-            for name in scenario.pool.resources
-        ]
-        self._dtype = flow_dtype(len(self._uses))
+        self._dtype = flow_dtype(len(scenario.pool.resources))
         self._record_limit, self._warm_up_ns = record_limit, warm_up_ns
         self._results: RequestResults | None = None
 
@@ -104,9 +105,7 @@ class PoolFlows:
         refused = (ended["outcome"] == _IS_FAILED) & (ended["status"] == _UNAVAILABLE)
         outcomes = np.where(refused, _IS_REJECTED, ended["outcome"])
         flows["outcome"] = _OUTCOME_NUMBERS[outcomes]
-        for number, uses in enumerate(self._uses):
-            demands = planned["demand_ns"][:, : uses.shape[1]]
-            flows["demand_ns"][:, number] = (demands * uses[planned["application"]]).sum(axis=1)
+        flows["demand_ns"] = resource_demands_ns(self._scenario, planned)
         return flows
 
     def take(self) -> npt.NDArray[np.void]:
