@@ -95,7 +95,7 @@ TITLES = {
     "pod": "Balancing: the testbed of 20 servers at 85 %, SED",
 }
 TWIN_TITLES = {
-    "twin_steps": "Environments at their defaults, with random actions: steps a second by copies",
+    "twin_steps": "Environments at their defaults, random actions: steps a second by copies",
     "packet_twin": "Packet twin alone",
     "balancing_twin": f"Balancing twin alone at a load of {LOAD}, and a SimPy model of the same",
     "memory": "Memory",
@@ -106,12 +106,12 @@ STRIDES = (("20Mbit", 15.0), ("50Mbit", 4.0), ("100Mbit", 2.0))
 LARGE = {"name": "dumbbell", "hosts": 1024, "rate": "100Gbit", "queue": "64MB"}
 
 INTRODUCTION = """\
-`python -m experiments.speed twins --page` wrote this page, on {machine}. A virtual machine's speed
-changes from day to day: compare figures of one run.
+`python -m experiments.speed twins --page` wrote this page, on {machine}.
+It is a virtual machine, whose speed changes by half within minutes: figures tell rough differences.
 
-Figures are in CPU time of one core, those of several threads by the clock on the wall. Steps are
-those of whole episodes with their resets: `LoadBalancing-v1` simulates 30 s before each of 60 s.
-A packet-hop is a packet that has passed a queue, with all the frames that it holds."""
+Figures are in CPU time of one core, those of several threads by the clock on the wall. Steps a
+second are those of an episode with its reset: `LoadBalancing-v1` simulates 30 s before each of
+60 s. A packet-hop is a packet that has passed a queue, with all the frames that it holds."""
 
 Row = Mapping[str, Any]
 
@@ -179,7 +179,8 @@ def page_of(results: Mapping[str, Sequence[Row]]) -> str:
     Args:
         results: What `measure_twins` returned.
     """
-    software = f"Linux {platform.release()}, Python {platform.python_version()}"
+    kernel = ".".join(platform.release().split(".")[:2])
+    software = f"Linux {kernel}, Python {platform.python_version()}"
     introduction = INTRODUCTION.format(machine=f"{os.cpu_count()} cores, {software}")
     lines = ["# Speed of the twins", "", *introduction.splitlines()]
     for name, title in TWIN_TITLES.items():
@@ -204,7 +205,8 @@ def _format(name: str, value: Any) -> str:
         return f"{value / 1e9:.2f} G"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 100 else f"{value:.{1 if size >= 10 else 2}f}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 
 import pytest
 
@@ -39,3 +41,35 @@ def test_what_an_ended_flow_leaves_is_given_to_the_others() -> None:
                 break
         assert env.unwrapped.task.active_flows().tolist() == [True, False, False, False]
     assert seen == [(0.49, 0.49, 1, 1), (0.98, 0.98, 1, 1), (0.98, 1, 1, 1)]
+
+
+# Prints what is imported from the beginning of an episode until its first decision is in force.
+IMPORTS = """
+import sys
+import dcgym
+from dcgym.envs.session import Session
+
+known = set()
+begin, advance = Session.begin, Session.advance
+
+def begin_and_look(self, *args):
+    begin(self, *args)
+    known.update(sys.modules)
+
+def look_and_advance(self, *actions):
+    if actions:
+        print("imported:", sorted(set(sys.modules) - known))
+        Session.advance = advance
+    advance(self, *actions)
+
+Session.begin, Session.advance = begin_and_look, look_and_advance
+env = {"env": "CongestionControl-v2", "preflight": False}
+dcgym.evaluate(env, "fair-share", seeds=[0], seconds=0.2)
+"""
+
+
+def test_nothing_is_imported_while_traffic_waits_for_the_first_decision() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True, timeout=120
+    )
+    assert "imported: []" in found.stdout

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TypeVar
 
+# NumPy imports this in the first call of some functions, such as `unique`, which takes 0.1 s: real
+# traffic would run meanwhile, and nobody decide.
+import numpy.ma  # noqa: F401
+
 from dcgym.backends.emulation.session.process import EmulatorProcess, pid_of
 from dcgym.backends.emulation.wire.message import Message
 from dcgym.errors import BackendError
