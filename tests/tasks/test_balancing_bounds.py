@@ -168,47 +168,54 @@ def test_srpt_of_several_workers_is_no_bound() -> None:
 TIMES = (constant("1s"), exponential("1s"), pareto("1s", 1.3))
 
 
-def drawn_scenario(seed: int) -> Scenario:
-    """Return a pool at random: speeds, disciplines, backlogs, stages, overload, events."""
-    rng = np.random.default_rng(seed)
-    groups = []
-    for number in range(rng.integers(1, 4)):
-        is_shared = rng.random() < 0.3
-        groups.append(
-            {
-                "name": f"g{number}",
-                "count": int(rng.integers(1, 4)),
-                "workers": int(rng.integers(1, 4)),
-                "cpu_speed": float(rng.choice([0.5, 1.0, 4.0])),
-                "discipline": "processor-sharing" if is_shared else "fifo",
-                "present": bool(number == 0 or rng.random() < 0.8),
-            }
-        )
-    stages = [{"resource": "cpu", "time": TIMES[rng.integers(3)]}]
-    if rng.random() < 0.4:
-        stages.insert(rng.integers(2), {"resource": "io", "time": TIMES[rng.integers(3)]})
-    kinds = {
-        "capacity": float(rng.choice([0.3, 3.0])),
-        "colocated-load": 2.0,
-        "add-server": None,
-        "remove-server": None,
-        "drain-server": None,
-        "rate": 2.0,
-        "gray-failure": 0.3,
-        "fail-fast": 0.3,
-        "flapping": 5.0,
-    }
-    events = [
+EVENTS = {
+    "capacity": 3.0,
+    "colocated-load": 2.0,
+    "add-server": None,
+    "remove-server": None,
+    "drain-server": None,
+    "rate": 2.0,
+    "gray-failure": 0.3,
+    "fail-fast": 0.3,
+    "flapping": 5.0,
+}
+
+
+def drawn_groups(rng: np.random.Generator) -> list[dict[str, object]]:
+    return [
+        {
+            "name": f"g{number}",
+            "count": int(rng.integers(1, 4)),
+            "workers": int(rng.integers(1, 4)),
+            "cpu_speed": float(rng.choice([0.5, 1.0, 4.0])),
+            "discipline": "processor-sharing" if rng.random() < 0.3 else "fifo",
+            "present": bool(number == 0 or rng.random() < 0.8),
+        }
+        for number in range(rng.integers(1, 4))
+    ]
+
+
+def drawn_events(rng: np.random.Generator, groups: list[str]) -> list[dict[str, object]]:
+    times_s = np.sort(rng.uniform(0, 60, 3))
+    return [
         {
             "at": float(at_s),
             "kind": kind,
-            "value": kinds[kind],
-            "target": "all" if kind == "rate" else str(rng.choice([g["name"] for g in groups])),
+            "value": EVENTS[kind],
+            "target": "all" if kind == "rate" else str(rng.choice(groups)),
         }
-        for at_s, kind in zip(
-            np.sort(rng.uniform(0, 60, 3)), rng.choice([*kinds], 3, replace=False), strict=True
-        )
+        for at_s, kind in zip(times_s, rng.choice([*EVENTS], 3, replace=False), strict=True)
     ]
+
+
+def drawn_scenario(seed: int) -> Scenario:
+    """Return a pool at random: speeds, disciplines, backlogs, stages, overload, events."""
+    rng = np.random.default_rng(seed)
+    groups = drawn_groups(rng)
+    stages = [{"resource": "cpu", "time": TIMES[rng.integers(3)]}]
+    if rng.random() < 0.4:
+        stages.insert(rng.integers(2), {"resource": "io", "time": TIMES[rng.integers(3)]})
+    events = drawn_events(rng, [str(group["name"]) for group in groups])
     return make_scenario(
         {
             "pool": {"groups": groups, "backlog": int(rng.choice([0, 4, 1000]))},
