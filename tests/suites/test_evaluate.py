@@ -35,9 +35,8 @@ def test_a_model_a_function_and_a_name_meet_the_same_flows():
         assert one["metrics"] == other["metrics"]
     sed = dcgym.evaluate(ENV, "sed", **options)
     assert sed.mean("reward_mean") == 0.0 < model.mean("reward_mean")
-    # Of the flows that ended, which are nearly the same.
-    bounds_us = [found.values("bound_us") for found in (model, sed)]
-    assert bounds_us[0] == pytest.approx(bounds_us[1], rel=0.1)
+    for found in (model, sed):
+        assert (found.values("bound_us") <= found.values("fct_us_mean")).all()
 
 
 @pytest.mark.simulation

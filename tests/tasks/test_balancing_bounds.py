@@ -139,6 +139,9 @@ def test_the_bound_by_hand() -> None:
     # No server from 1 to 3 s.
     gone = (Event(S, "remove-server", "all"), Event(3 * S, "add-server", "all"))
     assert bound_s(pool({}).changed(events=gone), [2, 2], [1, 1]) == pytest.approx((2 + 3) / 2)
+    # One that flaps comes back after it was removed, as in the twin.
+    flaps = (Event(0, "flapping", "all", 1.0), *gone)
+    assert bound_s(pool({}).changed(events=flaps), [1], [1]) == 1
     assert math.isnan(bound_s(two, [], []))
 
 

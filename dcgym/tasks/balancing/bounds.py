@@ -100,6 +100,7 @@ def capacities(scenario: Scenario) -> list[tuple[Capacity, Capacity]]:
     """
     groups = scenario.server_groups
     is_up = np.array([group.present for group in groups])
+    flaps = np.zeros(len(groups), np.bool_)
     factors, others = np.ones(len(groups)), np.zeros(len(groups))
     steps = {0: _rates(groups, is_up, factors, others)}
     for event in scenario.events:
@@ -110,8 +111,12 @@ def capacities(scenario: Scenario) -> list[tuple[Capacity, Capacity]]:
             factors[servers] = event.value
         elif event.kind == "colocated-load":
             others[servers] = event.value
+        elif event.kind == "remove-server":
+            is_up[servers] = flaps[servers]  # those come back by themselves
         else:
-            is_up[servers] = event.kind != "remove-server"
+            is_up[servers] = True
+            if event.kind == "flapping":
+                flaps[servers] = bool(event.value)
         steps[event.at_ns] = _rates(groups, is_up, factors, others)
     at_ns = np.array([*steps], np.float64)
     rates = np.array([*steps.values()])
