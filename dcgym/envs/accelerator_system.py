@@ -14,14 +14,16 @@ import numpy.typing as npt
 from dcgym.backends.base import Fidelity, Record
 from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, make_device_pool
 from dcgym.config import check_int, check_range
-from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.backends import draws_ahead, find_object, taken_options
 from dcgym.envs.best_weights import BestWeights
+from dcgym.envs.scenario_time import records_since, rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
+from dcgym.tasks.common.events import put_off
 
 if TYPE_CHECKING:
     from dcgym.envs.render.pool import PoolPainter
@@ -61,6 +63,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         seen: What the last interval led to (`AcceleratorTwin.observe`).
         weights: Weights of the positions in force, (E, D).
         rates_per_s: Requests a second of each copy's episode, (E,).
+        origin_ns: The first observation of an episode on the pool's clock: time 0 of the scenario.
 
     Raises:
         ConfigError: The backend cannot do what the task asks for.
@@ -84,6 +87,9 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         self._ended = np.zeros(n_envs, np.int64)
         self._best_level = np.zeros(n_envs, np.int64)
         self._best_p99_s = np.full(n_envs, np.nan)
+        # The first observation is of an interval, too.
+        self.origin_ns = self.interval_ns
+        self._max_steps = task.settings.max_steps
         # Made with the first picture.
         self._painter: PoolPainter | None = None
         # Unknown names and options must fail here, not in the first episode.
@@ -141,6 +147,13 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             for env in np.flatnonzero(mask):
                 found = self._best.find(float(self.rates_per_s[env]))
                 self._best_level[env], self._best_p99_s[env] = found
+
+    def bound(self, max_steps: int | None) -> None:
+        """Draw the requests of the following episodes for so many steps; None for no limit."""
+        if max_steps != self._max_steps:
+            self._max_steps = max_steps
+            if draws_ahead(self._spec, DEVICE_POOLS):
+                self.close()
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Set the weights, but those of fresh copies.
@@ -269,12 +282,15 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         return state
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
-        """Return and forget the finished requests of a copy, at most `record_limit`."""
-        return self.pool.records(env)
+        """Return and forget the finished requests of a copy, at most `record_limit`.
+
+        Times count from the first observation: those of the interval before it are below 0.
+        """
+        return rows_since(self.pool.records(env), self.origin_ns)
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return self.pool.event_records(env)
+        return records_since(self.pool.event_records(env), self.origin_ns)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
@@ -312,8 +328,9 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             pool.close()
 
     def _make(self, n_envs: int) -> DevicePool:
-        limit = self._task.settings.record_limit
-        return self._make_of(self._task.pool, n_envs, limit)
+        pool = self._task.pool
+        planned = pool.changed(events=put_off(pool.events, self.origin_ns))
+        return self._make_of(planned, n_envs, self._task.settings.record_limit)
 
     def _make_other(self, pool: AcceleratorPool, n_envs: int) -> DevicePool:
         if self._capabilities.real_time:
@@ -322,9 +339,10 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         return self._make_of(pool, n_envs, 0)
 
     def _horizon_ns(self) -> int:
-        """Return how much traffic an episode needs: with the first and a late interval."""
-        steps = self._task.settings.max_steps
-        return DEFAULT_HORIZON_NS if steps is None else (steps + 2) * self.interval_ns
+        """Return how much traffic an episode needs: with a late interval."""
+        if self._max_steps is None:
+            return self.origin_ns + DEFAULT_HORIZON_NS
+        return self.origin_ns + (self._max_steps + 1) * self.interval_ns
 
     def _make_of(self, pool: AcceleratorPool, n_envs: int, limit: int) -> DevicePool:
         spec = self._spec

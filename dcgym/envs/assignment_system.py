@@ -15,6 +15,7 @@ from dcgym.backends.base import AssignmentPool, Capabilities, Fidelity, Pool, Re
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_in, check_int
 from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
@@ -214,8 +215,11 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         return state
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
-        """Return and forget the finished jobs of a copy, at most `record_limit`."""
-        return self.pool.records(env)
+        """Return and forget the finished jobs of a copy, at most `record_limit`.
+
+        Times count from the first observation, at the first job.
+        """
+        return rows_since(self.pool.records(env), int(self.seen["begun_ns"][env]))
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from typing import Any
 
 from dcgym.errors import ConfigError
+from dcgym.registry import Registry
 
-__all__ = ["find_object", "taken_options"]
+__all__ = ["draws_ahead", "find_object", "taken_options"]
+
+
+def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
+    """Tell whether a backend draws an episode's traffic before it begins.
+
+    Args:
+        spec: Name of the backend, or what makes one.
+        makers: The backends that have names.
+    """
+    return isinstance(spec, str) and "horizon_ns" in makers.find(spec).options
 
 
 def find_object(spec: object) -> object:

@@ -50,16 +50,18 @@ class Face:
         return self.system.flow_records(0)
 
 
-def fitting_spec(spec: EnvSpec | None, system: System) -> EnvSpec | None:
-    """Return a specification that says whether the backend is deterministic.
+def fitting_spec(spec: EnvSpec | None, system: System, max_steps: int | None) -> EnvSpec | None:
+    """Return a specification with what is not known before the environment is made.
 
     Args:
         spec: What is registered, or None.
-        system: The task on its backend.
+        system: The task on its backend, which is deterministic or not.
+        max_steps: Steps of an episode; None for no limit.
     """
     if spec is None:
         return None
-    return replace(spec, nondeterministic=not system.capabilities.deterministic)
+    is_random = not system.capabilities.deterministic
+    return replace(spec, nondeterministic=is_random, max_episode_steps=max_steps)
 
 
 def frames_per_second(system: System) -> float:

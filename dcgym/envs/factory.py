@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 
-from dcgym.config import check_in, check_int, check_keys, check_nesting
+from dcgym.config import check_in, check_keys, check_nesting
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
@@ -44,12 +44,11 @@ ConfigSpec = str | Path | Mapping[str, Any]
 
 
 def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any, Any]:
-    """Build an environment of one agent with Gymnasium's wrappers (order check, time limit).
+    """Build an environment of one agent with Gymnasium's wrappers.
 
     Args:
         config: A mapping, a preset's name, or the path of a YAML file, of the environment's
-            arguments. `env` names the environment, `max_steps` its length in steps (None for no
-            limit), which also bounds what is drawn and started.
+            arguments. `env` names the environment.
         overrides: Single arguments that win over the configuration.
 
     Raises:
@@ -58,11 +57,7 @@ def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any,
     environment, arguments = _read(config, overrides)
     check_keys(arguments, environment.single.arguments, "config")
     _check_render_mode(arguments)
-    limit = arguments.setdefault("max_steps", environment.max_episode_steps)
-    # Both: Gymnasium's wrapper states the limit in the specification, but tells the environment
-    # nothing of it.
-    wrapped = -1 if limit is None else check_int("max_steps", limit, 1)
-    return gym.make(environment.id, max_episode_steps=wrapped, **arguments)
+    return gym.make(environment.id, **arguments)
 
 
 def make_vec_env(
@@ -84,8 +79,6 @@ def make_vec_env(
     form = environment.agents if arguments.get("is_shared") else environment.single
     check_keys(arguments, [*(form or environment.single).arguments, *own], "config")
     _check_render_mode(arguments)
-    limit = arguments.pop("max_steps", environment.max_episode_steps)
-    arguments["max_episode_steps"] = -1 if limit is None else check_int("max_steps", limit, 1)
     return gym.make_vec(environment.id, num_envs, "vector_entry_point", **arguments)
 
 
@@ -105,7 +98,6 @@ def parallel_env(config: ConfigSpec | None = None, **overrides: Any) -> TaskPara
     environment, arguments = _read(config, overrides)
     from dcgym.envs.parallel import TaskParallelEnv
 
-    arguments.setdefault("max_steps", environment.max_episode_steps)
     return TaskParallelEnv(environment.id, **arguments)
 
 
@@ -122,7 +114,6 @@ def make_session(config: ConfigSpec | None = None, **overrides: Any) -> Session:
     environment, arguments = _read(config, overrides)
     form = form_of(environment, arguments)
     check_keys(arguments, form.arguments, "config")
-    arguments.setdefault("max_steps", environment.max_episode_steps)
     return Session(form.make(form.settings(**arguments), 1))
 
 

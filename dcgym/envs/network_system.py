@@ -13,6 +13,8 @@ from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.network_checks import check_network
+from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import StateWords
@@ -99,6 +101,8 @@ class NetworkSystem:
         # What is in force of each decision, (E, n) each.
         self._values = [np.tile(one.initial, (self.n_envs, 1)) for one in first.decisions]
         self._traffic = Traffic(np.zeros(self.n_envs))
+        # The first observation of each copy's episode, when its traffic begins.
+        self._begun_ns = np.zeros(self.n_envs, np.int64)
         self._told_events = [0] * self.n_envs
         self._events: list[list[Record]] = [[] for _ in self.tasks]
         # Made with the first picture.
@@ -192,6 +196,7 @@ class NetworkSystem:
         self._note_plans()
         # Read after the action was in force.
         self._meter.begin(self._network.snapshots(begun), begun)
+        self._begun_ns = np.where(begun, self.read_ns, self._begun_ns)
         for env in np.flatnonzero(begun).tolist():
             self._told_events[env] = 0
             self.tasks[env].activity = Activity(self, env, self.tasks[env].plan)
@@ -285,8 +290,8 @@ class NetworkSystem:
         return np.asarray(self._now.observation[env], np.float64)
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
-        """Return the flows of a copy that have ended since its reset."""
-        return self.network.flow_records(env)
+        """Return the flows of a copy that have ended; times count from the first observation."""
+        return rows_since(self.network.flow_records(env), int(self._begun_ns[env]))
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have taken effect in a copy's episode."""
@@ -377,22 +382,7 @@ class NetworkSystem:
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""
-        can = self._capabilities
-        if task.events and not can.events:
-            field = list(task.settings.events)
-            raise ConfigError("events", field, "none, with a backend that knows no events")
-        if isinstance(task.plan, AppPlan) and not can.applications:
-            allowed = "flows, with a backend that runs no apps"
-            raise ConfigError("traffic", task.plan.name, allowed)
-        if task.features.has_flow_matrix and not can.flow_matrix:
-            raise ConfigError("features", "flow_matrix", "a backend that measures a flow matrix")
-        if task.probes.pairs and not can.probes:
-            raise ConfigError("probes", list(task.probes.pairs), "none, with this backend")
-        rule = task.settings.backend_options().get("path_rule", "ecmp")
-        if rule not in can.path_rules:
-            raise ConfigError("path_rule", rule, f"one of {', '.join(can.path_rules)}, here")
-        if can.largest_hosts is not None:
-            check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)
+        check_network(task, self._capabilities)
 
 
 def _of_network(actions: Actions) -> Sequence[Any] | npt.NDArray[Any]:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from dcgym.backends.base import Fidelity, Pool, Record
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_int
-from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.backends import draws_ahead, find_object, taken_options
 from dcgym.envs.pool_checks import check_pool
+from dcgym.envs.scenario_time import records_since, rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import BackendError, ConfigError
@@ -77,6 +78,8 @@ class PoolSystem(SharedTask[BalancingTask]):
     Attributes:
         reward: Terms and weights.
         seeds: The seed of each copy's episode, shape (E,).
+        origin_ns: The first observation of an episode on the pool's clock: time 0 of the scenario.
+        scenario: The task's on the pool's clock.
         seen: What the balancers know (`BalancingTwin.observe`).
         truth: What only the servers know (`BalancingTwin.truth`).
 
@@ -106,13 +109,17 @@ class PoolSystem(SharedTask[BalancingTask]):
         # Made with the first picture.
         self._painter: PoolPainter | None = None
         self.seeds = np.zeros(n_envs, np.uint64)
+        self._max_steps = task.settings.max_steps
         self.seen: Mapping[str, npt.NDArray[Any]] = {}
         self.truth: Mapping[str, npt.NDArray[Any]] = {}
         # Unknown names and options must fail here, not in the first episode.
+        self._begin_at(is_real_time=False)
         self._pool: Pool | None = self._make()
         self._capabilities = self._pool.capabilities
         check_pool(task, self._capabilities)
-        self._lead_in_ns = task.settings.lead_in_ns(self._capabilities.real_time)
+        if self._capabilities.real_time:
+            self._begin_at(is_real_time=True)
+            self._pool = self._make()
         # Users whose answers come sooner send more: their flows are not those of the shadow.
         is_open = not task.scenario.workload.is_closed_loop
         self.reward = task.make_reward(self._capabilities.shadows and is_open)
@@ -162,7 +169,15 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._counts = {
             name: np.where(mask, counted[name], self._counts[name]) for name in COUNTERS
         }
-        self.read_ns = np.where(mask, pool.now_ns(), self.read_ns)
+        # Not the time that real clocks show by now: the first observation is one interval later.
+        self.read_ns = np.where(mask, self._lead_in_ns, self.read_ns)
+
+    def bound(self, max_steps: int | None) -> None:
+        """Draw the traffic of the following episodes for so many steps; None for no limit."""
+        if max_steps != self._max_steps:
+            self._max_steps = max_steps
+            if draws_ahead(self._spec, POOLS):
+                self.close()
 
     def _lead_in(self, pool: Pool, seeds: npt.NDArray[np.uint64], mask: Mask) -> None:
         """Empty some copies and let traffic fill them under SED."""
@@ -245,7 +260,7 @@ class PoolSystem(SharedTask[BalancingTask]):
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
         own = self._balancers_of(agent)
-        servers = server_info(self.seen, own, env)
+        servers = server_info(self.seen, own, env, origin_ns=self.origin_ns)
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
             "metrics": dict(self._metrics_of(env)),
@@ -258,7 +273,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         n_envs, n_agents = self.n_envs, self._task.n_agents
         metrics = self.metrics()
-        servers = server_info(self.seen, self._chosen)
+        servers = server_info(self.seen, self._chosen, origin_ns=self.origin_ns)
         return {
             "reward_terms": dict(self.terms),
             "metrics": {k: np.repeat(v[:, None], n_agents, axis=1) for k, v in metrics.items()},
@@ -276,12 +291,16 @@ class PoolSystem(SharedTask[BalancingTask]):
         return np.concatenate([self.observations[env].reshape(-1), queues / (queues + 1)])
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
-        """Return and forget the finished flows of a copy, at most `record_limit`."""
-        return self.pool.records(env)
+        """Return and forget the finished flows of a copy, at most `record_limit`.
+
+        Times count from the first observation; what began before it is nobody's doing.
+        """
+        flows = rows_since(self.pool.records(env), self.origin_ns)
+        return flows[flows["arrival_ns"] >= self._task.settings.warm_up_ns]
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return self.pool.event_records(env)
+        return records_since(self.pool.event_records(env), self.origin_ns)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
@@ -344,8 +363,14 @@ class PoolSystem(SharedTask[BalancingTask]):
     def _make_shadow(self) -> Pool | None:
         return self._make(record_limit=0) if GAIN_OVER_SED in self.reward.weights else None
 
+    def _begin_at(self, is_real_time: bool) -> None:
+        """Note when the first observation is: after the lead-in and one interval."""
+        self._lead_in_ns = self._task.settings.lead_in_ns(is_real_time)
+        self.origin_ns = self._lead_in_ns + self.interval_ns
+        self.scenario = self._task.scenario.put_off(self.origin_ns)
+
     def _make(self, record_limit: int | None = None) -> Pool:
-        spec, scenario = self._spec, self._task.scenario
+        spec, scenario = self._spec, self.scenario
         if not isinstance(spec, str):
             if not callable(spec):
                 allowed = "a name, or a function that makes a Pool of a scenario and a number"
@@ -355,19 +380,17 @@ class PoolSystem(SharedTask[BalancingTask]):
         maker, settings = POOLS.find(spec), self._task.settings
         wanted = {
             "record_limit": settings.record_limit if record_limit is None else record_limit,
-            # What began before the first observation is nobody's doing.
-            "warm_up_ns": settings.warm_up_ns + settings.lead_in_ns(maker.capabilities.real_time),
+            "warm_up_ns": settings.warm_up_ns + self.origin_ns,
             "horizon_ns": self._horizon_ns(),
         }
-        defaults = {"record_limit": 0, "warm_up_ns": 0, "horizon_ns": wanted["horizon_ns"]}
+        defaults = {**wanted, "record_limit": 0, "warm_up_ns": self.origin_ns}
         return make_pool(
             spec, scenario, self.n_envs, taken_options(wanted, defaults, maker.options)
         )
 
     def _horizon_ns(self) -> int:
         """Return how much traffic an episode in real time needs."""
-        max_steps = self._task.settings.max_steps
-        if max_steps is not None:
-            return (max_steps + 1) * self.interval_ns + SLACK_NS
+        if self._max_steps is not None:
+            return self.origin_ns + self._max_steps * self.interval_ns + SLACK_NS
         longest_ns = LONGEST_FLOWS / sum(self._task.scenario.rates_per_s) * NS_PER_S
-        return min(LONGEST_NS, round(longest_ns))
+        return self.origin_ns + min(LONGEST_NS, round(longest_ns))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
 from dcgym.config import check_int
+from dcgym.envs.limits import tell_limit
 from dcgym.envs.randomised_spaces import LargestSpaces, stacked
 from dcgym.envs.system import (
     MOST_COPIES,
@@ -164,6 +165,13 @@ class RandomisedSystem:
                 chosen = first if self._is_shared else seed
                 assert chosen is not None
                 self._renew(env, chosen).begin([chosen], options)
+
+    def bound(self, max_steps: int | None) -> None:
+        """Give the following episodes so many steps; None for no limit."""
+        self._settings = replace(self._settings, max_steps=max_steps)
+        for one in (*self._inner, self._largest):
+            if one is not None:
+                tell_limit(one, max_steps)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Take the actions of each copy; those beyond its sizes mean nothing."""

@@ -8,31 +8,33 @@ import gymnasium as gym
 
 __all__ = ["BUILT_IN", "register_envs", "register_id"]
 
-BUILT_IN: Mapping[str, tuple[int | None, bool]] = {
-    "dcgym/CongestionControl-v2": (200, False),
-    "dcgym/FlowControl-v1": (200, False),
-    "dcgym/Joint-v2": (200, False),
-    "dcgym/PathBalancing-v2": (200, False),
-    "dcgym/LoadBalancing-v1": (240, True),
-    "dcgym/CentralLoadBalancing-v1": (240, True),
-    "dcgym/JobAssignment-v0": (None, True),
-    "dcgym/AcceleratorBalancing-v0": (100, True),
-    "dcgym/VipPlacement-v0": (None, True),
-    "dcgym/DipPlacement-v0": (None, True),
-    "dcgym/VipMigration-v0": (None, True),
+BUILT_IN: Mapping[str, bool] = {
+    "dcgym/CongestionControl-v2": False,
+    "dcgym/FlowControl-v1": False,
+    "dcgym/Joint-v2": False,
+    "dcgym/PathBalancing-v2": False,
+    "dcgym/LoadBalancing-v1": True,
+    "dcgym/CentralLoadBalancing-v1": True,
+    "dcgym/JobAssignment-v0": True,
+    "dcgym/AcceleratorBalancing-v0": True,
+    "dcgym/VipPlacement-v0": True,
+    "dcgym/DipPlacement-v0": True,
+    "dcgym/VipMigration-v0": True,
 }
-"""Time limit in steps of each id, None for none, and whether its default backend is deterministic.
+"""The ids, and whether the default backend of each is deterministic.
 
 A test compares `ENVIRONMENTS`.
 """
 
 
-def register_id(env_id: str, max_episode_steps: int | None, is_deterministic: bool) -> None:
+def register_id(env_id: str, is_deterministic: bool) -> None:
     """Tell Gymnasium about an environment; a second call does nothing.
+
+    Gymnasium gets no limit of steps: its wrapper would hold beside an argument ``max_steps`` that
+    allows more. The environment ends its episodes itself, and its `spec` states the limit.
 
     Args:
         env_id: The id.
-        max_episode_steps: Steps until truncation; None where episodes end by themselves.
         is_deterministic: Whether its default backend is; the `spec` of a made environment says
             what its own backend is.
     """
@@ -42,7 +44,6 @@ def register_id(env_id: str, max_episode_steps: int | None, is_deterministic: bo
         env_id,
         entry_point="dcgym.envs.single:TaskEnv",
         vector_entry_point="dcgym.envs.vector:TaskVectorEnv",
-        max_episode_steps=max_episode_steps,
         nondeterministic=not is_deterministic,
         kwargs={"env": env_id},
     )
@@ -50,5 +51,5 @@ def register_id(env_id: str, max_episode_steps: int | None, is_deterministic: bo
 
 def register_envs() -> None:
     """Register every environment of this package; a second call does nothing."""
-    for env_id, (max_episode_steps, is_deterministic) in BUILT_IN.items():
-        register_id(env_id, max_episode_steps, is_deterministic)
+    for env_id, is_deterministic in BUILT_IN.items():
+        register_id(env_id, is_deterministic)

@@ -108,14 +108,12 @@ class Environment:
         family: Family of the policies that act in it.
         single: The form of one agent.
         agents: The form of several agents, None where there is none.
-        max_episode_steps: Steps until truncation where nobody says more; None for no limit.
     """
 
     id: str
     family: str
     single: AgentForm
     agents: AgentForm | None = None
-    max_episode_steps: int | None = 200
 
 
 ENVIRONMENTS: Registry[Environment] = Registry(
@@ -136,7 +134,7 @@ def add_environment(environment: Environment) -> Environment:
     ENVIRONMENTS.add(environment.id, environment, _summary(environment.single.page))
     maker = environment.single.default_maker
     is_deterministic = maker is not None and maker.capabilities.deterministic
-    register_id(environment.id, environment.max_episode_steps, is_deterministic)
+    register_id(environment.id, is_deterministic)
     return environment
 
 
@@ -211,13 +209,11 @@ for _environment in (
         "balancing",
         pool_form(LoadBalancingSettings, load_balancing),
         pool_form(PoolSettings, each_balancer),
-        max_episode_steps=240,
     ),
     Environment(
         "dcgym/CentralLoadBalancing-v1",
         "balancing",
         pool_form(PoolSettings, central_load_balancing),
-        max_episode_steps=240,
     ),
     Environment(
         "dcgym/JobAssignment-v0",
@@ -225,7 +221,6 @@ for _environment in (
         AgentForm(
             JobAssignmentSettings, _drawn(assignment_system), job_assignment.__doc__ or "", POOLS
         ),
-        max_episode_steps=None,
     ),
     Environment(
         "dcgym/AcceleratorBalancing-v0",
@@ -236,7 +231,6 @@ for _environment in (
             accelerator_balancing.__doc__ or "",
             DEVICE_POOLS,
         ),
-        max_episode_steps=100,
     ),
     Environment(
         "dcgym/VipPlacement-v0",
@@ -247,7 +241,6 @@ for _environment in (
             vip_placement.__doc__ or "",
             PLACEMENTS,
         ),
-        max_episode_steps=None,
     ),
     Environment(
         "dcgym/DipPlacement-v0",
@@ -255,7 +248,6 @@ for _environment in (
         AgentForm(
             DipPlacementSettings, _drawn(dip_system), dip_placement.__doc__ or "", PLACEMENTS
         ),
-        max_episode_steps=None,
     ),
     Environment(
         "dcgym/VipMigration-v0",
@@ -266,7 +258,6 @@ for _environment in (
             vip_migration.__doc__ or "",
             PLACEMENTS,
         ),
-        max_episode_steps=None,
     ),
 ):
     add_environment(_environment)

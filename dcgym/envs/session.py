@@ -241,7 +241,8 @@ class Session:
     def _begin_interval(self, acted_ns: TimeArray, runs: Mask) -> None:
         """Let an interval begin with its action, if that came late or after a picture."""
         late_ns = acted_ns - self._clock[DEADLINE] - self._drawn_ns
-        self._is_late = runs & (late_ns > self._limit_ns)
+        # Copies that have just begun take no action: the scenario's clock says when theirs ends.
+        self._is_late = runs & ~self._fresh & (late_ns > self._limit_ns)
         is_new = runs & (self._is_late | (self._drawn_ns > 0))
         if is_new.any():
             self._clock[DEADLINE] = np.where(is_new, acted_ns, self._clock[DEADLINE])
@@ -284,7 +285,7 @@ class Session:
         """
         return self.system.info(env, agent) | {
             "time_s": self.time_s(env),
-            "action_latency_us": float(self._latency_ns[env]) / 1e3,
+            "action_latency_us": float(max(self._latency_ns[env], 0)) / 1e3,
             "observation_age_us": float(self._age_ns[env]) / 1e3,
             "deadline_overrun_us": float(max(self._overrun_ns[env], 0)) / 1e3,
             "is_restarted": bool(self._is_late[env]),
@@ -294,7 +295,7 @@ class Session:
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         times = {
             "time_s": self._clock[ELAPSED] / 1e9,
-            "action_latency_us": self._latency_ns / 1e3,
+            "action_latency_us": np.maximum(self._latency_ns, 0) / 1e3,
             "observation_age_us": self._age_ns / 1e3,
             "deadline_overrun_us": np.maximum(self._overrun_ns, 0) / 1e3,
             "is_restarted": self._is_late,

@@ -12,6 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from dcgym.config import check_keys
 from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.infos import shaped
+from dcgym.envs.limits import limit_around, limited, tell_limit
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info, MaskedActions
@@ -47,6 +48,8 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         form = ENVIRONMENTS.find(env).single
         check_keys(arguments, form.arguments, "config")
         self.settings: TaskSettings = form.settings(**arguments)
+        self._is_limit_asked = "max_steps" in arguments
+        self._max_steps = self.settings.max_steps
         self.session = Session(form.make(self.settings, 1))
         self.action_space = self.system.action_space
         self.observation_space = self.system.observation_space
@@ -57,12 +60,12 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:
-        """The registered specification, with what the backend says about determinism."""
+        """The registered specification, with the episodes' limit and the backend's determinism."""
         return self._spec
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = fitting_spec(spec, self.system)
+        self._spec = fitting_spec(spec, self.system, self.settings.max_steps)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -81,6 +84,9 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
             BackendError: The backend did not come up.
         """
         super().reset(seed=seed)
+        own, around = self.settings.max_steps, limit_around(self)
+        self._max_steps = limited(own, self._is_limit_asked, around)
+        tell_limit(self.system, self._max_steps)
         self.session.begin([self.np_random], options)
         self.session.advance()
         return self.session.observations[0, 0], shaped(self.session.info(0, 0), self.settings.info)
@@ -100,7 +106,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         session.advance(action[None, None] if isinstance(action, np.ndarray) else [[action]])
         info = {} if self.settings.info == "none" else session.info(0, 0)
         reward = float(session.rewards()[0, 0])
-        limit = self.settings.max_steps
+        limit = self._max_steps
         is_truncated = limit is not None and session.steps(0) >= limit
         is_terminated = bool(session.finished()[0])
         if is_terminated or is_truncated:

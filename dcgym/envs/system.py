@@ -15,6 +15,7 @@ from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
 __all__ = [
     "MOST_COPIES",
     "Actions",
+    "BoundedEpisodes",
     "Caption",
     "FloatArray",
     "Info",
@@ -208,6 +209,14 @@ class WholeSteps(Protocol):
         Raises:
             ConfigError: An action is not one of the action space; nothing is changed then.
         """
+
+
+@runtime_checkable
+class BoundedEpisodes(Protocol):
+    """What a `System` may have beside: what is drawn for an episode depends on its length."""
+
+    def bound(self, max_steps: int | None) -> None:
+        """Give the following episodes so many steps; None for no limit."""
 
 
 @runtime_checkable

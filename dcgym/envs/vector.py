@@ -17,6 +17,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.face import Face, fitting_spec
 from dcgym.envs.infos import flat_columns, masked
+from dcgym.envs.limits import limited
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.envs.system import (
@@ -51,7 +52,8 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
             or its text. "NextStep": in the next step, whose action is ignored. "SameStep": at once;
             the infos hold ``final_obs`` and ``final_info``. "Disabled": in `reset` alone, whose
             option ``reset_mask`` names the slots.
-        max_episode_steps: Steps until truncation; None or -1 for the settings' own limit.
+        max_episode_steps: Steps until truncation; None, or -1 as in Gymnasium, for ``max_steps``
+            alone. The lower one holds where both are given.
         **arguments: The fields of the environment's settings. ``info`` is the form of the infos:
             "full", nested; "flat", one level of numbers; or "none", the fastest, for learners that
             would only store them.
@@ -80,7 +82,11 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         check_int("num_envs", num_envs, 1)
         check_keys(arguments, form.arguments, "config")
         settings = form.settings(**arguments)
-        self._max_steps = _limit(max_episode_steps, settings.max_steps)
+        # -1 is Gymnasium's word for no limit.
+        around = None if max_episode_steps == -1 else max_episode_steps
+        if around is not None:
+            check_int("max_episode_steps", around, 1)
+        self._max_steps = limited(settings.max_steps, "max_steps" in arguments, around)
         # What a backend draws for an episode is bounded by its length.
         self.settings: TaskSettings = replace(settings, max_steps=self._max_steps)
         system, self._per_copy = _bind(form, self.settings, num_envs)
@@ -99,12 +105,12 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:
-        """The registered specification, with what the backend says about determinism."""
+        """The registered specification, with the episodes' limit and the backend's determinism."""
         return self._spec
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = fitting_spec(spec, self.system)
+        self._spec = fitting_spec(spec, self.system, self._max_steps)
 
     def reset(
         self,
@@ -303,10 +309,3 @@ def _bind(form: AgentForm, settings: TaskSettings, num_envs: int) -> tuple[Syste
     one.close()
     check_int("num_envs", num_envs, per_copy, per_copy * MOST_COPIES)
     return form.make(settings, num_envs // per_copy), per_copy
-
-
-def _limit(max_episode_steps: int | None, max_steps: int | None) -> int | None:
-    """Return the number of steps of an episode, None for no limit; the settings' own wins."""
-    # -1 is Gymnasium's word for no limit.
-    given = None if max_episode_steps == -1 else max_episode_steps
-    return given if max_steps is None else max_steps

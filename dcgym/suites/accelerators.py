@@ -212,9 +212,8 @@ def _learning(alpha: float) -> Case:
         (low + (high - low) * (number * GOLDEN % 1)) * KNN_PER_S * LEARNING_SERVERS
         for number in range(1, LEARNING_STEPS // STEPS_OF_A_RATE + 1)
     ]
-    # The first observation follows an interval, too.
     events = [
-        {"at": STEP_S * (1 + number * STEPS_OF_A_RATE), "kind": "rate", "value": rate}
+        {"at": STEP_S * number * STEPS_OF_A_RATE, "kind": "rate", "value": rate}
         for number, rate in enumerate(rates)
     ]
     return _case(

@@ -86,7 +86,7 @@ def flow_table(flow_records: npt.NDArray[np.void], hosts: Sequence[str]) -> pl.D
     """Return the flows of an episode in the columns that `docs/guides/traffic.md` lists.
 
     Args:
-        flow_records: Records of the flows that ended (`view.RECORD_DTYPE`).
+        flow_records: Records of the flows that ended (`System.flow_records`).
         hosts: Names of the topology's hosts, in its order.
 
     Returns:

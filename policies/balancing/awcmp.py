@@ -7,6 +7,7 @@ scenario sets the delay of a probe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -33,16 +34,16 @@ class AwcmpPolicy(SlowLoopPolicy):
         """
         super().__init__("awcmp", "awcmp", period_s=0.0)
         self._blend = check_range("blend", blend, 0.0, 1.0)
-        self._polled_s = -1.0
+        self._polled_s = -math.inf
 
     def _begin(self) -> FloatArray:
-        self._polled_s = -1.0
+        self._polled_s = -math.inf
         return _normalise(np.asarray(self.task.configured_weights, np.float64))
 
     def _update(self, weights: FloatArray, servers: Mapping[str, FloatArray]) -> FloatArray:
         # Answers to one poll come in one after the other: wait for the last.
         polled_s = float(servers["probe_time_s"].min())
-        if polled_s <= self._polled_s:
+        if not polled_s > self._polled_s:  # NaN before the first
             return weights
         self._polled_s = polled_s
         occupancy = np.asarray(servers["probed_flows"], np.float64)

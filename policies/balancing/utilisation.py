@@ -96,8 +96,8 @@ class UtilisationPolicy(SlowLoopPolicy):
         passed_s = now["probe_time_s"] - before["probe_time_s"]
         # A counter that fell belongs to a server that began anew.
         rises = {name: now[name] - before[name] for name in names[1:]}
-        is_new = (passed_s > 0) & (before["probe_time_s"] >= 0)
-        is_new &= (rises["probed_answered"] >= 0) & np.asarray(servers["eligible"], np.bool_)
+        is_new = (passed_s > 0) & (rises["probed_answered"] >= 0)
+        is_new &= np.asarray(servers["eligible"], np.bool_)
         reported = (
             safe_ratio(rises["probed_answered"], passed_s, 0.0),
             np.asarray(servers["probed_busy"], np.float64) / self.task.workers,
@@ -106,7 +106,7 @@ class UtilisationPolicy(SlowLoopPolicy):
         self._average(np.stack(reported), is_new)
         rates, utilisations, errors = self._means
         found = utilisation_weights(rates, utilisations, errors, self._penalty)
-        self._renew(np.where(is_new, found, np.nan), float(now["probe_time_s"].max()))
+        self._renew(np.where(is_new, found, np.nan), float(np.fmax.reduce(now["probe_time_s"])))
         return self._filled()
 
     def _average(self, reported: FloatArray, is_new: npt.NDArray[np.bool_]) -> None:

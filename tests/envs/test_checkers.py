@@ -34,7 +34,7 @@ CASES = [
         pytest.param(env_id, LINEAR.get(env_id, {}), marks=pytest.mark.simulation)
         if is_simulated
         else pytest.param(env_id, {**SMALL, **LINEAR[env_id]})
-        for env_id, (_, is_simulated) in BUILT_IN.items()
+        for env_id, is_simulated in BUILT_IN.items()
         if env_id != FLOWS
     ),
 ]

@@ -98,7 +98,10 @@ def test_hlb_starts_anew_with_each_episode():
 
 def test_awcmp_moves_half_way_to_the_free_capacity_at_each_poll():
     policy = bound(AwcmpPolicy())
-    seen = {"probed_flows": np.array([6, 4, 2, 0]), "probe_time_s": np.array([0.5, 0.5, 0.5, -1])}
+    seen = {
+        "probed_flows": np.array([6, 4, 2, 0]),
+        "probe_time_s": np.array([0.5, 0.5, 0.5, np.nan]),
+    }
     # The answers of one poll are not complete before the last server's is there.
     for time_s in (0.0, 0.25, 0.75):
         assert weights_after(policy, time_s, **seen) == pytest.approx([1, 1, 2, 2])

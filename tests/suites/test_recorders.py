@@ -123,7 +123,7 @@ class Pacer:
 @pytest.fixture
 def walking() -> Iterator[None]:
     form = AgentForm(WalkSettings, Walk, "Walk.", ENVIRONMENTS)  # type: ignore[arg-type]
-    add_environment(Environment(ID, FAMILY, form, max_episode_steps=20))
+    add_environment(Environment(ID, FAMILY, form))
     POLICIES.add(FAMILY, PolicyFamily(FAMILY)).add("pacer", Pacer)
     yield
     ENVIRONMENTS.remove(ID)

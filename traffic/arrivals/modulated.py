@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int, check_number, check_range
+from dcgym.config import check_int, check_number, check_range
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals.gaps import ARRIVALS, ArrivalKind, read_gaps
 from dcgym.traffic.arrivals.process import MAX_USERS, Modulation, Process, Recording, Users
@@ -68,15 +68,18 @@ def _diurnal(written: Written) -> Process:
     # Whole nanoseconds, of which the last step takes what is left.
     ends_ns = [period_ns * (step + 1) // len(rates) for step in range(len(rates))]
     times_ns = tuple(end - start for start, end in zip([0, *ends_ns], ends_ns, strict=False))
-    phase = spec.get("phase", 0.0)
-    drawn = None if phase == RANDOM else float(_phase(phase, f"{field}.phase"))
-    return Process(_gaps(written), Modulation.of_rates(tuple(rates), times_ns, False, drawn))
+    phase = _part(written, "phase", 0.0)
+    return Process(_gaps(written), Modulation.of_rates(tuple(rates), times_ns, False, phase))
 
 
-def _phase(value: object, field: str) -> float:
+def _part(written: Written, key: str, default: object) -> float | None:
+    """Return a part of a whole, None for one that is drawn."""
+    value, field = written.spec.get(key, default), f"{written.field}.{key}"
+    if value == RANDOM:
+        return None
     if isinstance(value, str):
         raise ConfigError(field, value, f"0 to 1, or {RANDOM}")
-    return check_range(field, value, 0, 1)
+    return float(check_range(field, value, 0, 1))
 
 
 def _mean_of_sine(step: int) -> float:
@@ -97,14 +100,14 @@ def _recorded(written: Written) -> Process:
     else:
         times = [parse_duration(time, f"{field}.times") for time in _list(written, "times")]
         times_ns, applications = np.array(times, np.int64), ()
-    start = check_in(f"{field}.start", spec.get("start", "first"), ("first", RANDOM))
-    return Process(recording=read_recording(times_ns, applications, start == RANDOM, field))
+    start = 0.0 if spec.get("start") == "first" else _part(written, "start", 0.0)
+    return Process(recording=read_recording(times_ns, applications, start, field))
 
 
 def read_recording(
     times_ns: npt.NDArray[np.int64],
     applications: tuple[str, ...] = (),
-    is_anywhere: bool = False,
+    start: float | None = 0.0,
     field: str = "traffic.arrivals",
 ) -> Recording:
     """Return recorded arrivals by their times.
@@ -112,7 +115,7 @@ def read_recording(
     Args:
         times_ns: The times, in any order, shape (n,).
         applications: Name of the application of each; none if not known.
-        is_anywhere: As of `Recording`.
+        start: As of `Recording`.
         field: Names them in error messages.
 
     Raises:
@@ -128,7 +131,7 @@ def read_recording(
     # One mean gap lies between the last arrival and the first of the next round.
     gaps = np.append(np.diff(times_ns) / mean_ns, 1.0)
     names = tuple(applications[i] for i in order) if applications else ()
-    return Recording(tuple(gaps.tolist()), NS_PER_S / mean_ns, names, is_anywhere)
+    return Recording(tuple(gaps.tolist()), NS_PER_S / mean_ns, names, start)
 
 
 def _read_file(file: object, field: str) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:

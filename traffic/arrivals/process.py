@@ -74,13 +74,13 @@ class Recording:
         gaps: After each arrival, in units of their mean.
         rate_per_s: Arrivals a second of the recording itself.
         applications: Name of each arrival's application; none if it was not recorded.
-        is_anywhere: Each episode begins at a drawn time of the recording; else at its beginning.
+        start: Where in the recording time 0 is, 0 to 1; None: drawn for each episode.
     """
 
     gaps: tuple[float, ...] = field(repr=False)
     rate_per_s: float
     applications: tuple[str, ...] = field(default=(), repr=False)
-    is_anywhere: bool = False
+    start: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ def _played(recording: Recording, longest: float, draws: Draws) -> FloatArray:
     starts = np.concatenate([[0.0], np.cumsum(gaps)[:-1]])
     rounds = np.arange(2 + int(longest / len(gaps)))[:, None] * float(len(gaps))
     times: FloatArray = (starts + rounds).ravel()
-    if recording.is_anywhere:
-        times = times - draws.uniform(1)[0] * len(gaps)
+    start = draws.uniform(1)[0] if recording.start is None else recording.start
+    times = times - start * len(gaps)
     return times[(times >= 0) & (times < longest)]
 
 

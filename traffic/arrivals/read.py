@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dcgym.errors import ConfigError
@@ -55,6 +56,36 @@ class Arrivals:
             raise ConfigError("scenario.arrivals", spec, allowed)
         options = tuple((key, _plain(value)) for key, value in given.items() if key != "name")
         return cls(given["name"], options)
+
+    def put_off(self, by_ns: int, rate_per_s: float) -> Arrivals:
+        """Return the arrivals for a clock that begins so much earlier.
+
+        Rates that follow a period, and recordings, are then at their time 0; until then they go on
+        as they did before it.
+
+        Args:
+            by_ns: The earlier time.
+            rate_per_s: Arrivals a second.
+        """
+        process, told = self.process, {}
+        modulation, recording = process.modulation, process.recording
+        if modulation is not None and not modulation.is_markov and modulation.phase is not None:
+            phase = (modulation.phase - by_ns / sum(modulation.times_ns)) % 1
+            process = replace(process, modulation=replace(modulation, phase=phase))
+            told["phase"] = phase
+        if recording is not None and recording.start is not None:
+            rounds = by_ns * 1e-9 * rate_per_s / len(recording.gaps)
+            start = (recording.start - rounds) % 1
+            process = replace(process, recording=replace(recording, start=start))
+            told["start"] = start
+        if not told:
+            return self
+        made, known = copy.copy(self), ARRIVALS.find(self.name).options
+        options = dict(self.options) | {key: told[key] for key in told if key in known}
+        # Nothing is read again: a recording may be a file.
+        object.__setattr__(made, "options", tuple(options.items()))
+        object.__setattr__(made, "process", process)
+        return made
 
     def to_dict(self) -> dict[str, object]:
         """Return the arrivals as plain data; `of` reads it back."""

@@ -42,6 +42,7 @@ class AssignmentTwin(BalancingTwin):
     def hold_flows(self, most: int | None, mask: _Mask = None) -> None:
         """Let every new flow wait from now on until `assign` names its server; follows a reset.
 
+        The first flow that comes is the first thing that is seen: events count from there.
         A flow that finds no free entry of the flow table follows the hash, and does not wait.
 
         Args:
@@ -84,7 +85,8 @@ class AssignmentTwin(BalancingTwin):
         """Return what is known where flows wait, as `reset` or `assign` left it.
 
         Returns:
-            time_ns: (E,) int64, the time.
+            time_ns: (E,) int64, the time; begun_ns: when the first flow came, which the times of
+                events count from, -1 before it.
             waits: (E,) bool, whether a flow waits for `assign`.
             demand_ns: (E,) int64, its work at speed 1, all stages; 0 where none waits.
             flow_time_ns: (E,) int64, integral over time of the flows under way, since the reset.
@@ -98,3 +100,7 @@ class AssignmentTwin(BalancingTwin):
             eligible: (E, N) bool, servers that take new flows.
         """
         return self._choices
+
+    def _elapsed_ns(self, env: int) -> int:
+        begun_ns = int(self._choices["begun_ns"][env])
+        return -1 if begun_ns < 0 else super()._elapsed_ns(env) - begun_ns

@@ -338,9 +338,8 @@ class BalancingTwin:
         Returns:
             `Event.record` of each, with late_us and applied_us, which are 0: events are on time.
         """
-        reached_ns = int(self._reached_ns[self._env(env)])
         events = self.scenario.events
-        happened = events[: count_due(events, reached_ns)]
+        happened = events[: count_due(events, self._elapsed_ns(self._env(env)))]
         return [event.record() | {"late_us": 0.0, "applied_us": 0.0} for event in happened]
 
     def fidelity(self, env: int = 0) -> Fidelity:
@@ -354,6 +353,10 @@ class BalancingTwin:
 
     def close(self) -> None:
         """Do nothing: the memory goes with the object."""
+
+    def _elapsed_ns(self, env: int) -> int:
+        """Return the time of an environment as events count it; below 0 before they begin."""
+        return int(self._reached_ns[env])
 
     def _env(self, env: int) -> int:
         return check_int("env", env, 0, self.n_envs - 1)

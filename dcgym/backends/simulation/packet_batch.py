@@ -267,7 +267,9 @@ class PacketBatch:
         chosen = self._everybody if mask is None else mask
         _check_shape("mask", chosen, (self.n_envs,))
         matrix = twin.matrix() if self._has_flow_matrix else None
-        return Snapshots(self._now_ns, twin.states(chosen.view(np.uint8)), matrix)
+        # A network at rest is what it is until its traffic begins.
+        time_ns = np.maximum(self._now_ns, START_DELAY_NS)
+        return Snapshots(time_ns, twin.states(chosen.view(np.uint8)), matrix)
 
     def snapshot(self, env: int) -> Snapshot:
         """Read the state of a copy, and begin a new interval for its peak queues."""

@@ -116,14 +116,18 @@ def _arrivals(scenario: Scenario) -> dict[str, Any]:
         "applications": []
         if recording is None
         else [names.index(n) for n in recording.applications],
-        "anywhere": recording is not None and recording.is_anywhere,
+        "start": 0.0 if recording is None else _drawn_below_0(recording.start),
         "factors": [] if modulation is None else list(modulation.factors),
         "times_ns": [] if modulation is None else [float(time) for time in modulation.times_ns],
         "markov": modulation is not None and modulation.is_markov,
-        "phase": -1.0 if modulation is None or modulation.phase is None else modulation.phase,
+        "phase": 0.0 if modulation is None else _drawn_below_0(modulation.phase),
         "users": 0 if users is None else users.count,
         "think": _law(think, float(think.mean_ns)),
     }
+
+
+def _drawn_below_0(part: float | None) -> float:
+    return -1.0 if part is None else part
 
 
 def _gaps(gaps: Sampler) -> _Law:

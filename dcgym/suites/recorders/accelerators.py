@@ -74,9 +74,8 @@ class AcceleratorRecorder(Recorder):
         system = narrowed(self.system, AcceleratorSystem)
         pool, steady = system.pool.pool, steady_part(columns, self.spec.warmup_s)
         requests = system.flow_records(0)
-        # Times count from the first observation, which follows an interval.
-        begun_ns = system.interval_ns + self.spec.warmup_s * 1e9
-        end_ns = float(system.read_ns[0])
+        begun_ns = self.spec.warmup_s * 1e9
+        end_ns = float(system.read_ns[0]) - system.origin_ns
         ended = (requests["end_ns"] >= begun_ns) & (requests["end_ns"] <= end_ns)
         is_done = requests["outcome"] == COMPLETED
         served = int((ended & is_done).sum())

@@ -125,7 +125,8 @@ class NetworkRecorder(Recorder):
         found = describe_flows(task, flows, self._began_ns, ended_ns, warmup_s)
         metrics = summarise(columns, warmup_s, received - self._received) | found.metrics
         details |= {"flow_sizes": found.flow_sizes, "plan": found.plan}
-        table = flow_table(flows, [host.name for host in task.topology.hosts])
+        told = self.system.flow_records(0)
+        table = flow_table(told, [host.name for host in task.topology.hosts])
         return Outcome(metrics, table, fidelity, details)
 
     def _read(self) -> tuple[int, FloatArray]:

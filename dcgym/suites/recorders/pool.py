@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.envs.pool_system import PoolSystem
+from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.session import Session
 from dcgym.policies.balancing import POLLING_POLICIES
 from dcgym.suites.recorders.base import (
@@ -49,9 +50,6 @@ class PoolRecorder(Recorder):
         super().__init__(session, spec)
         self._pool = narrowed(session.system, PoolSystem)
         self._scenario = self._pool.task().scenario
-        lead_in_ns = self._pool.task().settings.lead_in_ns(self._pool.capabilities.real_time)
-        # On the clock of the pool, which runs before the first observation.
-        self._counted_ns = round(spec.warmup_s * 1e9) + lead_in_ns
         self._groups = np.array([group.name for group in self._scenario.server_groups])
 
     @classmethod
@@ -113,20 +111,22 @@ class PoolRecorder(Recorder):
             # The flows of other policies would be others.
             bound_us = completion_bound_us(self._scenario, served["arrival_ns"], served[DEMAND])
             return {**dict.fromkeys(COMPARED, math.nan), "bound_us": bound_us}
+        origin_ns = self._pool.origin_ns
         # Real flows may have come after the last look at the pool.
-        last_ns = int(flows["arrival_ns"].max(initial=0)) + 1
+        last_ns = int(flows["arrival_ns"].max(initial=0)) + origin_ns + 1
+        # On the clock of the pool, which runs before the first observation.
         best = best_of(
-            self._scenario,
+            self._pool.scenario,
             int(self._pool.seeds[0]),
             max(int(self._pool.read_ns[0]), last_ns),
-            self._counted_ns,
+            round(self.spec.warmup_s * 1e9) + origin_ns,
             self._pool.task().settings.drain,
         )
         # The plan's demands: what servers make of them by failing is theirs.
         own = served["flow"].astype(np.int64)
-        arrivals_ns, demands_ns = best.planned["arrival_ns"][own], best.demands_ns[own]
+        arrivals_ns, demands_ns = served["arrival_ns"], best.demands_ns[own]
         compared = (
-            regret_us(flows, best.flows),
+            regret_us(flows, rows_since(best.flows, origin_ns)),
             mean_of(best.fcfs_ns[own]) / 1e3,
             mean_of(best.srpt_ns[own]) / 1e3,
         )

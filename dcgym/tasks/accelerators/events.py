@@ -31,7 +31,7 @@ class DeviceEvent(TimedEvent):
     """A change at a given time.
 
     Attributes:
-        at_ns: When, from the start of the episode.
+        at_ns: When (`TimedEvent`).
         kind: One of `EVENTS`.
             ``rate``: requests arrive at `value` a second.
             ``device-speed``: the devices run at `value` times their first speed; what they serve

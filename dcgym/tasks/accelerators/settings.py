@@ -65,6 +65,7 @@ class AcceleratorBalancingSettings(TaskSettings):
     scenario: PoolSpec = "p4wise-128"
     backend: object = "simulation"
     interval: Duration | None = "10s"
+    max_steps: int | None = 100
     settle: Duration = "2s"
     rate: float | None = None
     loads: Sequence[float] = (0.2, 1.1)

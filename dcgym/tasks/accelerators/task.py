@@ -330,7 +330,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     ## Episode End
     Terminates at a success or a failure of Algorithm 1, if the term `p4wise` is part of the reward
     and ``is_terminal`` is true, and when the last request of a scenario with ``requests`` has
-    ended. Truncates after ``max_episode_steps``, 100 by default.
+    ended. Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 100 steps by default.
 
     ## Information
     | key | meaning |
@@ -342,7 +342,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     | weights | weight of each position that was in force |
     | utilisation | mean of each position |
     | best_weights, best_p99_ms | with ``oracle``: the best accelerator weight, and its p99 |
-    | time_s | time since the first observation |
+    | time_s | time since the first observation, which events count from too |
     | interval_us | length of the interval |
     | action_latency_us, observation_age_us, deadline_overrun_us | how late actions, state and |
     | | end of the interval were; 0 in the twin, where time waits for the agent |

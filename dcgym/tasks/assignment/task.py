@@ -190,7 +190,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
 
     ## Episode End
     Terminates with the step of the last of ``jobs`` jobs. ``jobs=None`` goes on for ever. Nothing
-    truncates unless `max_episode_steps` says so.
+    truncates unless ``max_steps`` or Gymnasium's `max_episode_steps` says so.
 
     ## Information
     | key | meaning |
@@ -200,7 +200,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | | sojourn_ms; since the episode began: failed |
     | servers | of each: jobs, waiting_ms, in_service_ms, remaining_ms, eligible |
     | size_ms | size of the job to be placed |
-    | time_s | simulated time since the first job |
+    | time_s | simulated time since the first job, which events count from too |
     | interval_us | time since the last decision |
     | action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits for the agent |
     | is_restarted | false |

@@ -57,7 +57,7 @@ class Event(TimedEvent):
     """A change at a given time.
 
     Attributes:
-        at_ns: When, from the start of the episode.
+        at_ns: When (`TimedEvent`).
         kind: One of `EVENTS`.
             ``capacity``: the processors of the servers run at `value` times their first speed.
             ``colocated-load``: `value` CPU-bound processes share the servers' processors from now.

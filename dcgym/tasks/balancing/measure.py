@@ -217,7 +217,7 @@ def interval_metrics(
 
 
 def server_info(
-    seen: Arrays, balancers: Sequence[int], env: int | None = None
+    seen: Arrays, balancers: Sequence[int], env: int | None = None, *, origin_ns: int = 0
 ) -> dict[str, npt.NDArray[Any]]:
     """Return what these balancers measured, in plain units, for slow loops; in new arrays.
 
@@ -225,6 +225,7 @@ def server_info(
         seen: What the balancers know.
         balancers: Numbers of the balancers, A of them.
         env: Number of the copy that is asked for, E then being 1; None for all.
+        origin_ns: What times count from, on the clock of the pool.
 
     Returns:
         ongoing: flows that they track, shape (E, A, N).
@@ -234,11 +235,12 @@ def server_info(
         probed_busy: busy workers at the last answered poll, shape (E, A, N).
         probed_answered, probed_errors: requests answered by then, and those with an error.
         probed_flows, probe_time_s: flows at the server at the last answered poll, and when that was
-        taken (negative before the first one), shape (E, A, N).
+        taken (NaN before the first one), shape (E, A, N).
         eligible: servers that take new flows, shape (E, A, N).
     """
     copies = slice(None) if env is None else slice(env, env + 1)
     at = (copies, balancer_index(balancers))
+    polled_ns = seen["probe_time_ns"][at]
     return {
         "ongoing": seen["ongoing"][at].copy(),
         "flows": seen["flows"][at].copy(),
@@ -249,6 +251,6 @@ def server_info(
         "probed_busy": seen["probe_busy"][at].copy(),
         "probed_answered": seen["probe_answered"][at].copy(),
         "probed_errors": seen["probe_errors"][at].copy(),
-        "probe_time_s": seen["probe_time_ns"][at] / _NS_PER_S,
+        "probe_time_s": np.where(polled_ns < 0, math.nan, (polled_ns - origin_ns) / _NS_PER_S),
         "eligible": seen["eligible"][copies, None].repeat(len(balancers), axis=1),
     }

@@ -15,7 +15,7 @@ from dcgym.tasks.balancing.fields import Plain, build, check_items, check_name, 
 from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.servers import ServerGroup
 from dcgym.tasks.balancing.workload import Workload
-from dcgym.tasks.common.events import check_order, find_named, find_numbered
+from dcgym.tasks.common.events import check_order, find_named, find_numbered, put_off
 from dcgym.traffic.arrivals.read import Arrivals
 from dcgym.traffic.http import Application
 
@@ -124,6 +124,17 @@ class Scenario:
             "events": values.get("events", self.events),
         }
         return build(Scenario, content)
+
+    def put_off(self, by_ns: int) -> Scenario:
+        """Return the scenario for a clock that begins so much earlier.
+
+        Args:
+            by_ns: The earlier time, which events and arrivals of fixed times come after.
+        """
+        arrivals = self.workload.arrivals.put_off(by_ns, sum(self.rates_per_s))
+        if not self.events and arrivals is self.workload.arrivals:
+            return self
+        return self.changed(events=put_off(self.events, by_ns), arrivals=arrivals)
 
     def targets(self, event: Event) -> tuple[int, ...]:
         """Return the numbers of the servers, balancers or applications that an event is about.

@@ -38,7 +38,7 @@ class PoolSettings(TaskSettings):
         action: "continuous" or "discrete".
         rule: Rule of the controlled balancers; "weighted" uses the action.
         record_limit: Finished flows that are kept for `flow_records`.
-        warm_up: Time whose flows records and averages leave out.
+        warm_up: Time after the first observation whose flows records and averages leave out.
         lead_in: Time under SED before an episode begins, so that the first observation is of a pool
             at work; None for 30 s, and for nothing where time is real.
         drain: At the end of an episode, serve the flows under way to their end, so that the
@@ -52,6 +52,7 @@ class PoolSettings(TaskSettings):
     scenario: ScenarioSpec = field(default_factory=lambda: dict(DEFAULT_SCENARIO))
     backend: object = "simulation"
     interval: Duration = "250ms"
+    max_steps: int | None = 240
     reward: RewardSpec | None = None
     action: str = "continuous"
     rule: str = "weighted"
@@ -80,7 +81,7 @@ class PoolSettings(TaskSettings):
 
     @property
     def warm_up_ns(self) -> int:
-        """Time whose flows records and averages leave out."""
+        """Time after the first observation whose flows records and averages leave out."""
         return parse_duration(self.warm_up, "warm_up")
 
     def lead_in_ns(self, is_real_time: bool) -> int:

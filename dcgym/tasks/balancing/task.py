@@ -258,13 +258,15 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
 
     ## Starting State
     A pool at work: ``lead_in`` under SED, by default 30 s (nothing where time is real), then one
-    interval with equal weights, so that the first observation is measured.
+    interval with equal weights, so that the first observation is measured. Times of the scenario
+    count from this observation: events, recorded arrivals, the phase of periodic ones, ``warm_up``,
+    and the times of `flow_records`, which leave out the flows that began before it.
     The same seed gives every policy the same arrivals and task sizes, on every machine, in every
     number of environments side by side.
 
     ## Episode End
-    Traffic does not end, so nothing terminates. `gymnasium.make` truncates after 240 steps
-    (60 s) unless told otherwise through `max_episode_steps`.
+    Traffic does not end, so nothing terminates. Episodes are truncated after ``max_steps``, or
+    Gymnasium's `max_episode_steps`, 240 steps (60 s) by default.
 
     ## Information
     | key | meaning |
@@ -275,7 +277,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | metrics | since the episode began: untracked, rejected, pcc_violations |
     | servers | what the balancer measured, in plain units, for slow loops such as HLB |
     | weights | the weights in force |
-    | time_s | simulated time since the first observation |
+    | time_s | time since the first observation, in whole intervals |
     | interval_us | length of the interval |
     | action_latency_us | from an observation to the weights that answer it |
     | observation_age_us | age of the balancers' counters in it, up to 10 ms |
@@ -297,7 +299,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | balancer | number of the controlled balancer |
     | record_limit | finished flows kept for `flow_records` |
     | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
-    | drain | after `max_steps`, serve the flows under way to their end, for `flow_records` |
+    | drain | at the end of an episode, serve the flows under way to theirs, for `flow_records` |
     | paths | "own": each copy has its own flows; "shared": copies that begin together share them |
     | render_mode | None or "rgb_array": flows and the weights (extra `video`) |
     | randomise | distribution of each field that is drawn at `reset`, by its path; or None |

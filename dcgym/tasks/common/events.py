@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError, suggest
@@ -17,6 +18,7 @@ __all__ = [
     "count_due",
     "find_named",
     "find_numbered",
+    "put_off",
     "read_time_ns",
 ]
 
@@ -29,12 +31,29 @@ class TimedEvent:
     """Something that happens at a given time; tasks add what it happens to.
 
     Attributes:
-        at_ns: When, from the start of the episode's traffic.
+        at_ns: When, from the first observation of the episode; without an environment, from the
+            start of the traffic.
         kind: What happens.
     """
 
     at_ns: int
     kind: str
+
+
+_Event = TypeVar("_Event", bound=TimedEvent)
+
+
+def put_off(events: Sequence[_Event], by_ns: int) -> tuple[_Event, ...]:
+    """Return a schedule for a clock that begins so much earlier.
+
+    Args:
+        events: The schedule.
+        by_ns: The earlier time.
+    """
+    return tuple(
+        replace(event, at_ns=min(event.at_ns + by_ns, LATEST_NS))  # later than any episode
+        for event in events
+    )
 
 
 def read_time_ns(entry: Mapping[str, object], field: str = "event") -> int:

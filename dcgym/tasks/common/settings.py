@@ -27,7 +27,7 @@ class TaskSettings:
         interval: Control interval; None where steps have no fixed length.
         render_mode: None or "rgb_array".
         max_steps: Steps until truncation, which also bounds what is drawn and started; None for
-            no limit of the environment's own.
+            no limit.
         info: Form of the infos: "full", nested; "flat", one level of floats; or "none".
         randomise: Distribution of each field that is drawn anew at each reset, by its path
             (`dcgym.tasks.common.draws`); None for none.

@@ -96,9 +96,8 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     from the environment's own generator, so the same seed gives every policy the same traffic.
 
     ## Episode End
-    Terminated when every flow of the plan has ended, truncated after `max_steps`. Plans of endless
-    flows never terminate. `gymnasium.make` truncates at 200 steps unless told otherwise through
-    `max_episode_steps`.
+    Terminated when every flow of the plan has ended; plans of endless flows never terminate.
+    Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 200 steps by default.
 
     ## Information
     | key | meaning |

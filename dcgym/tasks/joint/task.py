@@ -63,9 +63,8 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     flow table; seeds work as in the other environments.
 
     ## Episode End
-    Terminated when every flow of the plan has ended, truncated after `max_steps`. Plans of endless
-    flows never terminate. `gymnasium.make` truncates at 200 steps unless told otherwise through
-    `max_episode_steps`.
+    Terminated when every flow of the plan has ended; plans of endless flows never terminate.
+    Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 200 steps by default.
 
     ## Information
     Everything that `CongestionControl-v2` and `PathBalancing-v2` return.

@@ -53,6 +53,7 @@ class NetworkSettings(TaskSettings):
     traffic: TrafficSpec = "pairs"
     backend: object = "emulation"
     interval: Duration = "50ms"
+    max_steps: int | None = 200
     features: Sequence[str] = ("backlog", "d_backlog")
     probes: Sequence[Sequence[str]] = ()
     reward: RewardSpec = "delivery"

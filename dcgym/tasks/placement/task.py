@@ -191,7 +191,8 @@ def vip_placement(settings: VipPlacementSettings) -> VipPlacementTask:
 
     ## Episode End
     Terminates when each VIP has its place, or when the host tables are full: VIPs that are left
-    then stay on the muxes. Nothing truncates unless `max_episode_steps` says so.
+    then stay on the muxes. Nothing truncates unless ``max_steps`` or Gymnasium's
+    `max_episode_steps` says so.
 
     ## Information
     | key | meaning |

@@ -16,6 +16,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
+from dcgym.backends.simulation import draw_arrivals
 from dcgym.policies.balancing import KnapsackPolicy
 from dcgym.policies.registry import make_policy
 from dcgym.tasks.balancing import make_scenario
@@ -49,6 +50,38 @@ def test_gymnasium_checker_passes_and_knows_that_time_is_real() -> None:
         check_env(env.unwrapped, skip_render_check=True)
     finally:
         env.close()
+
+
+def test_times_of_a_scenario_count_from_the_first_observation() -> None:
+    events = [
+        {"at": "320ms", "kind": "drain-server", "target": 0},
+        {"at": "1s", "kind": "rate", "value": 0.001},
+    ]
+    given = {**REAL, "scenario": {**POOL, "events": events}, "max_steps": None}
+    with contextlib.closing(
+        gym.make(SINGLE, **given, lead_in="500ms", record_limit=10**5, max_episode_steps=40)
+    ) as env:
+        inner: Any = env.unwrapped
+        _, info = env.reset(seed=0)
+        origin_ns = inner.system.origin_ns
+        assert origin_ns == 550_000_000 and info["time_s"] == 0
+        assert inner.backend.horizon_ns == origin_ns + 40 * 50_000_000 + 30 * 10**9
+        is_over, told = False, [(0, bool(info["servers"]["eligible"][0]))]
+        while not is_over:
+            *_, is_over, info = env.step(env.action_space.sample())
+            told.append((inner.system.read_ns[0] - origin_ns, info["servers"]["eligible"][0]))
+        assert len(told) == 41 and told[0][1] and not told[-1][1]
+        assert min(time_ns for time_ns, is_there in told if not is_there) >= 300_000_000
+        assert [record["at_s"] for record in inner.system.event_records(0)] == [0.32, 1.0]
+        flows = inner.flow_records()
+    # The plan is that of the twin on a clock that began 550 ms earlier; after a second few come.
+    planned = draw_arrivals(
+        make_scenario(given["scenario"]).put_off(origin_ns), int(inner.system.seeds[0]), 3 * 10**9
+    )
+    own = planned["arrival_ns"][flows["flow"].astype(int)]
+    assert (own - flows["arrival_ns"] == origin_ns).all()
+    assert flows["arrival_ns"].min() >= 0 and (flows["arrival_ns"] > 10**9).sum() < 20
+    assert len(flows) > 10 and (flows["served_ns"] == -1).all(), "what is not known stays so"
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ class EmulatedDevicePool:
         if work == "burnt" and workers > (processors := os.cpu_count() or 1):
             allowed = f"timed: {workers} workers are more than the machine's {processors}"
             raise ConfigError("work", work, f"{allowed} processors")
-        self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
+        self.horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._events = DeviceEvents(self._stations)
         self._counts = DeviceCounts(self._stations)
         limit = check_int("record_limit", record_limit, 0)
@@ -123,7 +123,7 @@ class EmulatedDevicePool:
         given = self.pool.rate_per_s if rates_per_s is None else rates_per_s
         rate_per_s = float(np.asarray(given, np.float64).reshape(-1)[0])
         running = self._build()
-        self._drawn = draw_requests(self.pool, seed, rate_per_s, self._horizon_ns)
+        self._drawn = draw_requests(self.pool, seed, rate_per_s, self.horizon_ns)
         self._drop_results()
         self._results = running.load(self._drawn, seed)
         self._requests.begin(self._drawn, self._results, 0)
@@ -214,8 +214,8 @@ class EmulatedDevicePool:
         """
         target_ns = int(np.asarray(until_ns).reshape(-1)[0])
         running = self._alive()
-        if target_ns > self._horizon_ns:
-            seconds = self._horizon_ns / 1e9
+        if target_ns > self.horizon_ns:
+            seconds = self.horizon_ns / 1e9
             raise BackendError(f"the episode's traffic of {seconds:g} s is over: call reset()")
         if not self._start_ns:
             self._start(running)

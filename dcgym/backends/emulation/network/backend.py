@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,7 @@ class EmulationNetwork:
         self._events = EventLog()
         self._plan: Plan | None = None
         self._agents: FlowAgents | None = None
+        self._start_ns = 0
 
     def start(self) -> None:
         """Build the network; does nothing when it runs already.
@@ -128,9 +130,9 @@ class EmulationNetwork:
         links = _watch_links(network, episode.events)
         self._audit = FidelityAudit(self._machine_load(network), links, self._preflight)
         self.snapshot()
-        start_ns = time.monotonic_ns() + START_DELAY_NS
-        network.session.call(StartTraffic(start_ns), Done)
-        self._events.begin(start_ns)
+        self._start_ns = time.monotonic_ns() + START_DELAY_NS
+        network.session.call(StartTraffic(self._start_ns), Done)
+        self._events.begin(self._start_ns)
         network.telemetry.run_in_background()
 
     def _take_plan(self, plan: Plan) -> None:
@@ -257,7 +259,9 @@ class EmulationNetwork:
         if self._audit is not None:
             self._audit.generator_silence(silent_ns)
             self._audit.links.look(snapshot, telemetry.collected_ns)
-        return telemetry.complete(snapshot)
+        # A network at rest is what it is until its traffic begins.
+        begins_ns = max(snapshot.time_ns, self._start_ns)
+        return telemetry.complete(replace(snapshot, time_ns=begins_ns))
 
     def finished(self) -> bool:
         """Tell whether every flow of the plan has ended."""

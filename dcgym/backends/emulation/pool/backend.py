@@ -99,7 +99,7 @@ class EmulatedPool:
             raise ConfigError("scenario.vips", n_vips, "one virtual address in the emulation")
         check_in("group.resources", self.scenario.pool.resources, (RESOURCES,))
         check_events(self.scenario)
-        self._horizon_ns = check_int("horizon_ns", horizon_ns, 1)
+        self.horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
         self._polls = ServerPolls(self.scenario, warm_up_ns)
         self._events = PoolEvents(self.scenario, self._servers)
@@ -125,7 +125,7 @@ class EmulatedPool:
             return
         seed = int(np.asarray(seeds, np.uint64).reshape(-1)[0])
         running = self._build()
-        drawn = draw_arrivals(self.scenario, seed, self._horizon_ns)
+        drawn = draw_arrivals(self.scenario, seed, self.horizon_ns)
         if self._program is not None and not self._program.has_requests:
             drawn = drawn[:0]
         self._drop_results()
@@ -210,8 +210,8 @@ class EmulatedPool:
         """
         target_ns = int(np.asarray(until_ns).reshape(-1)[0])
         running = self._alive()
-        if target_ns > self._horizon_ns:
-            seconds = self._horizon_ns / 1e9
+        if target_ns > self.horizon_ns:
+            seconds = self.horizon_ns / 1e9
             raise BackendError(f"the episode's traffic of {seconds:g} s is over: call reset()")
         if not self._start_ns:
             self._start(running)

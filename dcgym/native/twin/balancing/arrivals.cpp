@@ -23,9 +23,10 @@ ArrivalProcess::ArrivalProcess(const ArrivalsConfig &config, uint64_t seed, doub
 
 void ArrivalProcess::begin_recording() {
     const std::vector<double> &gaps = config_->recorded;
-    if (!config_->anywhere)
+    if (config_->start == 0)
         return; // its first arrival is at time 0
-    double left = gaps_.uniform() * static_cast<double>(gaps.size());
+    const double start = config_->start < 0 ? gaps_.uniform() : config_->start;
+    double left = start * static_cast<double>(gaps.size());
     for (place_ = 0; place_ + 1 < gaps.size() && left >= gaps[place_]; place_++)
         left -= gaps[place_];
     left_ = std::max(0.0, gaps[place_] - left);

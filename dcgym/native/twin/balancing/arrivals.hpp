@@ -25,7 +25,7 @@ struct ArrivalsConfig {
     Distribution gaps; // of mean 1
     std::vector<double> recorded;       // gaps that follow on each other, in place of drawn ones
     std::vector<uint16_t> applications; // of the recorded arrivals; none: drawn by their shares
-    bool anywhere = false;              // the recording begins at a drawn time
+    double start = 0;                   // of the recording, at time 0; below 0: drawn
     ModulationConfig modulation;
     uint32_t users = 0; // above 0: so many send one flow each, think when it has ended, and again
     Distribution think;

@@ -8,6 +8,8 @@ namespace dcgym::twin::balancing {
 
 void Simulation::hold_flows(uint64_t most) {
     holds_ = true;
+    begun_ns_ = -1;
+    queue_.cancel(change_owner_);
     most_flows_ = most;
 }
 

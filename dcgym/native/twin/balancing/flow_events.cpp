@@ -30,6 +30,10 @@ void Simulation::handle_flow(FlowId id) {
 }
 
 void Simulation::syn_at_balancer(FlowId id) {
+    if (begun_ns_ < 0) {
+        begun_ns_ = now_ns_;
+        plan_change();
+    }
     Flow &flow = flows_[id];
     flow.balancer = edge(flow);
     if (flow.balancer == no_balancer) {

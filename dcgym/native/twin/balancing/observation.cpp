@@ -113,13 +113,14 @@ py::dict Truth::dict() const {
 }
 
 Choices::Choices(size_t e, size_t n)
-    : servers_(n), time_({e}), demand_({e}), flow_time_({e}), under_way_({e}), ended_({e}),
-      ended_after_({e}), failed_({e}), assigned_({e, n}), waiting_work_({e, n}),
+    : servers_(n), time_({e}), begun_({e}), demand_({e}), flow_time_({e}), under_way_({e}),
+      ended_({e}), ended_after_({e}), failed_({e}), assigned_({e, n}), waiting_work_({e, n}),
       in_service_({e, n}), remaining_({e, n}), waits_({e}), eligible_({e, n}) {}
 
 void Choices::fill(size_t env, const Simulation &simulation) {
     const Flow *flow = simulation.waiting();
     time_.data[env] = simulation.now_ns();
+    begun_.data[env] = simulation.begun_ns();
     waits_.data[env] = flow != nullptr;
     demand_.data[env] = flow ? simulation.demand_ns(*flow) : 0;
     flow_time_.data[env] = simulation.flow_time_ns();
@@ -141,13 +142,13 @@ void Choices::fill(size_t env, const Simulation &simulation) {
 }
 
 py::dict Choices::dict() const {
-    return py::dict("time_ns"_a = time_.array, "waits"_a = waits_.array,
-                    "demand_ns"_a = demand_.array, "flow_time_ns"_a = flow_time_.array,
-                    "under_way"_a = under_way_.array, "ended"_a = ended_.array,
-                    "ended_after_ns"_a = ended_after_.array, "failed"_a = failed_.array,
-                    "assigned"_a = assigned_.array, "waiting_ns"_a = waiting_work_.array,
-                    "in_service_ns"_a = in_service_.array, "remaining_ns"_a = remaining_.array,
-                    "eligible"_a = eligible_.array);
+    return py::dict("time_ns"_a = time_.array, "begun_ns"_a = begun_.array,
+                    "waits"_a = waits_.array, "demand_ns"_a = demand_.array,
+                    "flow_time_ns"_a = flow_time_.array, "under_way"_a = under_way_.array,
+                    "ended"_a = ended_.array, "ended_after_ns"_a = ended_after_.array,
+                    "failed"_a = failed_.array, "assigned"_a = assigned_.array,
+                    "waiting_ns"_a = waiting_work_.array, "in_service_ns"_a = in_service_.array,
+                    "remaining_ns"_a = remaining_.array, "eligible"_a = eligible_.array);
 }
 
 } // namespace dcgym::twin::balancing

@@ -61,7 +61,7 @@ class Choices {
 
   private:
     size_t servers_;
-    Column<int64_t> time_, demand_, flow_time_, under_way_, ended_, ended_after_, failed_;
+    Column<int64_t> time_, begun_, demand_, flow_time_, under_way_, ended_, ended_after_, failed_;
     Column<int64_t> assigned_, waiting_work_;
     Column<double> in_service_, remaining_;
     Column<bool> waits_, eligible_;

@@ -77,7 +77,7 @@ ArrivalsConfig arrivals_config(const py::dict &plain) {
     arrivals.gaps = distribution(plain["gaps"].cast<Law>());
     arrivals.recorded = plain["recorded"].cast<std::vector<double>>();
     arrivals.applications = plain["applications"].cast<std::vector<uint16_t>>();
-    arrivals.anywhere = plain["anywhere"].cast<bool>();
+    arrivals.start = plain["start"].cast<double>();
     arrivals.modulation.factors = plain["factors"].cast<std::vector<double>>();
     arrivals.modulation.times_ns = plain["times_ns"].cast<std::vector<double>>();
     arrivals.modulation.markov = plain["markov"].cast<bool>();

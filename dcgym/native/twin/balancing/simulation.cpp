@@ -30,6 +30,7 @@ Simulation::Simulation(std::shared_ptr<const Config> config) : config_(std::move
 void Simulation::reset(uint64_t seed) {
     now_ns_ = 0;
     events_ = flow_number_ = next_change_ = 0;
+    begun_ns_ = 0;
     seed_ = seed;
     queue_.clear();
     queue_.reserve(first_flow_);
@@ -56,8 +57,7 @@ void Simulation::reset(uint64_t seed) {
     most_flows_ = 0;
     flow_time_ns_ = 0;
     begin_arrivals();
-    if (!config_->changes.empty())
-        queue_.schedule(change_owner_, config_->changes.front().at_ns);
+    plan_change();
     if (config_->probe_interval_ns > 0)
         queue_.schedule(probe_owner_, 0);
     queue_.schedule(averages_owner_, config_->warm_up_ns);
@@ -162,8 +162,13 @@ void Simulation::apply(const ScheduledChange &change) {
         }
     }
     refresh_pools();
+    plan_change();
+}
+
+void Simulation::plan_change() {
     if (next_change_ < config_->changes.size())
-        queue_.schedule(change_owner_, std::max(now_ns_, config_->changes[next_change_].at_ns));
+        queue_.schedule(change_owner_,
+                        std::max(now_ns_, begun_ns_ + config_->changes[next_change_].at_ns));
 }
 
 void Simulation::apply_to_server(const ScheduledChange &change, uint32_t target) {

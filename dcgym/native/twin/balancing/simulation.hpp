@@ -54,7 +54,8 @@ class Simulation {
     void drain(int64_t until_ns);
     bool drained() const { return drained_; }
     // From now on each new flow waits for `assign`; none arrives after `most` since the reset, 0
-    // for no end. Follows a reset; `run_to_choice` is then the way to advance.
+    // for no end. Follows a reset; `run_to_choice` is then the way to advance. Changes count from
+    // the first flow, which is the first thing that anybody sees.
     void hold_flows(uint64_t most);
     // Runs until a flow waits and all else of that time has happened, or until the last flow that
     // comes is done, or for a time at most.
@@ -75,6 +76,7 @@ class Simulation {
     std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns);
 
     int64_t now_ns() const { return now_ns_; }
+    int64_t begun_ns() const { return begun_ns_; } // when changes count from; -1 if not known yet
     uint64_t events() const { return events_; }
     std::vector<Balancer> &balancers() { return balancers_; }
     const std::vector<Server> &servers() const { return servers_; }
@@ -192,6 +194,7 @@ class Simulation {
     void move(Message next);
     void visit(const MovingLoad &load, double processes);
     void refresh_pools();
+    void plan_change();
     void probe();
     void sample_fairness();
     void begin_averages();
@@ -205,6 +208,7 @@ class Simulation {
     uint64_t seed_ = 0;
     uint64_t flow_number_ = 0;
     size_t next_change_ = 0;
+    int64_t begun_ns_ = 0;
     EventQueue queue_;
     FlowStore flows_;
     std::vector<Server> servers_;

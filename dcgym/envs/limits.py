@@ -1,0 +1,56 @@
+"""How many steps an episode has, whoever says so."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.wrappers import TimeLimit
+
+from dcgym.envs.system import BoundedEpisodes, System
+
+__all__ = ["limit_around", "limited", "tell_limit"]
+
+
+def limited(own: int | None, is_asked: bool, around: int | None) -> int | None:
+    """Return the number of steps of an episode: of two limits that were asked for the lower one.
+
+    Args:
+        own: ``max_steps`` of the settings; None for no limit.
+        is_asked: Whether that was asked for: a default gives way to ``around``.
+        around: ``max_episode_steps``, as Gymnasium calls it; None for none.
+    """
+    if own is None or around is None:
+        return around if own is None else own
+    return min(own, around) if is_asked else around
+
+
+def limit_around(env: gym.Env[Any, Any]) -> int | None:
+    """Return the steps that Gymnasium's wrappers allow an environment whose `reset` is running.
+
+    `gymnasium.make` tells an environment nothing of its ``max_episode_steps``; the `reset` of the
+    wrapper that holds them is among the callers.
+
+    Args:
+        env: The environment.
+    """
+    found: list[int] = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_name == "reset" else None
+        if isinstance(caller, TimeLimit) and caller.unwrapped is env:
+            found.append(caller._max_episode_steps)
+        frame = frame.f_back  # type: ignore[assignment]
+    return min(found, default=None)
+
+
+def tell_limit(system: System, max_steps: int | None) -> None:
+    """Tell a system how many steps the following episodes have, if that concerns it.
+
+    Args:
+        system: The task on its backend.
+        max_steps: The number; None for no limit.
+    """
+    if isinstance(system, BoundedEpisodes):
+        system.bound(max_steps)
