@@ -173,7 +173,11 @@ class Network(Backend, Protocol):
         """Return the time of the clock that snapshots are stamped with."""
 
     def snapshot(self) -> Snapshot:
-        """Read one consistent state, and begin a new interval for the peak queues."""
+        """Read one consistent state, and begin a new interval for the peak queues.
+
+        Its time is that of the plan's beginning, which flows and events count from, or later: until
+        then a network is at rest.
+        """
 
     def finished(self) -> bool:
         """Tell whether every flow of the plan has ended."""

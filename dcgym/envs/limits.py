@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 import gymnasium as gym
@@ -36,12 +37,12 @@ def limit_around(env: gym.Env[Any, Any]) -> int | None:
         env: The environment.
     """
     found: list[int] = []
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        caller = frame.f_locals.get("self") if frame.f_code.co_name == "reset" else None
+        caller: Any = frame.f_locals.get("self") if frame.f_code.co_name == "reset" else None
         if isinstance(caller, TimeLimit) and caller.unwrapped is env:
             found.append(caller._max_episode_steps)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return min(found, default=None)
 
 

@@ -271,10 +271,10 @@ def _check_events(network: Network) -> None:
     switch, peer = next(
         (port.node, port.peer) for port in topology.switch_ports if port.peer.startswith("s")
     )
-    rows = [{"at": "20ms", "link": [switch, peer], "action": "down"}]
+    rows = [{"at": f"{INTERVAL_NS}ns", "link": [switch, peer], "action": "down"}]
     _begin(network, "pairs-udp", events=make_events(rows, topology))
     assert network.event_records() == [], "an event before its time"
-    begun_ns = network.now_ns()
+    begun_ns = network.snapshot().time_ns
     for number in range(1, 601):
         network.advance(begun_ns + number * INTERVAL_NS)
         network.snapshot()
@@ -282,6 +282,8 @@ def _check_events(network: Network) -> None:
             break
     records = network.event_records()
     assert [record["action"] for record in records] == ["down"], f"records of events: {records}"
+    assert network.now_ns() - begun_ns >= INTERVAL_NS, "an event before its time"
+    assert network.capabilities.real_time or number == 1, "an event after its time"
 
 
 def _run_pool(pool: Pool, seed: int, intervals: int) -> npt.NDArray[np.float64]:
