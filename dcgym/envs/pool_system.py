@@ -118,6 +118,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._capabilities = self._pool.capabilities
         check_pool(task, self._capabilities)
         if self._capabilities.real_time:
+            self._pool.close()
             self._begin_at(is_real_time=True)
             self._pool = self._make()
         # Users whose answers come sooner send more: their flows are not those of the shadow.

@@ -65,6 +65,7 @@ class EmulatedDevicePool:
     Attributes:
         pool: Servers, devices, requests and events.
         n_envs: 1.
+        horizon_ns: How much traffic an episode has.
 
     Raises:
         ConfigError: An argument is not allowed.

@@ -68,6 +68,7 @@ class EmulatedPool:
         n_envs: 1.
         n_balancers: Number of balancers.
         n_servers: Number of servers.
+        horizon_ns: How much traffic an episode has.
 
     Raises:
         ConfigError: An argument is not allowed.
