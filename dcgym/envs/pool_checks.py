@@ -29,5 +29,4 @@ def check_pool(task: BalancingTask, can: Capabilities) -> None:
     if settings.drain and not can.drains:
         raise ConfigError("drain", True, "false, or a backend that can: simulation")
     if settings.drain and settings.max_steps is None:
-        # Gymnasium's wrapper tells an environment nothing of its limit.
         raise ConfigError("drain", True, "false, or with max_steps, after which to drain")

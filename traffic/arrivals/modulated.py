@@ -68,13 +68,13 @@ def _diurnal(written: Written) -> Process:
     # Whole nanoseconds, of which the last step takes what is left.
     ends_ns = [period_ns * (step + 1) // len(rates) for step in range(len(rates))]
     times_ns = tuple(end - start for start, end in zip([0, *ends_ns], ends_ns, strict=False))
-    phase = _part(written, "phase", 0.0)
+    phase = _part(written, "phase")
     return Process(_gaps(written), Modulation.of_rates(tuple(rates), times_ns, False, phase))
 
 
-def _part(written: Written, key: str, default: object) -> float | None:
-    """Return a part of a whole, None for one that is drawn."""
-    value, field = written.spec.get(key, default), f"{written.field}.{key}"
+def _part(written: Written, key: str) -> float | None:
+    """Return a part of a whole, 0 where nothing is said, None for one that is drawn."""
+    value, field = written.spec.get(key, 0.0), f"{written.field}.{key}"
     if value == RANDOM:
         return None
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def _recorded(written: Written) -> Process:
     else:
         times = [parse_duration(time, f"{field}.times") for time in _list(written, "times")]
         times_ns, applications = np.array(times, np.int64), ()
-    start = 0.0 if spec.get("start") == "first" else _part(written, "start", 0.0)
+    start = 0.0 if spec.get("start") == "first" else _part(written, "start")
     return Process(recording=read_recording(times_ns, applications, start, field))
 
 
