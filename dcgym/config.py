@@ -1,18 +1,20 @@
-"""Checks that turn bad input into one clear line, and the reader of configuration files."""
+"""Checks that turn bad input into one clear line, and numbers into Python's."""
 
 from __future__ import annotations
 
-import math
-import numbers
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dcgym.errors import ConfigError, suggest
+from dcgym.units import as_python, parse_ns, parse_rate, parse_size, read_number
 
 if TYPE_CHECKING:
-    import yaml
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "LARGEST",
@@ -20,23 +22,28 @@ __all__ = [
     "check_in",
     "check_int",
     "check_keys",
-    "check_nesting",
+    "check_list",
     "check_number",
     "check_positive",
     "check_range",
-    "is_whole",
-    "load_mapping",
-    "parse_yaml",
+    "plain",
+    "read_numbers",
 ]
 
 LARGEST = 2**63 - 1
 """The largest whole number that 64 bits hold."""
 
-DEEPEST = 32
-MOST_BITS = 1024
-MOST_NAMES = 8
-MOST_VALUES = 10_000_000
-TOO_MANY = f"at most {MOST_VALUES} values"
+_LARGEST_FLOAT = sys.float_info.max
+
+Reader: TypeAlias = Callable[[object], object]
+
+_DEEPEST = 64
+_ATOMS = (str, int, float, bool, type(None), bytes)
+_UNITS: Mapping[str, Callable[[object, str], int]] = {
+    "ns": parse_ns,
+    "bps": parse_rate,
+    "bytes": parse_size,
+}
 
 _Value = TypeVar("_Value")
 
@@ -48,9 +55,10 @@ def check_positive(field: str, value: object) -> float:
         field: Name of the field in the error message.
         value: What the user wrote.
     """
-    if not _is_number(value) or value <= 0:
+    number = _finite(value)
+    if number is None or number <= 0:
         raise ConfigError(field, value, "a positive number")
-    return value
+    return number
 
 
 def check_number(field: str, value: object) -> float:
@@ -60,9 +68,10 @@ def check_number(field: str, value: object) -> float:
         field: Name of the field in the error message.
         value: What the user wrote.
     """
-    if not _is_number(value):
+    number = _finite(value)
+    if number is None:
         raise ConfigError(field, value, "a finite number")
-    return value
+    return number
 
 
 def check_range(field: str, value: object, low: float, high: float) -> float:
@@ -74,9 +83,10 @@ def check_range(field: str, value: object, low: float, high: float) -> float:
         low: Least value allowed.
         high: Largest value allowed.
     """
-    if not _is_number(value) or not low <= value <= high:
+    number = _finite(value)
+    if number is None or not low <= number <= high:
         raise ConfigError(field, value, f"a number from {low} to {high}")
-    return value
+    return number
 
 
 def check_int(field: str, value: object, low: int, high: int | None = None) -> int:
@@ -88,12 +98,15 @@ def check_int(field: str, value: object, low: int, high: int | None = None) -> i
         low: Least value allowed.
         high: Largest value allowed; None for the largest one that 64 bits hold.
     """
-    if not is_whole(value) or not low <= value <= (LARGEST if high is None else high):
-        allowed = f"a whole number of {low} or more"
-        if high is not None or (is_whole(value) and value > LARGEST):
-            allowed = f"a whole number from {low} to {LARGEST if high is None else high}"
-        raise ConfigError(field, value, allowed)
-    return value
+    highest = LARGEST if high is None else high
+    number = value if value.__class__ is int else read_number(value)
+    if number is not None and number == int(number) and low <= number <= highest:
+        return int(number)
+    is_too_large = number is not None and number > highest
+    allowed = f"a whole number of {low} or more"
+    if high is not None or is_too_large:
+        allowed = f"a whole number from {low} to {highest}"
+    raise ConfigError(field, value, allowed)
 
 
 def check_flag(field: str, value: object) -> bool:
@@ -103,18 +116,26 @@ def check_flag(field: str, value: object) -> bool:
         field: Name of the field in the error message.
         value: What the user wrote.
     """
-    if not isinstance(value, bool):
+    flag = as_python(value)
+    if not isinstance(flag, bool):
         raise ConfigError(field, value, "true or false")
-    return value
+    return flag
 
 
-def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether the value is an integer, numpy's included; True and False are not.
+def check_list(field: str, value: object, allowed: str, sizes: Collection[int] = ()) -> list[Any]:
+    """Return the items of a list, a tuple, an array or another sequence, else raise ConfigError.
 
     Args:
-        value: Anything.
+        field: Name of the field in the error message.
+        value: What the user wrote; a text is no list.
+        allowed: What the error says is allowed.
+        sizes: How many items there may be; any number of them if empty.
     """
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    items = as_python(value)
+    is_list = isinstance(items, Sequence) and not isinstance(items, str | bytes | bytearray)
+    if not is_list or (sizes and len(items) not in sizes):  # type: ignore[arg-type]
+        raise ConfigError(field, value, allowed)
+    return list(items)  # type: ignore[call-overload,no-any-return]
 
 
 def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:
@@ -150,138 +171,36 @@ def check_keys(
     return mapping
 
 
-def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") -> dict[str, Any]:
-    """Return a configuration as a dict of its own.
+def plain(value: Any) -> Any:
+    """Return a value with Python's numbers and lists for NumPy's, in mappings and lists, too.
 
     Args:
-        source: Path of a YAML (or JSON) file, or a mapping.
-        field: Name used in the error message.
+        value: Anything. It is returned itself where nothing in it is NumPy's.
 
-    Raises:
-        ConfigError: No such file, not YAML, or not a mapping at the top.
+    >>> import numpy as np
+    >>> plain({"k": np.int64(4), "loads": np.array([0.5, 0.8])})
+    {'k': 4, 'loads': [0.5, 0.8]}
     """
-    content = _read_yaml(source, field) if isinstance(source, str | Path) else source
-    if not isinstance(content, Mapping):
-        raise ConfigError(field, content, "a mapping, or the path of a YAML file that holds one")
-    for key in content:
-        if not isinstance(key, str):
-            raise ConfigError(f"{field} field", key, "a name (text)")
-    check_nesting(field, content)
-    return dict(content)
+    return _each(value, as_python, {})
 
 
-def check_nesting(field: str, value: object) -> None:
-    """Refuse data that is nested without end, huge by references, or has numbers without end.
+def read_numbers(instance: DataclassInstance) -> None:
+    """Make the numbers in the fields of a dataclass Python's own, and whole where it says int.
+
+    A text that is a number becomes one unless the field may be a text, and in fields whose names
+    end in ``_ns``, ``_bps`` or ``_bytes`` a text with a unit does. All else stays as it is: checks
+    of the class follow.
 
     Args:
-        field: Name of the field in the error message.
-        value: Plain data; what is no mapping, list or tuple is taken as it is.
-
-    Raises:
-        ConfigError: It is nested too deeply, or holds too many values or too large ones.
+        instance: The object, in its ``__post_init__``.
     """
-    problem, _ = _excess_of(value, MOST_VALUES)
-    if problem == TOO_MANY:
-        # Of all together; to look into each part would take as long again.
-        raise ConfigError(field, value, problem)
-    if problem is not None:
-        raise ConfigError(*_innermost(field, value), problem)
-
-
-def parse_yaml(text: str, field: str, source: object = None) -> object:
-    """Return what YAML text holds.
-
-    Args:
-        text: The text.
-        field: Name of the field in the error message.
-        source: What the error names as the value; the text if None.
-
-    Raises:
-        ConfigError: It is no YAML, or a tag in it does not fit its value.
-    """
-    # Here, as most processes of an emulation read no file, and all of them import this module.
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = _yaml_reason(error)
-    except RecursionError:
-        reason = "values are nested too deeply"
-    # What the library's own constructors raise: for `!!int nx`, `!!timestamp 1`, `2001-99-99`.
-    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        reason = f"a tag does not fit its value: {error}"
-    raise ConfigError(field, text if source is None else source, f"valid YAML ({reason})")
-
-
-def _excess_of(value: object, most: int) -> tuple[str | None, int]:
-    """Return what is allowed where data is too much, else None; and how many values were seen."""
-    # By levels, not by recursion. A value that is referred to often counts often: so it does for
-    # whoever walks through the data.
-    level: list[object] = [[value]]
-    count = 0
-    for _ in range(DEEPEST + 1):
-        level = list(islice((item for one in level for item in _items(one)), most - count + 1))
-        count += len(level)
-        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
-            return f"whole numbers of at most {MOST_BITS} bits", count
-        if not level:
-            return None, count
-        if count > most:
-            return TOO_MANY, count
-    return f"values nested at most {DEEPEST} deep", count
-
-
-def _innermost(field: str, value: object) -> tuple[str, object]:
-    """Return the innermost field that is too much by itself, as far as it is found, and its value.
-
-    All looks together see a tenth of the values that the whole may have.
-    """
-    left = MOST_VALUES // 10
-    for _ in range(MOST_NAMES):
-        for name, part in _fields(value):
-            problem, seen = _excess_of(part, left)
-            left -= seen
-            if left <= 0:
-                return field, value
-            if problem is not None:
-                field, value = f"{field}{name}", part
-                break
-        else:
-            break
-    return field, value
-
-
-def _fields(value: object) -> Iterator[tuple[str, object]]:
-    """Yield what errors call the fields of a mapping, and mappings of a list, with their values."""
-    if isinstance(value, Mapping):
-        yield from ((f".{key}", item) for key, item in value.items())
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            if isinstance(item, Mapping):
-                yield f"[{number}]", item
-
-
-def _items(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _read_yaml(path: str | Path, field: str) -> object:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        is_text = isinstance(error, UnicodeDecodeError)
-        reason = getattr(error, "strerror", None) or ("not UTF-8 text" if is_text else error)
-        raise ConfigError(field, str(path), f"a readable YAML file ({reason})") from error
-    return parse_yaml(text, field, str(path))
-
-
-def _yaml_reason(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "cannot be read"
-    return f"{problem}, line {mark.line + 1}" if mark is not None else str(problem)
+    for name, read, settled in _readers(type(instance)):
+        value = getattr(instance, name)
+        if value.__class__ in settled:
+            continue
+        number = _each(value, read, {})
+        if number is not value:
+            object.__setattr__(instance, name, number)
 
 
 def _is_same(value: object, choice: object) -> bool:
@@ -291,10 +210,60 @@ def _is_same(value: object, choice: object) -> bool:
         return False
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    # numbers.Real covers numpy's scalars; True is a number to Python, never to a user.
-    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    try:
-        return is_real and math.isfinite(value)  # type: ignore[arg-type]
-    except OverflowError:  # A whole number that no float holds.
-        return False
+def _finite(value: object) -> int | float | None:
+    """Return the number that a value is, if a float holds it."""
+    number = read_number(value)
+    return None if number is None or abs(number) > _LARGEST_FLOAT else number
+
+
+@cache
+def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, Reader, tuple[type, ...]], ...]:
+    """Return for each field that may hold numbers: name, reader, and types that need none."""
+    readers: list[tuple[str, Reader, tuple[type, ...]]] = []
+    for field in fields(kind):
+        # Annotations are postponed, so that a type is its text.
+        words = set(re.findall(r"\w+", re.sub(r"(Mapping|dict)\[str, ", "", str(field.type))))
+        if not field.init or words & {"NDArray", "ndarray"}:
+            continue
+        if "str" in words or not words & {"int", "float"}:
+            readers.append((field.name, as_python, _ATOMS))
+            continue
+        unit = _UNITS.get(field.name.rpartition("_")[2])
+        is_whole = "float" not in words
+        settled = (int, bool, type(None)) if is_whole else (int, float, bool, type(None))
+        readers.append((field.name, partial(_number, is_whole=is_whole, unit=unit), settled))
+    return tuple(readers)
+
+
+def _number(value: object, *, is_whole: bool, unit: Callable[[object, str], int] | None) -> object:
+    number = read_number(value)
+    if number is not None:
+        return int(number) if is_whole and number == int(number) else number
+    if unit is not None and isinstance(value, str):
+        with suppress(ConfigError):
+            return unit(value, "")
+    return value
+
+
+def _each(value: Any, read: Reader, seen: dict[int, tuple[object, object]], depth: int = 0) -> Any:
+    """Return a value with every part that is no mapping, list or tuple read; itself if all stay."""
+    known = seen.get(id(value))
+    if known is not None:  # What refers to itself has no end, what is shared is read once.
+        return known[1]
+    if value.__class__ in _ATOMS or depth > _DEEPEST:
+        return read(value)
+    seen[id(value)] = (value, value)
+    items: Any = as_python(value)
+    found: Any
+    if isinstance(items, Mapping):
+        found = {key: _each(one, read, seen, depth + 1) for key, one in items.items()}
+        if all(found[key] is one for key, one in items.items()):
+            found = items
+    elif type(items) in (list, tuple):
+        found = type(items)(_each(one, read, seen, depth + 1) for one in items)
+        if all(one is other for one, other in zip(found, items, strict=True)):
+            found = items
+    else:
+        found = read(items)
+    seen[id(value)] = (value, found)
+    return found

@@ -1,7 +1,9 @@
-"""Read and write rates, sizes and durations.
+"""Read and write numbers, rates, sizes and durations.
 
 Inside dcgym every quantity is an integer in its base unit: bit/s, bytes, nanoseconds. People
-write ``10Mbit``, ``400KB`` and ``50ms``; these functions sit on the border between the two.
+write ``10Mbit``, ``400KB`` and ``50ms``; these functions sit on the border between the two. A
+number is the same however it is written: ``1000``, ``1e3``, ``"1e3"``, ``1000.0`` and
+``np.int64(1000)``.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ __all__ = [
     "format_rate",
     "format_size",
     "parse_duration",
+    "parse_ns",
     "parse_rate",
     "parse_size",
+    "read_number",
 ]
 
 NS_PER_S = 1_000_000_000
@@ -29,7 +33,9 @@ NS_PER_S = 1_000_000_000
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,2})?\s*(.*?)\s*")
 _LARGEST = 2**63 - 1
+_NUMERAL = re.compile(r"\s*[-+]?(([0-9][0-9_]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\s*")
 LONGEST_TEXT = 1_000
+_PLAIN = (str, int, float, bool, type(None), bytes)
 
 # Decimal prefixes, as in tc: 10Mbit is 10 000 000 bit/s.
 _RATE_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -67,6 +73,44 @@ _DURATION_UNITS = {
 _RATE_HELP = "a positive rate such as 10Mbit, 1.5Gbit, or an integer in bit/s"
 _SIZE_HELP = "a size of 0 or more such as 400KB, 4MB, 64KiB, or an integer in bytes"
 _DURATION_HELP = "a duration of 0 or more such as 50ms, 10us, 1.5s, or a number in seconds"
+_NS_HELP = "a whole number of nanoseconds, 0 or more, or a duration with a unit such as 50ms"
+
+
+def read_number(value: object) -> int | float | None:
+    """Return the finite number that a value is, or None for what is none.
+
+    Args:
+        value: A number of Python or NumPy, or its digits as text; True and False are none.
+
+    >>> read_number("1e3"), read_number("12"), read_number("12ms")
+    (1000.0, 12, None)
+    """
+    value = as_python(value)
+    if isinstance(value, str):
+        match = _NUMERAL.fullmatch(value) if len(value) <= LONGEST_TEXT else None
+        if match is None:
+            return None
+        digits = value.strip().replace("_", "")
+        value = float(digits) if match[2] is None or match[3] or match[4] else int(digits)
+    # True is a number to Python, never to a person.
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if math.isfinite(value) else None
+
+
+def as_python(value: object) -> object:
+    """Return what a scalar or an array of NumPy holds, in Python's types; anything else itself.
+
+    Args:
+        value: Anything.
+    """
+    # By its method, as few processes of an emulation need NumPy and all of them import this.
+    if value.__class__ in _PLAIN or isinstance(value, type):
+        return value
+    to_list = getattr(value, "tolist", None)
+    return value if to_list is None else to_list()
 
 
 def parse_rate(value: object, field: str = "rate") -> int:
@@ -129,6 +173,27 @@ def parse_duration(value: object, field: str = "duration") -> int:
     return _parse(value, field, _DURATION_UNITS, _DURATION_HELP)
 
 
+def parse_ns(value: object, field: str) -> int:
+    """Return the time in a field of nanoseconds.
+
+    Args:
+        value: A whole number of nanoseconds, or a text with a unit such as "50ms".
+        field: Name of the field in errors; it ends in ``_ns``.
+
+    Raises:
+        ConfigError: It is neither, or below 0.
+
+    >>> parse_ns("1e3", "mean_ns"), parse_ns("1us", "mean_ns")
+    (1000, 1000)
+    """
+    number = read_number(value)
+    if number is None and isinstance(value, str):
+        return parse_duration(value, field)
+    if number is None or not 0 <= number <= _LARGEST or number != int(number):
+        raise ConfigError(field, value, _NS_HELP)
+    return int(number)
+
+
 def format_rate(rate_bps: int) -> str:
     """Write a rate so that `parse_rate` reads the same number back.
 
@@ -168,25 +233,20 @@ def format_duration(duration_ns: int) -> str:
 
 
 def _parse(value: object, field: str, units: Mapping[str, int], allowed: str) -> int:
-    # True is an int to Python, never a quantity to a user.
-    if isinstance(value, bool) or not isinstance(value, str | numbers.Real):
-        raise ConfigError(field, value, allowed)
+    value = as_python(value)
     if isinstance(value, str):
         amount = _parse_text(value, units)
     else:
-        # No float holds every whole number, and each of those is finite.
-        is_finite = isinstance(value, numbers.Integral) or math.isfinite(value)
-        amount = _parse_number(value) * units[""] if is_finite else None
+        number = read_number(value)
+        amount = None if number is None else _exact(number) * units[""]
     if amount is None or not 0 <= amount <= _LARGEST:
         raise ConfigError(field, value, allowed)
     return _round_half_up(amount)
 
 
-def _parse_number(value: numbers.Real) -> Fraction:
-    if isinstance(value, numbers.Integral):
-        return Fraction(int(value))
+def _exact(number: int | float) -> Fraction:
     # By the digits people see: 0.1 s is 100 ms, not 100.000000000000005 ms.
-    return Fraction(repr(float(value)))
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 def _parse_text(text: str, units: Mapping[str, int]) -> Fraction | None:

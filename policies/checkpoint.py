@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dcgym.config import check_int, is_whole
+from dcgym.config import LARGEST, check_int, check_list, read_numbers
 from dcgym.errors import ConfigError
 
 __all__ = [
@@ -59,16 +59,15 @@ class CheckpointNote:
         Raises:
             ConfigError: One is wrong.
         """
+        read_numbers(self)
         for name in ("algorithm", "library"):
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(name, getattr(self, name), "a name")
-        if not is_whole(self.seed):
-            raise ConfigError("seed", self.seed, "a whole number")
+        check_int("seed", self.seed, -LARGEST)
         for name in ("training", "details", "env", "options", "versions"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ConfigError(name, getattr(self, name), "a mapping")
-        if not isinstance(self.curve, list | tuple):
-            raise ConfigError("curve", self.curve, "a list")
+        check_list("curve", self.curve, "a list")
 
 
 def write_note(folder: Path, note: CheckpointNote) -> None:

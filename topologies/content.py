@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcgym.config import check_keys
+from dcgym.config import check_keys, check_list
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import WIRE_FIELDS, parse_delay
 from dcgym.topologies.marking import STEP_FIELDS, parse_mark
@@ -100,10 +100,7 @@ def read_content(content: Mapping[str, object]) -> Parts:
 
 
 def _entries(content: Mapping[str, object], key: str) -> Sequence[object]:
-    entries = content.get(key)
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise ConfigError(f"topology {key}", entries, f"a list of {key}")
-    return entries
+    return check_list(f"topology {key}", content.get(key), f"a list of {key}")
 
 
 def _mapping(entry: object, allowed: Sequence[str], where: str) -> Fields:

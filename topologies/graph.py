@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dcgym.config import read_numbers
 from dcgym.errors import ConfigError, suggest
 from dcgym.topologies.content import read_content
 from dcgym.topologies.delays import WIRE_FIELDS
@@ -27,10 +28,6 @@ FORWARDER_ROLES = ("switch", "balancer")
 """Roles of nodes that pass traffic on."""
 
 _USUAL = {**STEP_FIELDS, **WIRE_FIELDS, "mtu_bytes": DEFAULT_MTU_BYTES}
-_WHOLE = (
-    *("rate_bps", "queue_bytes", "mark_bytes", "mark_max_bytes", "mtu_bytes"),
-    *("delay_ns", "jitter_ns"),
-)
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,7 @@ class Node:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_node(self, ENDPOINT_ROLES + FORWARDER_ROLES)
 
     @property
@@ -98,11 +96,9 @@ class Link:
     loss_probability: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the fields, and turn numpy's integers into plain ones that files can hold."""
+        """Check the fields."""
+        read_numbers(self)
         check_link(self)
-        for field in _WHOLE:
-            value = getattr(self, field)
-            object.__setattr__(self, field, None if value is None else int(value))
 
     def to_dict(self) -> dict[str, object]:
         """Return the link as plain data; MTU, RED, jitter and loss only if they say something."""

@@ -6,8 +6,9 @@ import re
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dcgym.config import check_in, check_int, check_range, is_whole
+from dcgym.config import check_in, check_int, check_range
 from dcgym.errors import ConfigError, suggest
+from dcgym.units import read_number
 
 if TYPE_CHECKING:
     from dcgym.topologies.graph import Link, Node, Topology
@@ -117,7 +118,7 @@ def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:
         mark_bytes: The threshold.
         queue_bytes: Limit of the queue.
     """
-    if not is_whole(mark_bytes) or not 1 <= mark_bytes < queue_bytes:
+    if read_number(mark_bytes) != mark_bytes or not 1 <= mark_bytes < queue_bytes:
         allowed = f"a whole number from 1 to below the queue of {queue_bytes} bytes, or none"
         raise ConfigError(field, mark_bytes, allowed)
 

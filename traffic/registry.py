@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_int, check_keys, check_list
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
 from dcgym.traffic.http import APPLICATIONS
@@ -68,7 +68,7 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
     """
     if isinstance(spec, Plan):
         return spec.check(topology)
-    check_int("seed", seed, 0)
+    seed = check_int("seed", seed, 0)
     if isinstance(spec, Path) or (isinstance(spec, str) and is_plan_path(spec)):
         spec = {"file": spec}
     if isinstance(spec, str):
@@ -128,8 +128,8 @@ def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
 def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
     """Put the flows of several specs together; each part has streams of its own."""
     check_keys(spec, ("mix", "name"), "traffic")
-    parts = spec["mix"]
-    if not isinstance(parts, list | tuple) or not parts:
+    parts = check_list("traffic.mix", spec["mix"], "a list of names or mappings")
+    if not parts:
         raise ConfigError("traffic.mix", parts, "a list of names or mappings")
     joined: list[Records] = []
     names = []

@@ -107,5 +107,5 @@ def make_device_pool(
     """
     maker = DEVICE_POOLS.find(name)
     given = checked_options(maker, options)
-    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    n_envs = check_int("num_envs", n_envs, 1, maker.capabilities.copies)
     return maker.make(pool, n_envs, given)

@@ -140,7 +140,7 @@ def make_networks(
     """
     maker = NETWORKS.find(name)
     checked = checked_options(maker, options)
-    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    n_envs = check_int("num_envs", n_envs, 1, maker.capabilities.copies)
     if maker.make_batch is not None:
         return maker.make_batch(topology, n_envs, checked)
     return NetworkEnsemble([maker.make(topology, checked) for _ in range(n_envs)])
@@ -163,7 +163,7 @@ def make_pool(
     """
     maker = POOLS.find(name)
     checked = checked_options(maker, options)
-    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    n_envs = check_int("num_envs", n_envs, 1, maker.capabilities.copies)
     _check_scenario(maker, scenario)
     return maker.make(scenario, n_envs, checked)
 
@@ -185,7 +185,7 @@ def make_placement(
     """
     maker = PLACEMENTS.find(name)
     checked = checked_options(maker, options)
-    check_int("num_envs", n_envs, 1, maker.capabilities.copies)
+    n_envs = check_int("num_envs", n_envs, 1, maker.capabilities.copies)
     return maker.make(data_centre, n_envs, checked)
 
 

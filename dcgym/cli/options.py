@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from dcgym.cli.completion import environments, names_of, names_with_commas
-from dcgym.config import check_nesting, parse_yaml
 from dcgym.errors import ConfigError
+from dcgym.files import check_nesting, parse_yaml
 
 __all__ = [
     "Address",

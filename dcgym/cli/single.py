@@ -54,7 +54,7 @@ def run_episode(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    check_positive("seconds", episode_s)
+    episode_s = check_positive("seconds", episode_s)
     configured = _timed(_configure(env, config, arguments, chosen))
     steps = max(1, round(episode_s / interval_s(configured)))
     if out is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from dcgym.cli.bench import run_and_show
 from dcgym.cli.completion import names_with_commas
 from dcgym.cli.options import Address, Config, Env, Json, TopologyOption, Traffic, as_written, split
 from dcgym.cli.traffic import read_spec
-from dcgym.config import check_keys, check_nesting, load_mapping, parse_yaml
+from dcgym.config import check_keys
 from dcgym.errors import ConfigError
+from dcgym.files import check_nesting, load_mapping, parse_yaml
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -36,9 +36,6 @@ KEYS = (
     "out",
     "address",
 )
-
-# YAML reads 1e6 as a text.
-_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
 # Long because every option of the command is a parameter.
@@ -206,17 +203,14 @@ def read_axes(settings: Sequence[str]) -> dict[str, list[object]]:
         if not (name and equals and isinstance(values, list) and values) or name in axes:
             raise ConfigError("--set", setting, allowed)
         check_nesting("--set", values)
-        axes[name] = [_number(value) for value in values]
+        axes[name] = values
     return axes
 
 
 def _axes(content: Any) -> dict[str, list[object]]:
     """Return the axes of a file, where an argument that does not vary may stand alone."""
     axes = load_mapping(content, "set")
-    return {
-        path: [_number(value) for value in (values if isinstance(values, list) else [values])]
-        for path, values in axes.items()
-    }
+    return {path: values if isinstance(values, list) else [values] for path, values in axes.items()}
 
 
 def _read_checkpoints(pairs: Sequence[str]) -> dict[str, str]:
@@ -227,7 +221,3 @@ def _read_checkpoints(pairs: Sequence[str]) -> dict[str, str]:
             raise ConfigError("--checkpoint", pair, "policy=folder, such as ppo=runs/ppo")
         checkpoints[policy] = folder
     return checkpoints
-
-
-def _number(value: object) -> object:
-    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value

@@ -51,7 +51,7 @@ def samples(
         ConfigError: Wrong run or period.
         BackendError: There is nothing to look at, or no longer.
     """
-    check_range("period", period_s, 0.05, 60.0)
+    period_s = check_range("period", period_s, 0.05, 60.0)
     wait = is_over or _sleep
     view = RunView(choose_run(run))
     try:

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
-from dcgym.config import load_mapping, parse_yaml
 from dcgym.errors import ConfigError
+from dcgym.files import load_mapping, parse_yaml
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology

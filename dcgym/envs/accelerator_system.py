@@ -131,7 +131,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         settings, task = self._task.settings, self._task
         rate = options.get("rate")
         if rate is not None:
-            check_range("options.rate", rate, 0.001, 1e9)
+            rate = check_range("options.rate", rate, 0.001, 1e9)
         self.rates_per_s = self.rates_per_s.copy()
         for env in np.flatnonzero(mask):
             self.rates_per_s[env] = task.draw_rate(int(drawn[env])) if rate is None else rate

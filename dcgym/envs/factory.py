@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 
-from dcgym.config import check_in, check_keys, check_nesting
+from dcgym.config import check_in, check_keys
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
+from dcgym.files import check_nesting
 from dcgym.tasks.common.presets import read_config
 from dcgym.tasks.common.settings import RENDER_MODES, Duration
 

@@ -69,9 +69,9 @@ def make_copies(
     backend = find_object(settings.backend)
     if isinstance(backend, type) or not isinstance(backend, Network):
         first = make_task(settings, None)
-        check_int("num_envs", n_envs, 1)
+        n_envs = check_int("num_envs", n_envs, 1)
         return [first, *(first.another() for _ in range(n_envs - 1))], backend
-    check_int("num_envs", n_envs, 1, 1)
+    n_envs = check_int("num_envs", n_envs, 1, 1)
     return [make_task(settings, backend.topology)], backend
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import seeding
 
-from dcgym.config import check_keys
+from dcgym.config import check_int, check_keys
 from dcgym.envs.face import Face, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
@@ -117,7 +117,8 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
             BackendError: The backend did not come up.
         """
         if seed is not None or self._generator is None:
-            self._generator = seeding.np_random(seed)[0]
+            own = None if seed is None else check_int("seed", seed, 0)
+            self._generator = seeding.np_random(own)[0]
         self.session.begin([self._generator])
         self.session.advance()
         self.agents = list(self.possible_agents)

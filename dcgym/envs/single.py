@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.config import check_keys
+from dcgym.config import check_int, check_keys
 from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.limits import limit_around, limited, tell_limit
@@ -83,7 +83,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
             ConfigError: Unknown option.
             BackendError: The backend did not come up.
         """
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else check_int("seed", seed, 0))
         own, around = self.settings.max_steps, limit_around(self)
         self._max_steps = limited(own, self._is_limit_asked, around)
         tell_limit(self.system, self._max_steps)

@@ -14,7 +14,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, iterate
 
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys, check_list
 from dcgym.envs.face import Face, fitting_spec
 from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.limits import limited
@@ -31,6 +31,7 @@ from dcgym.envs.system import (
 )
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.settings import TaskSettings
+from dcgym.units import read_number
 
 __all__ = ["TaskVectorEnv"]
 
@@ -79,13 +80,13 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         form = _form(ENVIRONMENTS.find(env), check_in("is_shared", is_shared, (True, False)))
         self._mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self._mode}
-        check_int("num_envs", num_envs, 1)
+        num_envs = check_int("num_envs", num_envs, 1)
         check_keys(arguments, form.arguments, "config")
         settings = form.settings(**arguments)
         # -1 is Gymnasium's word for no limit.
         around = None if max_episode_steps == -1 else max_episode_steps
         if around is not None:
-            check_int("max_episode_steps", around, 1)
+            around = check_int("max_episode_steps", around, 1)
         self._max_steps = limited(settings.max_steps, "max_steps" in arguments, around)
         # What a backend draws for an episode is bounded by its length.
         self.settings: TaskSettings = replace(settings, max_steps=self._max_steps)
@@ -245,13 +246,14 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     def _seed(self, seed: int | Sequence[int | None] | None, begins: Mask) -> None:
         """Give the copies that begin generators of these seeds; None keeps what they have."""
         n_copies = self.system.n_envs
-        seeds: Sequence[int | None]
-        if seed is None or isinstance(seed, int | np.integer):
-            seeds = [None if seed is None else int(seed) + i for i in range(n_copies)]
-        else:
-            seeds = seed
-        if len(seeds) != n_copies:
-            raise ConfigError("seed", seed, f"one number, or one for each of the {n_copies} copies")
+        seeds: list[int | None] = [None] * n_copies
+        if read_number(seed) is not None:
+            first = check_int("seed", seed, 0)
+            seeds = [first + i for i in range(n_copies)]
+        elif seed is not None:
+            allowed = f"one number, or one for each of the {n_copies} copies"
+            given = check_list("seed", seed, allowed, (n_copies,))
+            seeds = [None if one is None else check_int("seed", one, 0) for one in given]
         if not self._generators:
             self._generators = [seeding.np_random(None)[0] for _ in seeds]
         for copy, (one, is_new) in enumerate(zip(seeds, begins, strict=True)):
@@ -307,5 +309,5 @@ def _bind(form: AgentForm, settings: TaskSettings, num_envs: int) -> tuple[Syste
     if num_envs == per_copy:
         return one, per_copy
     one.close()
-    check_int("num_envs", num_envs, per_copy, per_copy * MOST_COPIES)
+    num_envs = check_int("num_envs", num_envs, per_copy, per_copy * MOST_COPIES)
     return form.make(settings, num_envs // per_copy), per_copy

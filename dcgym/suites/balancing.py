@@ -156,8 +156,8 @@ def balancing_quick(
 def _cases(
     names: tuple[str, ...], load: float, episode_s: float, preset: str, backend: str
 ) -> tuple[Case, ...]:
-    check_range("load", load, 0.01, 0.99)
-    check_positive("episode_s", episode_s)
+    load = check_range("load", load, 0.01, 0.99)
+    episode_s = check_positive("episode_s", episode_s)
     return tuple(_case(name, load, episode_s, preset, backend) for name in names)
 
 

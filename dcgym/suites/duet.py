@@ -36,7 +36,7 @@ def duet(
     Raises:
         ConfigError: A value is not allowed.
     """
-    check_int("vips", vips, 1)
+    vips = check_int("vips", vips, 1)
     most_bps = parse_rate(total, "total")
     env = {"env": "dcgym/VipPlacement-v0", "data_centre": data_centre}
     rates = {f"load-{load:g}": format_rate(round(load * most_bps)) for load in LOADS}

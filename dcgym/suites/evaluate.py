@@ -25,6 +25,7 @@ from dcgym.suites.rollout import MakePolicy, run_episode
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import MOST_RUNS
 from dcgym.tasks.common.layout import Column
+from dcgym.units import read_number
 
 __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
 
@@ -147,8 +148,8 @@ def evaluate(
         ConfigError: An argument is not allowed.
         BackendError: The backend died.
     """
-    check_positive("seconds", seconds)
-    check_range("warmup", warmup, 0, seconds)
+    seconds = check_positive("seconds", seconds)
+    warmup = check_range("warmup", warmup, 0, seconds)
     config = {"env": env} if isinstance(env, str) else dict(env)
     if not every_agent:
         config = {**_of_one_agent(config), **config}
@@ -159,8 +160,7 @@ def evaluate(
         steps=max(1, round(seconds / interval_s(config))),
         warmup_s=warmup,
     )
-    chosen = range(check_int("seeds", seeds, 1, MOST_RUNS)) if isinstance(seeds, int) else seeds
-    return Evaluation([run_episode(replace(spec, seed=seed), make=make) for seed in chosen])
+    return Evaluation([run_episode(replace(spec, seed=s), make=make) for s in _seeds(seeds)])
 
 
 def compare(
@@ -182,9 +182,17 @@ def compare(
         BackendError: The backend died.
     """
     named = policies if isinstance(policies, Mapping) else {name: name for name in policies}
-    chosen = seeds if isinstance(seeds, int) else tuple(seeds)
+    chosen = _seeds(seeds)
     found = [evaluate(env, policy, chosen, name=name, **options) for name, policy in named.items()]
     return Evaluation([record for one in found for record in one.records])
+
+
+def _seeds(seeds: object) -> Iterable[int]:
+    if read_number(seeds) is not None:
+        return range(check_int("seeds", seeds, 1, MOST_RUNS))
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise ConfigError("seeds", seeds, "a number of seeds, or the seeds")
+    return tuple(check_int("seeds", seed, 0) for seed in seeds)
 
 
 class _Function:

@@ -26,7 +26,7 @@ def park(jobs: int = 1000) -> Suite:
     Raises:
         ConfigError: The number is not allowed.
     """
-    check_int("jobs", jobs, 1)
+    jobs = check_int("jobs", jobs, 1)
     return Suite(
         name="park",
         description="Park's load balancing: a server for each of 1000 jobs, the classic rules.",

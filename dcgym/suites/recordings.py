@@ -22,7 +22,7 @@ import numpy as np
 from dcgym._version import __version__
 from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
-from dcgym.config import check_int
+from dcgym.config import check_int, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.policies import Policy, load_policy, make_policy
@@ -71,6 +71,7 @@ class RecordingSpec:
         Raises:
             ConfigError: A value is not allowed.
         """
+        read_numbers(self)
         check_int("episodes", self.episodes, 1, MOST_RUNS)
         check_int("seed", self.seed, 0)
         if self.name is not None and not NAME.fullmatch(self.name):

@@ -39,7 +39,7 @@ def rubik(
     Raises:
         ConfigError: A value is not allowed.
     """
-    check_int("vips", vips, 1)
+    vips = check_int("vips", vips, 1)
     parse_rate(total, "total")
     env = {
         **_env("dcgym/DipPlacement-v0", data_centre, vips, total),
@@ -80,8 +80,8 @@ def duet_migration(
     Raises:
         ConfigError: A value is not allowed.
     """
-    check_int("vips", vips, 1)
-    check_int("epochs", epochs, 1)
+    vips = check_int("vips", vips, 1)
+    epochs = check_int("epochs", epochs, 1)
     env = {**_env("dcgym/VipMigration-v0", data_centre, vips, total), "epochs": epochs}
     return Suite(
         name="duet-migration",

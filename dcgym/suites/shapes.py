@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dcgym.config import check_in, check_keys
+from dcgym.config import check_in, check_keys, check_list, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.units import read_number
 
 __all__ = ["RELATIONS", "Check", "Shape", "Term", "check_shapes", "shape_from_dict"]
 
@@ -50,6 +51,7 @@ class Check:
 
     def __post_init__(self) -> None:
         """Check the relation."""
+        read_numbers(self)
         check_in("shape.relation", self.relation, RELATIONS)
 
     @property
@@ -114,9 +116,7 @@ def shape_from_dict(data: Mapping[str, object]) -> Shape:
         ConfigError: A field is unknown, missing or of the wrong kind.
     """
     check_keys(data, ("name", "claim", "source", "checks"), "shape")
-    checks = data.get("checks")
-    if not isinstance(checks, list | tuple):
-        raise ConfigError("shape.checks", checks, "a list")
+    checks = check_list("shape.checks", data.get("checks"), "a list")
     name, claim, source = (str(data.get(name, "")) for name in ("name", "claim", "source"))
     return Shape(name, claim, source, tuple(_check_from_dict(one) for one in checks))
 
@@ -125,11 +125,11 @@ def _check_from_dict(data: object) -> Check:
     if not isinstance(data, Mapping) or data.keys() != {"left", "relation", "right"}:
         raise ConfigError("shape.checks", data, "mappings of left, relation and right")
     right = data["right"]
-    is_number = isinstance(right, int | float) and not isinstance(right, bool)
+    number = read_number(right)
     return Check(
         _term_from_dict(data["left"]),
         str(data["relation"]),
-        float(right) if is_number else _term_from_dict(right),
+        _term_from_dict(right) if number is None else float(number),
     )
 
 

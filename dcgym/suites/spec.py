@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TypeAlias, TypeVar
 
 from dcgym.backends.base import Record
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_int, check_keys, read_numbers
 from dcgym.errors import ConfigError
 
 __all__ = ["Arguments", "RunSpec", "Scalar", "TrainingSpec", "spec_from_dict", "spec_to_dict"]
@@ -54,6 +54,7 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         """Check what no environment does."""
+        read_numbers(self)
         check_int("seed", self.seed, 0)
 
 
@@ -97,6 +98,7 @@ class TrainingSpec:
 
     def __post_init__(self) -> None:
         """Check what no environment does."""
+        read_numbers(self)
         check_int("seed", self.seed, 0, LARGEST_SEED)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dcgym.config import check_int, check_positive, check_range
+from dcgym.config import check_int, check_positive, check_range, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
@@ -148,6 +148,7 @@ class Suite:
 
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
+        read_numbers(self)
         check_int("seeds", self.seeds, 1, MOST_RUNS)
         pairs = sum(case.meets(policy) for case in self.cases for policy in self.policies)
         check_runs(pairs * self.seeds)

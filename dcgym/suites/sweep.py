@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dcgym.config import check_keys, check_positive
+from dcgym.config import check_keys, check_positive, plain
 from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
@@ -35,6 +35,7 @@ def sweep_suite(
     Raises:
         ConfigError: No such argument, no values, or the same value twice.
     """
+    axes = {path: plain(values) for path, values in axes.items()}
     return Suite(
         name="sweep",
         description="Every combination of some arguments' values.",
@@ -54,7 +55,7 @@ def lasting(suite: Suite, episode_s: float, warmup_s: float | None = None) -> Su
     Raises:
         ConfigError: A value is not allowed.
     """
-    check_positive("episode_s", episode_s)
+    episode_s = check_positive("episode_s", episode_s)
     left_out_s = episode_s * WARMUP_FRACTION if warmup_s is None else warmup_s
     return replace(suite, episode_s=episode_s, warmup_s=left_out_s)
 

@@ -171,7 +171,7 @@ def watching(
         ConfigError: There is no such policy, or the environment runs in real time.
         MissingDependency: What writes logs is not installed.
     """
-    check_positive("score period", period_s)
+    period_s = check_positive("score period", period_s)
     family = policy_family(env_id_of(env))
     for name in baselines:
         make_policy(name, family=family)

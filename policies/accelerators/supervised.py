@@ -98,8 +98,8 @@ class Perceptron:
         rows, classes = np.asarray(inputs, np.float64), np.asarray(labels, np.float64)
         if set(np.unique(classes)) != {0.0, 1.0}:
             raise ConfigError("labels", np.unique(classes).tolist(), "samples of both classes")
-        check_int("epochs", epochs, 1)
-        check_positive("rate", rate)
+        epochs = check_int("epochs", epochs, 1)
+        rate = check_positive("rate", rate)
         values = [*self._weights, *self._biases]
         moments = [(np.zeros_like(one), np.zeros_like(one)) for one in values]
         step = 0
@@ -197,7 +197,7 @@ def gather_samples(
     Returns:
         Inputs, (2 * per_class, 2 * positions), and labels, (2 * per_class,).
     """
-    check_int("per_class", per_class, 1)
+    per_class = check_int("per_class", per_class, 1)
     kept: dict[bool, list[FloatArray]] = {False: [], True: []}
     first: int | None = seed
     while min(map(len, kept.values())) < per_class:

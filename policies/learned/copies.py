@@ -9,11 +9,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
+from dcgym.config import check_int, check_list
 from dcgym.errors import BackendError
 from dcgym.policies.learned.environments import TrainingForm, build_slots
 from dcgym.policies.learned.view import View
 from dcgym.policies.learned.workers import EnvWorker, WorkerDied
 from dcgym.policies.learners import EnvConfig
+from dcgym.units import read_number
 
 __all__ = ["WorkerSlots", "build_copies"]
 
@@ -80,8 +82,11 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
             BackendError: A process has died.
         """
         seeds: Sequence[int | None] = [None] * self.num_envs
-        if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        if read_number(seed) is not None:
+            first = check_int("seed", seed, 0)
+            seeds = [first + i for i in range(self.num_envs)]
+        elif seed is not None:
+            seeds = check_list("seed", seed, "a number, or one for each copy", (self.num_envs,))
         observations = self._ask("reset", seeds)
         return np.stack(observations), {}
 

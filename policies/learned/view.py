@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int
+from dcgym.config import check_int, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.rows import RowLayout
 
@@ -49,6 +49,7 @@ class View:
         Raises:
             ConfigError: They do not.
         """
+        read_numbers(self)
         check_int("size", self.size, 1)
         check_int("frames", self.frames, 1, MOST_FRAMES)
         if self.rows is not None and self.rows.size != self.size:

@@ -8,15 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcgym.config import (
-    check_in,
-    check_int,
-    check_keys,
-    check_positive,
-    check_range,
-    load_mapping,
-)
+from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
 from dcgym.errors import ConfigError
+from dcgym.files import load_mapping
 
 
 def test_good_values_come_back_unchanged() -> None:
@@ -30,15 +24,15 @@ def test_good_values_come_back_unchanged() -> None:
 
 def test_numbers_of_a_wrong_type_or_out_of_their_range_are_refused() -> None:
     for check, wrong, allowed in (
-        (check_positive, (0, -1, float("nan"), float("inf"), "1", None, True), "a positive number"),
+        (check_positive, (0, -1, float("nan"), float("inf"), "x", None, True), "a positive number"),
         (
             partial(check_range, low=1, high=2),
-            (0.99, 2.01, float("nan"), "1", None),
+            (0.99, 2.01, float("nan"), "0.5", None),
             "a number from 1 to 2",
         ),
         (
             partial(check_int, low=1, high=4),
-            (0, 5, 2.0, True, "3", None),
+            (0, 5, 2.5, True, "3ms", None),
             "a whole number from 1 to 4",
         ),
     ):
@@ -86,7 +80,7 @@ def test_load_mapping_refuses_in_one_line(tmp_path: Path) -> None:
         (b"", "a mapping"),
         (b"a: 1\n\tb: 2\n", "valid YAML .*line 2"),
         (b"1: 2\n", "a name"),
-        (b"\xff\xfe\xfa", "not UTF-8"),
+        (b"\xff\xfe\xfa", "a YAML file; the file holds text in UTF-16"),
         (b"a: !!python/object/apply:os.getcwd []\n", "valid YAML"),
         (None, "No such file"),
     ):

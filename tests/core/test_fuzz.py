@@ -20,17 +20,10 @@ from dcgym.cli import main
 from dcgym.cli.options import read_settings
 from dcgym.cli.sweep import read_axes, read_sweep
 from dcgym.cli.traffic import read_spec
-from dcgym.config import (
-    MOST_VALUES,
-    check_in,
-    check_int,
-    check_positive,
-    check_range,
-    load_mapping,
-    parse_yaml,
-)
+from dcgym.config import check_in, check_int, check_positive, check_range
 from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
+from dcgym.files import MOST_VALUES, load_mapping, parse_yaml
 from dcgym.policies import load_policy
 from dcgym.suites.evaluate import evaluate
 from dcgym.topologies import make_topology

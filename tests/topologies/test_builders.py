@@ -104,7 +104,7 @@ class TestFatTree:
         down = sum(network.node(port.peer).is_endpoint for port in network.ports("s1"))
         assert down / (len(network.ports("s1")) - down) == ratio
 
-    @pytest.mark.parametrize("ratio", [0, 0.3, 100, "2", float("nan")])
+    @pytest.mark.parametrize("ratio", [0, 0.3, 100, "x", float("nan")])
     def test_impossible_ratios_are_refused(self, ratio: Any) -> None:
         with pytest.raises(ConfigError, match=r"^oversubscription: value"):
             fat_tree(4, oversubscription=ratio)
@@ -175,7 +175,7 @@ class TestPod:
         heights = {name: y for name, (_, y) in layout(pod()).items()}
         assert heights["s1"] < heights["b1"] == heights["r1"] < heights["edge"] < heights["c1"]
 
-    @pytest.mark.parametrize("servers", [(), (3, 0), (40, 25), "7"])
+    @pytest.mark.parametrize("servers", [(), (3, 0), (40, 25), "x"])
     def test_impossible_groups_are_refused(self, servers: Any) -> None:
         with pytest.raises(ConfigError, match=r"^servers: value"):
             pod(servers=servers)

@@ -74,7 +74,7 @@ class TestDumbbell:
         [
             ({"hosts": 3}, "hosts"),
             ({"hosts": 0}, "hosts"),
-            ({"hosts": 4.0}, "hosts"),
+            ({"hosts": 4.5}, "hosts"),
             ({"hosts": 10**9}, "hosts"),
             ({"rate": "-10Mbit"}, "rate"),
             ({"core_rate": "fast"}, "core_rate"),
@@ -126,7 +126,7 @@ class TestFatTree:
             network = fat_tree(k)
             assert len(list(paths(network, "h1", f"h{k**3 // 4}"))) == k**2 // 4
 
-    @pytest.mark.parametrize("k", [3, 0, 66, 4.0, True])
+    @pytest.mark.parametrize("k", [3, 0, 66, 4.5, True])
     def test_wrong_k_is_refused(self, k: Any) -> None:
         with pytest.raises(ConfigError, match=r"^k: value"):
             fat_tree(k)

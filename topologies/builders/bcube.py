@@ -77,8 +77,8 @@ def bcube(
 
 
 def _count_servers(n: int, levels: int) -> int:
-    check_int("n", n, 2, _MAX_N)
-    check_int("levels", levels, 1, _MAX_LEVELS)
+    n = check_int("n", n, 2, _MAX_N)
+    levels = check_int("levels", levels, 1, _MAX_LEVELS)
     if n**levels > _MAX_SERVERS:
         raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
     return int(n**levels)

@@ -45,7 +45,7 @@ def dumbbell(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("hosts", hosts, 2, _MAX_HOSTS)
+    hosts = check_int("hosts", hosts, 2, _MAX_HOSTS)
     if hosts % 2:
         raise ConfigError("hosts", hosts, "an even number, half of it on each side")
     shape = parse_tiers(

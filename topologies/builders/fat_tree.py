@@ -50,7 +50,7 @@ def fat_tree(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("k", k, 2, _MAX_K)
+    k = check_int("k", k, 2, _MAX_K)
     if k % 2:
         raise ConfigError("k", k, "an even number")
     per_edge = _hosts_per_edge(k, oversubscription)
@@ -62,7 +62,7 @@ def fat_tree(
 
 
 def _hosts_per_edge(k: int, oversubscription: float) -> int:
-    check_positive("oversubscription", oversubscription)
+    oversubscription = check_positive("oversubscription", oversubscription)
     per_edge = oversubscription * k / 2
     if per_edge != int(per_edge) or per_edge > _MAX_K:
         allowed = f"a ratio that makes a whole number of hosts, up to {_MAX_K}, of {k // 2} uplinks"

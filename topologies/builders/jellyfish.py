@@ -60,7 +60,7 @@ def jellyfish(
         ConfigError: A parameter is not allowed.
     """
     _check_size(switches, degree, hosts_per_switch)
-    check_int("seed", seed, 0)
+    seed = check_int("seed", seed, 0)
     shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers, mtu)
     names = [f"s{number + 1}" for number in range(switches)]
     hosts = [f"h{number + 1}" for number in range(switches * hosts_per_switch)]
@@ -73,9 +73,9 @@ def jellyfish(
 
 
 def _check_size(switches: int, degree: int, hosts_per_switch: int) -> None:
-    check_int("switches", switches, 2, _MAX_SWITCHES)
-    check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_SWITCHES)
-    check_int("degree", degree, 1 if switches == 2 else 2, min(_MAX_DEGREE, switches - 1))
+    switches = check_int("switches", switches, 2, _MAX_SWITCHES)
+    hosts_per_switch = check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_SWITCHES)
+    degree = check_int("degree", degree, 1 if switches == 2 else 2, min(_MAX_DEGREE, switches - 1))
     if switches * degree % 2:
         raise ConfigError("degree", degree, f"an even number, as there are {switches} switches")
 

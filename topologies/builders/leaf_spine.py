@@ -48,9 +48,9 @@ def leaf_spine(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("leaves", leaves, 1, _MAX_SWITCHES)
-    check_int("spines", spines, 1, _MAX_SPINES)
-    check_int("hosts_per_leaf", hosts_per_leaf, 1, _MAX_SWITCHES)
+    leaves = check_int("leaves", leaves, 1, _MAX_SWITCHES)
+    spines = check_int("spines", spines, 1, _MAX_SPINES)
+    hosts_per_leaf = check_int("hosts_per_leaf", hosts_per_leaf, 1, _MAX_SWITCHES)
     shapes = parse_tiers(("host", "spine"), rate, queue, mark, delay, tiers, mtu)
     hosts = [f"h{number + 1}" for number in range(leaves * hosts_per_leaf)]
     lower = [f"s{number + 1}" for number in range(leaves)]

@@ -56,9 +56,9 @@ def build_mux_testbed(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("clients", clients, 1, 64)
-    check_int("servers", servers, 1, 64)
-    check_int("muxes", muxes, 1, racks)
+    clients = check_int("clients", clients, 1, 64)
+    servers = check_int("servers", servers, 1, 64)
+    muxes = check_int("muxes", muxes, 1, racks)
     own: Mapping[str, Mapping[str, object]] = tiers or {}
     shapes = parse_tiers(_TIERS, rate, queue, mark, delay, own, mtu)
     if "mtu" not in own.get("client", {}):

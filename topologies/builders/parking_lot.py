@@ -47,8 +47,8 @@ def parking_lot(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("switches", switches, 2, _MAX_SWITCHES)
-    check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
+    switches = check_int("switches", switches, 2, _MAX_SWITCHES)
+    hosts_per_switch = check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
     shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers, mtu)
     row = [f"s{number + 1}" for number in range(switches)]
     hosts = [f"h{number + 1}" for number in range(switches * hosts_per_switch)]

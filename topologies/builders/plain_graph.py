@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from dcgym.config import check_in, check_int, load_mapping
+from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
+from dcgym.files import load_mapping
 from dcgym.topologies.content import QUANTITY_KEYS
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
@@ -56,7 +57,7 @@ def plain_graph(
     Raises:
         ConfigError: The source cannot be read, or makes no network.
     """
-    check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
+    hosts_per_switch = check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_HOSTS)
     defaults = {"rate": rate, "queue": queue, "mark": mark, "delay": delay, "mtu": mtu}
     LinkShape.parse(defaults)
     content = _read(source)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dcgym.config import check_int
-from dcgym.errors import ConfigError
+from dcgym.config import check_int, check_list
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.units import read_number
 
 __all__ = ["pod"]
 
@@ -56,8 +56,8 @@ def pod(
         ConfigError: A parameter is not allowed.
     """
     racks = _racks(servers)
-    check_int("clients", clients, 1, _MAX_CLIENTS)
-    check_int("balancers", balancers, 1, _MAX_BALANCERS)
+    clients = check_int("clients", clients, 1, _MAX_CLIENTS)
+    balancers = check_int("balancers", balancers, 1, _MAX_BALANCERS)
     shapes = parse_tiers((*_TIERS, "server"), rate, queue, mark, delay, tiers, mtu)
     counts = dict(zip(_TIERS, (clients, balancers, max(racks) + 1), strict=True))
     upper = {
@@ -84,10 +84,8 @@ def _roles(upper: Mapping[str, Sequence[str]], servers: int) -> list[tuple[str, 
 
 def _racks(servers: int | Sequence[int]) -> list[int]:
     """Return the number of each server's rack."""
-    groups = (servers,) if isinstance(servers, int) else servers
-    if not isinstance(groups, list | tuple) or not groups:
-        raise ConfigError("servers", servers, "the number of servers in each group")
-    for count in groups:
-        check_int("servers", count, 1, _MAX_SERVERS)
-    check_int("servers", sum(groups), 1, _MAX_SERVERS)
-    return [rack for rack, count in enumerate(groups) for _ in range(count)]
+    given = [servers] if read_number(servers) is not None else servers
+    groups = check_list("servers", given, "the number of servers in each group")
+    counts = [check_int("servers", count, 1, _MAX_SERVERS) for count in groups]
+    check_int("servers", sum(counts), 1, _MAX_SERVERS)
+    return [rack for rack, count in enumerate(counts) for _ in range(count)]

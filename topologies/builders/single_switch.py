@@ -39,7 +39,7 @@ def single_switch(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    check_int("hosts", hosts, 2, _MAX_HOSTS)
+    hosts = check_int("hosts", hosts, 2, _MAX_HOSTS)
     shape = LinkShape.parse(
         {"rate": rate, "queue": queue, "mark": mark, "delay": delay, "mtu": mtu}
     )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
-from dcgym.config import check_in, load_mapping
+from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.files import dump_yaml, load_mapping
 from dcgym.topologies.io.networks import network_content, to_networkx
 
 if TYPE_CHECKING:
@@ -101,7 +102,4 @@ def _encode(topology: Topology, suffix: str) -> bytes:
     content = topology.to_dict()
     if suffix == ".json":
         return (json.dumps(content, indent=2) + "\n").encode()
-    import yaml
-
-    text: str = yaml.safe_dump(content, sort_keys=False, default_flow_style=None)
-    return text.encode()
+    return dump_yaml(content).encode()

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_number, check_range
+from dcgym.config import check_int, check_list, check_number, check_range
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals.gaps import ARRIVALS, ArrivalKind, read_gaps
 from dcgym.traffic.arrivals.process import MAX_USERS, Modulation, Process, Recording, Users
-from dcgym.traffic.plans.tables import Table, read_table
+from dcgym.traffic.plans.tables import read_table
 from dcgym.traffic.sizes.read import Written, read_distribution
 from dcgym.traffic.sizes.samplers import Sampler
 from dcgym.units import NS_PER_S, parse_duration
@@ -140,26 +140,7 @@ def _read_file(file: object, field: str) -> tuple[npt.NDArray[np.int64], tuple[s
     table = read_table(Path(file), field)
     table.check_columns(RECORDED_COLUMNS, ())
     names = tuple(table.texts("application")) if "application" in table.columns else ()
-    return _table_times_ns(table), names
-
-
-def _table_times_ns(table: Table) -> npt.NDArray[np.int64]:
-    if ("time_s" in table.columns) == ("time_ns" in table.columns):
-        allowed = "one of the columns time_s and time_ns"
-        raise ConfigError(f"{table.name}, header", list(table.columns), allowed)
-    if "time_ns" in table.columns:
-        times_ns, name = table.integers("time_ns"), "time_ns"
-    else:
-        # Beyond 2^33 s the conversion could overflow; the check below refuses these anyway.
-        seconds, name = np.clip(table.numbers("time_s"), -1.0, 2.0**33), "time_s"
-        times_ns = np.floor(seconds * NS_PER_S + 0.5).astype(np.int64)
-    wrong = np.flatnonzero((times_ns < 0) | (times_ns > 2**62))
-    if wrong.size:
-        row = int(wrong[0])
-        raise ConfigError(
-            f"{table.where(row)}, {name}", table.columns[name][row], "a time of 0 or more"
-        )
-    return times_ns
+    return table.times_ns(), names
 
 
 def _closed_loop(written: Written) -> Process:
@@ -174,11 +155,8 @@ def _gaps(written: Written) -> Sampler:
 
 
 def _list(written: Written, key: str) -> Sequence[float]:
-    values = written.spec.get(key)
-    where = f"{written.field}.{key}"
-    if not isinstance(values, list | tuple) or not 2 <= len(values) <= MAX_RECORDED:
-        raise ConfigError(where, values, "a list of two or more")
-    return values
+    where, sizes = f"{written.field}.{key}", range(2, MAX_RECORDED + 1)
+    return check_list(where, written.spec.get(key), "a list of two or more", sizes)
 
 
 def _time_ns(value: object, field: str) -> int:

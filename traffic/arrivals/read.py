@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dcgym.config import read_numbers
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import modulated as _modulated  # noqa: F401, adds its names
 from dcgym.traffic.arrivals.gaps import ARRIVALS, read_process
 from dcgym.traffic.arrivals.process import Process
 from dcgym.traffic.sizes.distributions import Distribution
+from dcgym.units import as_python
 
 __all__ = ["ARRIVALS", "Arrivals", "read_process"]
 
@@ -32,6 +34,7 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         """Read the options."""
+        read_numbers(self)
         object.__setattr__(self, "process", read_process(self.to_dict(), "scenario.arrivals"))
 
     def __hash__(self) -> int:
@@ -97,6 +100,7 @@ def _plain(value: object) -> object:
         return value.to_dict()
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
+    value = as_python(value)
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return str(value) if isinstance(value, Path) else value

@@ -17,7 +17,6 @@ from dcgym.traffic.plans.records import LARGEST, Records
 from dcgym.traffic.plans.tables import Table, read_table
 from dcgym.traffic.sizes.draws import Draws
 from dcgym.traffic.sizes.samplers import whole_numbers
-from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
@@ -50,7 +49,7 @@ def recorded(spec: Spec, topology: Topology, draws: Draws) -> Records:
         raise ConfigError("traffic.file", file, "the path of a .csv or .parquet file")
     table = read_table(Path(file), "traffic.file")
     table.check_columns(COLUMNS, ("size_bytes",))
-    times_ns = _times_ns(table)
+    times_ns = table.times_ns()
     compression = check_positive("traffic.time_compression", spec.get("time_compression", 1.0))
     scale = check_positive("traffic.scale", spec.get("scale", 1.0))
     records = make_records(_pairs(table, pattern, topology, draws))
@@ -59,25 +58,6 @@ def recorded(spec: Spec, topology: Topology, draws: Draws) -> Records:
     records["size_bytes"] = whole_numbers(_sizes(table) * scale)
     set_sending(records, spec, topology)
     return records[np.argsort(records["start_ns"], kind="stable")]
-
-
-def _times_ns(table: Table) -> npt.NDArray[np.int64]:
-    if ("time_s" in table.columns) == ("time_ns" in table.columns):
-        allowed = "one of the columns time_s and time_ns"
-        raise ConfigError(f"{table.name}, header", list(table.columns), allowed)
-    name = "time_ns" if "time_ns" in table.columns else "time_s"
-    if name == "time_ns":
-        times_ns = table.integers(name)
-    else:
-        # Beyond 2^32 s the conversion could overflow; the check below refuses these anyway.
-        seconds = np.clip(table.numbers(name), -1.0, 2.0**32)
-        times_ns = np.floor(seconds * NS_PER_S + 0.5).astype(np.int64)
-    wrong = np.flatnonzero((times_ns < 0) | (times_ns > LARGEST))
-    if wrong.size:
-        row = int(wrong[0])
-        cell = table.columns[name][row]
-        raise ConfigError(f"{table.where(row)}, {name}", cell, "a time of 0 or more")
-    return times_ns
 
 
 def _sizes(table: Table) -> npt.NDArray[np.float64]:

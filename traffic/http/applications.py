@@ -6,10 +6,17 @@ emulated pool and `make_requests` send them to real servers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 
-from dcgym.config import check_int, check_keys, check_positive, check_range
+from dcgym.config import (
+    check_int,
+    check_keys,
+    check_list,
+    check_positive,
+    check_range,
+    read_numbers,
+)
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.distributions import LONGEST_NS, Distribution, constant, exponential
@@ -64,6 +71,7 @@ class Correlation:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_range("correlation.share", check_positive("correlation.share", self.share), 0, 1)
         check_int("correlation.time_ns", self.time_ns, 1, LONGEST_NS)
 
@@ -159,6 +167,7 @@ class Application:
 
     def __post_init__(self) -> None:
         """Freeze the stages and check the fields."""
+        read_numbers(self)
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError("application.name", self.name, "a non-empty text")
         object.__setattr__(self, "stages", tuple(self.stages))
@@ -201,9 +210,7 @@ class Application:
             ConfigError: A field is unknown, missing or wrong.
         """
         check_keys(data, [field.name for field in fields(cls)], "application")
-        rows = data.get("stages")
-        if not isinstance(rows, list | tuple):
-            raise ConfigError("application.stages", rows, "a list")
+        rows = check_list("application.stages", data.get("stages"), "a list")
         stages = tuple(Stage.from_dict(row) for row in rows)
         # The constructor checks what the types promise.
         return cls(**{"name": None, **data, "stages": stages})  # type: ignore[arg-type]
@@ -278,8 +285,8 @@ def _files(_options: Options, _where: str) -> tuple[Application, ...]:
 
 def _static_files(options: Options, where: str) -> tuple[Application, ...]:
     """Return files of a few sizes, each read from the device at its rate."""
-    sizes = options.get("sizes", STATIC_FILE_SIZES)
-    if isinstance(sizes, str) or not isinstance(sizes, Sequence) or not sizes:
+    sizes = check_list(f"{where}.sizes", options.get("sizes", STATIC_FILE_SIZES), "a list of sizes")
+    if not sizes:
         raise ConfigError(f"{where}.sizes", sizes, "a list of sizes")
     rate_bps = parse_rate(options.get("io_rate", "2Gbit"), f"{where}.io_rate")
     applications = []

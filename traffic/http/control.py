@@ -78,7 +78,7 @@ class HttpControl(ABC):
         """
         check_in("change", change, _CHANGES)
         if change == "reset":
-            check_int("at_ns", at_ns, 0, 0)
+            at_ns = check_int("at_ns", at_ns, 0, 0)
         self._change(number, change, at_ns)
 
     def set_server(
@@ -102,7 +102,7 @@ class HttpControl(ABC):
             check_range("speed", check_positive("speed", speed), 0, _MOST_SPEED)
             self._change(number, f"speed {float(speed)}", at_ns)
         if colocated is not None:
-            check_range("colocated", colocated, 0, _MOST_COLOCATED)
+            colocated = check_range("colocated", colocated, 0, _MOST_COLOCATED)
             self._change(number, f"colocated {float(colocated)}", at_ns)
 
     def set_fault(self, number: int, fault: str, value: float, at_ns: int = 0) -> None:
@@ -117,7 +117,7 @@ class HttpControl(ABC):
             at_ns: When (CLOCK_MONOTONIC); 0 for now.
         """
         check_in("fault", fault, _FAULTS)
-        check_range("value", value, 0, _MOST_SPEED if fault == "false-reports" else 1.0)
+        value = check_range("value", value, 0, _MOST_SPEED if fault == "false-reports" else 1.0)
         self._change(number, f"{fault} {float(value)}", at_ns)
 
     def set_messages(
@@ -136,10 +136,10 @@ class HttpControl(ABC):
             copies: Share of the answers that they send twice.
             delay_ns: Bounds of the uniform time that they hold a message, each way.
         """
-        check_range("loss", loss, 0.0, 1.0)
-        check_range("copies", copies, 0.0, 1.0)
+        loss = check_range("loss", loss, 0.0, 1.0)
+        copies = check_range("copies", copies, 0.0, 1.0)
         low, high = delay_ns
-        check_int("delay_ns", high, check_int("delay_ns", low, 0), _LARGEST_TIME_NS)
+        high = check_int("delay_ns", high, check_int("delay_ns", low, 0), _LARGEST_TIME_NS)
         self._require_native()
         self._request(" ".join(["messages", *map(str, (loss, copies, low, high)), *balancers]))
 
@@ -190,7 +190,7 @@ class HttpControl(ABC):
     def _change(self, number: int, change: str, at_ns: int) -> None:
         if number not in range(self._n_servers):
             raise ConfigError("server", number, f"0 to {self._n_servers - 1}")
-        check_int("at_ns", at_ns, 0, _LARGEST_TIME_NS)
+        at_ns = check_int("at_ns", at_ns, 0, _LARGEST_TIME_NS)
         self._request(f"server {number} {at_ns} {change}")
 
     def _close_rows(self) -> None:

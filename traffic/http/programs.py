@@ -139,7 +139,7 @@ def nginx(
     Raises:
         MissingDependency: openssl is not installed.
     """
-    check_int("page_bytes", page_bytes, 1, 2**30)
+    page_bytes = check_int("page_bytes", page_bytes, 1, 2**30)
     config = _NGINX.replace("<workers>", str(check_int("workers", workers, 1, 1024)))
     config = config.replace("<access_log>", "<folder>/access.log" if has_access_log else "off")
     config = config.replace("<listen_options>", " ssl http2" if tls else "")

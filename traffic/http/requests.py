@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_positive, check_range
+from dcgym.config import check_int, check_keys, check_list, check_positive, check_range
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals.open_loop import arrival_times_ns
 from dcgym.traffic.http.applications import (
@@ -197,9 +197,7 @@ def _hourly_rates(spec: Spec) -> list[float]:
         if not 0 <= rate <= 1e6:
             raise ConfigError(f"{table.where(row)}, requests_per_s", rate, "0 to 1,000,000")
     scale = check_positive("traffic.scale", spec.get("scale", 1.0))
-    wanted = spec.get("hours", hours)
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-        raise ConfigError("traffic.hours", wanted, "a list of hours of the file")
+    wanted = check_list("traffic.hours", spec.get("hours", hours), "a list of hours of the file")
     for hour in wanted:
         if hour not in hours:
             raise ConfigError("traffic.hours", hour, hours)

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
+from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.native.sequence_lock import read_whole
 
@@ -93,6 +93,7 @@ class HttpServer:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         if not isinstance(self.host, str) or not self.host:
             raise ConfigError("server.host", self.host, "the name of a host")
         check_int("server.workers", self.workers, 1, 1024)

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys, check_list, read_numbers
 from dcgym.errors import ConfigError, suggest
 from dcgym.traffic.plans.options import Spec
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import LARGEST
-from dcgym.units import NS_PER_S, parse_duration
+from dcgym.units import NS_PER_S, parse_duration, read_number
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
@@ -54,6 +54,7 @@ class App:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         if not self.argv or not all(_is_word(word) for word in self.argv) or not self.argv[0]:
             raise ConfigError("app.argv", self.argv, "a program and its arguments, as texts")
         check_int("app.start_ns", self.start_ns, 0, LARGEST)
@@ -282,10 +283,11 @@ def _read_command(value: object, where: str, topology: Topology) -> tuple[str, .
             value = shlex.split(value)
         except ValueError as error:
             raise ConfigError(where, value, f"{allowed} ({error})") from None
-    if not isinstance(value, list | tuple) or not value or not value[0]:
+    parts = check_list(where, value, allowed)
+    if not parts or not parts[0]:
         raise ConfigError(where, value, allowed)
     # YAML reads a port as a number.
-    words = [str(w) if isinstance(w, int | float) else w for w in value]
+    words = [w if isinstance(w, str) or read_number(w) is None else str(w) for w in parts]
     for word in words:
         if not _is_word(word):
             raise ConfigError(where, word, allowed)
@@ -298,7 +300,7 @@ def _read_env(value: object, where: str) -> tuple[tuple[str, str], ...]:
         raise ConfigError(where, value, allowed)
     env = []
     for name, entry in value.items():
-        is_text = isinstance(entry, str | int | float) and not isinstance(entry, bool)
+        is_text = isinstance(entry, str) or read_number(entry) is not None
         if not _is_word(name) or not name or "=" in name or not is_text or "\0" in str(entry):
             raise ConfigError(f"{where}.{name}", entry, allowed)
         env.append((name, str(entry)))

@@ -10,11 +10,12 @@ import numpy as np
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.files import read_text, wrong_file
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
-from dcgym.traffic.plans.tables import Table, read_table, read_text
+from dcgym.traffic.plans.tables import Table, read_table
 
 __all__ = ["FILE_SUFFIXES", "is_plan_path", "load_plan", "read_plan", "save_plan"]
 
@@ -88,12 +89,12 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
 
 
 def _read_json(path: Path) -> tuple[Plan, Where]:
-    text = read_text(path)
+    text = read_text(path, "traffic file", "a plan in JSON")
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        allowed = f"valid JSON ({error.msg}, line {error.lineno})"
-        raise ConfigError("traffic file", str(path), allowed) from error
+        allowed = f"a plan in JSON ({error.msg}, line {error.lineno})"
+        raise wrong_file("traffic file", path, allowed) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError("traffic file", str(path), f"valid JSON ({error})") from error
     return Plan.from_dict(content), lambda row: f"{path.name}, flows[{row}]"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.traffic.plans.records import FLOW_DTYPE, LARGEST, LAST_PORT, NONE, TRANSPORTS, Records
 
@@ -59,6 +59,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_in("flow.transport", self.transport, TRANSPORTS)
         for name in ("start_ns", "repetitions", "gap_ns", "group"):
             check_int(f"flow.{name}", getattr(self, name), 0, LARGEST)

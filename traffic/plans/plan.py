@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_int, check_keys, check_list
 from dcgym.errors import ConfigError, suggest
 from dcgym.traffic.plans.flow import (
     FLOW_FIELDS,
@@ -258,9 +258,7 @@ class Plan:
             ConfigError: A field is unknown, missing or wrong.
         """
         check_keys(data, ("name", "seed", "flows"), "plan")
-        rows = data.get("flows")
-        if not isinstance(rows, list | tuple):
-            raise ConfigError("plan.flows", rows, "a list of flows")
+        rows = check_list("plan.flows", data.get("flows"), "a list of flows")
         flows = [read_flow(row, number) for number, row in enumerate(rows)]
         # The constructor checks what the types promise.
         return cls(data.get("name", "custom"), data.get("seed", 0), flows)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.config import LARGEST, check_number
 from dcgym.errors import ConfigError, suggest
+from dcgym.files import read_text, wrong_file
+from dcgym.units import NS_PER_S, read_number
 
-__all__ = ["Cell", "Table", "read_table", "read_text"]
+__all__ = ["Cell", "Table", "read_table"]
 
-_LARGEST = 2**63 - 1
+LATEST_NS = 2**62
+"""No time in a table is later."""
 
 Cell: TypeAlias = "str | int | float | bool | None"
 """Text of a CSV file, or a typed value of Parquet."""
@@ -67,6 +70,29 @@ class Table:
             if name not in self.columns:
                 raise ConfigError(f"{self.name}, header", list(self.columns), f"a column {name}")
 
+    def times_ns(self) -> npt.NDArray[np.int64]:
+        """Return the times in the column ``time_ns`` or ``time_s``.
+
+        Raises:
+            ConfigError: The table has neither or both, or a time is below 0 or too long.
+        """
+        if ("time_s" in self.columns) == ("time_ns" in self.columns):
+            allowed = "one of the columns time_s and time_ns"
+            raise ConfigError(f"{self.name}, header", list(self.columns), allowed)
+        name = "time_ns" if "time_ns" in self.columns else "time_s"
+        if name == "time_ns":
+            times_ns = self.integers(name)
+        else:
+            # Beyond 2^33 s the conversion could overflow; the check below refuses these anyway.
+            seconds = np.clip(self.numbers(name), -1.0, 2.0**33)
+            times_ns = np.floor(seconds * NS_PER_S + 0.5).astype(np.int64)
+        wrong = np.flatnonzero((times_ns < 0) | (times_ns > LATEST_NS))
+        if wrong.size:
+            row = int(wrong[0])
+            cell = self.columns[name][row]
+            raise ConfigError(f"{self.where(row)}, {name}", cell, "a time of 0 or more")
+        return times_ns
+
     def texts(self, name: str) -> list[str]:
         """Return a column of non-empty text.
 
@@ -95,10 +121,10 @@ class Table:
         """
         values = []
         for row, cell in enumerate(self.columns[name]):
-            try:
-                values.append(_integer(cell, absent))
-            except ValueError:
-                raise ConfigError(f"{self.where(row)}, {name}", cell, "a whole number") from None
+            number = absent if _is_empty(cell) else read_number(cell)
+            if number is None or number != int(number) or abs(number) > LARGEST:
+                raise ConfigError(f"{self.where(row)}, {name}", cell, "a whole number")
+            values.append(int(number))
         return np.array(values, np.int64)
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
@@ -110,22 +136,14 @@ class Table:
         Raises:
             ConfigError: A cell holds something else.
         """
-        values = []
-        for row, cell in enumerate(self.columns[name]):
-            try:
-                values.append(_finite(cell))
-            except (ValueError, OverflowError):
-                raise ConfigError(f"{self.where(row)}, {name}", cell, "a finite number") from None
+        cells = enumerate(self.columns[name])
+        values = [check_number(f"{self.where(row)}, {name}", cell) for row, cell in cells]
         return np.array(values, np.float64)
 
 
-def _finite(cell: Cell) -> float:
-    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
-        raise ValueError
-    value = float(cell)
-    if not math.isfinite(value):
-        raise ValueError
-    return value
+def _is_empty(cell: Cell) -> bool:
+    """Return whether a cell holds nothing: NaN is what tables of numbers have in such a place."""
+    return cell is None or cell != cell or (isinstance(cell, str) and cell.lower() in ("", "nan"))
 
 
 def read_table(path: Path, field: str = "traffic file") -> Table:
@@ -140,24 +158,7 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
     """
     if path.suffix == ".parquet":
         return _read_parquet(path, field)
-    return _read_csv(read_text(path, field), path)
-
-
-def read_text(path: Path, field: str = "traffic file") -> str:
-    """Return the content of a UTF-8 file; a byte-order mark is dropped.
-
-    Args:
-        path: The file.
-        field: Names the file in error messages.
-
-    Raises:
-        ConfigError: The file cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ConfigError(field, str(path), f"a readable file ({reason})") from error
+    return _read_csv(read_text(path, field, "a table in CSV"), path)
 
 
 def _read_csv(text: str, path: Path) -> Table:
@@ -196,18 +197,6 @@ def _read_parquet(path: Path, field: str) -> Table:
         frame = pl.read_parquet(path.read_bytes())
     except OSError as error:
         raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
-    except (PolarsError, PanicException, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(field, str(path), f"a complete Parquet file ({reason[:80]})") from error
+    except (PolarsError, PanicException, ValueError):
+        raise wrong_file(field, path, "a complete Parquet file") from None
     return Table(path.name, frame.to_dict(as_series=False), range(1, frame.height + 1), "row")
-
-
-def _integer(cell: Cell, absent: int | None) -> int:
-    if absent is not None and (cell is None or cell == ""):
-        return absent
-    if isinstance(cell, bool) or not isinstance(cell, int | str):
-        raise ValueError
-    value = int(cell)
-    if abs(value) > _LARGEST:
-        raise ValueError
-    return value

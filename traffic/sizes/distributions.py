@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dcgym.config import check_in, check_int, check_keys, check_range
+from dcgym.config import check_in, check_int, check_keys, check_list, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.traffic.sizes import exact
 from dcgym.traffic.sizes.empirical import Empirical
@@ -25,7 +25,7 @@ from dcgym.traffic.sizes.samplers import (
     Sampler,
     Uniform,
 )
-from dcgym.units import parse_duration
+from dcgym.units import parse_duration, parse_ns
 
 __all__ = [
     "DISTRIBUTION_KINDS",
@@ -84,6 +84,7 @@ class Distribution:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_in("distribution.kind", self.kind, DISTRIBUTION_KINDS)
         check_int("distribution.mean_ns", self.mean_ns, 1, LONGEST_NS)
         self._check_points()
@@ -164,11 +165,12 @@ class Distribution:
             data.get("mean_ns"),
             data.get("points"),
         )
-        if points is not None and not isinstance(points, list | tuple):
-            raise ConfigError("distribution.points", points, "a list of pairs: ns, probability")
+        if points is not None:
+            allowed = "a list of pairs: ns, probability"
+            points = check_list("distribution.points", points, allowed)
         if kind == "empirical" and mean is None:
             return empirical(points or (), "distribution.points")
-        mean_ns = parse_duration(mean, "distribution.mean_ns") if isinstance(mean, str) else mean
+        mean_ns = parse_ns(mean, "distribution.mean_ns") if isinstance(mean, str) else mean
         # The constructor checks what the types promise.
         return cls(kind, mean_ns, data.get("shape"), points or ())  # type: ignore[arg-type]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.config import check_list
 from dcgym.errors import ConfigError
+from dcgym.units import read_number
 
 __all__ = ["Empirical"]
 
@@ -38,9 +39,11 @@ class Empirical:
         """
         if len(points) == 0:
             raise ConfigError(field, list(points), "one point (amount, probability) or more")
-        _check_points(points, rows or [f"{field}, point {i + 1}" for i in range(len(points))])
-        self._amounts = np.array([point[0] for point in points], np.float64)
-        self._levels = np.array([point[1] for point in points], np.float64)
+        named = rows or [f"{field}, point {i + 1}" for i in range(len(points))]
+        read = [_pair(point, row) for point, row in zip(points, named, strict=True)]
+        _check_points(read, named)
+        self._amounts = np.array([point[0] for point in read], np.float64)
+        self._levels = np.array([point[1] for point in read], np.float64)
 
     @property
     def mean(self) -> float:
@@ -105,8 +108,6 @@ class Empirical:
 def _check_points(points: Sequence[Sequence[float]], rows: Sequence[str]) -> None:
     amount, level = 0.0, 0.0
     for point, row in zip(points, rows, strict=True):
-        if not _is_pair(point):
-            raise ConfigError(row, point, "two finite numbers: amount, probability")
         if point[0] < amount:
             raise ConfigError(f"{row}, amount", point[0], f"{amount} or more: a CDF is monotone")
         if not level <= point[1] <= 1:
@@ -119,11 +120,9 @@ def _check_points(points: Sequence[Sequence[float]], rows: Sequence[str]) -> Non
         raise ConfigError(f"{rows[-1]}, amount", amount, "more than 0")
 
 
-def _is_pair(point: object) -> bool:
-    return (
-        isinstance(point, Sequence)
-        and not isinstance(point, str)
-        and len(point) == 2
-        and all(isinstance(x, int | float) and not isinstance(x, bool) for x in point)
-        and all(math.isfinite(x) for x in point)
-    )
+def _pair(point: object, row: str) -> tuple[float, float]:
+    allowed = "two finite numbers: amount, probability"
+    amount, level = (read_number(one) for one in check_list(row, point, allowed, (2,)))
+    if amount is None or level is None:
+        raise ConfigError(row, point, allowed)
+    return amount, level

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcgym.config import check_int, check_keys, check_positive
+from dcgym.config import check_int, check_keys, check_list, check_positive
 from dcgym.errors import ConfigError, suggest
+from dcgym.files import read_text
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.cdfs import CDFS, Cdf
 from dcgym.traffic.sizes.distributions import Distribution, describe, two_points
@@ -22,7 +23,7 @@ from dcgym.traffic.sizes.samplers import (
     Sampler,
     Uniform,
 )
-from dcgym.units import NS_PER_S, parse_duration, parse_size
+from dcgym.units import NS_PER_S, parse_duration, parse_size, read_number
 
 __all__ = [
     "SIZES",
@@ -224,10 +225,12 @@ def _pareto(written: Written) -> Pareto:
 
 def _mixture(written: Written) -> Mixture:
     parts, field = written.spec.get("parts"), f"{written.field}.parts"
-    if not isinstance(parts, list | tuple) or not parts:
-        raise ConfigError(field, parts, "a list of mappings with weight and sizes")
+    allowed = "a list of mappings with weight and sizes"
+    rows = check_list(field, parts, allowed)
+    if not rows:
+        raise ConfigError(field, parts, allowed)
     weights, sizes = [], []
-    for number, part in enumerate(parts):
+    for number, part in enumerate(rows):
         where = f"{field}[{number}]"
         check_keys(part, ("weight", "sizes"), where)
         weights.append(float(check_positive(f"{where}.weight", part.get("weight", 0.0))))
@@ -274,31 +277,26 @@ def _cdf(written: Written) -> Empirical:
     if written.has("file"):
         read = _read_cdf_file(spec["file"], f"{field}.file")
         return read.scaled(NS_PER_S) if is_time else read
-    points = spec["points"]
-    if not isinstance(points, list | tuple):
-        unit = "duration" if is_time else "bytes"
-        raise ConfigError(f"{field}.points", points, f"a list of pairs: {unit}, probability")
-    where = f"{field}.points"
-    if is_time:
-        return Empirical([_timed(point, f"{where}[{i}]") for i, point in enumerate(points)], where)
-    return Empirical(points, where)
+    unit, where = "duration" if is_time else "bytes", f"{field}.points"
+    points = check_list(where, spec["points"], f"a list of pairs: {unit}, probability")
+    pairs = [_point_of(one, f"{where}[{i}]", written.parse, unit) for i, one in enumerate(points)]
+    return Empirical(pairs, where)
 
 
-def _timed(point: object, where: str) -> tuple[float, float]:
-    if not isinstance(point, list | tuple) or len(point) != 2:
-        raise ConfigError(where, point, "a pair: duration, probability")
-    return float(parse_duration(point[0], where)), point[1]
+def _point_of(point: object, where: str, parse: Parse, unit: str) -> tuple[float, float]:
+    amount, level = check_list(where, point, f"a pair: {unit}, probability", (2,))
+    number = read_number(amount)
+    # Between sizes there may be fractions of a byte.
+    if number is None or parse is not parse_size:
+        number = parse(amount, where)
+    return float(number), level
 
 
 def _read_cdf_file(path: object, field: str) -> Empirical:
     """Read lines of "bytes probability", separated by blanks, tabs or commas, as others use."""
     if not isinstance(path, str | Path):
         raise ConfigError(field, path, "the path of a file with lines: bytes probability")
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ConfigError(field, str(path), f"a readable file ({reason})") from error
+    text = read_text(path, field, "a text file with lines: bytes probability")
     points, rows = [], []
     for number, line in enumerate(text.splitlines(), start=1):
         cells = line.partition("#")[0].replace(",", " ").split()

@@ -28,7 +28,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_positive, check_range
+from dcgym.config import check_int, check_positive, check_range, read_numbers
 from dcgym.traffic.vips.table import FloatArray, VipTable
 
 __all__ = ["SyntheticVips"]
@@ -76,6 +76,7 @@ class SyntheticVips:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        read_numbers(self)
         check_int("vips.vips", self.vips, 1, 10_000_000)
         check_int("vips.racks", self.racks, 1, 1_000_000)
         check_int("vips.servers", self.servers, 1)
@@ -97,7 +98,7 @@ class SyntheticVips:
         Raises:
             ConfigError: The number is not allowed.
         """
-        check_int("vips.epochs", epochs, 1)
+        epochs = check_int("vips.epochs", epochs, 1)
         generator = np.random.default_rng(seed)
         first = self._first(generator)
         tables, state = [first], np.zeros(self.vips)

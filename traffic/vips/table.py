@@ -115,7 +115,7 @@ class VipTable:
         Args:
             factor: Above 0.
         """
-        check_positive("factor", factor)
+        factor = check_positive("factor", factor)
         return replace(
             self, source_bps=self.source_bps * factor, internet_bps=self.internet_bps * factor
         )

@@ -74,8 +74,8 @@ class AcceleratorTwin:
         """Build the environments; `reset` must come before anything else."""
         self.pool: AcceleratorPool = make_pool_of_devices(pool)
         self.n_envs = check_int("n_envs", n_envs, 1, 65_536)
-        check_int("threads", threads, 1, 256)
-        check_int("record_limit", record_limit, 0, 10**9)
+        threads = check_int("threads", threads, 1, 256)
+        record_limit = check_int("record_limit", record_limit, 0, 10**9)
         self.n_servers, self.n_devices = self.pool.n_servers, self.pool.n_devices
         self._time_ns = np.zeros(self.n_envs, np.int64)
         self._all = np.ones(self.n_envs, np.uint8)
@@ -243,7 +243,7 @@ class AcceleratorTwin:
         Args:
             env: Number of the environment.
         """
-        check_int("env", env, 0, self.n_envs - 1)
+        env = check_int("env", env, 0, self.n_envs - 1)
         return Fidelity()
 
     def close(self) -> None:

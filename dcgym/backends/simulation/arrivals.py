@@ -35,8 +35,8 @@ def draw_arrivals(scenario: Any, seed: int, until_ns: int) -> npt.NDArray[Any]:
         FeatureNotSupported: The compiled module was not built.
     """
     pool: Scenario = make_scenario(scenario)
-    check_int("seed", seed, 0, 2**64 - 1)
-    check_int("until_ns", until_ns, 0, _LONGEST_NS)
+    seed = check_int("seed", seed, 0, 2**64 - 1)
+    until_ns = check_int("until_ns", until_ns, 0, _LONGEST_NS)
     if pool.workload.is_closed_loop:
         allowed = "open arrivals: users send when they are answered, which is not known ahead"
         raise ConfigError("scenario.arrivals", pool.workload.arrivals.name, allowed)

@@ -82,9 +82,9 @@ class BalancingTwin:
         """Build the environments; `reset` must come before anything else."""
         self.scenario: Scenario = make_scenario(scenario)
         self.n_envs = check_int("n_envs", n_envs, 1, 65_536)
-        check_int("threads", threads, 1, 256)
-        check_int("record_limit", record_limit, 0, 10**9)
-        check_int("warm_up_ns", warm_up_ns, 0, 2**60)
+        threads = check_int("threads", threads, 1, 256)
+        record_limit = check_int("record_limit", record_limit, 0, 10**9)
+        warm_up_ns = check_int("warm_up_ns", warm_up_ns, 0, 2**60)
         self.n_balancers = self.scenario.balancers
         self.n_servers = self.scenario.n_servers
         # The time that each environment has reached; -1 before the first `advance`.
@@ -137,7 +137,7 @@ class BalancingTwin:
         """
         number = RULES.find(name).number
         if balancer is not None:
-            check_int("balancer", balancer, 0, self.n_balancers - 1)
+            balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
         self._twin.set_rule(number, -1 if balancer is None else balancer, self._mask(mask))
 
     def set_weights(
@@ -158,7 +158,7 @@ class BalancingTwin:
         """
         shape: tuple[int, ...] = (self.n_envs, self.n_balancers, self.n_servers)
         if balancer is not None:
-            check_int("balancer", balancer, 0, self.n_balancers - 1)
+            balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
             shape = (self.n_envs, self.n_servers)
         values = check_weights(weights, shape)
         self._twin.set_weights(values, -1 if balancer is None else balancer, self._mask(mask))
@@ -208,7 +208,7 @@ class BalancingTwin:
         Raises:
             BackendError: Over 16 million flows are in flight.
         """
-        check_int("limit_ns", limit_ns, 0, LONGEST_DRAIN_NS)
+        limit_ns = check_int("limit_ns", limit_ns, 0, LONGEST_DRAIN_NS)
         chosen = self._mask(mask)
         self._twin.drain(self.now_ns() + limit_ns, chosen)
         self._drained |= chosen.view(np.bool_)
@@ -325,7 +325,7 @@ class BalancingTwin:
         if self.n_servers > SERVERS:
             allowed = f"at most {SERVERS} servers, all that the shared-memory layout holds"
             raise ConfigError("scenario.groups", self.n_servers, allowed)
-        check_int("balancer", balancer, 0, self.n_balancers - 1)
+        balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
         found: bytes = self._twin.region(self._env(env), balancer)
         return found
 

@@ -116,7 +116,7 @@ def congestion_suite(
     chosen = {name: TWIN_CASES.find(name) for name in names}
     if not chosen or len(chosen) != len(names):
         raise ConfigError("cases", ",".join(names), f"each once of {', '.join(TWIN_CASES)}")
-    check_int("repeats", repeats, 1, MOST_REPEATS)
+    repeats = check_int("repeats", repeats, 1, MOST_REPEATS)
     again = [f"{EMULATION}-{number}" for number in range(2, repeats + 1)]
     given_s = None if seconds is None else check_positive("episode_s", seconds)
     return Suite(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_in, check_int, check_range
+from dcgym.config import check_in, check_int, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import LONGEST_NS, Plain, build, parse_fields
 from dcgym.units import NS_PER_S
@@ -51,6 +51,7 @@ class Agents:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_in("agents.kind", self.kind, KINDS)
         check_range("agents.rate_per_s", self.rate_per_s, 1, 200)
         if self.window_ns is not None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dcgym.config import check_flag, check_int, check_keys, check_positive, check_range
+from dcgym.config import (
+    check_flag,
+    check_int,
+    check_keys,
+    check_positive,
+    check_range,
+    read_numbers,
+)
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import LONGEST_NS, Plain, build, check_name
 from dcgym.units import NS_PER_S, parse_duration
@@ -46,6 +53,7 @@ class Device:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_name("device.kind", self.kind)
         check_int("device.workers", self.workers, 1, MOST_WORKERS)
         if self.queue_limit is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_in, check_int, check_keys, check_range
+from dcgym.config import check_in, check_int, check_keys, check_list, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
@@ -52,6 +52,7 @@ class DeviceEvent(TimedEvent):
 
     def __post_init__(self) -> None:
         """Check the fields that need no pool."""
+        read_numbers(self)
         check_int("event.at_ns", self.at_ns, 0, LATEST_NS)
         check_in("event.kind", self.kind, EVENTS)
         if self.kind in _VALUES:
@@ -92,7 +93,6 @@ class DeviceEvent(TimedEvent):
         check_keys(data, ("at", "at_ns", *names), "event")
         fields = {name: data[name] for name in names if name in data}
         servers = fields.get("servers", ())
-        if not isinstance(servers, list | tuple):
-            raise ConfigError("event.servers", servers, "a list of numbers of servers")
-        fields["servers"] = tuple(servers)
+        allowed = "a list of numbers of servers"
+        fields["servers"] = tuple(check_list("event.servers", servers, allowed))
         return build(cls, {"at_ns": read_time_ns(data, "event"), **fields})

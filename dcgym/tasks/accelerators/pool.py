@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_positive, check_range
+from dcgym.config import check_int, check_keys, check_positive, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import Device
@@ -60,6 +60,7 @@ class DeviceApplication:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_name("application.name", self.name)
         check_positive("application.share", self.share)
         if self.gflop is not None:
@@ -127,6 +128,7 @@ class DeviceGroup:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_name("group.name", self.name)
         check_int("group.count", self.count, 1, MOST_SERVERS)
         object.__setattr__(self, "devices", check_items("group.devices", self.devices, Device))
@@ -196,6 +198,7 @@ class AcceleratorPool:
 
     def __post_init__(self) -> None:
         """Check the fields, and those of the parts against each other."""
+        read_numbers(self)
         check_name("pool.name", self.name)
         for name, kind in (("groups", DeviceGroup), ("applications", DeviceApplication)):
             object.__setattr__(self, name, check_items(f"pool.{name}", getattr(self, name), kind))

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
+from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError, suggest
+from dcgym.files import load_mapping
 from dcgym.registry import Registry
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import Device
@@ -115,8 +116,8 @@ def accelerator_pool(
         later_at: When they come; with 0, never.
         name: Name of the pool.
     """
-    check_int("accelerators", accelerators, 0, MOST_ACCELERATORS)
-    check_int("later", later, 0, accelerators)
+    accelerators = check_int("accelerators", accelerators, 0, MOST_ACCELERATORS)
+    later = check_int("later", later, 0, accelerators)
     measured = APPLICATIONS[check_in("application", application, APPLICATIONS)]
     host = _device("cpu", measured.host_workers, measured.host_per_s, application, processor_weight)
     nics = tuple(
@@ -159,7 +160,7 @@ def micro_benchmark(
         threshold: Processing time above which the agents call a device busy.
         accelerators: SmartNICs.
     """
-    check_int("accelerators", accelerators, 0, MOST_ACCELERATORS)
+    accelerators = check_int("accelerators", accelerators, 0, MOST_ACCELERATORS)
     host = Device("cpu", HOST_CORES, QUEUE_LIMIT, 5.0, gflop_per_s=HOST_GFLOP_PER_S)
     nic = Device("smartnic", NIC_CORES, QUEUE_LIMIT, 1.0, gflop_per_s=NIC_GFLOP_PER_S)
     agents = Agents("event", threshold_ns=parse_duration(threshold, "threshold"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dcgym.config import check_flag, check_in, check_int, check_positive, check_range
+from dcgym.config import check_flag, check_in, check_int, check_list, check_positive, check_range
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import MOST_WEIGHT
@@ -118,17 +118,14 @@ class AcceleratorBalancingSettings(TaskSettings):
             check_int("latency_threshold", time_ns, 1)
 
     def _check_loads(self) -> None:
-        loads: object = self.loads
-        if isinstance(loads, str) or not isinstance(loads, Sequence) or len(loads) != 2:
-            raise ConfigError("loads", loads, "two numbers, the lower one first")
+        loads = check_list("loads", self.loads, "two numbers, the lower one first", (2,))
         low = check_range("loads", loads[0], 0.001, 100)
         check_range("loads", loads[1], low, 100)
 
     def _check_weights(self, weights: object) -> None:
         allowed = "numbers of 0 or more, one of them above 0"
-        if isinstance(weights, str) or not isinstance(weights, Sequence) or not weights:
-            raise ConfigError("weights", weights, allowed)
-        if not max(check_range("weights", one, 0, MOST_WEIGHT) for one in weights) > 0:
+        numbers = check_list("weights", weights, allowed)
+        if not max((check_range("weights", one, 0, MOST_WEIGHT) for one in numbers), default=0) > 0:
             raise ConfigError("weights", weights, allowed)
 
     def make_pool(self) -> AcceleratorPool:

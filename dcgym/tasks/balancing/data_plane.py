@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_in, check_int, check_range
+from dcgym.config import check_in, check_int, check_list, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     LONGEST_NS,
@@ -74,6 +74,7 @@ class DataPlane:
 
     def __post_init__(self) -> None:
         """Check every field."""
+        read_numbers(self)
         buckets = check_int("scenario.flow_table_buckets", self.flow_table_buckets, 1, 2**20)
         if buckets & (buckets - 1):
             raise ConfigError("scenario.flow_table_buckets", buckets, "a power of two")
@@ -95,9 +96,10 @@ class DataPlane:
         self._check_families()
 
     def _check_families(self) -> None:
-        families = self.families
-        if not isinstance(families, list | tuple) or not families:
-            raise ConfigError("scenario.families", families, f"some of {', '.join(FAMILIES)}")
+        allowed = f"some of {', '.join(FAMILIES)}"
+        families = check_list("scenario.families", self.families, allowed)
+        if not families:
+            raise ConfigError("scenario.families", families, allowed)
         for family in families:
             check_in("scenario.families", family, FAMILIES)
         if len(set(families)) < len(families):

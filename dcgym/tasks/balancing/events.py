@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_in, check_int, check_keys, check_range
+from dcgym.config import check_in, check_int, check_keys, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
-from dcgym.units import parse_duration
+from dcgym.units import as_python, parse_duration
 
 __all__ = ["EVENTS", "MOVING_LOAD", "SERVER_FAULTS", "TWIN_EVENTS", "Event"]
 
@@ -86,6 +86,7 @@ class Event(TimedEvent):
 
     def __post_init__(self) -> None:
         """Check the fields that need no scenario."""
+        read_numbers(self)
         check_int("event.at_ns", self.at_ns, 0, LATEST_NS)
         check_in("event.kind", self.kind, EVENTS)
         if self.kind in _VALUES:
@@ -142,7 +143,7 @@ class Event(TimedEvent):
             ConfigError: A field is unknown, missing or not allowed.
         """
         check_keys(data, ("at", "at_ns", *_FIELDS), "event")
-        target = data.get("target", "all")
+        target = as_python(data.get("target", "all"))
         if isinstance(target, list):
             target = tuple(target)
         period_ns = data.get("period_ns")

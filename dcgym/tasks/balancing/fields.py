@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_int, check_keys, check_list
 from dcgym.errors import ConfigError
-from dcgym.units import parse_duration
+from dcgym.units import as_python, parse_ns
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -64,12 +64,14 @@ def check_items(
     Raises:
         ConfigError: It is no such sequence.
     """
-    if isinstance(items, str) or not isinstance(items, Sequence) or not (items or may_be_empty):
-        raise ConfigError(field, items, f"a list of {kind.__name__} objects")
-    for item in items:
+    allowed = f"a list of {kind.__name__} objects"
+    found = check_list(field, items, allowed)
+    if not (found or may_be_empty):
+        raise ConfigError(field, items, allowed)
+    for item in found:
         if not isinstance(item, kind):
             raise ConfigError(field, item, f"{kind.__name__} objects")
-    return tuple(items)
+    return tuple(found)
 
 
 def check_unique(field: str, names: Sequence[str]) -> None:
@@ -97,14 +99,13 @@ def check_bounds(field: str, value: object) -> tuple[int, int]:
     Raises:
         ConfigError: It is something else.
     """
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-        raise ConfigError(field, value, "two times in ns, the lower one first")
-    low = check_int(field, value[0], 0, LONGEST_NS)
-    return low, check_int(field, value[1], low, LONGEST_NS)
+    ends = check_list(field, value, "two times in ns, the lower one first", (2,))
+    low = check_int(field, ends[0], 0, LONGEST_NS)
+    return low, check_int(field, ends[1], low, LONGEST_NS)
 
 
 def parse_fields(data: Plain, kind: type[DataclassInstance], where: str) -> dict[str, object]:
-    """Return the fields of a dataclass from plain data, durations as text turned to numbers.
+    """Return the fields of a dataclass from plain data, times in ``_ns`` fields as numbers.
 
     Args:
         data: What a configuration holds.
@@ -129,10 +130,7 @@ def parse_rows(content: Plain, field: str, where: str) -> Sequence[Plain]:
     Raises:
         ConfigError: There is no list.
     """
-    rows = content.get(field)
-    if not isinstance(rows, list | tuple):
-        raise ConfigError(f"{where}.{field}", rows, "a list")
-    return rows
+    return check_list(f"{where}.{field}", content.get(field), "a list")
 
 
 def build(make: Callable[..., _Item], content: Plain) -> _Item:
@@ -172,8 +170,7 @@ def _plain(value: object) -> object:
 def _parse(value: object, field: str) -> object:
     if not field.endswith("_ns"):
         return value
-    if isinstance(value, str):
-        return parse_duration(value, field)
+    value = as_python(value)
     if isinstance(value, list | tuple):
         return tuple(_parse(item, field) for item in value)
-    return value
+    return parse_ns(value, field) if isinstance(value, str) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_in, check_int, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     LONGEST_NS,
@@ -41,6 +41,7 @@ class Vip:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_name("vip.name", self.name)
         for field in ("groups", "applications"):
             names = check_items(f"vip.{field}", getattr(self, field), str, may_be_empty=True)
@@ -83,6 +84,7 @@ class ServerPool:
 
     def __post_init__(self) -> None:
         """Freeze the sequences and check every field."""
+        read_numbers(self)
         groups = check_items("scenario.groups", self.groups, ServerGroup)
         vips = check_items("scenario.vips", self.vips, Vip)
         object.__setattr__(self, "groups", groups)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from dcgym.config import check_in, check_int, check_keys, check_range, load_mapping
+from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError, suggest
+from dcgym.files import load_mapping
 from dcgym.registry import Registry
 from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.fields import Plain, build
@@ -98,7 +99,7 @@ def hlb_128(
         service: CPU time of a flow; exponential with a mean of 500 ms if None.
         allow_overload: Accept a load above 1.
     """
-    check_int("ratio", ratio, 1, 64)
+    ratio = check_int("ratio", ratio, 1, 64)
     groups = (server_group("weak", 64, workers=1), server_group("strong", 64, workers=ratio))
     workload = _cpu_bound(service or exponential("500ms"), load, allow_overload)
     return Scenario("hlb-128", ServerPool(groups, balancers), workload, _PUBLISHED)
@@ -135,7 +136,7 @@ def markov_2(
         queue: Flows that a server holds at most, the one in service included.
         allow_overload: Accept a load above 1.
     """
-    check_int("queue", queue, 1, 1_000_000)
+    queue = check_int("queue", queue, 1, 1_000_000)
     weights = (1.0, 2.0) if right_weights else (2.0, 1.0)
     groups = tuple(
         server_group(name, 1, cpu_speed=speed, weight=weight)
@@ -204,8 +205,8 @@ def two_speeds(
         balancers: Number of balancers.
         allow_overload: Accept a load above 1.
     """
-    check_int("servers", servers, 2, 1024)
-    check_range("ratio", ratio, 1, 1000)
+    servers = check_int("servers", servers, 2, 1024)
+    ratio = check_range("ratio", ratio, 1, 1000)
     check_in("weights", weights, _WEIGHTS)
     own = {"right": (1.0, ratio), "swapped": (ratio, 1.0), "equal": (1.0, 1.0)}[weights]
     groups = (

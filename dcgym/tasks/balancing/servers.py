@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
+from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     Plain,
@@ -65,6 +65,7 @@ class Resource:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_name("resource.name", self.name)
         where = f"group.{self.name}"
         check_int(f"{where}_workers", self.workers, 1, 1024)
@@ -121,6 +122,7 @@ class ServerGroup:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_name("group.name", self.name)
         check_int("group.count", self.count, 1, MAX_SERVERS)
         resources = check_items("group.resources", self.resources, Resource)

@@ -125,7 +125,7 @@ class BalancingTask:
         n_balancers, self.n_servers = self.scenario.balancers, self.scenario.n_servers
         self.controlled = tuple(range(n_balancers) if controlled is None else controlled)
         for balancer in self.controlled:
-            check_int("balancer", balancer, 0, n_balancers - 1)
+            balancer = check_int("balancer", balancer, 0, n_balancers - 1)
         count = len(self.controlled)
         self.n_agents = count if n_agents is None else n_agents
         self.balancers_per_agent = count // self.n_agents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dcgym.config import check_in, check_positive
+from dcgym.config import check_in, check_positive, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     Plain,
@@ -44,6 +44,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         """Freeze the applications and check every field."""
+        read_numbers(self)
         applications = check_items("scenario.applications", self.applications, Application)
         object.__setattr__(self, "applications", applications)
         check_unique("scenario.applications", [app.name for app in applications])

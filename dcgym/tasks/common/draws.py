@@ -20,9 +20,10 @@ from typing import Protocol
 
 import numpy as np
 
-from dcgym.config import check_int, check_keys, check_number, check_positive
+from dcgym.config import check_int, check_keys, check_list, check_number, check_positive
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
+from dcgym.units import as_python
 
 __all__ = ["DRAWS", "Choice", "Draw", "Draws", "Integers", "Uniform"]
 
@@ -175,6 +176,7 @@ class Draws:
 
 
 def _read(field: str, spec: object) -> Draw:
+    spec = as_python(spec)
     if isinstance(spec, list | tuple):
         spec = {"choice": spec}
     names = DRAWS.names()
@@ -187,10 +189,9 @@ def _read(field: str, spec: object) -> Draw:
 
 def _ends(field: str, spec: Plain, name: str) -> tuple[object, object]:
     check_keys(spec, (name, "unit"), field)
-    ends = spec[name]
-    if not isinstance(ends, list | tuple) or len(ends) != 2:
-        raise ConfigError(f"{field} {name}", ends, "two numbers, the lower one first")
-    return ends[0], ends[1]
+    allowed = "two numbers, the lower one first"
+    low, high = check_list(f"{field} {name}", spec[name], allowed, (2,))
+    return low, high
 
 
 def _unit(field: str, spec: Plain) -> str:
@@ -222,11 +223,11 @@ def _integers(field: str, spec: Plain) -> Draw:
 
 def _choice(field: str, spec: Plain) -> Draw:
     check_keys(spec, ("choice", "weights"), field)
-    values, weights = spec["choice"], spec.get("weights", ())
-    if not isinstance(values, list | tuple) or not values:
+    values = check_list(f"{field} choice", spec["choice"], "a list of one value or more")
+    if not values:
         raise ConfigError(f"{field} choice", values, "a list of one value or more")
-    if not isinstance(weights, list | tuple) or len(weights) not in (0, len(values)):
-        raise ConfigError(f"{field} weights", weights, f"{len(values)} numbers, one a value")
+    allowed, sizes = f"{len(values)} numbers, one a value", (0, len(values))
+    weights = check_list(f"{field} weights", spec.get("weights", ()), allowed, sizes)
     shares = tuple(float(check_positive(f"{field} weights", one)) for one in weights)
     return Choice(tuple(values), shares)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError, suggest
-from dcgym.units import parse_duration
+from dcgym.units import parse_duration, parse_ns, read_number
 
 __all__ = [
     "LATEST_NS",
@@ -70,9 +70,8 @@ def read_time_ns(entry: Mapping[str, object], field: str = "event") -> int:
         raise ConfigError(field, sorted(entry), "a time: either at or at_ns")
     name = "at" if "at" in entry else "at_ns"
     value = entry[name]
-    if name == "at" or isinstance(value, str):
-        return parse_duration(value, f"{field}.{name}")
-    return check_int(f"{field}.at_ns", value, 0, LATEST_NS)
+    read = parse_duration if name == "at" else parse_ns
+    return check_int(f"{field}.{name}", read(value, f"{field}.{name}"), 0, LATEST_NS)
 
 
 def check_order(events: Sequence[TimedEvent], field: str = "events") -> None:
@@ -132,8 +131,6 @@ def find_numbered(field: str, target: object, count: int, what: str) -> tuple[in
         ConfigError: A number is missing or out of range.
     """
     numbers = target if isinstance(target, tuple) else (target,)
-    for number in numbers:
-        if isinstance(number, str) or not isinstance(number, int):
-            raise ConfigError(field, target, f"the number of a {what}")
-        check_int(field, number, 0, count - 1)
-    return tuple(numbers)
+    if any(isinstance(number, str) or read_number(number) is None for number in numbers):
+        raise ConfigError(field, target, f"the number of a {what}")
+    return tuple(check_int(field, number, 0, count - 1) for number in numbers)

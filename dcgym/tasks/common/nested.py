@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.units import as_python
 
 __all__ = ["replaced"]
 
@@ -33,6 +34,7 @@ def replaced(
     first, *rest = options
     if isinstance(current, str) and path in NAME_KEYS:
         current = {NAME_KEYS[path]: current}
+    current = as_python(current)
     if isinstance(current, list | tuple) and first.isdecimal():
         number = check_int(f"{field} {path}", int(first), 0, len(current) - 1)
         part = replaced(field, current[number], f"{path}.{first}", rest, value)

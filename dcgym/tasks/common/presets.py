@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dcgym.config import load_mapping
+from dcgym.files import load_mapping
 from dcgym.registry import Registry
 
 __all__ = ["PRESETS", "read_config"]

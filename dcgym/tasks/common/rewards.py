@@ -13,6 +13,7 @@ from dcgym.config import check_in, check_number
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.tasks.common.statistics import FloatArray
+from dcgym.units import as_python
 
 __all__ = ["Reward", "RewardSpec", "Term", "read_weights"]
 
@@ -67,9 +68,9 @@ def read_weights(spec: RewardSpec, known: Collection[str]) -> dict[str, float]:
     """
     if isinstance(spec, str):
         spec = {spec: 1.0}
-    elif isinstance(spec, Sequence):
+    elif isinstance(names := as_python(spec), Sequence):
         # Before they are keys, which not every value can be.
-        spec = dict.fromkeys([check_in("reward", name, known) for name in spec], 1.0)
+        spec = dict.fromkeys([check_in("reward", name, known) for name in names], 1.0)
     if not isinstance(spec, Mapping) or not spec:
         raise ConfigError("reward", spec, "a term, a list of terms, or a mapping term to weight")
     weights: dict[str, float] = {}

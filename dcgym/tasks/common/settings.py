@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_in, check_int, read_numbers
 from dcgym.errors import ConfigError
 
 __all__ = ["INFO_FORMS", "RENDER_MODES", "Duration", "TaskSettings"]
@@ -45,6 +45,7 @@ class TaskSettings:
 
     def __post_init__(self) -> None:
         """Check the fields that all tasks have."""
+        read_numbers(self)
         check_in("render_mode", self.render_mode, (None, *RENDER_MODES))
         check_in("info", self.info, INFO_FORMS)
         if self.max_steps is not None:

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_in, check_int, check_list
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward, RewardSpec
@@ -76,9 +76,10 @@ class FlowSettings(NetworkSettings):
         super().__post_init__()
         check_int("flows", self.flows, 1, MOST_FLOWS)
         FLOW_ACTIONS.find(self.action)
-        if not isinstance(self.features, list | tuple) or not self.features:
+        names = check_list("features", self.features, ", ".join(FLOW_FEATURES.names()))
+        if not names:
             raise ConfigError("features", self.features, FLOW_FEATURES.names())
-        for name in self.features:
+        for name in names:
             check_in("features", name, FLOW_FEATURES.names())
         check_int("history", self.history, 1, MOST_HISTORY)
         Reward(self.reward, FLOW_REWARDS)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dcgym.config import check_in, check_keys, check_range
+from dcgym.config import check_in, check_keys, check_list, check_range
 from dcgym.errors import ConfigError, FeatureNotSupported, suggest
 from dcgym.tasks.common.events import TimedEvent, check_order, count_due, read_time_ns
 from dcgym.topologies import Port, Topology
@@ -96,10 +96,9 @@ def make_events(spec: Sequence[Mapping[str, Any]], topology: Topology) -> tuple[
         ConfigError: A field is unknown, missing or wrong; the times are out of order; there is no
             such link or switch; or something comes up that is not down.
     """
-    if not isinstance(spec, list | tuple):
-        raise ConfigError("events", spec, "a list of events, each a mapping")
+    entries = check_list("events", spec, "a list of events, each a mapping")
     events = tuple(
-        _event(entry, topology, f"events[{number}]") for number, entry in enumerate(spec)
+        _event(entry, topology, f"events[{number}]") for number, entry in enumerate(entries)
     )
     check_order(events)
     _check_states(events)
@@ -173,9 +172,7 @@ def _nodes(entry: Mapping[str, Any], topology: Topology, where: str) -> tuple[st
     if "switch" in entry:
         switches = [switch.name for switch in topology.switches]
         return (check_in(f"{where}.switch", entry["switch"], switches),)
-    link = entry["link"]
-    if not isinstance(link, list | tuple) or len(link) != 2:
-        raise ConfigError(f"{where}.link", link, "the names of the two ends")
+    link = check_list(f"{where}.link", entry["link"], "the names of the two ends", (2,))
     names = [node.name for node in topology.nodes]
     for name in link:
         if name not in names:

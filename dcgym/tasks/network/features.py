@@ -30,7 +30,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
+from dcgym.config import check_in, check_list
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.tasks.network.interval import Interval
@@ -312,11 +312,9 @@ def check_feature_names(names: object) -> tuple[str, ...]:
     Raises:
         ConfigError: They are something else.
     """
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise ConfigError("features", names, "a list of feature names")
-    known = feature_names()
-    for name in names:
+    chosen, known = check_list("features", names, "a list of feature names"), feature_names()
+    for name in chosen:
         check_in("features", name, known)
-    if len(set(names)) != len(names):
-        raise ConfigError("features", list(names), "each feature once")
-    return tuple(names)
+    if len(set(chosen)) != len(chosen):
+        raise ConfigError("features", chosen, "each feature once")
+    return tuple(chosen)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
+from dcgym.config import check_in, check_list
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.features import PROBE_RTT
 from dcgym.topologies import Topology
@@ -83,14 +83,11 @@ def _one_way_ns(topology: Topology, source: str, target: str) -> float:
 
 def _check_pairs(pairs: Sequence[Sequence[str]], topology: Topology) -> tuple[tuple[str, str], ...]:
     hosts = [host.name for host in topology.hosts]
-    if isinstance(pairs, str) or not isinstance(pairs, Sequence):
-        raise ConfigError("probes", pairs, "a list of pairs of hosts")
     checked: list[tuple[str, str]] = []
-    for number, pair in enumerate(pairs):
+    for number, pair in enumerate(check_list("probes", pairs, "a list of pairs of hosts")):
         field = f"probes[{number}]"
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ConfigError(field, pair, "a pair of hosts, such as ['h1', 'h2']")
-        source, target = (check_in(field, name, hosts) for name in pair)
+        ends = check_list(field, pair, "a pair of hosts, such as ['h1', 'h2']", (2,))
+        source, target = (check_in(field, name, hosts) for name in ends)
         if source == target or (source, target) in checked:
             raise ConfigError(field, list(pair), "two hosts, each pair once")
         checked.append((source, target))

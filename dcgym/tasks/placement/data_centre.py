@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_range
+from dcgym.config import check_int, check_keys, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.units import parse_rate
@@ -64,6 +64,7 @@ class DataCentre:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        read_numbers(self)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "reserve":
@@ -128,7 +129,7 @@ class DataCentre:
         Args:
             container: Its number.
         """
-        check_int("container", container, 0, self.containers - 1)
+        container = check_int("container", container, 0, self.containers - 1)
         racks = np.arange(self.racks_per_container) + container * self.racks_per_container
         aggs = np.arange(self.aggs) + self.n_racks + container * self.aggs
         return np.concatenate([racks, aggs])
@@ -139,7 +140,7 @@ class DataCentre:
         Args:
             switch: Its number.
         """
-        check_int("switch", switch, 0, self.n_switches - 1)
+        switch = check_int("switch", switch, 0, self.n_switches - 1)
         if switch < self.n_racks:
             return f"rack{switch}"
         above = switch - self.n_racks
@@ -161,7 +162,7 @@ def fat_tree(k: int) -> DataCentre:
     Raises:
         ConfigError: The number is not allowed.
     """
-    check_int("k", k, 2, 64)
+    k = check_int("k", k, 2, 64)
     if k % 2:
         raise ConfigError("k", k, "an even number")
     return DataCentre(k, k // 2, k // 2, k // 2)

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import is_whole
+from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
@@ -87,9 +87,7 @@ def check_seed(seed: int) -> int:
     Raises:
         ConfigError: It is no whole number.
     """
-    if not is_whole(seed):
-        raise ConfigError("seed", seed, "a whole number")
-    return seed
+    return check_int("seed", seed, -(2**63))
 
 
 def numbered_actions(given: npt.ArrayLike, most: int) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_number, check_range
+from dcgym.config import check_int, check_number, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.traffic.vips import ServiceGraph, VipTable
@@ -49,6 +49,7 @@ class DipLimits:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_range("load", self.load, 0.01, 1.0)
         if check_number("headroom", self.headroom) * self.load < 1:
             allowed = f"{1 / self.load:g} or more, so that DIPs carry what they carry now"

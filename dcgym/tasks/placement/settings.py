@@ -109,7 +109,7 @@ class PlacementSettings(TaskSettings):
             tables = _read(str(given))
         elif isinstance(given, VipTable):
             tables = (given,)
-        elif isinstance(given, list) and given and all(isinstance(t, VipTable) for t in given):
+        elif isinstance(given, list | tuple) and given and all(map(_is_table, given)):
             tables = tuple(given)
         else:
             allowed = "a mapping of SyntheticVips's fields, a .csv or .parquet file, or tables"
@@ -245,6 +245,10 @@ class VipMigrationSettings(PlacementSettings):
     def mean_interval(self) -> Duration:
         """Return 600 s: an epoch."""
         return EPOCH_S
+
+
+def _is_table(given: object) -> bool:
+    return isinstance(given, VipTable)
 
 
 def _check_no_interval(interval: Duration | None, step: str) -> None:

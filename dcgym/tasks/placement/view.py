@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int, check_number
+from dcgym.config import check_in, check_int, check_number, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.placement.data_centre import DataCentre
 
@@ -88,6 +88,7 @@ class AssignmentRule:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        read_numbers(self)
         check_in("choice", self.choice, CHOICES)
         if check_number("margin", self.margin) < 0:
             raise ConfigError("margin", self.margin, "0 or more")
@@ -172,7 +173,7 @@ class Failures:
             count: How many; Duet's evaluation has three.
             generator: Source of chance.
         """
-        check_int("count", count, 1, data_centre.n_switches)
+        count = check_int("count", count, 1, data_centre.n_switches)
         drawn = generator.choice(data_centre.n_switches, count, replace=False)
         return cls(switches=tuple(sorted(drawn.tolist())))
 

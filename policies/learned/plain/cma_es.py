@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from dcgym.config import check_int, check_keys, check_positive
+from dcgym.config import check_int, check_keys, check_positive, read_numbers
 from dcgym.errors import ConfigError, TrainingError
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.copies import build_copies
@@ -62,6 +62,7 @@ class CmaSettings:
         Raises:
             ConfigError: One is not allowed.
         """
+        read_numbers(self)
         check_positive("sigma", self.sigma)
         for name, least in (("population", 4), ("episode_steps", 1)):
             if getattr(self, name) is not None:

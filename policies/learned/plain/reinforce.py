@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dcgym.config import check_in, check_int, check_keys, check_positive, check_range
+from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.copies import build_copies
@@ -66,6 +66,7 @@ class ReinforceSettings:
         Raises:
             ConfigError: One is not allowed.
         """
+        read_numbers(self)
         check_positive("learning_rate", self.learning_rate)
         check_range("gamma", self.gamma, 0, 1)
         check_int("episode_steps", self.episode_steps, 1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcgym.config import check_keys, is_whole
+from dcgym.config import check_int, check_keys
 from dcgym.errors import ConfigError
 from dcgym.policies.learned.flat import ACTION_KINDS, action_kind
 from dcgym.policies.learned.sb3.library import require_sb3, require_sb3_contrib
@@ -252,8 +252,8 @@ def make_model(name: str, envs: VecEnv, form: TrainingForm, job: TrainingJob) ->
     settings: dict[str, Any] = dict(algorithm.vector if form.is_vector else algorithm.real_time)
     settings |= given
     if "n_steps" in algorithm.vector and "batch_size" not in given:
-        batch = settings["n_steps"] * envs.num_envs if is_whole(settings["n_steps"]) else 1
-        settings["batch_size"] = min(settings["batch_size"], batch)
+        steps = check_int("settings.n_steps", settings["n_steps"], 1)
+        settings["batch_size"] = min(settings["batch_size"], steps * envs.num_envs)
     if algorithm.is_noisy:
         settings["action_noise"] = _noise(envs)
     try:

@@ -300,7 +300,7 @@ def test_cdf_files_of_other_tools(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"sizes\.txt, line 2: value 'ten 1'"):
         read_sizes({"name": "cdf", "file": str(path)})
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not UTF-8"):
+    with pytest.raises(ConfigError, match="the file holds text in UTF-16"):
         read_sizes({"name": "cdf", "file": str(path)})
 
 

@@ -65,7 +65,7 @@ class MuxLab:
         entries_per_dip: int | Mapping[str, int] = 4,
         convergence_s: float = 0.038,
     ) -> None:
-        check_range("convergence_s", convergence_s, 0.0, 60.0)
+        convergence_s = check_range("convergence_s", convergence_s, 0.0, 60.0)
         check_int("vips", len(vips), 1, _MOST_VIPS)
         servers = {node.name for node in topology.hosts if node.role == "server"}
         entries = _entries(servers, entries_per_dip)
@@ -138,7 +138,7 @@ class MuxLab:
         self._session.call(RemoveDip(vip, server), Done)
 
     def _check_vip(self, vip: int) -> None:
-        check_int("vip", vip, 0, len(self.places.names) - 1)
+        vip = check_int("vip", vip, 0, len(self.places.names) - 1)
 
     def fail_switch(self, switch: str) -> Failover:
         """Kill a switch and wait until the software muxes serve its VIPs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dcgym.config import check_in
+from dcgym.config import check_in, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.settings import SWITCHES
 from dcgym.tasks.paths.rules import PathChoice, read_path_rule
@@ -55,6 +55,7 @@ class NetworkOptions:
 
     def __post_init__(self) -> None:
         """Check the values."""
+        read_numbers(self)
         check_in("switch", self.switch, SWITCHES)
         check_in("flow_matrix", self.flow_matrix, (True, False))
         if self.paths.name != "ecmp" and self.switch == "ovs":

@@ -162,7 +162,7 @@ class EmulatedPool:
         """
         check_rule(name, self.scenario, self._program is not None)
         if balancer is not None:
-            check_int("balancer", balancer, 0, self.n_balancers - 1)
+            balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
         for number, writer in enumerate(self._running.writers):
             if balancer in (None, number) and (mask is None or np.all(mask)):
                 writer.set_rule(name)

@@ -1,0 +1,313 @@
+"""Files that people write: YAML and text of any kind, and what to say where one is another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dcgym.config import plain
+from dcgym.errors import ConfigError
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["check_nesting", "dump_yaml", "load_mapping", "parse_yaml", "read_text", "wrong_file"]
+
+DEEPEST = 32
+MOST_BITS = 1024
+MOST_NAMES = 8
+MOST_VALUES = 10_000_000
+TOO_MANY = f"at most {MOST_VALUES} values"
+
+_HEAD_BYTES = 4096
+_MOST_SHOWN = 40
+_MAGIC = {
+    b"PAR1": "a Parquet table",
+    b"ARROW1": "an Arrow table",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip archive",
+    b"\x93NUMPY": "an array of NumPy",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"%PDF": "a PDF",
+    b"\x7fELF": "a program",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_INTEGER = r"^[-+]?([0-9][0-9_]*|0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+)$"
+_REAL = (
+    r"^([-+]?([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
+)
+
+
+def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") -> dict[str, Any]:
+    """Return a configuration as a dict of its own.
+
+    Args:
+        source: Path of a YAML (or JSON) file, or a mapping.
+        field: Name used in the error message.
+
+    Raises:
+        ConfigError: No such file, not YAML, or not a mapping at the top.
+    """
+    content = _read_yaml(source, field) if isinstance(source, str | Path) else source
+    if not isinstance(content, Mapping):
+        raise ConfigError(field, content, "a mapping, or the path of a YAML file that holds one")
+    for key in content:
+        if not isinstance(key, str):
+            raise ConfigError(f"{field} field", key, "a name (text)")
+    check_nesting(field, content)
+    return dict(plain(content))
+
+
+def dump_yaml(content: object) -> str:
+    """Return plain data as YAML that `parse_yaml` reads back.
+
+    Args:
+        content: Mappings, lists, texts and numbers of Python.
+    """
+    import yaml
+
+    text: str = yaml.dump(content, Dumper=_dumper(), sort_keys=False, default_flow_style=None)
+    return text
+
+
+def read_text(path: str | Path, field: str, expected: str = "a text file") -> str:
+    """Return the content of a UTF-8 file without its byte-order mark.
+
+    Args:
+        path: The file.
+        field: Name of the field in the error message.
+        expected: What the file should hold.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds no text.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise wrong_file(field, path, expected) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(field, str(path), f"{expected} that can be read ({reason})") from error
+
+
+def wrong_file(field: str, path: str | Path, expected: str) -> ConfigError:
+    """Return the error that says what is in a file and what was expected.
+
+    Args:
+        field: Name of the field in the error message.
+        path: The file.
+        expected: What should be in it.
+    """
+    return ConfigError(field, str(path), f"{expected}; the file holds {describe_file(path)}")
+
+
+def describe_file(path: str | Path) -> str:
+    """Return what a file seems to hold, in a few words.
+
+    Args:
+        path: The file.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except (OSError, ValueError) as error:
+        return f"nothing that can be read ({getattr(error, 'strerror', None) or error})"
+    for magic, meaning in _MAGIC.items():
+        if head.startswith(magic):
+            return meaning
+    if not head.strip():
+        return "nothing"
+    try:
+        # The last character may be cut.
+        text = (
+            head.decode("utf-8-sig")
+            if len(head) < _HEAD_BYTES
+            else head[:-4].decode("utf-8-sig", "ignore")
+        )
+    except UnicodeDecodeError:
+        return "binary data"
+    return "binary data" if "\0" in text else _describe_text(text)
+
+
+def _describe_text(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    first = next(line for line in lines if line and not line.startswith(("#", "//", "---")))
+    shown = first if len(first) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}..."
+    if first.startswith("<"):
+        return "GraphML" if "<graphml" in text else "XML or HTML"
+    if first.startswith(("{", "[")):
+        return f"JSON, which begins with {shown}"
+    if re.match(r"(Creator|graph)\b", first) and "node [" in text:
+        return "GML"
+    keys = re.findall(r"^([\w.-]+):(?:\s|$)", text, re.M)
+    if keys:
+        return f"YAML with {', '.join(dict.fromkeys(keys))}"
+    if "," in first:
+        return f"a table of {first.count(',') + 1} columns, which begins with {shown}"
+    return f"text, which begins with {shown}"
+
+
+def check_nesting(field: str, value: object) -> None:
+    """Refuse data that is nested without end, huge by references, or has numbers without end.
+
+    Args:
+        field: Name of the field in the error message.
+        value: Plain data; what is no mapping, list or tuple is taken as it is.
+
+    Raises:
+        ConfigError: It is nested too deeply, or holds too many values or too large ones.
+    """
+    problem, _ = _excess_of(value, MOST_VALUES)
+    if problem == TOO_MANY:
+        # Of all together; to look into each part would take as long again.
+        raise ConfigError(field, value, problem)
+    if problem is not None:
+        raise ConfigError(*_innermost(field, value), problem)
+
+
+def parse_yaml(text: str, field: str, source: object = None) -> object:
+    """Return what YAML text holds.
+
+    Args:
+        text: The text.
+        field: Name of the field in the error message.
+        source: What the error names as the value; the text if None.
+
+    Raises:
+        ConfigError: It is no YAML, or a tag in it does not fit its value.
+    """
+    # Here, as few processes of an emulation read a file.
+    import yaml
+
+    try:
+        return yaml.load(text, _loader())
+    except yaml.YAMLError as error:
+        reason = _yaml_reason(error)
+    except RecursionError:
+        reason = "values are nested too deeply"
+    # What the library's own constructors raise: for `!!int nx`, `!!timestamp 1`, `2001-99-99`.
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        reason = f"a tag does not fit its value: {error}"
+    raise ConfigError(field, text if source is None else source, f"valid YAML ({reason})")
+
+
+def _excess_of(value: object, most: int) -> tuple[str | None, int]:
+    """Return what is allowed where data is too much, else None; and how many values were seen."""
+    # By levels, not by recursion. A value that is referred to often counts often: so it does for
+    # whoever walks through the data.
+    level: list[object] = [[value]]
+    count = 0
+    for _ in range(DEEPEST + 1):
+        level = list(islice((item for one in level for item in _items(one)), most - count + 1))
+        count += len(level)
+        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
+            return f"whole numbers of at most {MOST_BITS} bits", count
+        if not level:
+            return None, count
+        if count > most:
+            return TOO_MANY, count
+    return f"values nested at most {DEEPEST} deep", count
+
+
+def _innermost(field: str, value: object) -> tuple[str, object]:
+    """Return the innermost field that is too much by itself, as far as it is found, and its value.
+
+    All looks together see a tenth of the values that the whole may have.
+    """
+    left = MOST_VALUES // 10
+    for _ in range(MOST_NAMES):
+        for name, part in _fields(value):
+            problem, seen = _excess_of(part, left)
+            left -= seen
+            if left <= 0:
+                return field, value
+            if problem is not None:
+                field, value = f"{field}{name}", part
+                break
+        else:
+            break
+    return field, value
+
+
+def _fields(value: object) -> Iterator[tuple[str, object]]:
+    """Yield what errors call the fields of a mapping, and mappings of a list, with their values."""
+    if isinstance(value, Mapping):
+        yield from ((f".{key}", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            if isinstance(item, Mapping):
+                yield f"[{number}]", item
+
+
+def _items(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _read_yaml(path: str | Path, field: str) -> object:
+    text = read_text(path, field, "a YAML file")
+    try:
+        return parse_yaml(text, field, str(path))
+    except ConfigError as error:
+        raise wrong_file(field, path, error.allowed) from None
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    """Return YAML's reader with the numbers of YAML 1.2, which are those of JSON and Python.
+
+    The library speaks YAML 1.1, where 1e3 is a text, 1:30 is 90 and 010 is 8.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Reads plain data."""
+
+    def whole(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+        return _integer(str(loader.construct_scalar(node)))
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag not in (_INT, _FLOAT)]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    _add_numbers(Loader)
+    Loader.add_constructor(_INT, whole)
+    return Loader
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    """Return YAML's writer, which puts texts that either version takes for numbers in quotes."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes plain data."""
+
+    _add_numbers(Dumper)
+    return Dumper
+
+
+def _add_numbers(kind: type[yaml.SafeLoader] | type[yaml.SafeDumper]) -> None:
+    for tag, pattern in ((_INT, _INTEGER), (_FLOAT, _REAL)):
+        kind.add_implicit_resolver(tag, re.compile(pattern), list("-+0123456789."))
+
+
+def _integer(text: str) -> int:
+    digits = text.replace("_", "")
+    is_prefixed = digits.lstrip("+-")[:2] in ("0x", "0o", "0b")
+    return int(digits, 0 if is_prefixed else 10)
+
+
+def _yaml_reason(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "cannot be read"
+    return f"{problem}, line {mark.line + 1}" if mark is not None else str(problem)
