@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,6 +28,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "plain",
+    "read_arguments",
     "read_numbers",
 ]
 
@@ -36,6 +38,7 @@ LARGEST = 2**63 - 1
 _LARGEST_FLOAT = sys.float_info.max
 
 Reader: TypeAlias = Callable[[object], object]
+Types: TypeAlias = tuple[type, ...]
 
 _DEEPEST = 64
 _ATOMS = (str, int, float, bool, type(None), bytes)
@@ -216,23 +219,39 @@ def _finite(value: object) -> int | float | None:
     return None if number is None or abs(number) > _LARGEST_FLOAT else number
 
 
+def read_arguments(make: Callable[..., object], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a function with their numbers as `read_numbers` makes them.
+
+    Args:
+        make: The function; its annotations say which arguments are numbers.
+        given: The arguments by name. What is no number stays for the function's own checks.
+    """
+    found = dict(given)
+    for name, parameter in inspect.signature(make).parameters.items():
+        reader = _reader(name, parameter.annotation)
+        if name in found and reader is not None:
+            found[name] = _each(found[name], reader[0], {})
+    return found
+
+
 @cache
-def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, Reader, tuple[type, ...]], ...]:
+def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, Reader, Types], ...]:
     """Return for each field that may hold numbers: name, reader, and types that need none."""
-    readers: list[tuple[str, Reader, tuple[type, ...]]] = []
-    for field in fields(kind):
-        # Annotations are postponed, so that a type is its text.
-        words = set(re.findall(r"\w+", re.sub(r"(Mapping|dict)\[str, ", "", str(field.type))))
-        if not field.init or words & {"NDArray", "ndarray"}:
-            continue
-        if "str" in words or not words & {"int", "float"}:
-            readers.append((field.name, as_python, _ATOMS))
-            continue
-        unit = _UNITS.get(field.name.rpartition("_")[2])
-        is_whole = "float" not in words
-        settled = (int, bool, type(None)) if is_whole else (int, float, bool, type(None))
-        readers.append((field.name, partial(_number, is_whole=is_whole, unit=unit), settled))
-    return tuple(readers)
+    found = ((field.name, _reader(field.name, field.type)) for field in fields(kind) if field.init)
+    return tuple((name, *reader) for name, reader in found if reader is not None)
+
+
+def _reader(name: str, annotation: object) -> tuple[Reader, Types] | None:
+    """Return what reads a field or an argument of this type, and types that it leaves alone."""
+    # Annotations are postponed, so that a type is its text.
+    words = set(re.findall(r"\w+", re.sub(r"(Mapping|dict)\[str, ", "", str(annotation))))
+    if words & {"NDArray", "ndarray"}:
+        return None
+    if "str" in words or not words & {"int", "float"}:
+        return as_python, _ATOMS
+    is_whole, unit = "float" not in words, _UNITS.get(name.rpartition("_")[2])
+    settled = (int, bool, type(None)) if is_whole else (int, float, bool, type(None))
+    return partial(_number, is_whole=is_whole, unit=unit), settled
 
 
 def _number(value: object, *, is_whole: bool, unit: Callable[[object, str], int] | None) -> object:

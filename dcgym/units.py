@@ -18,9 +18,11 @@ from dcgym.errors import ConfigError
 
 __all__ = [
     "NS_PER_S",
+    "as_python",
     "format_duration",
     "format_rate",
     "format_size",
+    "is_empty",
     "parse_duration",
     "parse_ns",
     "parse_rate",
@@ -85,6 +87,8 @@ def read_number(value: object) -> int | float | None:
     >>> read_number("1e3"), read_number("12"), read_number("12ms")
     (1000.0, 12, None)
     """
+    if value.__class__ is int:
+        return value  # type: ignore[return-value]
     value = as_python(value)
     if isinstance(value, str):
         match = _NUMERAL.fullmatch(value) if len(value) <= LONGEST_TEXT else None
@@ -98,6 +102,18 @@ def read_number(value: object) -> int | float | None:
     if isinstance(value, numbers.Integral):
         return int(value)
     return float(value) if math.isfinite(value) else None
+
+
+def is_empty(value: object) -> bool:
+    """Return whether a cell of a table holds nothing: None, an empty text, or NaN.
+
+    Args:
+        value: The cell.
+    """
+    value = as_python(value)
+    if isinstance(value, str):
+        return value.strip().lower() in ("", "nan")
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def as_python(value: object) -> object:

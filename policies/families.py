@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from dcgym.config import check_keys
+from dcgym.config import check_keys, read_arguments
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies.base import Policy
 from dcgym.policies.joint import JointPolicy
@@ -116,7 +116,8 @@ def build_policy(name: str, make: PolicyMaker, seed: int, params: Mapping[str, o
     """
     allowed = inspect.signature(make).parameters
     check_keys(params, [key for key in allowed if key != "seed"], f"policy {name}")
-    return make(**params, seed=seed) if "seed" in allowed else make(**params)
+    own = read_arguments(make, params)
+    return make(**own, seed=seed) if "seed" in allowed else make(**own)
 
 
 def _pair(rates: str, make_rates: PolicyMaker, paths: str, make_paths: PolicyMaker) -> PolicyMaker:

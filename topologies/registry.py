@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dcgym.config import check_keys
+from dcgym.config import check_keys, read_arguments
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry
 from dcgym.topologies.graph import Topology
@@ -63,7 +63,7 @@ def _from_params(spec: Mapping[str, object]) -> Topology:
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if is_named and parameter.default is parameter.empty and field not in params:
             raise ConfigError(f"topology {name}", f"no {field}", f"{field}, required")
-    return factory(**params)
+    return factory(**read_arguments(factory, params))
 
 
 def _find(name: object) -> str:

@@ -20,6 +20,7 @@ from dcgym.cli.options import (
     Traffic,
     print_json,
     read_settings,
+    whole,
 )
 from dcgym.cli.record import record
 from dcgym.cli.sweep import sweep
@@ -115,7 +116,7 @@ def run(
     generator: GeneratorOption = None,
     backend: Backend = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Seed of plan and policy.")] = 0,
+    seed: Annotated[int, whole(help="Seed of plan and policy.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Folder for steps.parquet.")] = None,

@@ -26,6 +26,7 @@ from dcgym.cli.options import (
     TrainSeconds,
     print_json,
     split,
+    whole,
 )
 from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
@@ -149,7 +150,7 @@ def bench_modern_balancing(
     seconds: Annotated[
         float | None, typer.Option(help="Length of a run; 100, and 32 with the emulation.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
+    jobs: Annotated[int, whole(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
     address: Address = None,
     as_json: Json = False,
@@ -178,7 +179,7 @@ def bench_modern_congestion(
     ] = "simulation",
     policies: OwnPolicies = None,
     seconds: Annotated[float, typer.Option(help="Length of a run.")] = 12.0,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
+    jobs: Annotated[int, whole(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
     address: Address = None,
     as_json: Json = False,
@@ -212,7 +213,7 @@ def bench_balancing_quick(
     ] = None,
     train_seconds: TrainSeconds = 80.0,
     trainings: Trainings = 1,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time, in the simulation.")] = 2,
+    jobs: Annotated[int, whole(help="Runs at the same time, in the simulation.")] = 2,
     require_fidelity: RequireFidelity = "invalid",
     address: Address = None,
     as_json: Json = False,

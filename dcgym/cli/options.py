@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from dcgym.cli.completion import environments, names_of, names_with_commas
 from dcgym.errors import ConfigError
 from dcgym.files import check_nesting, parse_yaml
+from dcgym.units import read_number
 
 __all__ = [
     "Address",
@@ -37,7 +39,19 @@ __all__ = [
     "print_json",
     "read_settings",
     "split",
+    "whole",
 ]
+
+
+def _whole(text: str | int) -> int:
+    number = read_number(text)
+    if number is None or number != int(number):
+        raise typer.BadParameter(f"{text!r} is not a valid integer.")
+    return int(number)
+
+
+whole = partial(typer.Option, parser=_whole, metavar="<int>")
+"""An option that is a whole number, however it is written: 1000000, 1_000_000, 1e6."""
 
 Address = Annotated[
     str | None,
@@ -52,7 +66,7 @@ Env = Annotated[
 TopologyOption = Annotated[
     str | None, typer.Option(help="A name or a file.", autocompletion=names_of("topologies"))
 ]
-Seeds = Annotated[int, typer.Option(help="Seeds for each policy.")]
+Seeds = Annotated[int, whole(help="Seeds for each policy.")]
 Backend = Annotated[
     str | None, typer.Option(help="Name of the backend; the configured one if not given.")
 ]
@@ -67,7 +81,7 @@ OwnPolicies = Annotated[
         autocompletion=names_with_commas("policies"),
     ),
 ]
-Jobs = Annotated[int, typer.Option(help="Runs at the same time.")]
+Jobs = Annotated[int, whole(help="Runs at the same time.")]
 PoolScenario = Annotated[
     str | None,
     typer.Option(
@@ -91,7 +105,7 @@ TrainBackend = Annotated[
 ]
 TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
 Trainings = Annotated[
-    int, typer.Option(help="Trainings of each learner, at most one a seed; intervals cover them.")
+    int, whole(help="Trainings of each learner, at most one a seed; intervals cover them.")
 ]
 Traffic = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dcgym.cli.completion import names_of
-from dcgym.cli.options import Backend, Config, Env, Json, PoolScenario, print_json
+from dcgym.cli.options import Backend, Config, Env, Json, PoolScenario, print_json, whole
 from dcgym.cli.traffic import read_spec
 
 __all__ = ["record"]
@@ -24,11 +24,11 @@ def record(
     config: Config = None,
     scenario: PoolScenario = None,
     backend: Backend = None,
-    episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 10,
+    episodes: Annotated[int, whole(help="Number of episodes.")] = 10,
     seconds: Annotated[
         float | None, typer.Option(help="Length of an episode; the environment's if not given.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first episode; they count up.")] = 0,
+    seed: Annotated[int, whole(help="Seed of the first episode; they count up.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
     name: Annotated[
         str | None,

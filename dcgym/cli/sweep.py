@@ -11,7 +11,17 @@ import typer
 
 from dcgym.cli.bench import run_and_show
 from dcgym.cli.completion import names_with_commas
-from dcgym.cli.options import Address, Config, Env, Json, TopologyOption, Traffic, as_written, split
+from dcgym.cli.options import (
+    Address,
+    Config,
+    Env,
+    Json,
+    TopologyOption,
+    Traffic,
+    as_written,
+    split,
+    whole,
+)
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
@@ -60,7 +70,7 @@ def sweep(
     topology: TopologyOption = None,
     traffic: Traffic = None,
     config: Config = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds for each policy (3).")] = None,
+    seeds: Annotated[int | None, whole(help="Seeds for each policy (3).")] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of one run (12).")] = None,
     warmup: Annotated[
         float | None, typer.Option(help="Seconds that the metrics leave out (a sixth).")
@@ -72,7 +82,7 @@ def sweep(
     train_seconds: Annotated[
         float | None, typer.Option(help="Time of each training (120).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Emulators at the same time (2).")] = None,
+    jobs: Annotated[int | None, whole(help="Emulators at the same time (2).")] = None,
     require_fidelity: Annotated[
         str | None, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
     ] = None,

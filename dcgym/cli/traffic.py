@@ -12,6 +12,7 @@ from rich.table import Table
 
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
+from dcgym.cli.options import whole
 from dcgym.errors import ConfigError
 from dcgym.files import load_mapping, parse_yaml
 
@@ -57,7 +58,7 @@ def show(
     topology: Annotated[
         str, typer.Option(help="A name or a file.", autocompletion=names_of("topologies"))
     ] = "fat-tree",
-    seed: Annotated[int, typer.Option(help="Seed of the plan.")] = 0,
+    seed: Annotated[int, whole(help="Seed of the plan.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write it: .parquet, .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

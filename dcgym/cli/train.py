@@ -18,6 +18,7 @@ from dcgym.cli.options import (
     print_json,
     read_settings,
     split,
+    whole,
 )
 from dcgym.cli.traffic import read_spec
 
@@ -53,15 +54,15 @@ def train(
     scenario: PoolScenario = None,
     backend: Backend = None,
     num_envs: Annotated[
-        int | None, typer.Option(help="Environments side by side; what suits it if not given.")
+        int | None, whole(help="Environments side by side; what suits it if not given.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Environment steps, of all environments together.")
+        int | None, whole(help="Environment steps, of all environments together.")
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Training time; 120 without --steps.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
+    seed: Annotated[int, whole(help="Seed of the learner.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint that is there.")
@@ -69,7 +70,7 @@ def train(
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Scale observations by what random actions see.")
     ] = False,
-    frames: Annotated[int, typer.Option(help="Observations that are shown in a row.")] = 1,
+    frames: Annotated[int, whole(help="Observations that are shown in a row.")] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A hyper-parameter, as name=value; repeatable."),

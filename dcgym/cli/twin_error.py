@@ -24,6 +24,7 @@ from dcgym.cli.options import (
     Seeds,
     print_json,
     split,
+    whole,
 )
 from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
@@ -96,7 +97,7 @@ def congestion(
     ] = None,
     policies: OwnPolicies = None,
     seconds: OwnLength = None,
-    repeats: Annotated[int, typer.Option(help="Emulated runs of each seed.")] = 1,
+    repeats: Annotated[int, whole(help="Emulated runs of each seed.")] = 1,
     require_fidelity: RequireFidelity = "ok",
     markdown: Markdown = None,
     as_json: Json = False,

@@ -71,7 +71,7 @@ def make_copies(
         first = make_task(settings, None)
         n_envs = check_int("num_envs", n_envs, 1)
         return [first, *(first.another() for _ in range(n_envs - 1))], backend
-    n_envs = check_int("num_envs", n_envs, 1, 1)
+    check_int("num_envs", n_envs, 1, 1)
     return [make_task(settings, backend.topology)], backend
 
 

@@ -122,7 +122,7 @@ def read_json(path: Path) -> Any:
         path: The file.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return None
 

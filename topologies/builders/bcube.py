@@ -61,7 +61,10 @@ def bcube(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    servers = _count_servers(n, levels)
+    n, levels = check_int("n", n, 2, _MAX_N), check_int("levels", levels, 1, _MAX_LEVELS)
+    servers = n**levels
+    if servers > _MAX_SERVERS:
+        raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
     names = ["host", *(f"level{level}" for level in range(levels))]
     shapes = parse_tiers(names, rate, queue, mark, delay, _host_tier(rate, levels, tiers), mtu)
     hosts = [f"h{number + 1}" for number in range(servers)]
@@ -74,14 +77,6 @@ def bcube(
     layers = dict.fromkeys(hosts, 0) | dict.fromkeys(engines, 1)
     layers |= {name: 2 + number // (servers // n) for number, name in enumerate(switches)}
     return Topology.build("bcube", roles, links, layers)
-
-
-def _count_servers(n: int, levels: int) -> int:
-    n = check_int("n", n, 2, _MAX_N)
-    levels = check_int("levels", levels, 1, _MAX_LEVELS)
-    if n**levels > _MAX_SERVERS:
-        raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
-    return int(n**levels)
 
 
 def _host_tier(rate: str | int, levels: int, tiers: Tiers) -> Tiers:

@@ -59,7 +59,7 @@ def jellyfish(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    _check_size(switches, degree, hosts_per_switch)
+    switches, degree, hosts_per_switch = _sizes(switches, degree, hosts_per_switch)
     seed = check_int("seed", seed, 0)
     shapes = parse_tiers(("host", "core"), rate, queue, mark, delay, tiers, mtu)
     names = [f"s{number + 1}" for number in range(switches)]
@@ -72,12 +72,13 @@ def jellyfish(
     return Topology.build("jellyfish", roles, links)
 
 
-def _check_size(switches: int, degree: int, hosts_per_switch: int) -> None:
+def _sizes(switches: int, degree: int, hosts_per_switch: int) -> tuple[int, int, int]:
     switches = check_int("switches", switches, 2, _MAX_SWITCHES)
     hosts_per_switch = check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_SWITCHES)
     degree = check_int("degree", degree, 1 if switches == 2 else 2, min(_MAX_DEGREE, switches - 1))
     if switches * degree % 2:
         raise ConfigError("degree", degree, f"an even number, as there are {switches} switches")
+    return switches, degree, hosts_per_switch
 
 
 def _connected_regular_graph(n: int, degree: int, seed: int) -> list[_Edge]:

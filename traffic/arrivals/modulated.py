@@ -16,7 +16,7 @@ from dcgym.traffic.arrivals.process import MAX_USERS, Modulation, Process, Recor
 from dcgym.traffic.plans.tables import read_table
 from dcgym.traffic.sizes.read import Written, read_distribution
 from dcgym.traffic.sizes.samplers import Sampler
-from dcgym.units import NS_PER_S, parse_duration
+from dcgym.units import NS_PER_S, parse_duration, read_number
 
 __all__ = ["RECORDED_COLUMNS", "read_recording"]
 
@@ -31,10 +31,9 @@ _STEPS = 288
 
 
 def _mmpp(written: Written) -> Process:
-    rates = _list(written, "rates")
-    for rate in rates:
-        if check_number(f"{written.field}.rates", rate) < 0:
-            raise ConfigError(f"{written.field}.rates", rate, "0 or more")
+    rates = [float(check_number(f"{written.field}.rates", one)) for one in _list(written, "rates")]
+    if min(rates) < 0:
+        raise ConfigError(f"{written.field}.rates", min(rates), "0 or more")
     if sum(rates) <= 0 or not math.isfinite(sum(rates)):
         raise ConfigError(f"{written.field}.rates", rates, "one or more above 0")
     times_ns = tuple(_time_ns(time, f"{written.field}.times") for time in _list(written, "times"))
@@ -77,7 +76,7 @@ def _part(written: Written, key: str) -> float | None:
     value, field = written.spec.get(key, 0.0), f"{written.field}.{key}"
     if value == RANDOM:
         return None
-    if isinstance(value, str):
+    if read_number(value) is None:
         raise ConfigError(field, value, f"0 to 1, or {RANDOM}")
     return float(check_range(field, value, 0, 1))
 

@@ -78,7 +78,7 @@ class HttpControl(ABC):
         """
         check_in("change", change, _CHANGES)
         if change == "reset":
-            at_ns = check_int("at_ns", at_ns, 0, 0)
+            check_int("at_ns", at_ns, 0, 0)
         self._change(number, change, at_ns)
 
     def set_server(
@@ -99,7 +99,7 @@ class HttpControl(ABC):
             at_ns: When (CLOCK_MONOTONIC); 0 for now.
         """
         if speed is not None:
-            check_range("speed", check_positive("speed", speed), 0, _MOST_SPEED)
+            speed = check_range("speed", check_positive("speed", speed), 0, _MOST_SPEED)
             self._change(number, f"speed {float(speed)}", at_ns)
         if colocated is not None:
             colocated = check_range("colocated", colocated, 0, _MOST_COLOCATED)
@@ -139,7 +139,8 @@ class HttpControl(ABC):
         loss = check_range("loss", loss, 0.0, 1.0)
         copies = check_range("copies", copies, 0.0, 1.0)
         low, high = delay_ns
-        high = check_int("delay_ns", high, check_int("delay_ns", low, 0), _LARGEST_TIME_NS)
+        low = check_int("delay_ns", low, 0)
+        high = check_int("delay_ns", high, low, _LARGEST_TIME_NS)
         self._require_native()
         self._request(" ".join(["messages", *map(str, (loss, copies, low, high)), *balancers]))
 

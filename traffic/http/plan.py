@@ -116,11 +116,12 @@ class RequestPlan:
         if not isinstance(name, str) or not name:
             raise ConfigError("plan.name", name, "a non-empty text")
         self.name = name
-        self.seed = int(check_int("plan.seed", seed, 0, _LARGEST_SEED))
+        self.seed = check_int("plan.seed", seed, 0, _LARGEST_SEED)
         self.clients = tuple(clients)
-        self.targets = tuple((check_address("plan.targets", ip), port) for ip, port in targets)
-        for _, port in self.targets:
-            check_int("plan.targets, port", port, 1, 65_535)
+        self.targets = tuple(
+            (check_address("plan.targets", ip), check_int("plan.targets, port", port, 1, 65_535))
+            for ip, port in targets
+        )
         self.applications = tuple(applications)
         names = [kind.name for kind in self.applications]
         for kind_name in names:

@@ -12,6 +12,7 @@ import numpy as np
 from dcgym.config import check_in, check_int, check_keys, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.traffic.plans.records import FLOW_DTYPE, LARGEST, LAST_PORT, NONE, TRANSPORTS, Records
+from dcgym.units import is_empty
 
 __all__ = ["FLOW_FIELDS", "Cell", "Flow", "column", "read_flow", "row_name", "to_records"]
 
@@ -162,7 +163,8 @@ def read_flow(row: object, number: int) -> Flow:
         if not isinstance(row, Mapping):
             raise ConfigError("flow", row, "a mapping of field names to values")
         check_keys(row, FLOW_FIELDS, "flow")
-        return Flow(**{"src": None, "dst": None, **row})
+        given = {name: value for name, value in row.items() if not is_empty(value)}
+        return Flow(**{"src": None, "dst": None, **given})
     except ConfigError as error:
         field = f"{row_name(number)}, {error.field}"
         raise ConfigError(field, error.value, error.allowed, error.hint) from None

@@ -18,7 +18,9 @@ import numpy as np
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
+from dcgym.files import wrong_file
 from dcgym.traffic.vips.table import INTERNET, VipTable, lengths
+from dcgym.units import read_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -157,14 +159,16 @@ def _frame(path: Path, roles: tuple[str, ...]) -> pl.DataFrame:
             frame = pl.read_csv(path, schema_overrides={"vip": pl.String, "rack": pl.String})
         else:
             frame = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError("vips", str(path), f"a readable file ({reason})") from error
+    except OSError as error:
+        raise ConfigError("vips", str(path), f"a readable file ({error.strerror})") from error
+    except pl.exceptions.PolarsError:
+        raise wrong_file("vips", path, f"a table of {', '.join(COLUMNS)}") from None
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
-        raise ConfigError(f"columns of {path}", missing, f"all of {', '.join(COLUMNS)}")
+        raise wrong_file("vips", path, f"a table of {', '.join(COLUMNS)}")
     if "epoch" not in frame.columns:
         frame = frame.with_columns(pl.lit(0).alias("epoch"))
+    frame = frame.with_columns(pl.selectors.float().fill_nan(None))
     frame = frame.with_columns(pl.col("rack").cast(pl.String))
     try:
         frame = frame.with_columns(pl.col("amount").cast(pl.Float64))
@@ -183,9 +187,10 @@ def _frame(path: Path, roles: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _rack(text: str, path: str | Path) -> int:
-    if not text.isdigit():
+    number = read_number(text)
+    if number is None or number < 0 or number != int(number):
         raise ConfigError(f"rack in {path}", text, f'a number, or "{INTERNET}" for a source')
-    return int(text)
+    return int(number)
 
 
 def _check_suffix(path: Path) -> None:

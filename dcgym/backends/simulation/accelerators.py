@@ -243,7 +243,7 @@ class AcceleratorTwin:
         Args:
             env: Number of the environment.
         """
-        env = check_int("env", env, 0, self.n_envs - 1)
+        check_int("env", env, 0, self.n_envs - 1)
         return Fidelity()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from dcgym.config import check_int, check_keys, check_list
+from dcgym.config import check_int, check_keys, check_list, read_arguments
 from dcgym.errors import ConfigError
 from dcgym.units import as_python, parse_ns
 
@@ -147,7 +147,7 @@ def build(make: Callable[..., _Item], content: Plain) -> _Item:
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if is_named and parameter.default is parameter.empty and name not in content:
             raise ConfigError(name, dict(content), f"a mapping with {name}")
-    return make(**content)
+    return make(**read_arguments(make, content))
 
 
 def plain_fields(data: Plain) -> dict[str, object]:

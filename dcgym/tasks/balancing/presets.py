@@ -275,7 +275,7 @@ def _from_preset(spec: Plain) -> Scenario:
     check_keys(params, dict.fromkeys((*own, *VARIANTS)), f"preset {name}")
     variants = {key: params.pop(key) for key in VARIANTS if key in params and key not in own}
     if "load" in params:
-        check_range("load", params["load"], 0, 10)
+        params["load"] = check_range("load", params["load"], 0, 10)
     if params.get("service") is not None:
         params["service"] = read_distribution(params["service"], "service")
     return varied(build(preset, params), variants, "load" in params)

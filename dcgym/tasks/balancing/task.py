@@ -123,9 +123,8 @@ class BalancingTask:
         self.scenario = make_scenario(settings.scenario)
         _check_flows(self.scenario, settings)
         n_balancers, self.n_servers = self.scenario.balancers, self.scenario.n_servers
-        self.controlled = tuple(range(n_balancers) if controlled is None else controlled)
-        for balancer in self.controlled:
-            balancer = check_int("balancer", balancer, 0, n_balancers - 1)
+        chosen = range(n_balancers) if controlled is None else controlled
+        self.controlled = tuple(check_int("balancer", one, 0, n_balancers - 1) for one in chosen)
         count = len(self.controlled)
         self.n_agents = count if n_agents is None else n_agents
         self.balancers_per_agent = count // self.n_agents

@@ -138,7 +138,7 @@ class MuxLab:
         self._session.call(RemoveDip(vip, server), Done)
 
     def _check_vip(self, vip: int) -> None:
-        vip = check_int("vip", vip, 0, len(self.places.names) - 1)
+        check_int("vip", vip, 0, len(self.places.names) - 1)
 
     def fail_switch(self, switch: str) -> Failover:
         """Kill a switch and wait until the software muxes serve its VIPs.
