@@ -245,7 +245,7 @@ def _reader(name: str, annotation: object) -> tuple[Reader, Types] | None:
     """Return what reads a field or an argument of this type, and types that it leaves alone."""
     # Annotations are postponed, so that a type is its text.
     words = set(re.findall(r"\w+", re.sub(r"(Mapping|dict)\[str, ", "", str(annotation))))
-    if words & {"NDArray", "ndarray"}:
+    if any(word.lower().endswith("array") for word in words):
         return None
     if "str" in words or not words & {"int", "float"}:
         return as_python, _ATOMS
