@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -15,7 +17,21 @@ from dcgym.errors import ConfigError
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["check_nesting", "dump_yaml", "load_mapping", "parse_yaml", "read_text", "wrong_file"]
+__all__ = [
+    "ARGUMENTS",
+    "PLAN",
+    "SCENARIO",
+    "SWEEP",
+    "TOPOLOGY",
+    "check_nesting",
+    "describe_file",
+    "dump_yaml",
+    "load_mapping",
+    "parse_yaml",
+    "read_text",
+    "reading",
+    "wrong_file",
+]
 
 DEEPEST = 32
 MOST_BITS = 1024
@@ -23,6 +39,21 @@ MOST_NAMES = 8
 MOST_VALUES = 10_000_000
 TOO_MANY = f"at most {MOST_VALUES} values"
 
+TOPOLOGY = "a topology"
+PLAN = "a plan of traffic"
+SWEEP = "a sweep"
+SCENARIO = "a scenario"
+ARGUMENTS = "arguments of an environment"
+
+# By keys of which all that are named together are there; the first that fits.
+_KINDS = {
+    TOPOLOGY: (("nodes", "links"),),
+    PLAN: (("flows",),),
+    "the record of a run": (("policy", "metrics"),),
+    SWEEP: (("set",), ("policies",)),
+    ARGUMENTS: (("env",), ("interval",), ("scenario",), ("topology",), ("traffic",)),
+    SCENARIO: (("preset",), ("pool", "workload"), ("groups", "applications")),
+}
 _HEAD_BYTES = 4096
 _MOST_SHOWN = 40
 _MAGIC = {
@@ -58,6 +89,8 @@ def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") 
     """
     content = _read_yaml(source, field) if isinstance(source, str | Path) else source
     if not isinstance(content, Mapping):
+        if isinstance(source, str | Path):
+            raise wrong_file(field, source, "a YAML file with a mapping")
         raise ConfigError(field, content, "a mapping, or the path of a YAML file that holds one")
     for key in content:
         if not isinstance(key, str):
@@ -109,6 +142,26 @@ def wrong_file(field: str, path: str | Path, expected: str) -> ConfigError:
     return ConfigError(field, str(path), f"{expected}; the file holds {describe_file(path)}")
 
 
+@contextmanager
+def reading(source: object, field: str, expected: str) -> Iterator[None]:
+    """Say what else is in a file in errors about keys at its top.
+
+    Args:
+        source: Path of the file; nothing is said of another source.
+        field: What such errors call the content.
+        expected: What the file should hold, a word of this module.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        is_top = isinstance(source, str | Path) and error.field == f"{field} field"
+        kind = describe_file(source) if is_top else expected  # type: ignore[arg-type]
+        if kind == expected:
+            raise
+        allowed = f"{error.allowed}; the file holds {kind}, not {expected}"
+        raise ConfigError(error.field, error.value, allowed, error.hint) from None
+
+
 def describe_file(path: str | Path) -> str:
     """Return what a file seems to hold, in a few words.
 
@@ -116,6 +169,8 @@ def describe_file(path: str | Path) -> str:
         path: The file.
     """
     try:
+        if Path(path).is_dir():
+            return f"a folder of {', '.join(sorted(os.listdir(path))[:MOST_NAMES]) or 'nothing'}"
         with Path(path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except (OSError, ValueError) as error:
@@ -143,16 +198,19 @@ def _describe_text(text: str) -> str:
     shown = first if len(first) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}..."
     if first.startswith("<"):
         return "GraphML" if "<graphml" in text else "XML or HTML"
-    if first.startswith(("{", "[")):
-        return f"JSON, which begins with {shown}"
     if re.match(r"(Creator|graph)\b", first) and "node [" in text:
         return "GML"
-    keys = re.findall(r"^([\w.-]+):(?:\s|$)", text, re.M)
-    if keys:
-        return f"YAML with {', '.join(dict.fromkeys(keys))}"
-    if "," in first:
-        return f"a table of {first.count(',') + 1} columns, which begins with {shown}"
-    return f"text, which begins with {shown}"
+    is_json = first.startswith(("{", "["))
+    found = re.findall(r'"([\w.-]+)"\s*:' if is_json else r"^([\w.-]+):(?:\s|$)", text, re.M)
+    for kind, marks in _KINDS.items():
+        if any(set(mark) <= set(found) for mark in marks):
+            return kind
+    if is_json:
+        return f"JSON that begins with {shown}"
+    if found:
+        return f"YAML with {', '.join(dict.fromkeys(found))}"
+    what = f"a table of {first.count(',') + 1} columns" if "," in first else "text"
+    return f"{what} that begins with {shown}"
 
 
 def check_nesting(field: str, value: object) -> None:

@@ -88,7 +88,7 @@ def read_number(value: object) -> int | float | None:
     (1000.0, 12, None)
     """
     if value.__class__ is int:
-        return value  # type: ignore[return-value]
+        return value
     value = as_python(value)
     if isinstance(value, str):
         match = _NUMERAL.fullmatch(value) if len(value) <= LONGEST_TEXT else None

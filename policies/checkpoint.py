@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dcgym.config import LARGEST, check_int, check_list, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.files import wrong_file
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -126,8 +127,10 @@ def read_note(folder: str | Path) -> CheckpointNote:
         raise ConfigError("checkpoint", folder, allowed)
     try:
         content = (Path(folder) / CHECKPOINT_FILE).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: the path has a null character.
-        raise ConfigError("checkpoint", str(folder), allowed) from error
+    except (OSError, ValueError):  # ValueError: the path has a null character.
+        if "\0" not in str(folder) and Path(folder).exists():
+            raise wrong_file("checkpoint", folder, allowed) from None
+        raise ConfigError("checkpoint", str(folder), allowed) from None
     try:
         found = parse_object(content)
         number = check_int("format", found.get("format", 1), 1)

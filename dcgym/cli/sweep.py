@@ -25,7 +25,7 @@ from dcgym.cli.options import (
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
-from dcgym.files import check_nesting, load_mapping, parse_yaml
+from dcgym.files import SWEEP, check_nesting, load_mapping, parse_yaml, reading
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -154,7 +154,8 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     from dcgym.suites.checks import check_suite
 
     content = {} if file is None else load_mapping(file, "sweep")
-    check_keys(content, KEYS, "sweep")
+    with reading(file, "sweep", SWEEP):
+        check_keys(content, KEYS, "sweep")
     for key, value in given.items():
         if value is not None:
             check_nesting(key, value)

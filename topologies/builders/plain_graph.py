@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
-from dcgym.files import load_mapping
+from dcgym.files import TOPOLOGY, load_mapping, wrong_file
 from dcgym.topologies.content import QUANTITY_KEYS
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
@@ -74,7 +74,10 @@ def _read(source: str | Path | Mapping[str, object] | networkx.Graph[str]) -> di
         path = Path(source)
         suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
         if suffix != ".graphml":
-            return {"name": path.stem, **load_mapping(path, "source")}
+            content = {"name": path.stem, **load_mapping(path, "source")}
+            if "nodes" not in content:
+                raise wrong_file("source", path, TOPOLOGY)
+            return content
         source = read_graphml(path)
     if isinstance(source, Mapping):
         return dict(source)

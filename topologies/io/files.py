@@ -10,7 +10,7 @@ from xml.etree.ElementTree import ParseError
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.files import dump_yaml, load_mapping
+from dcgym.files import dump_yaml, load_mapping, wrong_file
 from dcgym.topologies.io.networks import network_content, to_networkx
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def read_graphml(path: Path) -> networkx.Graph[str]:
     except OSError as error:
         raise ConfigError("topology", str(path), f"a readable file ({error.strerror})") from error
     except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
-        raise ConfigError("topology", str(path), f"valid GraphML ({error})") from error
+        raise wrong_file("topology", path, f"valid GraphML ({error})") from error
     graph.graph.setdefault("name", path.stem)
     return graph
 

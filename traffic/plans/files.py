@@ -10,7 +10,7 @@ import numpy as np
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.files import read_text, wrong_file
+from dcgym.files import PLAN, read_text, reading, wrong_file
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
@@ -97,7 +97,11 @@ def _read_json(path: Path) -> tuple[Plan, Where]:
         raise wrong_file("traffic file", path, allowed) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError("traffic file", str(path), f"valid JSON ({error})") from error
-    return Plan.from_dict(content), lambda row: f"{path.name}, flows[{row}]"
+    if not isinstance(content, dict):
+        raise wrong_file("traffic file", path, PLAN)
+    with reading(path, "plan", PLAN):
+        plan = Plan.from_dict(content)
+    return plan, lambda row: f"{path.name}, flows[{row}]"
 
 
 def _write_table(plan: Plan, path: Path) -> None:
@@ -137,7 +141,7 @@ def _own_plan(table: Table, path: Path, seed: int) -> Plan:
 def _check_header(table: Table) -> None:
     if not set(table.columns) & set(FLOW_FIELDS):
         allowed = f"columns out of {','.join(FLOW_FIELDS)}, or {','.join(IROKO_COLUMNS)}"
-        raise ConfigError(f"{table.name}, header", ",".join(table.columns), allowed)
+        raise wrong_file(table.field, table.path, f"a table with {allowed}")
     table.check_columns((*FLOW_FIELDS, *_PLAN_COLUMNS), ("src", "dst"))
 
 

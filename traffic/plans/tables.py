@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,16 +32,23 @@ class Table:
     """Columns of a file.
 
     Attributes:
-        name: Name of the file.
+        path: The file.
+        field: Names the file in error messages.
         columns: Cells by column; text from a CSV file, typed values or None from Parquet.
         rows: Number of each row in the file: lines of a CSV file, rows from 1 otherwise.
         unit: What ``rows`` counts.
     """
 
-    name: str
+    path: Path
+    field: str
     columns: dict[str, list[Cell]]
     rows: Sequence[int]
     unit: str
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.name
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -64,6 +72,9 @@ class Table:
         Raises:
             ConfigError: It has another one, or lacks one.
         """
+        if not set(self.columns) & set(allowed):
+            expected = f"a table with columns out of {', '.join(allowed)}"
+            raise wrong_file(self.field, self.path, expected)
         for name in self.columns:
             if name not in allowed:
                 raise ConfigError(f"{self.name}, column", name, allowed, suggest(name, allowed))
@@ -163,10 +174,13 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
     """
     if path.suffix == ".parquet":
         return _read_parquet(path, field)
-    return _read_csv(read_text(path, field, "a table in CSV"), path)
+    text = read_text(path, field, "a table in CSV")
+    if re.match(r"\s*[<{[]|PK|[\w.-]+:(\s|$)", text):
+        raise wrong_file(field, path, "a table in CSV")
+    return _read_csv(text, path, field)
 
 
-def _read_csv(text: str, path: Path) -> Table:
+def _read_csv(text: str, path: Path, field: str) -> Table:
     lines = [
         (number, line)
         for number, line in enumerate(text.split("\n"), start=1)
@@ -182,7 +196,7 @@ def _read_csv(text: str, path: Path) -> Table:
             raise ConfigError(where, len(row), f"{len(header)} columns")
     columns = zip(*cells[1:], strict=True) if len(cells) > 1 else [()] * len(header)
     named = {name: list(column) for name, column in zip(header, columns, strict=True)}
-    return Table(path.name, named, [number for number, _ in lines[1:]], "line")
+    return Table(path, field, named, [number for number, _ in lines[1:]], "line")
 
 
 def _split(line: str, where: str) -> list[str]:
@@ -206,4 +220,4 @@ def _read_parquet(path: Path, field: str) -> Table:
         raise wrong_file(field, path, "a complete Parquet file") from None
     # Tables of numbers have NaN where there is nothing.
     frame = frame.with_columns(pl.selectors.float().fill_nan(None))
-    return Table(path.name, frame.to_dict(as_series=False), range(1, frame.height + 1), "row")
+    return Table(path, field, frame.to_dict(as_series=False), range(1, frame.height + 1), "row")

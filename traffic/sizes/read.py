@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dcgym.config import check_int, check_keys, check_list, check_positive
 from dcgym.errors import ConfigError, suggest
-from dcgym.files import read_text
+from dcgym.files import read_text, wrong_file
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.cdfs import CDFS, Cdf
 from dcgym.traffic.sizes.distributions import Distribution, describe, two_points
@@ -296,11 +296,14 @@ def _read_cdf_file(path: object, field: str) -> Empirical:
     """Read lines of "bytes probability", separated by blanks, tabs or commas, as others use."""
     if not isinstance(path, str | Path):
         raise ConfigError(field, path, "the path of a file with lines: bytes probability")
-    text = read_text(path, field, "a text file with lines: bytes probability")
+    expected = "a text file with lines: bytes probability"
+    text = read_text(path, field, expected)
     points, rows = [], []
     for number, line in enumerate(text.splitlines(), start=1):
         cells = line.partition("#")[0].replace(",", " ").split()
         if cells:
+            if not rows and [read_number(cell) for cell in cells].count(None):
+                raise wrong_file(field, path, expected)
             rows.append(f"{Path(path).name}, line {number}")
             points.append(_point(cells, rows[-1]))
     return Empirical(points, Path(path).name, rows)

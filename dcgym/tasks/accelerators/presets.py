@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError, suggest
-from dcgym.files import load_mapping
+from dcgym.files import SCENARIO, load_mapping, reading
 from dcgym.registry import Registry
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import Device
@@ -224,7 +224,8 @@ def make_pool_of_devices(spec: PoolSpec, **params: object) -> AcceleratorPool:
             raise ConfigError("scenario", spec, allowed, suggest(spec, known))
         return _from_preset({"preset": spec, **params})
     if isinstance(spec, str | Path):
-        spec = load_mapping(spec, "scenario")
+        with reading(spec, "pool", SCENARIO):
+            return make_pool_of_devices(load_mapping(spec, "scenario"), **params)
     if isinstance(spec, Mapping) and "preset" in spec:
         return _from_preset({**spec, **params})
     if params:
