@@ -255,6 +255,8 @@ def _reader(name: str, annotation: object) -> tuple[Reader, Types] | None:
 
 
 def _number(value: object, *, is_whole: bool, unit: Callable[[object, str], int] | None) -> object:
+    if isinstance(value, int) or (isinstance(value, float) and not is_whole):
+        return value
     number = read_number(value)
     if number is not None:
         return int(number) if is_whole and number == int(number) else number

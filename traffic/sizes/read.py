@@ -298,7 +298,8 @@ def _read_cdf_file(path: object, field: str) -> Empirical:
         raise ConfigError(field, path, "the path of a file with lines: bytes probability")
     expected = "a text file with lines: bytes probability"
     text = read_text(path, field, expected)
-    points, rows = [], []
+    points: list[tuple[float, float]] = []
+    rows: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         cells = line.partition("#")[0].replace(",", " ").split()
         if cells:
