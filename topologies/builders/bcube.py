@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dcgym.config import check_int
+from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
-from dcgym.topologies.links import LinkShape, Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 from dcgym.units import parse_rate
 
 __all__ = ["bcube"]
@@ -29,11 +31,11 @@ _MAX_SERVERS = 4096
 
 # Long because it describes each of its parameters.
 def bcube(
-    n: int = 4,
+    n: int = DefaultCount(4),
     levels: int = 2,
     rate: str | int = "100Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
@@ -44,7 +46,7 @@ def bcube(
     that forwards for others, a switch of its own with the server's ports.
 
     Args:
-        n: Ports of each switch.
+        n: Ports of each switch; where nobody says, as many as so many levels can have.
         levels: Levels of switches; n^(levels - 1) switches each.
         rate: Rate of each link between a server and a switch.
         queue: Limit of each queue.
@@ -61,6 +63,7 @@ def bcube(
     Raises:
         ConfigError: A parameter is not allowed.
     """
+    n = _fitted(n, levels)
     servers = _count_servers(n, levels)
     names = ["host", *(f"level{level}" for level in range(levels))]
     shapes = parse_tiers(names, rate, queue, mark, delay, _host_tier(rate, levels, tiers), mtu)
@@ -76,9 +79,16 @@ def bcube(
     return Topology.build("bcube", roles, links, layers)
 
 
+def _fitted(n: int, levels: int) -> int:
+    """Let the default of n give way to the levels that were asked for."""
+    check_int("levels", levels, 1, _MAX_LEVELS)
+    if not isinstance(n, DefaultCount):
+        return n
+    return next(fewer for fewer in range(n, 1, -1) if fewer**levels <= _MAX_SERVERS)
+
+
 def _count_servers(n: int, levels: int) -> int:
     check_int("n", n, 2, _MAX_N)
-    check_int("levels", levels, 1, _MAX_LEVELS)
     if n**levels > _MAX_SERVERS:
         raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
     return int(n**levels)
