@@ -104,7 +104,7 @@ def check_int(field: str, value: object, low: int, high: int | None = None) -> i
     highest = LARGEST if high is None else high
     number = value if value.__class__ is int else read_number(value)
     if number is not None and number == int(number) and low <= number <= highest:
-        return int(number)
+        return number if isinstance(number, int) else int(number)
     is_too_large = number is not None and number > highest
     allowed = f"a whole number of {low} or more"
     if high is not None or is_too_large:
@@ -255,11 +255,10 @@ def _reader(name: str, annotation: object) -> tuple[Reader, Types] | None:
 
 
 def _number(value: object, *, is_whole: bool, unit: Callable[[object, str], int] | None) -> object:
-    if isinstance(value, int) or (isinstance(value, float) and not is_whole):
-        return value
     number = read_number(value)
     if number is not None:
-        return int(number) if is_whole and number == int(number) else number
+        is_integer = isinstance(number, float) and is_whole and number == int(number)
+        return int(number) if is_integer else number
     if unit is not None and isinstance(value, str):
         with suppress(ConfigError):
             return unit(value, "")

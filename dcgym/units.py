@@ -87,17 +87,21 @@ def read_number(value: object) -> int | float | None:
     >>> read_number("1e3"), read_number("12"), read_number("12ms")
     (1000.0, 12, None)
     """
-    if value.__class__ is int:
-        return value
     value = as_python(value)
+    # Subclasses stay what they are: a default is one.
+    if isinstance(value, int):
+        return None if isinstance(value, bool) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, str):
         match = _NUMERAL.fullmatch(value) if len(value) <= LONGEST_TEXT else None
         if match is None:
             return None
         digits = value.strip().replace("_", "")
-        value = float(digits) if match[2] is None or match[3] or match[4] else int(digits)
-    # True is a number to Python, never to a person.
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        if match[2] is not None and not match[3] and not match[4]:
+            return int(digits)
+        value = float(digits)
+    if not isinstance(value, numbers.Real):
         return None
     if isinstance(value, numbers.Integral):
         return int(value)

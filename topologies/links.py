@@ -7,13 +7,32 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dcgym.config import check_keys, check_range
+from dcgym.defaults import Default
 from dcgym.topologies.delays import DelayFields, DelaySpec, parse_delay
 from dcgym.topologies.graph import Link
 from dcgym.topologies.marking import MarkFields, MarkSpec, parse_mark
-from dcgym.topologies.validation import MIN_QUEUE_BYTES, check_mtu
+from dcgym.topologies.validation import MAX_QUEUE_BYTES, MIN_QUEUE_BYTES, check_mtu
 from dcgym.units import parse_rate, parse_size
 
-__all__ = ["LinkShape", "Tiers", "parse_tiers"]
+__all__ = [
+    "DEFAULT_MARK",
+    "DEFAULT_QUEUE",
+    "TESTBED_QUEUE",
+    "LinkShape",
+    "Tiers",
+    "fit_queue_and_mark",
+    "parse_tiers",
+]
+
+
+DEFAULT_QUEUE = Default("400KB")
+"""Limit of each queue; twice the marking threshold that is asked for where that needs more."""
+
+DEFAULT_MARK = Default("30KB")
+"""Marking threshold; half of the queue that is asked for where that holds less."""
+
+TESTBED_QUEUE = Default("1MB")
+"""Limit of each queue of 1 Gbit/s; gives way as `DEFAULT_QUEUE` does."""
 
 Tiers: TypeAlias = Mapping[str, Mapping[str, object]] | None
 """Properties of the links of single tiers, by the tier's name: rate, queue, mark, delay, mtu."""
@@ -35,6 +54,8 @@ class LinkShape:
     def parse(cls, values: Mapping[str, object], where: str = "") -> LinkShape:
         """Read what the user wrote, naming the user's own fields in errors.
 
+        A `Default` of queue or mark gives way to the other (`fit_queue_and_mark`).
+
         Args:
             values: ``rate``, ``queue``, ``mark`` (see `parse_mark`), ``delay`` (see `parse_delay`)
                 and ``mtu``.
@@ -43,9 +64,10 @@ class LinkShape:
         Raises:
             ConfigError: A value is not allowed.
         """
-        queue_bytes = parse_size(values["queue"], f"{where}queue")
-        check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, 2**32 - 1)
-        marking = parse_mark(values["mark"], f"{where}mark", queue_bytes)
+        queue, mark = fit_queue_and_mark(values["queue"], values["mark"], where)
+        queue_bytes = parse_size(queue, f"{where}queue")
+        check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, MAX_QUEUE_BYTES)
+        marking = parse_mark(mark, f"{where}mark", queue_bytes)
         rate_bps = parse_rate(values["rate"], f"{where}rate")
         delay = parse_delay(values["delay"], f"{where}delay")
         mtu_bytes = parse_size(values["mtu"], f"{where}mtu")
@@ -63,6 +85,34 @@ class LinkShape:
         return Link(a, b, *rates, mtu_bytes=self.mtu_bytes, **self.delay, **self.mark)
 
 
+def fit_queue_and_mark(queue: object, mark: object, where: str = "") -> tuple[object, object]:
+    """Let a default give way to what was asked for.
+
+    Args:
+        queue: Limit of each queue; a `Default` becomes twice the threshold that was asked for
+            (of RED: its `max`) where it does not hold that.
+        mark: Marking threshold (see `parse_mark`); a `Default` becomes half of the queue that was
+            asked for where that does not hold it.
+        where: What precedes the names of the fields in errors.
+
+    Returns:
+        Queue and mark; what was asked for is as it was, whether it fits or not.
+
+    Raises:
+        ConfigError: A value cannot be read.
+    """
+    if isinstance(queue, Default) == isinstance(mark, Default):
+        return queue, mark
+    if isinstance(mark, Default):
+        queue_bytes = parse_size(queue, f"{where}queue")
+        return queue, mark if parse_size(mark, "mark") < queue_bytes else queue_bytes // 2
+    marking, queue_bytes = parse_mark(mark, f"{where}mark"), parse_size(queue, "queue")
+    least, most = marking["mark_bytes"] or 0, marking["mark_max_bytes"] or 0
+    if least < queue_bytes and most <= queue_bytes:
+        return queue, mark
+    return min(2 * max(least, most), MAX_QUEUE_BYTES), mark
+
+
 def parse_tiers(
     names: Sequence[str],
     rate: str | int,
@@ -73,6 +123,8 @@ def parse_tiers(
     mtu: str | int,
 ) -> dict[str, LinkShape]:
     """Read what the links of each tier look like.
+
+    In each tier a `Default` of queue or mark gives way to the other (`fit_queue_and_mark`).
 
     Args:
         names: The tiers that the topology has.

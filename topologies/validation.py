@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MTU_BYTES",
     "MAX_HOSTS",
+    "MAX_QUEUE_BYTES",
     "MIN_QUEUE_BYTES",
     "check_link",
     "check_mark",
@@ -29,6 +30,9 @@ __all__ = [
 MIN_QUEUE_BYTES = 1514
 """One full Ethernet frame: a token bucket with a smaller limit passes no full packet at all."""
 
+MAX_QUEUE_BYTES = 2**32 - 1
+"""tc's limit of a queue is an unsigned 32-bit number."""
+
 DEFAULT_MTU_BYTES = 1500
 """Ethernet's, and the largest that a link may have."""
 
@@ -38,7 +42,6 @@ MAX_HOSTS = 0xFDFFFF
 _MIN_MTU_BYTES = 68  # RFC 791
 _MAX_LAYER = 100
 _MAX_RATE_BPS = 10**13
-_MAX_QUEUE_BYTES = 2**32 - 1  # tc's limit of a queue is an unsigned 32-bit number
 _MAX_INTERFACE_NAME = 15  # IFNAMSIZ less the terminating zero
 # "-eth" and at least one digit follow the name of a node in the names of its interfaces.
 _MAX_NODE_NAME = _MAX_INTERFACE_NAME - len("-eth0")
@@ -96,7 +99,7 @@ def check_link(link: Link) -> None:
     if link.a == link.b:
         raise ConfigError("link", f"{link.a}-{link.b}", "a link between two different nodes")
     check_int(f"rate_bps {where}", link.rate_bps, 1, _MAX_RATE_BPS)
-    check_int(f"queue_bytes {where}", link.queue_bytes, MIN_QUEUE_BYTES, _MAX_QUEUE_BYTES)
+    check_int(f"queue_bytes {where}", link.queue_bytes, MIN_QUEUE_BYTES, MAX_QUEUE_BYTES)
     check_int(f"delay_ns {where}", link.delay_ns, 0)
     check_int(f"jitter_ns {where}", link.jitter_ns, 0)
     check_range(f"loss_probability {where}", link.loss_probability, 0.0, 1.0)

@@ -19,8 +19,10 @@ from dcgym.registry import Registry
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.topologies import Topology
+from dcgym.traffic.generators.host_access import HOST_ACCESS
 
 __all__ = [
+    "ASKS_NOTHING",
     "NETWORKS",
     "PLACEMENTS",
     "POOLS",
@@ -38,6 +40,21 @@ __all__ = [
 
 Options: TypeAlias = Mapping[str, object]
 """Values of a backend's options by name; one that is missing has the backend's default."""
+
+ASKS_NOTHING: Mapping[str, tuple[object, ...]] = {
+    "switch": ("ebpf",),
+    "preflight": (False,),
+    "generator": ("native",),
+    "host_access": HOST_ACCESS[:-1],
+    "probes": ((),),
+    "threads": (1,),
+    "server_program": (None,),
+    "transport": ("udp",),
+    "work": ("timed",),
+}
+"""Values with which an option asks for nothing that a backend without it does not do anyway: to
+leave something out, to forbid something to processes that it has none of, or what it is a twin of.
+Every backend takes these; any other value only a backend that has the option."""
 
 MakeNetwork: TypeAlias = Callable[[Topology, Options], Network]
 MakeNetworks: TypeAlias = Callable[[Topology, int, Options], NetworkBatch]
@@ -215,22 +232,29 @@ class Maker(Protocol):
 
 
 def checked_options(maker: Maker, options: Options | None) -> Options:
-    """Return the options of a backend.
+    """Return the options that a backend is made with.
+
+    One that the backend does not have is left out where its value is in `ASKS_NOTHING`.
 
     Args:
         maker: What takes them.
         options: Values by name; None for none.
 
     Raises:
-        ConfigError: The backend does not take one of them.
+        ConfigError: The backend does not have one of them, whose value asks for something.
     """
     given = dict(options or {})
-    for name, value in given.items():
-        if name not in maker.options:
-            allowed = f"left out with the backend {maker.name}, which takes {_listed(maker)}"
-            raise ConfigError(name, value, allowed, suggest(name, maker.options))
+    for name in [name for name in given if name not in maker.options]:
+        value = given.pop(name)
+        if not any(value is one or value == one for one in ASKS_NOTHING.get(name, ())):
+            hint = None if name in ASKS_NOTHING else suggest(name, maker.options)
+            raise ConfigError(name, value, _allowed(maker, name), hint)
     return given
 
 
-def _listed(maker: Maker) -> str:
-    return ", ".join(sorted(maker.options)) or "no options"
+def _allowed(maker: Maker, name: str) -> str:
+    """Return what is allowed as an option that a backend does not have."""
+    values = [str(value) for value in ASKS_NOTHING.get(name, ()) if value not in (None, ())]
+    instead = f"{' or '.join(values)}, or left out," if values else "left out"
+    options = ", ".join(sorted(maker.options)) or "no options"
+    return f"{instead} with the backend {maker.name}, which takes {options}"

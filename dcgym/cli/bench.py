@@ -17,6 +17,7 @@ from dcgym.cli.options import (
     Load,
     OwnLength,
     OwnPolicies,
+    OwnSeeds,
     RequireFidelity,
     Results,
     Seeds,
@@ -29,6 +30,7 @@ from dcgym.cli.options import (
     whole,
 )
 from dcgym.cli.traffic import read_spec
+from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.errors import BackendError
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def _add_suite(suite: Suite) -> None:
     @bench_app.command(suite.name, help=f"{suite.description}\n\n{example}")
     def bench_suite(
         out: Results = Path(f"bench-{suite.name}"),
-        seeds: Seeds = suite.seeds,
+        seeds: OwnSeeds = None,
         backend: Backend = None,
         policies: OwnPolicies = None,
         seconds: OwnLength = None,
@@ -73,7 +75,11 @@ def _add_suite(suite: Suite) -> None:
         from dcgym.suites.checks import fit_suite
 
         moved = suite if backend is None else fit_suite(suite.on_backend(backend))
-        timed = moved if seconds is None else replace(moved, episode_s=seconds)
+        timed = moved
+        if seconds is not None:
+            # The suite's own warm-up gives way to what is asked for here.
+            own = DefaultNumber(moved.warmup_s)
+            timed = replace(moved, episode_s=seconds, warmup_s=own)
         chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings, train_backend)
         run_and_show(chosen, out, require_fidelity, as_json, address)
 
@@ -81,7 +87,7 @@ def _add_suite(suite: Suite) -> None:
 @bench_app.command("quick")
 def bench_quick(
     out: Results = Path("bench-quick"),
-    seeds: Seeds = 3,
+    seeds: OwnSeeds = None,
     policies: OwnPolicies = None,
     traffic: Traffic = None,
     generator: GeneratorOption = None,
@@ -202,7 +208,7 @@ def bench_modern_congestion(
 @bench_app.command("balancing-quick")
 def bench_balancing_quick(
     out: Results = Path("bench-balancing-quick"),
-    seeds: Seeds = 3,
+    seeds: OwnSeeds = None,
     backend: Annotated[
         str, typer.Option(help="simulation, or emulation: real servers in real time.")
     ] = "simulation",
@@ -278,7 +284,7 @@ def report(
 
 def varied(
     suite: Suite,
-    seeds: int,
+    seeds: int | None,
     policies: str | None = None,
     jobs: int | None = None,
     train_seconds: float | None = None,
@@ -289,7 +295,8 @@ def varied(
 
     Args:
         suite: The suite.
-        seeds: Seeds for each policy.
+        seeds: Seeds for each policy; if None the suite's own, or as many as trainings if these are
+            more.
         policies: Names of the policies with commas between them; the suite's own if None.
         jobs: Runs at the same time, where they do not need the machine for themselves; the
             suite's own if None.
@@ -306,7 +313,7 @@ def varied(
     trained = suite if train_backend is None else suite.trained_on(train_backend)
     return replace(
         trained,
-        seeds=seeds,
+        seeds=DefaultCount(suite.seeds) if seeds is None else seeds,
         policies=suite.policies if policies is None else split(policies),
         jobs=suite.jobs if jobs is None or suite.is_alone else jobs,
         training=training,

@@ -26,6 +26,7 @@ __all__ = [
     "Load",
     "OwnLength",
     "OwnPolicies",
+    "OwnSeeds",
     "PoolScenario",
     "RequireFidelity",
     "Results",
@@ -73,6 +74,10 @@ Backend = Annotated[
 Load = Annotated[float, typer.Option(help="Utilisation of the servers, without a capacity step.")]
 OwnLength = Annotated[
     float | None, typer.Option(help="Length of one run; the suite's own if not given.")
+]
+OwnSeeds = Annotated[
+    int | None,
+    typer.Option(help="Seeds for each policy; if not given the suite's own, or as many trainings."),
 ]
 OwnPolicies = Annotated[
     str | None,

@@ -48,8 +48,8 @@ def taken_options(
 ) -> dict[str, object]:
     """Return the options to make a backend with.
 
-    An option that the backend does not know is left out where it has its default, and kept, to be
-    refused, where somebody asked for it.
+    An option that the backend does not know is left out where it has its default, and kept where
+    somebody asked for another value, which `dcgym.backends.registry.checked_options` judges.
 
     Args:
         wanted: The options by name.

@@ -7,6 +7,7 @@ the same requests; `dcgym twin-error accelerators` shows how far both are apart.
 
 from __future__ import annotations
 
+from dcgym.defaults import DefaultNumber
 from dcgym.suites.accelerators import ENV_ID, WARM_UP_S
 from dcgym.suites.shapes import Check, Shape, Term
 from dcgym.suites.suite import SUITES, Case, Suite
@@ -49,7 +50,7 @@ def p4hauler_testbed(episode_s: float = EPISODE_S) -> Suite:
         policies=ALL,
         seeds=SEEDS,
         episode_s=episode_s,
-        warmup_s=WARM_UP_S,
+        warmup_s=DefaultNumber(WARM_UP_S),
         # Service is timed: it costs nothing, and several pods share the machine.
         jobs=3,
         shapes=_shapes(),

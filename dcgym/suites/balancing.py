@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dcgym.backends.registry import POOLS
 from dcgym.config import check_in, check_positive, check_range
+from dcgym.defaults import DefaultNumber
 from dcgym.suites.checks import fit_policies
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import SUITES, Case, Suite, Training
@@ -114,7 +115,7 @@ def balancing_classic(load: float = LOAD, episode_s: float = 2000.0) -> Suite:
         cases=_cases(DIFFICULTIES[:1], load, episode_s, "yao-sim-8", TWIN),
         policies=CLASSIC_POLICIES,
         episode_s=episode_s,
-        warmup_s=100.0,
+        warmup_s=DefaultNumber(100.0),
     )
 
 
@@ -146,7 +147,7 @@ def balancing_quick(
         # A pool that tells the truth has every rule; the others are asked.
         policies=QUICK_POLICIES if can.oracles else fit_policies(QUICK_POLICIES, cases[0].env),
         episode_s=episode_s,
-        warmup_s=scale.warmup_s,
+        warmup_s=DefaultNumber(scale.warmup_s),
         jobs=1 if is_real_time else 2,
         is_alone=is_real_time,
         training=Training(seconds=80.0, envs=32),

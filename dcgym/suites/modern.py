@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dcgym.backends.registry import POOLS
 from dcgym.config import check_positive
+from dcgym.defaults import DefaultNumber
 from dcgym.suites.balancing import TWIN, pool_env
 from dcgym.suites.modern_shapes import modern_shapes
 from dcgym.suites.suite import SUITES, Case, Suite
@@ -169,7 +170,7 @@ def modern_balancing(episode_s: float | None = None, backend: str = TWIN) -> Sui
         cases=cases + _quantile_cases(budget, backend),
         policies=budget.policies,
         episode_s=episode_s,
-        warmup_s=budget.warm_up_s,
+        warmup_s=DefaultNumber(budget.warm_up_s),
         shapes=modern_shapes(
             {_step(load): load for load in budget.ramp}, STANDING if budget.has_standing else None
         ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dcgym.config import check_int, check_positive, check_range, read_numbers
+from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.envs.factory import env_id_of, find_environment
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
@@ -15,10 +16,22 @@ from dcgym.suites.scores import Scoring
 from dcgym.suites.shapes import Shape
 from dcgym.suites.spec import Arguments, Scalar
 
-__all__ = ["MOST_RUNS", "SUITES", "Case", "Published", "Suite", "Training", "check_runs"]
+__all__ = [
+    "MOST_RUNS",
+    "SUITES",
+    "WARMUP_FRACTION",
+    "Case",
+    "Published",
+    "Suite",
+    "Training",
+    "check_runs",
+]
 
 MOST_RUNS = 100_000
 """Runs that a suite may have."""
+
+WARMUP_FRACTION = 1 / 6
+"""Part of a run that is left out where nobody says how much."""
 
 MOST_JOBS = 1_024
 
@@ -48,6 +61,12 @@ class Case:
     episode_s: float | None = None
     policies: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        """Check the length."""
+        read_numbers(self)
+        if self.episode_s is not None:
+            check_positive(f"episode_s of case {self.name}", self.episode_s)
+
     def meets(self, policy: str) -> bool:
         """Tell whether a policy meets this case.
 
@@ -72,6 +91,13 @@ class Training:
     seconds: float = 120.0
     envs: int = 4
     trainings: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        read_numbers(self)
+        check_positive("train_s", self.seconds)
+        check_int("train_envs", self.envs, 1, MOST_RUNS)
+        check_int("trainings", self.trainings, 1)
 
 
 @dataclass(frozen=True)
@@ -116,10 +142,14 @@ class Suite:
         description: What is compared, in one line.
         cases: The configurations.
         policies: Names of the policies.
-        seeds: Number of seeds; a seed gives every policy the same traffic.
-        episode_s: Length of a run, in seconds of its own clock.
-        warmup_s: Time at the start of a run that the metrics leave out.
-        jobs: Runs at the same time; 0 runs them in the calling process, one after the other.
+        seeds: Number of seeds; a seed gives every policy the same traffic. Where nobody says, as
+            many as trainings if these are more.
+        episode_s: Length of a run, in seconds of its own clock. Where nobody says, six times a
+            warm-up that is as long.
+        warmup_s: Time at the start of a run that the metrics leave out. Where nobody says, a sixth
+            of the shortest run if that is no longer.
+        jobs: Runs at the same time; 0 runs them in the calling process, one after the other. Where
+            nobody says, 1 if they need the machine for themselves.
         is_alone: Whether runs need the machine for themselves.
         training: How learners are trained.
         checkpoints: Folder of a trained policy by the learner's name; others are trained.
@@ -135,10 +165,10 @@ class Suite:
     description: str
     cases: tuple[Case, ...]
     policies: tuple[str, ...]
-    seeds: int = 3
-    episode_s: float = 12.0
-    warmup_s: float = 2.0
-    jobs: int = 2
+    seeds: int = DefaultCount(3)
+    episode_s: float = DefaultNumber(12.0)
+    warmup_s: float = DefaultNumber(2.0)
+    jobs: int = DefaultCount(2)
     is_alone: bool = False
     training: Training = field(default_factory=Training)
     checkpoints: Mapping[str, str] = field(default_factory=dict)
@@ -149,15 +179,15 @@ class Suite:
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
         read_numbers(self)
+        check_positive("episode_s", self.episode_s)
+        check_range("warmup_s", self.warmup_s, 0, math.inf)
+        self._give_way()
         check_int("seeds", self.seeds, 1, MOST_RUNS)
         pairs = sum(case.meets(policy) for case in self.cases for policy in self.policies)
         check_runs(pairs * self.seeds)
         check_int("jobs", self.jobs, 0, MOST_JOBS)
-        check_int("train_envs", self.training.envs, 1, MOST_RUNS)
         check_int("trainings", self.training.trainings, 1, self.seeds)
-        check_positive("episode_s", self.episode_s)
-        check_positive("train_s", self.training.seconds)
-        if check_range("warmup_s", self.warmup_s, 0, math.inf) >= self.episode_s:
+        if self.warmup_s >= self.episode_s:
             allowed = f"a length above the warm-up of {self.warmup_s:g} s"
             raise ConfigError("episode_s", self.episode_s, allowed)
         for case in self.cases:
@@ -166,6 +196,21 @@ class Suite:
                 raise ConfigError(f"episode_s of case {case.name}", case.episode_s, allowed)
         if self.is_alone and self.jobs > 1:
             raise ConfigError("jobs", self.jobs, "1: these runs need the machine for themselves")
+
+    def _give_way(self) -> None:
+        """Put what goes with the values that were asked for in the place of defaults."""
+        trainings = self.training.trainings
+        if isinstance(self.seeds, DefaultCount) and trainings > self.seeds:
+            object.__setattr__(self, "seeds", trainings)
+        if isinstance(self.jobs, DefaultCount) and self.is_alone:
+            object.__setattr__(self, "jobs", 1)
+        own = [case.episode_s for case in self.cases if case.episode_s is not None]
+        shortest_s = min([self.episode_s, *own])
+        if isinstance(self.warmup_s, DefaultNumber):
+            if 0 < shortest_s <= self.warmup_s:
+                object.__setattr__(self, "warmup_s", shortest_s * WARMUP_FRACTION)
+        elif isinstance(self.episode_s, DefaultNumber) and self.episode_s <= self.warmup_s:
+            object.__setattr__(self, "episode_s", self.warmup_s / WARMUP_FRACTION)
 
     @property
     def family(self) -> str:

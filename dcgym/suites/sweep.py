@@ -12,13 +12,11 @@ from dcgym.config import check_keys, check_positive, plain
 from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
-from dcgym.suites.suite import Case, Suite, check_runs
+from dcgym.suites.suite import WARMUP_FRACTION, Case, Suite, check_runs
 from dcgym.tasks.common.nested import replaced
 
 __all__ = ["lasting", "make_cells", "set_argument", "sweep_suite"]
 
-# Part of a run that is left out where nobody says how much.
-WARMUP_FRACTION = 1 / 6
 LONGEST_NAME = 100
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import yaml
 from environment_examples import EXAMPLES
 
+from dcgym.backends.registry import ASKS_NOTHING
+from dcgym.defaults import Default
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -44,7 +46,22 @@ def page_of(title: str, name: str, form: AgentForm) -> tuple[Path, str]:
 def _defaults(form: AgentForm) -> str:
     """Return the table of the arguments' defaults."""
     rows = [f"| {field.name} | {_default(field)} |" for field in fields(form.settings)]
-    return "\n".join(("## Defaults", "| argument | default |", "|---|---|", *rows))
+    heading = ("## Defaults", *_of_other_backends(form))
+    return "\n".join((*heading, "| argument | default |", "|---|---|", *rows))
+
+
+def _of_other_backends(form: AgentForm) -> list[str]:
+    """Return what arguments of one backend may be with another; nothing where there are none."""
+    names = {field.name for field in fields(form.settings)}
+    values = [
+        " or ".join(f"`{name}={value!r}`" for value in values)
+        for name, values in ASKS_NOTHING.items()
+        if name in names and name != "probes"
+    ]
+    if not values:
+        return []
+    said = "An argument of one backend is no error with another where it asks for nothing there"
+    return [f"{said}: {', '.join(values)}.", ""]
 
 
 def _default(field: Field[object]) -> str:
@@ -55,6 +72,8 @@ def _default(field: Field[object]) -> str:
         value = field.default_factory()
     if isinstance(value, tuple):
         value = list(value)
+    if isinstance(value, Default):
+        value = str(value)
     text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
     return f"`{text.removesuffix('...' + chr(10)).strip()}`"
 

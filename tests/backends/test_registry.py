@@ -12,9 +12,17 @@ import pytest
 
 import dcgym.backends  # noqa: F401  # registers the backends
 from dcgym.backends.base import Network
+from dcgym.backends.device_pools import DEVICE_POOLS
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.pool.backend import EmulatedPool
-from dcgym.backends.registry import NETWORKS, POOLS, make_network, make_networks, make_pool
+from dcgym.backends.registry import (
+    NETWORKS,
+    POOLS,
+    checked_options,
+    make_network,
+    make_networks,
+    make_pool,
+)
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import make_scenario
 from dcgym.topologies import make_topology
@@ -58,6 +66,50 @@ def test_what_is_not_allowed_is_refused_in_one_line(
     with pytest.raises(ConfigError, match=f"^{field}: value") as caught:
         make_network(name, DUMBBELL, options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("simulation", {"preflight": False, "host_access": "read-only", "switch": "ebpf"}),
+        ("simulation", {"host_access": "limited", "generator": "native", "probes": ()}),
+        ("emulation", {"threads": 1}),
+    ],
+)
+def test_a_backend_without_an_option_takes_what_asks_for_nothing(
+    name: str, options: dict[str, Any]
+) -> None:
+    assert checked_options(NETWORKS[name], options) == {}
+    make_network(name, DUMBBELL, options).close()
+
+
+@pytest.mark.parametrize(
+    ("maker", "name", "value", "allowed"),
+    [
+        (NETWORKS["simulation"], "preflight", True, "False, or left out,"),
+        (NETWORKS["simulation"], "switch", "ovs", "ebpf, or left out,"),
+        (NETWORKS["simulation"], "generator", "iperf3", "native, or left out,"),
+        (NETWORKS["simulation"], "host_access", "full", "limited or read-only, or left out,"),
+        (NETWORKS["emulation"], "threads", 2, "1, or left out,"),
+        (POOLS["simulation"], "server_program", {}, "left out"),
+        (DEVICE_POOLS["simulation"], "transport", "tcp", "udp, or left out,"),
+        (DEVICE_POOLS["simulation"], "work", "burnt", "timed, or left out,"),
+    ],
+)
+def test_what_asks_for_something_is_refused(
+    maker: Any, name: str, value: object, allowed: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked_options(maker, {name: value})
+    assert (caught.value.field, caught.value.value) == (name, value)
+    assert str(caught.value.allowed).startswith(f"{allowed} with the backend {maker.name}, which")
+
+
+def test_every_option_of_pools_and_devices_has_a_value_that_asks_for_nothing() -> None:
+    assert checked_options(POOLS["simulation"], {"server_program": None}) == {}
+    given = {"transport": "udp", "work": "timed"}
+    assert checked_options(DEVICE_POOLS["simulation"], given) == {}
+    assert checked_options(DEVICE_POOLS["emulation"], given) == given
 
 
 def test_a_real_pool_has_one_copy() -> None:

@@ -77,7 +77,7 @@ BAD_INPUT = (
     ("train --algo appo --library sb3", "allowed: rllib for appo"),
     ("run --policy hlb", "hlb is for balancing environments"),
     ("bench balancing-classic --policies cubic", "policies"),
-    ("bench balancing-classic --seconds 60", "seconds: value 60.0"),
+    ("sweep --seconds 1 --warmup 2", "seconds: value 1.0"),
     # What another option must bring, and the command that makes it.
     ("run --policy ppo", "--checkpoint"),
     ("run --policy ppo", "dcgym train --algo ppo"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dcgym.backends.simulation.rubik import plan_rubik
 from dcgym.errors import ConfigError
 from dcgym.policies import make_policy
 from dcgym.tasks.placement.dips import DIP_COMMON, DIP_ROWS
+from dcgym.tasks.placement.mappings import DipLimits
 from dcgym.testing import check_contract
 from dcgym.traffic.vips import ServiceGraph, VipTable
 
@@ -169,6 +171,22 @@ def test_services_come_from_files_too(tmp_path: Path) -> None:
     env.close()
     with pytest.raises(ConfigError, match="0 to 7"):
         gym.make(ID, data_centre="rubik-20", vips=VipTable.of([{8: 1.0}], [{0: 1}]))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.07, 0.3, 0.399, 0.4, 0.8])
+def test_the_default_headroom_gives_way_to_the_load(share: float) -> None:
+    limits = DipLimits(load=share)
+    assert limits.headroom == pytest.approx(max(2.5, 1 / share)) and limits.load == share
+    assert limits.headroom * limits.load >= 1
+    assert replace(limits, moves=0.5).headroom == limits.headroom
+
+
+@pytest.mark.parametrize("headroom", [1.0, 1.1, 1.25, 2.0])
+def test_the_default_load_gives_way_to_the_headroom(headroom: float) -> None:
+    limits = DipLimits(headroom=headroom)
+    assert limits.load == pytest.approx(max(0.8, 1 / headroom)) and limits.load <= 1
+    with pytest.raises(ConfigError, match=r"^headroom: value"):
+        DipLimits(headroom=headroom, load=0.4)
 
 
 @pytest.mark.parametrize(

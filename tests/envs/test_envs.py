@@ -209,6 +209,19 @@ def test_a_wrong_field_is_one_clear_line(field, value, line):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.simulation
+@pytest.mark.parametrize("name", ["CongestionControl-v2", "PathBalancing-v2", "FlowControl-v1"])
+def test_the_twin_takes_what_asks_for_nothing(name):
+    asked = {"preflight": False, "host_access": "read-only", "switch": "ebpf", "threads": 1}
+    env = dcgym.make_env(env=name, backend="simulation", generator="native", **asked)
+    env.reset(seed=1)
+    env.close()
+    with pytest.raises(
+        ConfigError, match=r"^host_access: value 'full' .* limited or read-only, or"
+    ):
+        dcgym.make_env(env=name, backend="simulation", host_access="full")
+
+
 @pytest.mark.parametrize(
     ("topology", "line"),
     [

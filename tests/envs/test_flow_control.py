@@ -16,6 +16,7 @@ from dcgym.tasks.flows.actions import FLOW_ACTIONS
 from dcgym.tasks.flows.features import FLOW_FEATURES
 from dcgym.tasks.flows.interval import FlowInterval, flow_interval
 from dcgym.tasks.flows.rewards import FLOW_REWARDS
+from dcgym.tasks.flows.task import FlowSettings
 from dcgym.testing import FakeBackend, check_contract
 
 pytestmark = pytest.mark.simulation
@@ -203,6 +204,21 @@ def test_a_slot_of_the_vector_form_gives_what_a_single_environment_gives() -> No
 def test_what_cannot_be_is_one_clear_line(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError, match=line):
         dcgym.make_env(env="FlowControl-v1", **(TWIN | changes))
+
+
+@pytest.mark.parametrize(
+    ("interval_ns", "lease_ns"),
+    [(999_000_000, 10**9), (10**9, 2 * 10**9), (3 * 10**9, 6 * 10**9)],
+)
+def test_the_default_lease_gives_way_to_the_interval(interval_ns: int, lease_ns: int) -> None:
+    settings = FlowSettings(interval=f"{interval_ns}ns")
+    assert settings.lease_ns == lease_ns
+    env = dcgym.make_env(env="FlowControl-v1", **(TWIN | {"interval": f"{interval_ns}ns"}))
+    env.reset(seed=1)
+    env.step(env.action_space.sample())
+    env.close()
+    with pytest.raises(ConfigError, match=r"^lease: value '1s'"):
+        FlowSettings(interval="3s", lease="1s")
 
 
 def test_a_plan_without_enough_flows_is_refused() -> None:

@@ -13,9 +13,19 @@ import numpy as np
 import polars as pl
 import pytest
 
+from dcgym.cli.bench import varied
 from dcgym.cli.tables import print_results
 from dcgym.errors import BackendError, ConfigError
-from dcgym.suites import RunSpec, Suite, load_records, quick, run_episode, write_report
+from dcgym.suites import (
+    Case,
+    RunSpec,
+    Suite,
+    load_records,
+    quick,
+    run_episode,
+    write_report,
+)
+from dcgym.suites.balancing import balancing_classic
 from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix, Run
@@ -23,6 +33,7 @@ from dcgym.suites.progress import progress_bars
 from dcgym.suites.results import prepare_folder, write_json, write_results
 from dcgym.suites.spec import spec_to_dict
 from dcgym.suites.statistics import METRICS, interval_95, summarise
+from dcgym.suites.suite import Training
 from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
 from tests.support.suites import leave_figures_empty
@@ -77,7 +88,12 @@ def test_jain_counts_a_starved_receiver() -> None:
     ("change", "field"),
     [
         ({"seeds": 0}, "seeds"),
-        ({"warmup_s": 12.0}, "episode_s: .* above the warm-up of 12 s"),
+        ({"warmup_s": 12.0, "episode_s": 12.0}, "episode_s: .* above the warm-up of 12 s"),
+        ({"warmup_s": 2.0, "episode_s": 1.0}, "episode_s: .* above the warm-up of 2 s"),
+        ({"jobs": 2, "is_alone": True}, "jobs: value 2"),
+        ({"seeds": 3, "training": Training(trainings=5)}, "trainings: value 5"),
+        ({"episode_s": "x"}, "episode_s: value 'x'"),
+        ({"warmup_s": "x"}, "warmup_s: value 'x'"),
         ({"policies": ("cubik",)}, "cubic"),
         ({"policies": ()}, "policies"),
         ({"policies": ("cubic", "cubic")}, "once"),
@@ -86,6 +102,33 @@ def test_jain_counts_a_starved_receiver() -> None:
 def test_bad_settings_are_refused(change: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError, match=field):
         check_suite(replace(quick(), **change))
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, (3, 12.0, 2.0, 2)),
+        ({"episode_s": 3.0}, (3, 3.0, 2.0, 2)),
+        ({"episode_s": 1.2}, (3, 1.2, 0.2, 2)),
+        ({"warmup_s": 15.0}, (3, 90.0, 15.0, 2)),
+        ({"is_alone": True}, (3, 12.0, 2.0, 1)),
+        ({"training": Training(trainings=5)}, (5, 12.0, 2.0, 2)),
+        ({"cases": (Case({}, episode_s=0.6),)}, (3, 12.0, 0.1, 2)),
+    ],
+)
+def test_a_default_gives_way(asked: dict[str, Any], expected: tuple[float, ...]) -> None:
+    suite = replace(quick(), **asked)
+    found = (suite.seeds, suite.episode_s, suite.warmup_s, suite.jobs)
+    assert found == pytest.approx(expected)
+
+
+def test_the_own_warm_up_and_seeds_of_a_suite_give_way_on_the_command_line() -> None:
+    assert varied(quick(), None, trainings=4).seeds == 4
+    assert varied(balancing_classic(), None).seeds == 3
+    assert varied(quick(), 5, trainings=4).seeds == 5
+    assert balancing_classic(episode_s=60.0).warmup_s == pytest.approx(10.0)
+    with pytest.raises(ConfigError, match=r"^trainings: value 4"):
+        varied(quick(), 3, trainings=4)
 
 
 def spec(folder: Path, policy: str = "cubic", seed: int = 0) -> RunSpec:

@@ -319,7 +319,7 @@ def test_balancing_is_compared_in_the_same_way() -> None:
         (("--cases", "dumbell-10"), "cases: value 'dumbell-10' .*did you mean 'dumbbell-10'"),
         (("--cases", "incast,incast"), "each once"),
         (("--repeats", "0"), "repeats: value 0"),
-        (("--seconds", "2"), "seconds"),
+        (("--seconds", "0"), "seconds: value 0.0"),
         (("--require-fidelity", "good"), "require_fidelity: value 'good'"),
         (("--out", "/proc/none"), "out: value '/proc/none'"),
         (("--markdown", "/proc/none.md"), "markdown: value '/proc/none.md'"),

@@ -9,6 +9,7 @@ import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators import POOL_PRESETS, AcceleratorPool, make_pool_of_devices
+from dcgym.tasks.accelerators.presets import accelerator_pool
 from dcgym.tasks.accelerators.rewards import ACCELERATOR_REWARDS, AcceleratorInputs, Thresholds
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask
@@ -154,6 +155,7 @@ def test_algorithm_1_by_hand() -> None:
     ("arguments", "field"),
     [
         ({"settle": "10s"}, "settle"),
+        ({"interval": "2s", "settle": "2s"}, "settle"),
         ({"loads": (1.0, 0.5)}, "loads"),
         ({"weights": (0, 0)}, "weights"),
         ({"device_rule": "sed"}, "device_rule"),
@@ -165,6 +167,22 @@ def test_arguments_are_checked(arguments: dict[str, object], field: str) -> None
     with pytest.raises(ConfigError) as caught:
         AcceleratorBalancingSettings(**arguments)  # type: ignore[arg-type]
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("interval", "settle_ns"), [("2001ms", 2 * 10**9), ("2s", 4 * 10**8), ("1s", 2 * 10**8)]
+)
+def test_the_default_settle_gives_way_to_the_interval(interval: str, settle_ns: int) -> None:
+    assert AcceleratorBalancingSettings(interval=interval).settle_ns == settle_ns
+
+
+@pytest.mark.parametrize(("later", "expected"), [(0, 1), (1, 1), (2, 2), (7, 7)])
+def test_as_many_accelerators_as_come_later(later: int, expected: int) -> None:
+    (group,) = accelerator_pool(later=later).groups
+    assert [one.present for one in group.devices[1:]].count(False) == later
+    assert len(group.devices) == 1 + expected
+    with pytest.raises(ConfigError, match=r"^later: value 2"):
+        accelerator_pool(accelerators=1, later=2)
 
 
 def test_the_reward_regret_needs_the_search() -> None:

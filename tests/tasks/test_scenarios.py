@@ -125,6 +125,26 @@ def scenario(**changes: object) -> Scenario:
     return Scenario("x", ServerPool((ONE,)), Workload((CPU,), 0.5)).changed(**changes)
 
 
+@pytest.mark.parametrize(
+    ("asked", "interval_ns", "delay_ns"),
+    [
+        ({}, 500_000_000, (50_000_000, 200_000_000)),
+        ({"probe_interval_ns": 200_000_000}, 200_000_000, (50_000_000, 200_000_000)),
+        ({"probe_interval_ns": 100_000_000}, 100_000_000, (10_000_000, 40_000_000)),
+        ({"probe_delay_ns": (0, 500_000_000)}, 500_000_000, (0, 500_000_000)),
+        ({"probe_delay_ns": (0, 10**9)}, 2_500_000_000, (0, 10**9)),
+    ],
+)
+def test_a_default_of_the_polls_gives_way(
+    asked: dict[str, object], interval_ns: int, delay_ns: tuple[int, int]
+) -> None:
+    polls = scenario(**asked).data_plane
+    assert (polls.probe_interval_ns, polls.probe_delay_ns) == (interval_ns, delay_ns)
+    # What is written down is plain data.
+    written = yaml.safe_load(yaml.safe_dump(scenario(**asked).to_dict()))
+    assert Scenario.from_dict(written).data_plane == polls
+
+
 def test_resources_and_virtual_addresses_survive_json() -> None:
     resources = (Resource("gpu", 8, 2.5), Resource("nic", discipline="processor-sharing", slots=64))
     groups = (ServerGroup("a", 2, resources, weight=3.0), ServerGroup("b", 1, resources))
@@ -179,7 +199,10 @@ def events(*items: Event) -> Scenario:
         (lambda: scenario(groups=(ONE, ONE)), "names that differ"),
         (lambda: scenario(flow_table_buckets=1000), "a power of two"),
         (lambda: scenario(latency_ns=(5, 1)), "latency_ns: value 1"),
-        (lambda: scenario(probe_interval_ns=1000), "at most the probe interval"),
+        (
+            lambda: scenario(probe_interval_ns=1000, probe_delay_ns=(50_000_000, 200_000_000)),
+            "at most the probe interval",
+        ),
         (lambda: Event(0, "capacty", value=1.0), "did you mean 'capacity'"),
         (lambda: Event(0, "capacity", value=0.0), "event.value: value 0.0"),
         (lambda: Event(0, "drain-server", 0, 1.0), "nothing for drain-server"),

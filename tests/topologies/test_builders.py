@@ -125,7 +125,7 @@ class TestFatTree:
             ({"cores": {}}, "tiers field"),
             ({"core": {"bw": 1}}, "tiers.core field"),
             ({"core": {"rate": "fast"}}, "tiers.core.rate"),
-            ({"core": {"mark": "1MB"}}, "tiers.core.mark"),
+            ({"core": {"mark": "1MB", "queue": "1MB"}}, "tiers.core.mark"),
             ({"core": 7}, "tiers.core"),
             (7, "tiers"),
         ],
@@ -229,7 +229,9 @@ class TestJellyfish:
             ({"switches": 5, "degree": 3}, "degree"),
             ({"switches": 5, "degree": 5}, "degree"),
             ({"switches": 5, "degree": 1}, "degree"),
+            ({"switches": 10, "degree": 10}, "degree"),
             ({"switches": 1}, "switches"),
+            ({"degree": 0}, "degree"),
             ({"seed": -1}, "seed"),
         ],
     )
@@ -237,6 +239,24 @@ class TestJellyfish:
         with pytest.raises(ConfigError) as caught:
             jellyfish(**params)
         assert caught.value.field == field
+
+    @pytest.mark.parametrize(
+        ("params", "switches", "degree"),
+        [
+            ({}, 10, 3),
+            ({"switches": 2}, 2, 1),
+            ({"switches": 3}, 3, 2),
+            ({"switches": 4}, 4, 3),
+            ({"switches": 5}, 5, 4),
+            ({"switches": 11}, 11, 4),
+            ({"degree": 1}, 2, 1),
+            ({"degree": 9}, 10, 9),
+            ({"degree": 10}, 20, 10),
+        ],
+    )
+    def test_a_default_gives_way(self, params: Any, switches: int, degree: int) -> None:
+        graph = switch_graph(jellyfish(**params))
+        assert [found for _, found in graph.degree] == [degree] * switches
 
 
 class TestBcube:
@@ -271,6 +291,12 @@ class TestBcube:
     def test_too_many_servers_are_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"^levels: value 8.*16\^8"):
             bcube(16, 8)
+        with pytest.raises(ConfigError, match=r"^levels: value 8.*4\^8"):
+            bcube(4, 8)
+
+    @pytest.mark.parametrize(("levels", "hosts"), [(2, 4**2), (6, 4**6), (7, 3**7), (8, 2**8)])
+    def test_the_default_number_of_ports_gives_way(self, levels: int, hosts: int) -> None:
+        assert len(bcube(levels=levels).hosts) == hosts
 
 
 class TestPlainGraph:
@@ -294,6 +320,24 @@ class TestPlainGraph:
         ]
         (link,) = network.links
         assert (link.rate_bps, link.queue_bytes, link.mark_bytes) == (1000 * MBIT, 100_000, 5_000)
+
+    def test_a_default_gives_way_to_what_a_link_has(self) -> None:
+        links = [
+            {"a": "s1", "b": "s2", "queue": "20KB"},
+            {"a": "s2", "b": "s3", "mark": "1MB"},
+            {"a": "s3", "b": "s1", "mark_bytes": 500_000},
+            {"a": "s3", "b": "s4"},
+        ]
+        source = {"nodes": [{"name": f"s{n}"} for n in range(1, 5)], "links": links}
+        shapes = [(link.queue_bytes, link.mark_bytes) for link in plain_graph(source).links[4:]]
+        assert shapes == [
+            (20_000, 10_000),
+            (2_000_000, 1_000_000),
+            (1_000_000, 500_000),
+            (400_000, 30_000),
+        ]
+        with pytest.raises(ConfigError, match=r"^mark_bytes of link s1-s2: value 30000"):
+            plain_graph(source, mark="30KB")
 
     @pytest.mark.parametrize("suffix", ["graphml", "yaml"])
     def test_files(self, tmp_path: Path, suffix: str) -> None:

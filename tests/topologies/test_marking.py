@@ -12,9 +12,10 @@ from dcgym.errors import ConfigError
 from dcgym.suites.recorders.network import with_overrides
 from dcgym.tasks.common.presets import PRESETS
 from dcgym.testing import FakeBackend
-from dcgym.topologies import Topology, dumbbell, make_topology, with_marking
+from dcgym.topologies import TOPOLOGIES, Topology, dumbbell, make_topology, with_marking
 from dcgym.topologies.marking import red_weight
 
+HIGH = {"kind": "red", "min": "3KB", "max": "2MB", "probability": 0.1}
 RED = {"kind": "red", "min": "3KB", "max": 100_000, "probability": 0.1, "burst": 23}
 
 
@@ -77,7 +78,6 @@ def test_a_link_of_a_file_has_its_own_marking() -> None:
         ({"kind": "step", "min": 1000, "max": 2000}, "mark of kind step"),
         ({"kind": "red", "min": 1000, "max": 2000}, "mark"),
         ({**RED, "max": 3000}, "mark_max_bytes"),
-        ({**RED, "max": 500_000}, "mark_max_bytes"),
         ({**RED, "probability": 1.5}, "mark_probability"),
         ({**RED, "weight": 0.5}, "mark field"),
         ({**RED, "burst": 0}, "burst"),
@@ -89,6 +89,61 @@ def test_a_wrong_mark_is_one_clear_line(mark: Any, field: str) -> None:
     with pytest.raises(ConfigError, match=f"^{field}") as caught:
         dumbbell(mark=mark)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name in TOPOLOGIES if name != "graph"])
+def test_the_default_of_one_gives_way_to_the_other(name: str) -> None:
+    (small,) = {
+        (link.queue_bytes, link.mark_bytes)
+        for link in make_topology({"name": name, "queue": "20KB"}).links
+    }
+    # Pods have no threshold by default.
+    assert small in ((20_000, 10_000), (20_000, None))
+    for mark, shape in (("2MB", (2_000_000, None)), (HIGH, (3_000, 2_000_000))):
+        links = make_topology({"name": name, "mark": mark}).links
+        assert {(one.mark_bytes, one.mark_max_bytes) for one in links} == {shape}
+        assert {one.queue_bytes for one in links} == {4_000_000}
+
+
+def test_a_default_that_fits_stays() -> None:
+    topology = dumbbell(mark={**RED, "max": "400KB"})
+    assert {link.queue_bytes for link in topology.links} == {400_000}
+    assert {link.mark_bytes for link in dumbbell(queue=30_001).links} == {30_000}
+    assert {link.mark_bytes for link in dumbbell(queue=30_000).links} == {15_000}
+
+
+def test_defaults_give_way_tier_by_tier() -> None:
+    tiers = {"core": {"queue": "20KB"}, "host": {"mark": "1MB"}}
+    shapes = [(one.queue_bytes, one.mark_bytes) for one in dumbbell(2, tiers=tiers).links]
+    assert shapes == [(2_000_000, 1_000_000)] * 2 + [(20_000, 10_000)]
+    wide = dumbbell(2, queue="20KB", tiers={"core": {"queue": "4MB"}})
+    assert [one.mark_bytes for one in wide.links] == [10_000, 10_000, 30_000]
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"queue": "20KB", "mark": "30KB"}, "mark"),
+        ({"queue": "400KB", "mark": "400KB"}, "mark"),
+        ({"queue": "400KB", "mark": HIGH}, "mark_max_bytes of link h1-s1"),
+        ({"mark": "30KB", "tiers": {"core": {"queue": "20KB"}}}, "tiers.core.mark"),
+        ({"mark": "5GB"}, "mark"),
+        ({"queue": "x"}, "queue"),
+    ],
+)
+def test_what_was_asked_for_is_never_changed(params: Any, field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        dumbbell(**params)
+    assert caught.value.field == field
+
+
+def test_a_default_queue_gives_way_to_the_marking_of_the_environment() -> None:
+    env = dcgym.make_env(backend=FakeBackend, marking={"min": "500KB"}).unwrapped
+    shapes = {(one.queue_bytes, one.mark_bytes) for one in env.task.topology.links}
+    assert shapes == {(1_000_000, 500_000)}
+    asked = {"name": "dumbbell", "queue": "400KB"}
+    with pytest.raises(ConfigError, match=r"^marking\.min: value 500000 .* 400000 bytes"):
+        dcgym.make_env(backend=FakeBackend, marking={"min": "500KB"}, topology=asked)
 
 
 def test_the_environment_replaces_the_marking_of_the_topology() -> None:

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dcgym.config import check_int
+from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
-from dcgym.topologies.links import LinkShape, Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 from dcgym.units import parse_rate
 
 __all__ = ["bcube"]
@@ -29,11 +31,11 @@ _MAX_SERVERS = 4096
 
 # Long because it describes each of its parameters.
 def bcube(
-    n: int = 4,
+    n: int = DefaultCount(4),
     levels: int = 2,
     rate: str | int = "100Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
@@ -44,7 +46,7 @@ def bcube(
     that forwards for others, a switch of its own with the server's ports.
 
     Args:
-        n: Ports of each switch.
+        n: Ports of each switch; where nobody says, as many as so many levels can have.
         levels: Levels of switches; n^(levels - 1) switches each.
         rate: Rate of each link between a server and a switch.
         queue: Limit of each queue.
@@ -61,7 +63,8 @@ def bcube(
     Raises:
         ConfigError: A parameter is not allowed.
     """
-    n, levels = check_int("n", n, 2, _MAX_N), check_int("levels", levels, 1, _MAX_LEVELS)
+    levels = check_int("levels", levels, 1, _MAX_LEVELS)
+    n = check_int("n", _fitted(n, levels), 2, _MAX_N)
     servers = n**levels
     if servers > _MAX_SERVERS:
         raise ConfigError("levels", levels, f"at most {_MAX_SERVERS} servers, not {n}^{levels}")
@@ -77,6 +80,13 @@ def bcube(
     layers = dict.fromkeys(hosts, 0) | dict.fromkeys(engines, 1)
     layers |= {name: 2 + number // (servers // n) for number, name in enumerate(switches)}
     return Topology.build("bcube", roles, links, layers)
+
+
+def _fitted(n: int, levels: int) -> int:
+    """Let the default of n give way to the levels that were asked for."""
+    if not isinstance(n, DefaultCount):
+        return n
+    return next(fewer for fewer in range(n, 1, -1) if fewer**levels <= _MAX_SERVERS)
 
 
 def _host_tier(rate: str | int, levels: int, tiers: Tiers) -> Tiers:

@@ -6,7 +6,8 @@ from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
-from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 from dcgym.units import parse_rate
 
 __all__ = ["dumbbell"]
@@ -18,8 +19,8 @@ def dumbbell(
     hosts: int = 4,
     rate: str | int = "10Mbit",
     core_rate: str | int | None = None,
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,

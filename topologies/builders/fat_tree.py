@@ -8,7 +8,8 @@ from dcgym.config import check_int, check_positive
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Link, Topology
-from dcgym.topologies.links import LinkShape, Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["fat_tree"]
 
@@ -19,8 +20,8 @@ _MAX_K = 64
 def fat_tree(
     k: int = 4,
     rate: str | int = "100Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     oversubscription: float = 1,
     tiers: Tiers = None,

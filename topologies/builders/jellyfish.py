@@ -7,10 +7,12 @@ from collections import deque
 import numpy as np
 
 from dcgym.config import check_int
+from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["jellyfish"]
 
@@ -24,13 +26,13 @@ _Edge = tuple[int, int]
 
 # Long because it describes each of its parameters.
 def jellyfish(
-    switches: int = 10,
-    degree: int = 3,
+    switches: int = DefaultCount(10),
+    degree: int = DefaultCount(3),
     hosts_per_switch: int = 2,
     seed: int = 0,
     rate: str | int = "100Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,
@@ -41,8 +43,9 @@ def jellyfish(
     share the traffic, which in a random graph are often only one or two.
 
     Args:
-        switches: Number of switches.
-        degree: Ports of each switch that lead to other switches; switches * degree is even.
+        switches: Number of switches; where nobody says, twice the degree if 10 cannot have it.
+        degree: Ports of each switch that lead to other switches; switches * degree is even. Where
+            nobody says, 3, or 4 if the number of switches is odd, or fewer of few switches.
         hosts_per_switch: Hosts at each switch.
         seed: Seed of the graph; the same seed gives the same graph.
         rate: Rate of every link.
@@ -72,10 +75,22 @@ def jellyfish(
     return Topology.build("jellyfish", roles, links)
 
 
+def _fitted(switches: int, degree: int) -> tuple[int, int]:
+    """Let a default give way to what was asked for."""
+    if isinstance(degree, DefaultCount) and not isinstance(switches, DefaultCount):
+        # An odd number of switches cannot have three ports each.
+        fits = next(d for d in (3, 4, 2, 1) if d < switches and switches * d % 2 == 0)
+        return switches, fits
+    if isinstance(switches, DefaultCount) and not isinstance(degree, DefaultCount):
+        return (switches if 1 < degree < switches else 2 * degree), degree
+    return switches, degree
+
+
 def _sizes(switches: int, degree: int, hosts_per_switch: int) -> tuple[int, int, int]:
     switches = check_int("switches", switches, 2, _MAX_SWITCHES)
     hosts_per_switch = check_int("hosts_per_switch", hosts_per_switch, 1, _MAX_SWITCHES)
-    degree = check_int("degree", degree, 1 if switches == 2 else 2, min(_MAX_DEGREE, switches - 1))
+    switches, degree = _fitted(switches, check_int("degree", degree, 1, _MAX_DEGREE))
+    check_int("degree", degree, 1 if switches == 2 else 2, min(_MAX_DEGREE, switches - 1))
     if switches * degree % 2:
         raise ConfigError("degree", degree, f"an even number, as there are {switches} switches")
     return switches, degree, hosts_per_switch

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dcgym.config import check_int
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["leaf_spine"]
 
@@ -19,8 +20,8 @@ def leaf_spine(
     spines: int = 2,
     hosts_per_leaf: int = 4,
     rate: str | int = "100Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,

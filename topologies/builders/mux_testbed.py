@@ -9,6 +9,7 @@ from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["build_mux_testbed"]
 
@@ -28,7 +29,7 @@ def build_mux_testbed(
     muxes: int,
     rate: str | int,
     queue: str | int,
-    mark: str | int | None,
+    mark: MarkSpec,
     delay: DelaySpec,
     tiers: Tiers,
     mtu: str | int,

@@ -7,7 +7,8 @@ import itertools
 from dcgym.config import check_int
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["parking_lot"]
 
@@ -19,8 +20,8 @@ def parking_lot(
     switches: int = 3,
     hosts_per_switch: int = 2,
     rate: str | int = "10Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,

@@ -15,7 +15,8 @@ from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
 from dcgym.topologies.io.files import SUFFIXES, read_graphml
 from dcgym.topologies.io.networks import network_content
-from dcgym.topologies.links import LinkShape
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, fit_queue_and_mark
+from dcgym.topologies.marking import MarkSpec
 from dcgym.topologies.validation import is_node_name
 
 if TYPE_CHECKING:
@@ -32,17 +33,18 @@ def plain_graph(
     source: str | Path | Mapping[str, object] | networkx.Graph[str],
     hosts_per_switch: int = 1,
     rate: str | int = "100Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     mtu: str | int = 1500,
 ) -> Topology:
     """Build a network from a graph that knows nothing of networks, or not all.
 
     A node without a role is a switch. If no node is a host, each switch gets hosts of its own,
-    named h1, h2, ... A link without a rate, queue, mark, delay or MTU gets the one given here, and
-    what else a node or link carries (coordinates, labels) is left out. Where a name cannot start
-    the name of an interface ("New York", 7), all nodes are numbered s1, s2, ... in their order.
+    named h1, h2, ... A link without a rate, queue, mark, delay or MTU gets the one given here; a
+    default of queue or mark gives way to what the link has (see `fit_queue_and_mark`). What else a
+    node or link carries (coordinates, labels) is left out. Where a name cannot start the name of an
+    interface ("New York", 7), all nodes are numbered s1, s2, ... in their order.
 
     Args:
         source: A .graphml, .yaml or .json file, its content, or a NetworkX graph. Of a directed
@@ -65,6 +67,7 @@ def plain_graph(
     if not any(node["role"] in ENDPOINT_ROLES for node in nodes):
         hosts, cables = _hosts_of(nodes, hosts_per_switch)
         nodes, links = hosts + nodes, cables + links
+    links = [_fitted(link, defaults, f"link {number}") for number, link in enumerate(links, 1)]
     name = content.get("name", "graph")
     return Topology.from_dict({"name": name, "nodes": nodes, "links": links, "defaults": defaults})
 
@@ -95,6 +98,17 @@ def _known_fields(content: Mapping[str, object], kind: str) -> _Entries:
     if not isinstance(entries, Sequence) or not all(isinstance(e, Mapping) for e in entries):
         raise ConfigError(f"source {kind}", entries, f"a list of {kind}, each a mapping")
     return [{key: entry[key] for key in known if key in entry} for entry in entries]
+
+
+def _fitted(
+    link: Mapping[str, object], defaults: Mapping[str, object], where: str
+) -> dict[str, object]:
+    """Return a link, with a default that gives way to what the link itself asks for."""
+    asked_queue = link.get("queue", link.get("queue_bytes", defaults["queue"]))
+    asked_mark = link.get("mark", link.get("mark_bytes", defaults["mark"]))
+    queue, mark = fit_queue_and_mark(asked_queue, asked_mark, f"{where} ")
+    changed = {"queue": queue} if queue is not asked_queue else {}
+    return {**link, **changed, **({"mark": mark} if mark is not asked_mark else {})}
 
 
 def _valid_names(nodes: _Entries, links: _Entries) -> tuple[_Entries, _Entries]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dcgym.config import check_int, check_list
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.links import Tiers, parse_tiers
+from dcgym.topologies.links import TESTBED_QUEUE, Tiers, parse_tiers
+from dcgym.topologies.marking import MarkSpec
 from dcgym.units import read_number
 
 __all__ = ["pod"]
@@ -25,8 +26,8 @@ def pod(
     balancers: int = 2,
     servers: int | Sequence[int] = (3, 4),
     rate: str | int = "1Gbit",
-    queue: str | int = "1MB",
-    mark: str | int | None = None,
+    queue: str | int = TESTBED_QUEUE,
+    mark: MarkSpec = None,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dcgym.topologies.builders.mux_testbed import build_mux_testbed
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.links import Tiers
+from dcgym.topologies.links import TESTBED_QUEUE, Tiers
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["rubik_20"]
 
@@ -22,8 +23,8 @@ def rubik_20(
     servers: int = 2,
     muxes: int = _RACKS,
     rate: str | int = "1Gbit",
-    queue: str | int = "1MB",
-    mark: str | int | None = None,
+    queue: str | int = TESTBED_QUEUE,
+    mark: MarkSpec = None,
     delay: DelaySpec = 0,
     tiers: Tiers = None,
     mtu: str | int = 1500,

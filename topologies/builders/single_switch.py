@@ -5,7 +5,8 @@ from __future__ import annotations
 from dcgym.config import check_int
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.links import LinkShape
+from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape
+from dcgym.topologies.marking import MarkSpec
 
 __all__ = ["single_switch"]
 
@@ -15,8 +16,8 @@ _MAX_HOSTS = 65_536
 def single_switch(
     hosts: int = 4,
     rate: str | int = "10Mbit",
-    queue: str | int = "400KB",
-    mark: str | int | None = "30KB",
+    queue: str | int = DEFAULT_QUEUE,
+    mark: MarkSpec = DEFAULT_MARK,
     delay: DelaySpec = 0,
     mtu: str | int = 1500,
 ) -> Topology:

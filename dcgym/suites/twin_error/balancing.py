@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dcgym.defaults import DefaultNumber
 from dcgym.suites.balancing import TWIN, pool_env
 from dcgym.suites.suite import SUITES, Case, Suite, Training
 from dcgym.tasks.balancing import make_scenario
@@ -36,7 +37,7 @@ def twin_error_suite(scenario: ScenarioSpec = "testbed-7", episode_s: float = 60
         policies=DEFAULT_POLICIES,
         seeds=5,
         episode_s=episode_s,
-        warmup_s=5.0,
+        warmup_s=DefaultNumber(5.0),
         jobs=1,
         is_alone=True,
         training=Training(seconds=80.0, envs=32),

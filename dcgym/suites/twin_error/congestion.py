@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 
 from dcgym.config import check_int, check_positive
+from dcgym.defaults import DefaultNumber
 from dcgym.errors import ConfigError
 from dcgym.policies import POLICIES
 from dcgym.registry import Registry
@@ -134,7 +135,7 @@ def congestion_suite(
         policies=congestion_policies()[0],
         seeds=3,
         episode_s=given_s or EPISODE_S,
-        warmup_s=WARMUP_S,
+        warmup_s=DefaultNumber(WARMUP_S),
         jobs=1,
         is_alone=True,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range
+from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError, suggest
 from dcgym.files import SCENARIO, load_mapping, reading
 from dcgym.registry import Registry
@@ -94,7 +95,7 @@ APPLICATIONS: Mapping[str, MeasuredApplication] = {
 # Long because its docstring lists eight parameters.
 def accelerator_pool(
     servers: int = 1,
-    accelerators: int = 1,
+    accelerators: int = DefaultCount(1),
     application: str = "knn",
     demand: str = "constant",
     accelerator_weight: float = 1.0,
@@ -107,7 +108,7 @@ def accelerator_pool(
 
     Args:
         servers: Number of servers.
-        accelerators: SmartNICs of each.
+        accelerators: SmartNICs of each; where nobody says, as many as come later if these are more.
         application: A name in `APPLICATIONS`.
         demand: How the work of a request varies: a kind of distribution.
         accelerator_weight: Weight of a SmartNIC.
@@ -117,6 +118,8 @@ def accelerator_pool(
         name: Name of the pool.
     """
     accelerators = check_int("accelerators", accelerators, 0, MOST_ACCELERATORS)
+    if isinstance(accelerators, DefaultCount):
+        accelerators = max(accelerators, check_int("later", later, 0, MOST_ACCELERATORS))
     later = check_int("later", later, 0, accelerators)
     measured = APPLICATIONS[check_in("application", application, APPLICATIONS)]
     host = _device("cpu", measured.host_workers, measured.host_per_s, application, processor_weight)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dcgym.config import check_flag, check_in, check_int, check_list, check_positive, check_range
+from dcgym.defaults import Default
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import MOST_WEIGHT
@@ -22,6 +23,7 @@ ACTIONS = ("step", "levels", "weights")
 OBSERVATIONS = ("mean", "devices")
 FAILURES = ("positions", "devices")
 MOST_LEVEL = 100
+DEFAULT_SETTLE = Default("2s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class AcceleratorBalancingSettings(TaskSettings):
         backend: Name, or a function that makes a `DevicePool` of a pool and a number of copies.
         interval: Control interval.
         settle: Beginning of each interval that nothing is measured in: the last action's queues.
+            Where nobody says, a fifth of an interval that is no longer than 2 s.
         rate: Requests a second; None for one that each episode draws.
         loads: Least and largest rate that is drawn, over what the processors alone can serve.
         agents: What the devices report, in the place of the scenario's; None for that.
@@ -66,7 +69,7 @@ class AcceleratorBalancingSettings(TaskSettings):
     backend: object = "simulation"
     interval: Duration | None = "10s"
     max_steps: int | None = 100
-    settle: Duration = "2s"
+    settle: Duration = DEFAULT_SETTLE
     rate: float | None = None
     loads: Sequence[float] = (0.2, 1.1)
     agents: Mapping[str, object] | None = None
@@ -146,5 +149,7 @@ class AcceleratorBalancingSettings(TaskSettings):
 
     @property
     def settle_ns(self) -> int:
-        """Part of it that nothing is measured in."""
-        return parse_duration(self.settle, "settle")
+        """Part of it that nothing is measured in; a default gives way to a shorter interval."""
+        settle_ns = parse_duration(self.settle, "settle")
+        gives_way = isinstance(self.settle, Default) and settle_ns >= self.interval_ns
+        return self.interval_ns // 5 if gives_way else settle_ns

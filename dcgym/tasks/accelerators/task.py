@@ -356,6 +356,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     | backend | "simulation" or "emulation", or a function that makes a `DevicePool` of a pool |
     | | and a number |
     | interval, settle | control interval, and its beginning that is not measured |
+    | | (a fifth where 2 s are too long and nobody asked for them) |
     | rate, loads | requests a second; or range of the rate over what the processors can serve |
     | agents | what devices report, in the place of the scenario's: a mapping of `Agents` |
     | server_rule | rule between servers, such as "ecmp" or "lsq" |

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from dcgym.config import check_in, check_int, check_list, check_range, read_numbers
+from dcgym.defaults import DefaultCount, DefaultTimes
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     LONGEST_NS,
@@ -39,7 +40,9 @@ class DataPlane:
         packet_interval_ns: Mean gap between the packets that a client sends while it is served:
             the instants at which a balancer samples the flow's duration. 0 for none.
         probe_interval_ns: Period of polling the servers' busy workers; 0 for no polling.
-        probe_delay_ns: Bounds of the uniform delay of a poll's answer.
+        probe_delay_ns: Bounds of the uniform delay of a poll's answer, at most the interval. Where
+            nobody gives one of the two, it is as far from the other as by default if 500 ms and
+            200 ms do not go with that: the delay up to two fifths of the interval.
         message_loss: Share of the messages between balancers and servers that get lost.
         message_copies: Share of the answers to probes that come twice.
         message_delay_ns: Bounds of the uniform time that a message takes beside the latency.
@@ -60,8 +63,8 @@ class DataPlane:
     syn_timeout_ns: int = 40 * 10**9
     latency_ns: tuple[int, int] = (100_000, 1_000_000)
     packet_interval_ns: int = 250_000_000
-    probe_interval_ns: int = 500_000_000
-    probe_delay_ns: tuple[int, int] = (50_000_000, 200_000_000)
+    probe_interval_ns: int = DefaultCount(500_000_000)
+    probe_delay_ns: tuple[int, ...] = DefaultTimes((50_000_000, 200_000_000))
     message_loss: float = 0.0
     message_copies: float = 0.0
     message_delay_ns: tuple[int, int] = (0, 0)
@@ -88,12 +91,25 @@ class DataPlane:
         check_int("scenario.prequal_timeout_ns", self.prequal_timeout_ns, 1, LONGEST_NS)
         for field in ("latency_ns", "probe_delay_ns", "message_delay_ns"):
             bounds = check_bounds(f"scenario.{field}", getattr(self, field))
-            object.__setattr__(self, field, bounds)
-        if self.probe_interval_ns and self.probe_delay_ns[1] > self.probe_interval_ns:
-            allowed = f"at most the probe interval ({self.probe_interval_ns})"
-            raise ConfigError("scenario.probe_delay_ns", self.probe_delay_ns[1], allowed)
+            if not isinstance(getattr(self, field), DefaultTimes):
+                object.__setattr__(self, field, bounds)
+        self._check_probes()
         check_in("scenario.transport", self.transport, TRANSPORTS)
         self._check_families()
+
+    def _check_probes(self) -> None:
+        """Check that answers are there before the next poll; a default gives way."""
+        interval_ns, longest_ns = self.probe_interval_ns, self.probe_delay_ns[1]
+        if not interval_ns or longest_ns <= interval_ns:
+            return
+        if isinstance(self.probe_delay_ns, DefaultTimes):
+            # In the proportions of the defaults.
+            object.__setattr__(self, "probe_delay_ns", (interval_ns // 10, interval_ns * 2 // 5))
+        elif isinstance(interval_ns, DefaultCount):
+            object.__setattr__(self, "probe_interval_ns", longest_ns * 5 // 2)
+        else:
+            allowed = f"at most the probe interval ({interval_ns})"
+            raise ConfigError("scenario.probe_delay_ns", longest_ns, allowed)
 
     def _check_families(self) -> None:
         allowed = f"some of {', '.join(FAMILIES)}"

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from dcgym.config import check_int, check_keys, check_list, read_arguments
+from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError
 from dcgym.units import as_python, parse_ns
 
@@ -164,7 +165,8 @@ def _plain(value: object) -> object:
         return plain_fields(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value
+    # What is written down was asked for, and YAML writes plain numbers alone.
+    return int(value) if isinstance(value, DefaultCount) else value
 
 
 def _parse(value: object, field: str) -> object:

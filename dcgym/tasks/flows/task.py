@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_in, check_int, check_list
+from dcgym.defaults import Default
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward, RewardSpec
@@ -50,6 +51,7 @@ FLOWS_LAYOUT = Layout(
         Column("queue_bytes", "longest queue, KB", 1e3),
     ),
 )
+DEFAULT_LEASE = Default("1s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,8 @@ class FlowSettings(NetworkSettings):
         flows: Number of flows that are steered, the first of the plan.
         action: One of `dcgym.tasks.flows.actions.FLOW_ACTIONS`.
         history: Intervals that are observed, the newest last.
-        lease: How long a command holds when no other follows.
+        lease: How long a command holds when no other follows; where nobody says, two intervals if
+            1 s is none.
     """
 
     flows: int = 1
@@ -68,7 +71,7 @@ class FlowSettings(NetworkSettings):
     features: Sequence[str] = ("rate", "queueing", "latency_inflation", "loss", "window")
     history: int = 4
     reward: RewardSpec = "orca"
-    lease: Duration = "1s"
+    lease: Duration = DEFAULT_LEASE
     congestion_control: str | Mapping[str, str] = AGENT_CONTROL
 
     def __post_init__(self) -> None:
@@ -88,8 +91,10 @@ class FlowSettings(NetworkSettings):
 
     @property
     def lease_ns(self) -> int:
-        """How long a command holds."""
-        return parse_duration(self.lease, "lease")
+        """How long a command holds; a default gives way to a longer interval."""
+        lease_ns = parse_duration(self.lease, "lease")
+        gives_way = isinstance(self.lease, Default) and lease_ns <= self.interval_ns
+        return 2 * self.interval_ns if gives_way else lease_ns
 
     def of_network(self) -> NetworkSettings:
         """Return what the network itself is told: its ports are not observed."""
@@ -262,7 +267,7 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     | features | names of the features |
     | history | intervals that are observed |
     | reward | a term, a list of terms, or a mapping term to weight |
-    | lease | how long a command holds when no other follows |
+    | lease | how long a command holds when no other follows; two intervals where 1 s is too short |
     | interval | control interval, such as "50ms"; "0ms" runs freely |
     | congestion_control | "dcgym_agent", or mapping of host to name: the others' may differ |
     | marking | mark packets at the switches; a mapping replaces how the topology says |

@@ -44,6 +44,8 @@ def read_topology(
 ) -> tuple[Topology, bool]:
     """Return the network, and whether its switches mark.
 
+    A default queue that does not hold the threshold of `marking` gives way, as it does to `mark`.
+
     Args:
         spec: What `make_topology` takes.
         marking: Whether they mark; a mapping replaces how the topology says.
@@ -57,7 +59,14 @@ def read_topology(
         return topology, check_in("marking", marking, (True, False))
     if given is not None:
         raise ConfigError("marking", dict(marking), "true or false where a backend is given")
-    return with_marking(topology, marking), bool(marking)
+    try:
+        return with_marking(topology, marking), bool(marking)
+    except ConfigError as error:
+        try:
+            wider = with_marking(make_topology(spec, mark=marking), marking)
+        except ConfigError:
+            raise error from None
+        return wider, bool(marking)
 
 
 def read_interval(interval: str | int | float) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int, check_number, check_range, read_numbers
+from dcgym.defaults import DefaultNumber
 from dcgym.errors import ConfigError
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.traffic.vips import ServiceGraph, VipTable
@@ -32,6 +33,9 @@ ROUNDING = 1e-9
 class DipLimits:
     """What DIPs may carry, and where they may be.
 
+    DIPs carry what they carry now, so that headroom times load is 1 or more: of the two, a default
+    gives way to what was asked for.
+
     Attributes:
         headroom: What a DIP can serve over what it serves while all DIPs of its VIP share alike.
         load: Share of that which mappings may use; 0.8 in the source.
@@ -41,8 +45,8 @@ class DipLimits:
         moves: Share of all DIPs that may move to other racks; 0.01 in the source.
     """
 
-    headroom: float = 2.5
-    load: float = 0.8
+    headroom: float = DefaultNumber(2.5)
+    load: float = DefaultNumber(0.8)
     vms_per_server: int = 10
     failure_domains: int = 2
     moves: float = 0.01
@@ -51,12 +55,28 @@ class DipLimits:
         """Check the fields."""
         read_numbers(self)
         check_range("load", self.load, 0.01, 1.0)
-        if check_number("headroom", self.headroom) * self.load < 1:
+        if check_number("headroom", self.headroom) * self.load < 1 and not self._give_way():
             allowed = f"{1 / self.load:g} or more, so that DIPs carry what they carry now"
             raise ConfigError("headroom", self.headroom, allowed)
         check_int("vms_per_server", self.vms_per_server, 1)
         check_int("failure_domains", self.failure_domains, 1)
         check_range("moves", self.moves, 0.0, 1.0)
+
+    def _give_way(self) -> bool:
+        """Put the least value that goes with the other one in the place of a default, if it can."""
+        if isinstance(self.headroom, DefaultNumber):
+            object.__setattr__(self, "headroom", _least_beside(self.load))
+        elif isinstance(self.load, DefaultNumber) and self.headroom >= 1:
+            object.__setattr__(self, "load", _least_beside(self.headroom))
+        else:
+            return False
+        return True
+
+
+def _least_beside(factor: float) -> float:
+    """Return the least number whose product with another one is 1 or more, rounded as it is."""
+    found = 1 / factor
+    return found if found * factor >= 1 else math.nextafter(found, math.inf)
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ def test_vips_whose_dips_are_overloaded_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: DipLimits(headroom=1.0), "1.25"),
+        (lambda: DipLimits(headroom=1.0, load=0.8), "1.25"),
         (lambda: DipLimits(moves=2.0), "moves"),
         (lambda: SolverLimits(gap=-1), "gap"),
         (lambda: plan_rubik(DATA_CENTRES["duet-10"], random_services(0), "rubick"), "scheme"),
