@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -128,7 +129,7 @@ def read_note(folder: str | Path) -> CheckpointNote:
     try:
         content = (Path(folder) / CHECKPOINT_FILE).read_bytes()
     except (OSError, ValueError):  # ValueError: the path has a null character.
-        if "\0" not in str(folder) and Path(folder).exists():
+        if os.path.exists(folder):
             raise wrong_file("checkpoint", folder, allowed) from None
         raise ConfigError("checkpoint", str(folder), allowed) from None
     try:
