@@ -178,8 +178,6 @@ def describe_file(path: str | Path) -> str:
     for magic, meaning in _MAGIC.items():
         if head.startswith(magic):
             return meaning
-    if not head.strip():
-        return "nothing"
     try:
         # The last character may be cut.
         text = (
@@ -193,8 +191,10 @@ def describe_file(path: str | Path) -> str:
 
 
 def _describe_text(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines()]
-    first = next(line for line in lines if line and not line.startswith(("#", "//", "---")))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "nothing"
+    first = next((one for one in lines if not one.startswith(("#", "//", "---"))), lines[0])
     shown = first if len(first) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}..."
     if first.startswith("<"):
         return "GraphML" if "<graphml" in text else "XML or HTML"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from dcgym.config import read_numbers
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import read_note
@@ -67,6 +68,10 @@ class TrainingOptions:
     clone_from: str | None = None
     shaping: Mapping[str, object] = field(default_factory=dict)
     address: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take numbers of NumPy for Python's."""
+        read_numbers(self)
 
 
 EnvConfig: TypeAlias = Mapping[str, Any]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import check_flag, check_int
+from dcgym.config import check_flag, check_int, plain
 from dcgym.errors import ConfigError
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import CheckpointNote, no_empty_folder, read_note
@@ -111,7 +111,8 @@ class LibraryLearner:
         from dcgym.policies.learned.cloning import demonstrate
         from dcgym.policies.learned.environments import training_form
 
-        told = options or TrainingOptions()
+        told, env_config = options or TrainingOptions(), plain(env_config)
+        seed = check_int("seed", seed, 0)
         folder = Path(out_dir).resolve()
         TrainingClock(steps, budget_s, progress)
         if told.resume:

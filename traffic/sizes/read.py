@@ -307,6 +307,8 @@ def _read_cdf_file(path: object, field: str) -> Empirical:
                 raise wrong_file(field, path, expected)
             rows.append(f"{Path(path).name}, line {number}")
             points.append(_point(cells, rows[-1]))
+    if not rows:
+        raise wrong_file(field, path, expected)
     return Empirical(points, Path(path).name, rows)
 
 
