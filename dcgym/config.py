@@ -206,19 +206,6 @@ def read_numbers(instance: DataclassInstance) -> None:
             object.__setattr__(instance, name, number)
 
 
-def _is_same(value: object, choice: object) -> bool:
-    try:
-        return value is choice or bool(value == choice)
-    except (ValueError, RecursionError):  # An array, or what is nested without end.
-        return False
-
-
-def _finite(value: object) -> int | float | None:
-    """Return the number that a value is, if a float holds it."""
-    number = read_number(value)
-    return None if number is None or abs(number) > _LARGEST_FLOAT else number
-
-
 def read_arguments(make: Callable[..., object], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of a function with their numbers as `read_numbers` makes them.
 
@@ -232,6 +219,19 @@ def read_arguments(make: Callable[..., object], given: Mapping[str, Any]) -> dic
         if name in found and reader is not None:
             found[name] = _each(found[name], reader[0], {})
     return found
+
+
+def _is_same(value: object, choice: object) -> bool:
+    try:
+        return value is choice or bool(value == choice)
+    except (ValueError, RecursionError):  # An array, or what is nested without end.
+        return False
+
+
+def _finite(value: object) -> int | float | None:
+    """Return the number that a value is, if a float holds it."""
+    number = read_number(value)
+    return None if number is None or abs(number) > _LARGEST_FLOAT else number
 
 
 @cache
