@@ -174,7 +174,16 @@ def test_a_suite_without_options_of_its_own_is_a_command(
     monkeypatch.setattr(bench_app, "registered_commands", list(bench_app.registered_commands))
     SUITES.add(suite.name, suite, suite.description)
     try:
-        command = ("bench", "small-test", "--policies", "cubic", "--seeds", "1e0", "--seconds", "3e0")
+        command = (
+            "bench",
+            "small-test",
+            "--policies",
+            "cubic",
+            "--seeds",
+            "1e0",
+            "--seconds",
+            "3e0",
+        )
         done = dcgym(*command, "--out", str(tmp_path), "--json")
     finally:
         SUITES.remove(suite.name)
