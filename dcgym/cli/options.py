@@ -77,7 +77,7 @@ OwnLength = Annotated[
 ]
 OwnSeeds = Annotated[
     int | None,
-    typer.Option(help="Seeds for each policy; if not given the suite's own, or as many trainings."),
+    whole(help="Seeds for each policy; if not given the suite's own, or as many trainings."),
 ]
 OwnPolicies = Annotated[
     str | None,

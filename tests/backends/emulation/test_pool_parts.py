@@ -126,4 +126,4 @@ def test_twin_error_refuses_what_it_cannot_compare() -> None:
     with pytest.raises(ConfigError, match=r"^policies: value 'oracle'"):
         check_suite(replace(twin_error_suite(), policies=("oracle",)))
     with pytest.raises(ConfigError, match=r"^episode_s"):
-        twin_error_suite(episode_s=5.0)
+        replace(twin_error_suite(), warmup_s=5.0, episode_s=5.0)

@@ -143,8 +143,8 @@ def test_endless_random_rows_need_a_gap_where_the_rate_is_unknown(tmp_path: Path
     ("text", "message"),
     [
         ("src,dst,sizes\nh1,h2,5\n", r"p\.csv, column: value 'sizes' .*mean 'size_bytes'"),
-        ("", "header"),
-        ("a,b\n1,2\n", "header"),
+        ("", "a table with columns out of src,.*; the file holds nothing"),
+        ("a,b\n1,2\n", "the file holds a table of 2 columns that begins with a,b"),
         ("src,size_bytes\nh1,5\n", "a column dst"),
         ("src,dst\nh1\n", r"p\.csv, line 2: value 1 .* 2 columns"),
         ("src,dst\nh1,\n", r"p\.csv, line 2, dst"),
