@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     import yaml
 
 __all__ = [
-    "ARGUMENTS",
+    "CONFIG",
     "PLAN",
     "SCENARIO",
     "SWEEP",
@@ -26,10 +25,10 @@ __all__ = [
     "check_nesting",
     "describe_file",
     "dump_yaml",
+    "kind_of",
     "load_mapping",
     "parse_yaml",
     "read_text",
-    "reading",
     "wrong_file",
 ]
 
@@ -43,15 +42,15 @@ TOPOLOGY = "a topology"
 PLAN = "a plan of traffic"
 SWEEP = "a sweep"
 SCENARIO = "a scenario"
-ARGUMENTS = "arguments of an environment"
+CONFIG = "arguments of an environment"
 
 # By keys of which all that are named together are there; the first that fits.
 _KINDS = {
     TOPOLOGY: (("nodes", "links"),),
-    PLAN: (("flows",),),
     "the record of a run": (("policy", "metrics"),),
     SWEEP: (("set",), ("policies",)),
-    ARGUMENTS: (("env",), ("interval",), ("scenario",), ("topology",), ("traffic",)),
+    CONFIG: (("env",), ("interval",), ("scenario",), ("topology",), ("traffic",)),
+    PLAN: (("flows",),),
     SCENARIO: (("preset",), ("pool", "workload"), ("groups", "applications")),
 }
 _HEAD_BYTES = 4096
@@ -77,15 +76,19 @@ _REAL = (
 )
 
 
-def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") -> dict[str, Any]:
+def load_mapping(
+    source: str | Path | Mapping[str, Any], field: str = "config", kinds: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return a configuration as a dict of its own.
 
     Args:
         source: Path of a YAML (or JSON) file, or a mapping.
         field: Name used in the error message.
+        kinds: What a file may hold, in words of this module; the first is what errors name. Any
+            mapping if empty.
 
     Raises:
-        ConfigError: No such file, not YAML, or not a mapping at the top.
+        ConfigError: No such file, not YAML, not a mapping at the top, or a file of another kind.
     """
     content = _read_yaml(source, field) if isinstance(source, str | Path) else source
     if not isinstance(content, Mapping):
@@ -96,7 +99,21 @@ def load_mapping(source: str | Path | Mapping[str, Any], field: str = "config") 
         if not isinstance(key, str):
             raise ConfigError(f"{field} field", key, "a name (text)")
     check_nesting(field, content)
+    if isinstance(source, str | Path) and kinds and kind_of(content) not in (None, *kinds):
+        raise wrong_file(field, source, kinds[0])
     return dict(plain(content))
+
+
+def kind_of(keys: Collection[str]) -> str | None:
+    """Return what a mapping with such keys is, in a word of this module; None if not known.
+
+    Args:
+        keys: Its keys, or the mapping.
+    """
+    for kind, marks in _KINDS.items():
+        if any(all(key in keys for key in mark) for mark in marks):
+            return kind
+    return None
 
 
 def dump_yaml(content: object) -> str:
@@ -139,27 +156,8 @@ def wrong_file(field: str, path: str | Path, expected: str) -> ConfigError:
         path: The file.
         expected: What should be in it.
     """
-    return ConfigError(field, str(path), f"{expected}; the file holds {describe_file(path)}")
-
-
-@contextmanager
-def reading(source: object, field: str, expected: str) -> Iterator[None]:
-    """Say what else is in a file in errors about keys at its top.
-
-    Args:
-        source: Path of the file; nothing is said of another source.
-        field: What such errors call the content.
-        expected: What the file should hold, a word of this module.
-    """
-    try:
-        yield
-    except ConfigError as error:
-        is_top = isinstance(source, str | Path) and error.field == f"{field} field"
-        kind = describe_file(source) if is_top else expected  # type: ignore[arg-type]
-        if kind == expected:
-            raise
-        allowed = f"{error.allowed}; the file holds {kind}, not {expected}"
-        raise ConfigError(error.field, error.value, allowed, error.hint) from None
+    what = "folder" if os.path.isdir(path) else "file"
+    return ConfigError(field, str(path), f"{expected}; the {what} holds {describe_file(path)}")
 
 
 def describe_file(path: str | Path) -> str:
@@ -170,7 +168,7 @@ def describe_file(path: str | Path) -> str:
     """
     try:
         if Path(path).is_dir():
-            return f"a folder of {', '.join(sorted(os.listdir(path))[:MOST_NAMES]) or 'nothing'}"
+            return ", ".join(sorted(os.listdir(path))[:MOST_NAMES]) or "nothing"
         with Path(path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except (OSError, ValueError) as error:
@@ -201,16 +199,30 @@ def _describe_text(text: str) -> str:
     if re.match(r"(Creator|graph)\b", first) and "node [" in text:
         return "GML"
     is_json = first.startswith(("{", "["))
-    found = re.findall(r'"([\w.-]+)"\s*:' if is_json else r"^([\w.-]+):(?:\s|$)", text, re.M)
-    for kind, marks in _KINDS.items():
-        if any(set(mark) <= set(found) for mark in marks):
-            return kind
+    keys = _json_keys(text) if is_json else re.findall(r"^([\w.-]+):(?:\s|$)", text, re.M)
+    kind = kind_of(keys)
+    if kind is not None:
+        return kind
     if is_json:
         return f"JSON that begins with {shown}"
-    if found:
-        return f"YAML with {', '.join(dict.fromkeys(found))}"
+    if keys:
+        return f"YAML with {', '.join(dict.fromkeys(keys))}"
     what = f"a table of {first.count(',') + 1} columns" if "," in first else "text"
     return f"{what} that begins with {shown}"
+
+
+def _json_keys(text: str) -> list[str]:
+    """Return the keys of an object, as far as its text goes."""
+    keys, depth, last = [], 0, ""
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"|[][{}:]', text):
+        if token in ("{", "["):
+            depth += 1
+        elif token in ("}", "]"):
+            depth -= 1
+        elif token == ":" and depth == 1:
+            keys.append(last.strip('"'))
+        last = token
+    return keys
 
 
 def check_nesting(field: str, value: object) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from dcgym.config import read_numbers
 from dcgym.errors import ConfigError, suggest
-from dcgym.files import TOPOLOGY, reading
 from dcgym.topologies.content import read_content
 from dcgym.topologies.delays import WIRE_FIELDS
 from dcgym.topologies.marking import STEP_FIELDS
@@ -340,8 +339,7 @@ class Topology:
         """
         from dcgym.topologies.io import files
 
-        with reading(path, "topology", TOPOLOGY):
-            return cls.from_dict(files.load(path))
+        return cls.from_dict(files.load(path))
 
     def draw(self, path: str | Path) -> None:
         """Draw the topology to an .svg, .png or .pdf file.

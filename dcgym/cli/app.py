@@ -27,6 +27,7 @@ from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
 from dcgym.cli.train import train
 from dcgym.cli.twin_error import twin_error_app
+from dcgym.files import PLAN, TOPOLOGY
 
 __all__ = ["app"]
 
@@ -128,10 +129,12 @@ def run(
     """
     from dcgym.cli import flows, single, tables
 
-    given = {"topology": topology, "traffic": traffic}
+    given = {"topology": (topology, TOPOLOGY), "traffic": (traffic, PLAN)}
     record = single.run_episode(
         env=env,
-        arguments={name: read_spec(text) for name, text in given.items() if text is not None},
+        arguments={
+            name: read_spec(text, kind) for name, (text, kind) in given.items() if text is not None
+        },
         config=config,
         chosen={"generator": generator, "backend": backend},
         policy=policy,

@@ -32,6 +32,7 @@ from dcgym.cli.options import (
 from dcgym.cli.traffic import read_spec
 from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.errors import BackendError
+from dcgym.files import PLAN
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -109,7 +110,7 @@ def bench_quick(
     """
     from dcgym.suites.congestion import QUICK_ENV, quick
 
-    given: dict[str, object] = {} if traffic is None else {"traffic": read_spec(traffic)}
+    given: dict[str, object] = {} if traffic is None else {"traffic": read_spec(traffic, PLAN)}
     chosen = {"generator": generator, "backend": backend}
     given |= {name: value for name, value in chosen.items() if value is not None}
     suite = replace(quick({**QUICK_ENV, **given}), episode_s=seconds)

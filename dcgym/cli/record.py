@@ -10,6 +10,7 @@ import typer
 from dcgym.cli.completion import names_of
 from dcgym.cli.options import Backend, Config, Env, Json, PoolScenario, print_json, whole
 from dcgym.cli.traffic import read_spec
+from dcgym.files import SCENARIO
 
 __all__ = ["record"]
 
@@ -45,7 +46,7 @@ def record(
 
     chosen: dict[str, object] = {"backend": backend}
     if scenario is not None:
-        chosen["scenario"] = read_spec(scenario)
+        chosen["scenario"] = read_spec(scenario, SCENARIO)
     summary = single.record_dataset(
         env, config, chosen, policy, episodes, seconds, seed, checkpoint, name, out
     )

@@ -25,7 +25,15 @@ from dcgym.cli.options import (
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError
-from dcgym.files import SWEEP, check_nesting, load_mapping, parse_yaml, reading
+from dcgym.files import (
+    CONFIG,
+    PLAN,
+    SWEEP,
+    TOPOLOGY,
+    check_nesting,
+    load_mapping,
+    parse_yaml,
+)
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -103,8 +111,8 @@ def sweep(
     given = {
         "env": env,
         "config": config,
-        "topology": read_spec(topology) if topology else None,
-        "traffic": read_spec(traffic) if traffic else None,
+        "topology": read_spec(topology, TOPOLOGY) if topology else None,
+        "traffic": read_spec(traffic, PLAN) if traffic else None,
         "policies": None if policies is None else split(policies),
         "set": None if values is None else read_axes(values),
         "checkpoint": None if checkpoint is None else _read_checkpoints(checkpoint),
@@ -153,9 +161,8 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     """
     from dcgym.suites.checks import check_suite
 
-    content = {} if file is None else load_mapping(file, "sweep")
-    with reading(file, "sweep", SWEEP):
-        check_keys(content, KEYS, "sweep")
+    content = {} if file is None else load_mapping(file, "sweep", (SWEEP, CONFIG))
+    check_keys(content, KEYS, "sweep")
     for key, value in given.items():
         if value is not None:
             check_nesting(key, value)

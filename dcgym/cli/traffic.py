@@ -14,7 +14,7 @@ from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
 from dcgym.cli.options import whole
 from dcgym.errors import ConfigError
-from dcgym.files import load_mapping, parse_yaml
+from dcgym.files import PLAN, TOPOLOGY, load_mapping, parse_yaml
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
@@ -74,8 +74,8 @@ def show(
     from dcgym.traffic.analysis.summary import summarise_plan
     from dcgym.traffic.plans.applications import AppPlan
 
-    network = make_topology(read_spec(topology))
-    made = make_plan(read_spec(plan), network, seed)
+    network = make_topology(read_spec(topology, TOPOLOGY))
+    made = make_plan(read_spec(plan, PLAN), network, seed)
     summary: dict[str, Any] = {**summarise_plan(made, network)}
     if isinstance(made, AppPlan):
         summary["apps"] = made.rows()
@@ -91,17 +91,18 @@ def show(
         print_apps(summary.get("apps", []))
 
 
-def read_spec(text: str) -> str | Mapping[str, Any]:
+def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:
     """Return a mapping if the text is one in YAML's braces, or the path of a .yaml file.
 
     Args:
         text: What the user wrote.
+        kind: What a file should hold, in a word of `dcgym.files`.
 
     Raises:
-        ConfigError: The braces hold no YAML mapping.
+        ConfigError: The braces hold no YAML mapping, or the file something else.
     """
     if text.endswith((".yaml", ".yml")):
-        found = load_mapping(text, "spec")
+        found = load_mapping(text, "spec", (kind,))
         return text if "nodes" in found else found
     if not text.lstrip().startswith("{"):
         return text

@@ -21,6 +21,7 @@ from dcgym.cli.options import (
     whole,
 )
 from dcgym.cli.traffic import read_spec
+from dcgym.files import SCENARIO
 
 __all__ = ["train"]
 
@@ -111,7 +112,7 @@ def train(
 
     chosen: dict[str, object] = {"backend": backend}
     if scenario is not None:
-        chosen["scenario"] = read_spec(scenario)
+        chosen["scenario"] = read_spec(scenario, SCENARIO)
     summary = single.train_policy(
         single.TrainingOrder(
             algorithm=algo,

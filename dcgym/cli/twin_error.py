@@ -28,6 +28,7 @@ from dcgym.cli.options import (
 )
 from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
+from dcgym.files import SCENARIO
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -80,7 +81,7 @@ def balancing(
     from dcgym.suites import twin_error_suite
     from dcgym.suites.twin_error.runs import compare_balancing
 
-    suite = varied(twin_error_suite(read_spec(scenario), seconds), seeds, policies)
+    suite = varied(twin_error_suite(read_spec(scenario, SCENARIO), seconds), seeds, policies)
     _run_and_show(suite, compare_balancing, out, require_fidelity, markdown, as_json)
 
 

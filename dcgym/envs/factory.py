@@ -14,7 +14,7 @@ from dcgym.config import check_in, check_keys
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
-from dcgym.files import ARGUMENTS, check_nesting, reading
+from dcgym.files import check_nesting
 from dcgym.tasks.common.presets import read_config
 from dcgym.tasks.common.settings import RENDER_MODES, Duration
 
@@ -56,8 +56,7 @@ def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any,
         ConfigError: Unknown field or value that is not allowed.
     """
     environment, arguments = _read(config, overrides)
-    with reading(config, "config", ARGUMENTS):
-        check_keys(arguments, environment.single.arguments, "config")
+    check_keys(arguments, environment.single.arguments, "config")
     _check_render_mode(arguments)
     return gym.make(environment.id, **arguments)
 
@@ -79,8 +78,7 @@ def make_vec_env(
     environment, arguments = _read(config, overrides)
     own = ("is_shared", "autoreset_mode")
     form = environment.agents if arguments.get("is_shared") else environment.single
-    with reading(config, "config", ARGUMENTS):
-        check_keys(arguments, [*(form or environment.single).arguments, *own], "config")
+    check_keys(arguments, [*(form or environment.single).arguments, *own], "config")
     _check_render_mode(arguments)
     return gym.make_vec(environment.id, num_envs, "vector_entry_point", **arguments)
 
@@ -116,8 +114,7 @@ def make_session(config: ConfigSpec | None = None, **overrides: Any) -> Session:
     """
     environment, arguments = _read(config, overrides)
     form = form_of(environment, arguments)
-    with reading(config, "config", ARGUMENTS):
-        check_keys(arguments, form.arguments, "config")
+    check_keys(arguments, form.arguments, "config")
     return Session(form.make(form.settings(**arguments), 1))
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dcgym._version import __version__
 from dcgym.backends.base import Record
 from dcgym.errors import ConfigError
+from dcgym.files import wrong_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -139,7 +140,7 @@ def load_records(folder: Path) -> list[Record]:
     paths = sorted(folder.glob("runs/*/summary.json"))
     records = [record for path in paths if (record := read_json(path)) is not None]
     if not records:
-        raise ConfigError("folder", str(folder), "the folder of a benchmark with a finished run")
+        raise wrong_file("folder", folder, "the folder of a benchmark with a finished run")
     suite = read_json(folder / SUITE_FILE) or {}
     cases = [case.get("name", "") for case in suite.get("cases", ())]
     policies = list(suite.get("policies", ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,16 +11,19 @@ import pytest
 
 import dcgym
 from dcgym.cli.sweep import read_sweep
+from dcgym.cli.traffic import read_spec
 from dcgym.errors import ConfigError
-from dcgym.files import describe_file
+from dcgym.files import CONFIG, PLAN, describe_file
 from dcgym.policies import load_policy
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing.presets import make_scenario
+from dcgym.tasks.common.presets import read_config
 from dcgym.topologies import make_topology
-from dcgym.traffic import Plan
+from dcgym.traffic import Plan, make_plan
 from dcgym.traffic.http.files import load_requests
 from dcgym.traffic.sizes import read_sizes
 from dcgym.traffic.vips import read_vips
+from tests.support.config_fuzz import CONFIGS
 
 pytestmark = pytest.mark.simulation
 
@@ -63,6 +67,11 @@ DOORS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...]]] = {
     "VIPs": ("x.csv", read_vips, ()),
     "VIPs in Parquet": ("x.parquet", read_vips, ()),
     "sizes": ("x.txt", lambda path: read_sizes({"name": "cdf", "file": path}), ()),
+    "traffic": (
+        "x.yaml",
+        lambda path: make_plan(read_spec(str(path), PLAN), make_topology("dumbbell")),
+        ("plan",),
+    ),
     "sweep": ("x.yaml", lambda path: read_sweep(path, {}), ("sweep", "config")),
     "checkpoint": ("x", load_policy, ()),
 }
@@ -79,7 +88,9 @@ def test_a_wrong_file_says_what_is_in_it(door: str, tmp_path: Path) -> None:
             continue
         with pytest.raises(ConfigError) as caught:
             read(path)
-        assert f"the file holds {meaning}" in str(caught.value), (kind, str(caught.value))
+        # Where keys say nothing of the file, they are named one by one.
+        if kind != "other" or path.suffix not in (".yaml", ".json"):
+            assert f"the file holds {meaning}" in str(caught.value), (kind, str(caught.value))
         assert "\n" not in str(caught.value)
 
 
@@ -94,7 +105,16 @@ def test_what_is_known_by_its_first_bytes(tmp_path: Path) -> None:
     assert describe_file(tmp_path / "missing") == (
         "nothing that can be read (No such file or directory)"
     )
-    assert describe_file(tmp_path) == "a folder of x"
+    with pytest.raises(ConfigError, match=r"a folder with dcgym_policy\.json; the folder holds x$"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS])
+def test_what_is_right_is_not_taken_for_something_else(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(CONFIGS[name], indent=2))
+    assert describe_file(path) == CONFIG
+    assert read_config(path) == json.loads(path.read_text())
 
 
 def test_a_mistake_in_the_right_file_is_told_as_ever(tmp_path: Path) -> None:

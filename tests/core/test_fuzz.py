@@ -23,7 +23,7 @@ from dcgym.cli.traffic import read_spec
 from dcgym.config import check_in, check_int, check_positive, check_range
 from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
-from dcgym.files import MOST_VALUES, load_mapping, parse_yaml
+from dcgym.files import MOST_VALUES, PLAN, load_mapping, parse_yaml
 from dcgym.policies import load_policy
 from dcgym.suites.evaluate import evaluate
 from dcgym.topologies import make_topology
@@ -135,7 +135,7 @@ def test_yaml_is_refused_in_one_line(text, before):
     refusal_of(lambda: parse_yaml(before + text, "x"))
     refusal_of(lambda: read_settings([f"x={text}"]))
     refusal_of(lambda: read_axes([f"interval={text}"]))
-    refusal_of(lambda: read_spec("{" + text))
+    refusal_of(lambda: read_spec("{" + text, PLAN))
 
 
 @fuzz(60)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
-from dcgym.files import TOPOLOGY, load_mapping, wrong_file
+from dcgym.files import TOPOLOGY, load_mapping
 from dcgym.topologies.content import QUANTITY_KEYS
 from dcgym.topologies.delays import DelaySpec
 from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
@@ -77,10 +77,7 @@ def _read(source: str | Path | Mapping[str, object] | networkx.Graph[str]) -> di
         path = Path(source)
         suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
         if suffix != ".graphml":
-            content = {"name": path.stem, **load_mapping(path, "source")}
-            if "nodes" not in content:
-                raise wrong_file("source", path, TOPOLOGY)
-            return content
+            return {"name": path.stem, **load_mapping(path, "source", (TOPOLOGY,))}
         source = read_graphml(path)
     if isinstance(source, Mapping):
         return dict(source)

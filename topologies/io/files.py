@@ -10,7 +10,7 @@ from xml.etree.ElementTree import ParseError
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.files import dump_yaml, load_mapping, wrong_file
+from dcgym.files import TOPOLOGY, dump_yaml, load_mapping, wrong_file
 from dcgym.topologies.io.networks import network_content, to_networkx
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def load(path: str | Path) -> dict[str, object]:
     suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
     if suffix == ".graphml":
         return network_content(read_graphml(path))
-    content = load_mapping(path, "topology")
+    content = load_mapping(path, "topology", (TOPOLOGY,))
     content.setdefault("name", path.stem)
     return content
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.files import PLAN, read_text, reading, wrong_file
+from dcgym.files import PLAN, kind_of, read_text, wrong_file
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
@@ -97,11 +97,9 @@ def _read_json(path: Path) -> tuple[Plan, Where]:
         raise wrong_file("traffic file", path, allowed) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError("traffic file", str(path), f"valid JSON ({error})") from error
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or kind_of(content) not in (None, PLAN):
         raise wrong_file("traffic file", path, PLAN)
-    with reading(path, "plan", PLAN):
-        plan = Plan.from_dict(content)
-    return plan, lambda row: f"{path.name}, flows[{row}]"
+    return Plan.from_dict(content), lambda row: f"{path.name}, flows[{row}]"
 
 
 def _write_table(plan: Plan, path: Path) -> None:

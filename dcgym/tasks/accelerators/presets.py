@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError, suggest
-from dcgym.files import SCENARIO, load_mapping, reading
+from dcgym.files import SCENARIO, load_mapping
 from dcgym.registry import Registry
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import Device
@@ -227,8 +227,7 @@ def make_pool_of_devices(spec: PoolSpec, **params: object) -> AcceleratorPool:
             raise ConfigError("scenario", spec, allowed, suggest(spec, known))
         return _from_preset({"preset": spec, **params})
     if isinstance(spec, str | Path):
-        with reading(spec, "pool", SCENARIO):
-            return make_pool_of_devices(load_mapping(spec, "scenario"), **params)
+        spec = load_mapping(spec, "scenario", (SCENARIO,))
     if isinstance(spec, Mapping) and "preset" in spec:
         return _from_preset({**spec, **params})
     if params:

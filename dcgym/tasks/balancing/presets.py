@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError, suggest
-from dcgym.files import SCENARIO, load_mapping, reading
+from dcgym.files import SCENARIO, load_mapping
 from dcgym.registry import Registry
 from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.fields import Plain, build
@@ -246,8 +246,7 @@ def make_scenario(spec: ScenarioSpec, **params: object) -> Scenario:
     if isinstance(spec, str) and not spec.endswith((".yaml", ".yml", ".json")):
         return _from_name(spec, params)
     if isinstance(spec, str | Path):
-        with reading(spec, "scenario", SCENARIO):
-            return make_scenario(load_mapping(spec, "scenario"), **params)
+        spec = load_mapping(spec, "scenario", (SCENARIO,))
     if isinstance(spec, Mapping) and "preset" in spec:
         return _from_preset({**spec, **params})
     if params:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dcgym.files import load_mapping
+from dcgym.files import CONFIG, load_mapping
 from dcgym.registry import Registry
 
 __all__ = ["PRESETS", "read_config"]
@@ -32,4 +32,4 @@ def read_config(source: str | Path | Mapping[str, Any], field: str = "config") -
     """
     if isinstance(source, str | Path) and str(source) in PRESETS.names():
         return copy.deepcopy(dict(PRESETS[str(source)]))
-    return load_mapping(source, field)
+    return load_mapping(source, field, (CONFIG,))

@@ -161,8 +161,8 @@ def test_options_and_values_are_checked() -> None:
     topology = make_topology(LEAF_SPINE)
     with pytest.raises(ConfigError, match="flow_table"):
         make_network("simulation", topology, {"flow_table": -1})
-    with pytest.raises(ConfigError, match=r"switch.*left out with the backend simulation"):
-        make_network("simulation", topology, {"switch": "ebpf"})
+    with pytest.raises(ConfigError, match=r"switch.*left out, with the backend simulation"):
+        make_network("simulation", topology, {"switch": "ovs"})
 
 
 def test_the_flow_matrix_counts_who_sent_what() -> None:

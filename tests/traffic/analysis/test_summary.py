@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from dcgym.cli.app import app
 from dcgym.cli.traffic import read_spec
 from dcgym.errors import ConfigError
+from dcgym.files import PLAN
 from dcgym.topologies import Topology, dumbbell
 from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.analysis.drawing import draw_plan
@@ -129,14 +130,14 @@ def test_show_prints_a_table() -> None:
 
 
 def test_specs_on_the_command_line(tmp_path: Path) -> None:
-    assert read_spec("pairs") == "pairs"
-    assert read_spec(" {name: pairs, size: 1MB}") == {"name": "pairs", "size": "1MB"}
+    assert read_spec("pairs", PLAN) == "pairs"
+    assert read_spec(" {name: pairs, size: 1MB}", PLAN) == {"name": "pairs", "size": "1MB"}
     path = tmp_path / "plan.yaml"
     path.write_text("mix: [pairs, stride-1]\n", "utf-8")
-    assert read_spec(str(path)) == {"mix": ["pairs", "stride-1"]}
+    assert read_spec(str(path), PLAN) == {"mix": ["pairs", "stride-1"]}
     for text in ("{name: [", "{a, ]}", "{{}: 1}"):
         with pytest.raises(ConfigError, match="spec"):
-            read_spec(text)
+            read_spec(text, PLAN)
 
 
 def test_no_load_where_all_starts_at_once(topology: Topology) -> None:
