@@ -129,12 +129,10 @@ def run(
     """
     from dcgym.cli import flows, single, tables
 
-    given = {"topology": (topology, TOPOLOGY), "traffic": (traffic, PLAN)}
+    given = (("topology", topology, TOPOLOGY), ("traffic", traffic, PLAN))
     record = single.run_episode(
         env=env,
-        arguments={
-            name: read_spec(text, kind) for name, (text, kind) in given.items() if text is not None
-        },
+        arguments={name: read_spec(text, kind) for name, text, kind in given if text is not None},
         config=config,
         chosen={"generator": generator, "backend": backend},
         policy=policy,
