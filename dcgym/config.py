@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dcgym.errors import ConfigError, suggest
-from dcgym.units import as_python, parse_ns, parse_rate, parse_size, read_number
+from dcgym.units import PLAIN, as_python, parse_ns, parse_rate, parse_size, read_number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -41,7 +41,6 @@ Reader: TypeAlias = Callable[[object], object]
 Types: TypeAlias = tuple[type, ...]
 
 _DEEPEST = 64
-_ATOMS = (str, int, float, bool, type(None), bytes)
 _UNITS: Mapping[str, Callable[[object, str], int]] = {
     "ns": parse_ns,
     "bps": parse_rate,
@@ -248,7 +247,7 @@ def _reader(name: str, annotation: object) -> tuple[Reader, Types] | None:
     if any(word.lower().endswith("array") for word in words):
         return None
     if "str" in words or not words & {"int", "float"}:
-        return as_python, _ATOMS
+        return as_python, PLAIN
     is_whole, unit = "float" not in words, _UNITS.get(name.rpartition("_")[2])
     settled = (int, bool, type(None)) if is_whole else (int, float, bool, type(None))
     return partial(_number, is_whole=is_whole, unit=unit), settled
@@ -270,7 +269,7 @@ def _each(value: Any, read: Reader, seen: dict[int, tuple[object, object]], dept
     known = seen.get(id(value))
     if known is not None:  # What refers to itself has no end, what is shared is read once.
         return known[1]
-    if value.__class__ in _ATOMS or depth > _DEEPEST:
+    if value.__class__ in PLAIN or depth > _DEEPEST:
         return read(value)
     seen[id(value)] = (value, value)
     items: Any = as_python(value)

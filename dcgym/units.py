@@ -33,13 +33,13 @@ __all__ = [
 NS_PER_S = 1_000_000_000
 """Nanoseconds in a second."""
 
-_NUMBER = re.compile(
-    r"\s*\+?([0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*(.*?)\s*"
-)
+_DIGITS = r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)"
+_NUMBER = re.compile(rf"\s*\+?({_DIGITS})([eE][-+]?[0-9]{{1,2}})?\s*(.*?)\s*")
+_NUMERAL = re.compile(rf"\s*[-+]?{_DIGITS}(?:[eE][-+]?[0-9]+)?\s*")
 _LARGEST = 2**63 - 1
-_NUMERAL = re.compile(r"\s*[-+]?(([0-9][0-9_]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\s*")
 LONGEST_TEXT = 1_000
-_PLAIN = (str, int, float, bool, type(None), bytes)
+PLAIN = (str, int, float, bool, type(None), bytes)
+"""Types of Python's values that hold no others."""
 
 # Decimal prefixes, as in tc: 10Mbit is 10 000 000 bit/s.
 _RATE_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -96,11 +96,10 @@ def read_number(value: object) -> int | float | None:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
-        match = _NUMERAL.fullmatch(value) if len(value) <= LONGEST_TEXT else None
-        if match is None:
+        if len(value) > LONGEST_TEXT or not _NUMERAL.fullmatch(value):
             return None
         digits = value.strip().replace("_", "")
-        if match[2] is not None and not match[3] and not match[4]:
+        if digits.lstrip("+-").isdigit():
             return int(digits)
         value = float(digits)
     if not isinstance(value, numbers.Real):
@@ -129,7 +128,7 @@ def as_python(value: object) -> object:
         value: Anything.
     """
     # By its method, as few processes of an emulation need NumPy and all of them import this.
-    if value.__class__ in _PLAIN or isinstance(value, type):
+    if value.__class__ in PLAIN or isinstance(value, type):
         return value
     to_list = getattr(value, "tolist", None)
     return value if to_list is None else to_list()

@@ -121,7 +121,8 @@ def check_mark(field: str, mark_bytes: int, queue_bytes: int) -> None:
         mark_bytes: The threshold.
         queue_bytes: Limit of the queue.
     """
-    if read_number(mark_bytes) != mark_bytes or not 1 <= mark_bytes < queue_bytes:
+    number = read_number(mark_bytes)
+    if number is None or number != int(number) or not 1 <= number < queue_bytes:
         allowed = f"a whole number from 1 to below the queue of {queue_bytes} bytes, or none"
         raise ConfigError(field, mark_bytes, allowed)
 

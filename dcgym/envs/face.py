@@ -10,10 +10,12 @@ import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
 from dcgym.backends.base import Backend
+from dcgym.config import check_int, check_list
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
+from dcgym.units import read_number
 
-__all__ = ["Face", "fitting_spec", "frames_per_second"]
+__all__ = ["Face", "fitting_spec", "frames_per_second", "seeds_of_copies"]
 
 
 class Face:
@@ -76,3 +78,23 @@ def frames_per_second(system: System) -> float:
         return 20
     per_second = 1e9 / system.interval_ns
     return int(per_second) if per_second.is_integer() else per_second
+
+
+def seeds_of_copies(seed: object, n_copies: int) -> list[int | None]:
+    """Return the seed of each copy; None keeps the generator that the copy has.
+
+    Args:
+        seed: The seed of the first copy, the others following on it; one for each copy; or None.
+        n_copies: Number of copies.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if seed is None:
+        return [None] * n_copies
+    if read_number(seed) is not None:
+        first = check_int("seed", seed, 0)
+        return [first + i for i in range(n_copies)]
+    allowed = f"one number, or one for each of the {n_copies} copies"
+    given = check_list("seed", seed, allowed, (n_copies,))
+    return [None if one is None else check_int("seed", one, 0) for one in given]

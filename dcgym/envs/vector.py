@@ -14,8 +14,8 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, iterate
 
-from dcgym.config import check_in, check_int, check_keys, check_list
-from dcgym.envs.face import Face, fitting_spec
+from dcgym.config import check_in, check_int, check_keys
+from dcgym.envs.face import Face, fitting_spec, seeds_of_copies
 from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.limits import limited
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
@@ -31,7 +31,6 @@ from dcgym.envs.system import (
 )
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.settings import TaskSettings
-from dcgym.units import read_number
 
 __all__ = ["TaskVectorEnv"]
 
@@ -246,14 +245,7 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     def _seed(self, seed: int | Sequence[int | None] | None, begins: Mask) -> None:
         """Give the copies that begin generators of these seeds; None keeps what they have."""
         n_copies = self.system.n_envs
-        seeds: list[int | None] = [None] * n_copies
-        if read_number(seed) is not None:
-            first = check_int("seed", seed, 0)
-            seeds = [first + i for i in range(n_copies)]
-        elif seed is not None:
-            allowed = f"one number, or one for each of the {n_copies} copies"
-            given = check_list("seed", seed, allowed, (n_copies,))
-            seeds = [None if one is None else check_int("seed", one, 0) for one in given]
+        seeds = seeds_of_copies(seed, n_copies)
         if not self._generators:
             self._generators = [seeding.np_random(None)[0] for _ in seeds]
         for copy, (one, is_new) in enumerate(zip(seeds, begins, strict=True)):

@@ -9,13 +9,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
-from dcgym.config import check_int, check_list
+from dcgym.envs.face import seeds_of_copies
 from dcgym.errors import BackendError
 from dcgym.policies.learned.environments import TrainingForm, build_slots
 from dcgym.policies.learned.view import View
 from dcgym.policies.learned.workers import EnvWorker, WorkerDied
 from dcgym.policies.learners import EnvConfig
-from dcgym.units import read_number
 
 __all__ = ["WorkerSlots", "build_copies"]
 
@@ -81,13 +80,7 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
         Raises:
             BackendError: A process has died.
         """
-        seeds: Sequence[int | None] = [None] * self.num_envs
-        if read_number(seed) is not None:
-            first = check_int("seed", seed, 0)
-            seeds = [first + i for i in range(self.num_envs)]
-        elif seed is not None:
-            seeds = check_list("seed", seed, "a number, or one for each copy", (self.num_envs,))
-        observations = self._ask("reset", seeds)
+        observations = self._ask("reset", seeds_of_copies(seed, self.num_envs))
         return np.stack(observations), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

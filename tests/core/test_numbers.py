@@ -26,7 +26,22 @@ pytestmark = pytest.mark.simulation
 
 BOM = b"\xef\xbb\xbf"
 THOUSAND = (1000, 1e3, "1000", "1e3", "1_000", "1000.", "+10.0E2", np.int16(1000), np.float32(1e3))
-NONE = (None, True, np.True_, "", "x", "1e", "e3", "1ms", "0x10", "nan", "1e400", float("inf"), [1])
+NONE = (
+    None,
+    True,
+    np.True_,
+    "",
+    "x",
+    "1__0",
+    "1e",
+    "e3",
+    "1ms",
+    "0x10",
+    "nan",
+    "1e400",
+    float("inf"),
+    [1],
+)
 
 
 def as_numpy(number: float) -> object:
@@ -164,6 +179,8 @@ def test_objects_hold_numbers_of_python_alone() -> None:
     assert [type(one) for one in (link.rate_bps, link.queue_bytes, link.mark_bytes)] == [int] * 3
     with pytest.raises(ConfigError, match=r"^queue_bytes of link h1-s1: value 0\.5"):
         Link("h1", "s1", 10**7, 0.5, None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"^mark_bytes of link h1-s1: value 300\.5"):
+        Link("h1", "s1", 10**7, 10**5, 300.5)  # type: ignore[arg-type]
     assert plain({"a": (np.float64(0.5), [np.arange(2)])}) == {"a": (0.5, [[0, 1]])}
     content = {"a": [1, "x"], "b": None}
     assert plain(content) is content

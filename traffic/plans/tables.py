@@ -20,8 +20,7 @@ from dcgym.units import NS_PER_S, is_empty, read_number
 
 __all__ = ["Cell", "Table", "read_table"]
 
-LATEST_NS = 2**62
-"""No time in a table is later."""
+_LATEST_NS = 2**62
 
 Cell: TypeAlias = "str | int | float | bool | None"
 """Text of a CSV file, or a typed value of Parquet."""
@@ -98,7 +97,7 @@ class Table:
             # Beyond 2^33 s the conversion could overflow; the check below refuses these anyway.
             seconds = np.clip(self.numbers(name), -1.0, 2.0**33)
             times_ns = np.floor(seconds * NS_PER_S + 0.5).astype(np.int64)
-        wrong = np.flatnonzero((times_ns < 0) | (times_ns > LATEST_NS))
+        wrong = np.flatnonzero((times_ns < 0) | (times_ns > _LATEST_NS))
         if wrong.size:
             row = int(wrong[0])
             cell = self.columns[name][row]
@@ -175,7 +174,7 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
     if path.suffix == ".parquet":
         return _read_parquet(path, field)
     text = read_text(path, field, "a table in CSV")
-    if re.match(r"\s*[<{[]|PK|[\w.-]+:(\s|$)", text):
+    if re.match(r"\s*[<{[]|PK\x03|[\w.-]+:(\s|$)", text):
         raise wrong_file(field, path, "a table in CSV")
     return _read_csv(text, path, field)
 
