@@ -83,6 +83,9 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         self.seen: Mapping[str, npt.NDArray[Any]] = {}
         self.weights = np.tile(task.first_weights, (n_envs, 1))
         self.rates_per_s = np.full(n_envs, task.pool.rate_per_s)
+        # When what is observed next began, and how long it took what was observed last.
+        self._from_ns = np.zeros(n_envs, np.int64)
+        self._measured_s = np.full(n_envs, self.interval_ns / 1e9)
         # Requests of each copy's episode that have come to an end.
         self._ended = np.zeros(n_envs, np.int64)
         self._best_level = np.zeros(n_envs, np.int64)
@@ -141,6 +144,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         self._pool.set_rules(settings.device_rule, settings.server_rule, mask=mask)
         self._pool.set_weights(self.weights[:, None, :], mask=mask)
         self.read_ns = np.where(mask, 0, self.read_ns)
+        self._from_ns = np.where(mask, 0, self._from_ns)
         self._ended = np.where(mask, 0, self._ended)
         if self._best is not None:
             self._best_level, self._best_p99_s = self._best_level.copy(), self._best_p99_s.copy()
@@ -173,8 +177,9 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         return acted_ns
 
     def restart(self, mask: Mask) -> None:
-        """Leave out what happened before an action that came late."""
+        """Begin the present interval anew in some copies."""
         self._observe(mask)
+        self.read_ns = np.where(mask, self._from_ns, self.read_ns)
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, and forget the beginning of its interval."""
@@ -191,7 +196,9 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies; the others are as they were."""
+        from_ns = self._from_ns
         seen = self._observe(mask)
+        self._measured_s = np.where(mask, (self._from_ns - from_ns) / 1e9, self._measured_s)
         if self.seen and not mask.all():
             for name, values in seen.items():
                 where = mask.reshape(-1, *[1] * (values.ndim - 1))
@@ -207,17 +214,16 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         seen = dict(self.pool.observe(mask))
         ended = seen["completed"] + seen["dropped"] + seen["lost"]
         self._ended = self._ended + np.where(mask, ended, 0)
+        self._from_ns = np.where(mask, seen["time_ns"], self._from_ns)
         return seen
 
     def _rates(self) -> FloatArray:
-        measured_s = (self.interval_ns - self._task.settings.settle_ns) / 1e9
-        rates: FloatArray = self.seen["arrivals"] / measured_s
+        rates: FloatArray = self.seen["arrivals"] / self._measured_s
         return rates
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval, one number a copy, each of shape (E,)."""
-        seen, task = self.seen, self._task
-        measured_s = (self.interval_ns - task.settings.settle_ns) / 1e9
+        seen = self.seen
         arrivals = np.maximum(seen["arrivals"], 1)
         chosen = seen["chosen"].sum(axis=1)
         spread = np.where(seen["present"], seen["utilisation"], np.nan).reshape(self.n_envs, -1)
@@ -226,12 +232,12 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             "latency_ms_p50": seen["latency_p50_ns"] / NS_PER_MS,
             "latency_ms_p99": seen["latency_p99_ns"] / NS_PER_MS,
             "rate_per_s": self._rates(),
-            "throughput_per_s": seen["completed"] / measured_s,
+            "throughput_per_s": seen["completed"] / self._measured_s,
             "failed": (seen["dropped"] + seen["lost"]).astype(np.float64),
             "failed_share": (seen["dropped"] + seen["lost"]) / arrivals,
             "accelerator_share": chosen[:, 1:].sum(axis=1) / np.maximum(chosen.sum(axis=1), 1),
             "utilisation_spread": np.nanstd(spread, axis=1),
-            "reports_per_s": seen["reports"] / measured_s,
+            "reports_per_s": seen["reports"] / self._measured_s,
         }
 
     def finish(self, mask: Mask) -> None:
@@ -253,7 +259,6 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         found: Info = {
             "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
             "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
-            "interval_us": self.interval_ns / 1e3,
         }
         return found | {name: values[env] for name, values in self._told().items()}
 
@@ -262,7 +267,6 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         found: Info = {
             "reward_terms": dict(self.terms),
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
-            "interval_us": np.full((self.n_envs, 1), self.interval_ns / 1e3),
         }
         return found | {name: values[:, None] for name, values in self._told().items()}
 

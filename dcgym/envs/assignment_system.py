@@ -31,7 +31,7 @@ __all__ = ["AssignmentSystem", "assignment_system"]
 
 NS_PER_MS = 1e6
 # What the pool counts since the reset.
-TOTALS = ("flow_time_ns", "ended", "ended_after_ns", "failed", "time_ns")
+TOTALS = ("flow_time_ns", "ended", "ended_after_ns", "failed")
 
 
 def assignment_system(settings: JobAssignmentSettings, n_envs: int = 1) -> AssignmentSystem:
@@ -195,7 +195,6 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
             "servers": {name: values[env] for name, values in self._servers().items()},
             "size_ms": float(self.seen["demand_ns"][env]) / NS_PER_MS,
-            "interval_us": float(self._steps["time_ns"][env]) / 1e3,
         }
 
     def infos(self) -> Info:
@@ -205,7 +204,6 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
             "servers": {name: values[:, None] for name, values in self._servers().items()},
             "size_ms": self.seen["demand_ns"][:, None] / NS_PER_MS,
-            "interval_us": self._steps["time_ns"][:, None] / 1e3,
         }
 
     def state(self, env: int) -> FloatArray:

@@ -278,7 +278,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             "metrics": dict(zip(self._task.metric_names, map(float, one.metrics), strict=True)),
             **one.info(),
             "action_mask": one.mask.astype(np.int8),
-            "interval_us": 0.0,
         }
 
     def infos(self) -> Info:
@@ -288,7 +287,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
             **_stacked([self.episode(env).info() for env in self._all()]),
             "action_mask": self.action_masks().astype(np.int8),
-            "interval_us": np.zeros((self.n_envs, 1)),
         }
 
     def state(self, env: int) -> FloatArray:

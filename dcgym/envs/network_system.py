@@ -17,7 +17,7 @@ from dcgym.envs.network_checks import check_network
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors import StateWords
+from dcgym.monitors import Snapshots, StateWords
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.meter import Measured, Meter, Traffic
@@ -234,6 +234,13 @@ class NetworkSystem:
         """Begin the present interval anew in some copies."""
         self._meter.restart(self.network.snapshots(mask), mask)
 
+    def last_states(self) -> tuple[Snapshots, Snapshots]:
+        """Return the states of the copies when their last interval began, and when it ended.
+
+        They hold until the next step.
+        """
+        return self._meter.states
+
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""
         return self.network.advance(until_ns)
@@ -265,7 +272,6 @@ class NetworkSystem:
         return {
             "reward_terms": {name: term.item(env) for name, term in now.terms.items()},
             "metrics": now.metrics_of(env),
-            "interval_us": now.duration_s.item(env) * 1e6,
             "events": list(self._events[env]),
             **{name: values[env] for name, values in now.info.items()},
         }
@@ -280,7 +286,6 @@ class NetworkSystem:
         return {
             "reward_terms": dict(self.terms),
             "metrics": {name: values[:, None] for name, values in now.metrics.items()},
-            "interval_us": now.duration_s * 1e6,
             "events": events,
             **{name: values[:, None] for name, values in now.info.items()},
         }

@@ -167,11 +167,13 @@ class PoolSystem(SharedTask[BalancingTask]):
         counted = dict.fromkeys(COUNTERS, np.zeros(self.n_envs))
         if self._lead_in_ns:
             counted = counts(pool.observe(), pool.truth())
-        self._counts = {
-            name: np.where(mask, counted[name], self._counts[name]) for name in COUNTERS
-        }
+        self._set_counts(counted, mask)
         # Not the time that real clocks show by now: the first observation is one interval later.
         self.read_ns = np.where(mask, self._lead_in_ns, self.read_ns)
+
+    def _set_counts(self, counted: Mapping[str, FloatArray], mask: Mask) -> None:
+        """Let the next interval of some copies count from here on."""
+        self._counts = {n: np.where(mask, counted[n], self._counts[n]) for n in COUNTERS}
 
     def bound(self, max_steps: int | None) -> None:
         """Draw the traffic of the following episodes for so many steps; None for no limit."""
@@ -212,7 +214,10 @@ class PoolSystem(SharedTask[BalancingTask]):
         return self.pool.set_weights(self._weights, mask=None if actions is not None else fresh)
 
     def restart(self, mask: Mask) -> None:
-        """Do nothing: what a pool measures is no difference of two states of its own."""
+        """Begin the present interval anew in some copies."""
+        seen = self.pool.observe(self._chosen)
+        self._set_counts(counts(seen, self.pool.truth()), mask)
+        self.read_ns = np.where(mask, seen["time_ns"], self.read_ns)
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""
@@ -267,7 +272,6 @@ class PoolSystem(SharedTask[BalancingTask]):
             "metrics": dict(self._metrics_of(env)),
             "servers": {name: v.reshape(-1, *v.shape[3:]) for name, v in servers.items()},
             "weights": self._weights[env, own].reshape(-1),
-            "interval_us": self.interval_ns / 1e3,
         }
 
     def infos(self) -> Info:
@@ -283,7 +287,6 @@ class PoolSystem(SharedTask[BalancingTask]):
                 name: v.reshape(n_envs, n_agents, -1, *v.shape[3:]) for name, v in servers.items()
             },
             "weights": self._weights[:, self._chosen].reshape(n_envs, n_agents, -1),
-            "interval_us": np.full((n_envs, n_agents), self.interval_ns / 1e3),
         }
 
     def state(self, env: int) -> FloatArray:

@@ -4,7 +4,7 @@ An interval begins when the action that belongs to it is in force, and ends at a
 An action that comes later than `LATE_FRACTION` of the interval begins an interval of its own:
 learners pause for seconds to train, and that time belongs to no action. Neither does the time that
 a picture takes: the action after it begins an interval of its own too, and is not late by it. This
-is the only place that knows that rule.
+is the only place that knows that rule, and the gaps between intervals that it leaves.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Fidelity
+from dcgym.backends.fidelity import judged
 from dcgym.config import check_keys
 from dcgym.envs.system import (
     Actions,
@@ -34,8 +36,8 @@ __all__ = ["LATE_FRACTION", "Session"]
 
 LATE_FRACTION = 0.2
 
-# Of the clock: end of the interval on the backend's clock, time and steps since the first
-# observation. One array, as NumPy takes as long for one of them as for all three.
+# Of the clock: end of the interval on the backend's clock, the same since the first observation,
+# and the steps since then. One array, as NumPy takes as long for one of them as for all three.
 DEADLINE, ELAPSED, STEPS = range(3)
 
 _Result = TypeVar("_Result")
@@ -72,7 +74,14 @@ class Session:
         self._latency_ns = np.zeros(n_envs, np.int64)
         self._overrun_ns = np.zeros(n_envs, np.int64)
         self._age_ns = np.zeros(n_envs, np.int64)
+        # Length of the last interval, and the time before it that belongs to no step.
+        self._whole_ns = np.full(n_envs, self._interval_ns, np.int64)
+        self._length_ns = np.zeros(n_envs, np.int64)
+        self._gap_ns = np.zeros(n_envs, np.int64)
         self._is_late = np.zeros(n_envs, np.bool_)
+        # Since the first observation: time in no step, and actions that came late.
+        self._gaps_ns = np.zeros(n_envs, np.int64)
+        self._late_steps = np.zeros(n_envs, np.int64)
         # Time that pictures took since the last interval.
         self._drawn_ns = np.zeros(n_envs, np.int64)
         self._finished = np.zeros(n_envs, np.bool_)
@@ -147,9 +156,13 @@ class Session:
             self._latency_ns,
             self._overrun_ns,
             self._age_ns,
+            self._gap_ns,
+            self._gaps_ns,
+            self._late_steps,
             self._drawn_ns,
         ):
             counts[begun] = 0
+        self._length_ns = np.where(begun, 0, self._length_ns)
         self._is_late, self._finished = self._is_late & ~begun, self._finished & ~begun
         self.is_running = True
 
@@ -203,22 +216,26 @@ class Session:
             self._guarded(lambda: self.system.finish(over))
 
     def _run(self, actions: Actions | None, runs: Mask) -> None:
-        system, seen_ns = self.system, self.system.read_ns
+        # A system may write its times over.
+        system, begun_ns = self.system, self.system.read_ns.copy()
         acted_ns = system.act(actions, self._fresh)
-        self._latency_ns = acted_ns - seen_ns
+        self._latency_ns = acted_ns - begun_ns
         if self._limit_ns:
-            self._begin_interval(acted_ns, runs)
+            begun_ns = self._begin_interval(begun_ns, acted_ns, runs)
         passed = self._one_step if runs is self._all else np.where(runs, self._one_step, 0)
         self._clock = self._clock + passed
         if self._interval_ns:
             self._overrun_ns = system.advance(self._clock[DEADLINE])
         system.measure(runs)
+        length_ns = system.read_ns - begun_ns
+        is_all = runs is self._all
+        self._length_ns = length_ns if is_all else np.where(runs, length_ns, self._length_ns)
         if not self._interval_ns:
             # Steps end when they end; the deadline stays where the episode began.
             since_ns = system.read_ns - self._clock[DEADLINE]
             self._clock[ELAPSED] = np.where(runs, since_ns, self._clock[ELAPSED])
         finished = system.finished()
-        self._finished = finished if runs is self._all else np.where(runs, finished, self._finished)
+        self._finished = finished if is_all else np.where(runs, finished, self._finished)
         # Last: whatever was done until here has aged the observation.
         self._age_ns = system.now_ns() - system.read_ns
         if self._has_fresh:
@@ -236,21 +253,39 @@ class Session:
         except BackendError:
             self.close()
             raise
-        self._clock = clock
+        self._clock, self._length_ns = clock, self._whole_ns
 
-    def _begin_interval(self, acted_ns: TimeArray, runs: Mask) -> None:
-        """Let an interval begin with its action, if that came late or after a picture."""
-        late_ns = acted_ns - self._clock[DEADLINE] - self._drawn_ns
+    def _begin_interval(self, seen_ns: TimeArray, acted_ns: TimeArray, runs: Mask) -> TimeArray:
+        """Let an interval begin with its action, if that came late or after a picture.
+
+        Args:
+            seen_ns: When the last interval of each copy ended, (E,).
+            acted_ns: When the actions were in force, (E,).
+            runs: Copies that go on, (E,).
+
+        Returns:
+            When the present interval of each copy began, (E,).
+        """
+        late_ns = acted_ns - self._clock[DEADLINE]
         # Copies that have just begun take no action: the scenario's clock says when theirs ends.
-        self._is_late = runs & ~self._fresh & (late_ns > self._limit_ns)
-        is_new = runs & (self._is_late | (self._drawn_ns > 0))
-        if is_new.any():
-            self._clock[DEADLINE] = np.where(is_new, acted_ns, self._clock[DEADLINE])
-            self.system.restart(is_new)
-            self._drawn_ns = np.where(is_new, 0, self._drawn_ns)
+        acts = runs & ~self._fresh
+        self._is_late = acts & (late_ns - self._drawn_ns > self._limit_ns)
+        # A picture may be done before traffic begins, with which the first interval does.
+        is_new = self._is_late | (acts & (self._drawn_ns > 0) & (late_ns > 0))
+        self._gap_ns = np.where(runs, 0, self._gap_ns)
+        self._drawn_ns = np.where(runs, 0, self._drawn_ns)
+        if not np.count_nonzero(is_new):
+            return seen_ns
+        self._clock[:STEPS] += np.where(is_new, late_ns, 0)
+        self.system.restart(is_new)
+        begun_ns = np.where(is_new, self.system.read_ns, seen_ns)
+        self._gap_ns = self._gap_ns + (begun_ns - seen_ns)
+        self._gaps_ns = self._gaps_ns + (begun_ns - seen_ns)
+        self._late_steps = self._late_steps + self._is_late
+        return begun_ns
 
     def time_s(self, env: int) -> float:
-        """Return the time since the first observation of a copy's episode, in whole intervals."""
+        """Return when the last interval of a copy was to end, since its first observation."""
         return float(self._clock[ELAPSED, env]) / 1e9
 
     def steps(self, env: int) -> int:
@@ -285,6 +320,8 @@ class Session:
         """
         return self.system.info(env, agent) | {
             "time_s": self.time_s(env),
+            "interval_us": float(self._length_ns[env]) / 1e3,
+            "gap_us": float(self._gap_ns[env]) / 1e3,
             "action_latency_us": float(max(self._latency_ns[env], 0)) / 1e3,
             "observation_age_us": float(self._age_ns[env]) / 1e3,
             "deadline_overrun_us": float(max(self._overrun_ns[env], 0)) / 1e3,
@@ -295,6 +332,8 @@ class Session:
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         times = {
             "time_s": self._clock[ELAPSED] / 1e9,
+            "interval_us": self._length_ns / 1e3,
+            "gap_us": self._gap_ns / 1e3,
             "action_latency_us": np.maximum(self._latency_ns, 0) / 1e3,
             "observation_age_us": self._age_ns / 1e3,
             "deadline_overrun_us": np.maximum(self._overrun_ns, 0) / 1e3,
@@ -304,6 +343,22 @@ class Session:
         return self.system.infos() | {
             name: np.repeat(value[:, None], n_agents, axis=1) for name, value in times.items()
         }
+
+    def fidelity(self, env: int) -> Fidelity:
+        """Say how far the episode of a copy can be believed: its backend, and its steps.
+
+        Args:
+            env: Number of the copy.
+        """
+        found = self.system.fidelity(env)
+        steps, time_ns = self.steps(env), int(self._clock[ELAPSED, env])
+        if not self._limit_ns or not steps:
+            return found
+        figures = {
+            "late_share": float(self._late_steps[env]) / steps,
+            "gap_share": float(self._gaps_ns[env]) / time_ns,
+        }
+        return judged(figures, found)
 
     def close(self) -> None:
         """End the backend; a second call does nothing, and `begin` starts anew."""

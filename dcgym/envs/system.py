@@ -45,7 +45,7 @@ class Caption:
 
     Attributes:
         title: Name of the environment.
-        time_s: Time since the first observation, in whole intervals where there are such.
+        time_s: Time since the first observation (`Session.time_s`).
         step: Number of steps since then.
         rewards: Reward of each agent in the last step; none before the first.
     """
@@ -140,7 +140,10 @@ class System(Protocol):
         """
 
     def restart(self, mask: Mask) -> None:
-        """Begin the present interval anew in some copies, (E,): their action came late."""
+        """Begin the present interval anew in some copies, (E,), and read when: `read_ns`.
+
+        Their action came late, or after a picture; what happened before belongs to no interval.
+        """
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""

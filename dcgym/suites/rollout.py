@@ -108,7 +108,6 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> tuple[Columns, Ou
     infos = [session.info(0, agent) for agent in range(len(policies))]
     rows: list[Row] = []
     for index in range(spec.steps):
-        recorder.before_step(index)
         seen = session.observations[0]
         actions = [
             policy.act(own.copy(), info)

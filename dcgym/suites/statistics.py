@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -13,8 +14,11 @@ __all__ = [
     "METRICS",
     "UPLINK_METRICS",
     "FloatArray",
+    "Sums",
     "interval_95",
+    "is_steady",
     "mean_of",
+    "over_time",
     "steady_part",
     "summarise",
 ]
@@ -43,17 +47,42 @@ STUDENT_T = (
 )
 NORMAL_QUANTILE = 1.960
 
+# A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
+_SLACK_S = 1e-5
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Columns: TypeAlias = Mapping[str, FloatArray]
 
 
-def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> dict[str, float]:
-    """Reduce the steps of a run to its metrics.
+@dataclass(frozen=True)
+class Sums:
+    """What a network counted from the first step after the warm-up to the end of the last one.
+
+    Time between steps is part of it: where actions come late, steps do not add up to the run.
+
+    Attributes:
+        seconds: How long that was.
+        goodput_bytes: Application bytes that all hosts received.
+        drops: Packets that full queues dropped.
+        marks: Packets that were marked.
+        received_bytes: Application bytes of each receiver of the plan.
+    """
+
+    seconds: float = math.nan
+    goodput_bytes: float = math.nan
+    drops: float = math.nan
+    marks: float = math.nan
+    received_bytes: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+def summarise(columns: Columns, warmup_s: float, sums: Sums) -> dict[str, float]:
+    """Reduce a run to its metrics: counts and rates to sums of its time, the others to its steps.
 
     Args:
-        columns: One array per quantity, one entry per step; ``time_s`` is the step's end.
+        columns: One array per quantity, one entry per step (`over_time`); ``time_s`` is the step's
+            end.
         warmup_s: Steps that end before this time are left out.
-        received_bytes: Bytes of each receiver after the warm-up.
+        sums: What was counted in the others' time.
 
     Returns:
         A value for each name in `METRICS`, and of `UPLINK_METRICS` for those that were measured;
@@ -62,16 +91,16 @@ def summarise(columns: Columns, warmup_s: float, received_bytes: FloatArray) -> 
     steady = steady_part(columns, warmup_s)
     return {
         "reward_mean": mean_of(steady["reward"]),
-        "goodput_bps": mean_of(steady["goodput_bps"]),
-        "queue_bytes_mean": mean_of(steady["queue_bytes"]),
+        "goodput_bps": sums.goodput_bytes * 8 / sums.seconds,
+        "queue_bytes_mean": over_time(steady, "queue_bytes"),
         "queue_bytes_p99": _quantile(steady["queue_bytes"], 0.99),
         "rtt_us_p50": _quantile(_measured(steady["rtt_us"]), 0.50),
         "rtt_us_p99": _quantile(_measured(steady["rtt_us"]), 0.99),
-        "drops": float(np.sum(steady["drops"])),
-        "marks": float(np.sum(steady["marks"])),
-        "jain": _jain(received_bytes),
-        "utilisation": mean_of(steady["utilisation"]),
-        **{name: mean_of(steady[name]) for name in UPLINK_METRICS if name in steady},
+        "drops": sums.drops,
+        "marks": sums.marks,
+        "jain": _jain(sums.received_bytes),
+        "utilisation": over_time(steady, "utilisation"),
+        **{name: over_time(steady, name) for name in UPLINK_METRICS if name in steady},
     }
 
 
@@ -82,9 +111,18 @@ def steady_part(columns: Columns, warmup_s: float) -> dict[str, FloatArray]:
         columns: One array per quantity, one entry per step; ``time_s`` is the step's end.
         warmup_s: Steps that end before this time are left out.
     """
-    # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
-    kept = columns["time_s"] > warmup_s + 1e-5
+    kept = columns["time_s"] > warmup_s + _SLACK_S
     return {name: values[kept] for name, values in columns.items()}
+
+
+def is_steady(time_s: float, warmup_s: float) -> bool:
+    """Tell whether `steady_part` has a step.
+
+    Args:
+        time_s: End of the step.
+        warmup_s: Steps that end before this time are left out.
+    """
+    return time_s > warmup_s + _SLACK_S
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:
@@ -130,6 +168,17 @@ def mean_of(values: FloatArray) -> float:
         values: The values.
     """
     return float(values.mean()) if values.size else math.nan
+
+
+def over_time(steps: Columns, name: str) -> float:
+    """Return the mean of a quantity over the time that steps took; NaN where there are none.
+
+    Args:
+        steps: One array per quantity, one entry per step; ``interval_us`` is the step's length.
+        name: The quantity. Where no time passes, each step counts the same.
+    """
+    values, lengths_us = steps[name], steps["interval_us"]
+    return float(np.average(values, weights=lengths_us)) if lengths_us.any() else mean_of(values)
 
 
 def _quantile(values: FloatArray, q: float) -> float:

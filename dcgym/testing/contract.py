@@ -25,7 +25,10 @@ MakeEnv = Callable[[], gym.Env[Any, Any]]
 STEPS = 20
 LOSSES = ("drops", "rejected", "failed")
 _WHOLE = gym.spaces.Discrete, gym.spaces.MultiDiscrete
-INFO_TIMES = ("interval_us", "action_latency_us", "observation_age_us", "deadline_overrun_us")
+INFO_TIMES = (
+    *("interval_us", "gap_us"),
+    *("action_latency_us", "observation_age_us", "deadline_overrun_us"),
+)
 
 
 def check_contract(make_env: MakeEnv, steps: int = STEPS, *, is_shared: bool = False) -> None:

@@ -32,7 +32,7 @@ from dcgym.suites.matrix import Matrix, Run
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.results import prepare_folder, write_json, write_results
 from dcgym.suites.spec import spec_to_dict
-from dcgym.suites.statistics import METRICS, interval_95, summarise
+from dcgym.suites.statistics import METRICS, Sums, interval_95, summarise
 from dcgym.suites.suite import Training
 from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
@@ -43,7 +43,7 @@ from tests.support.waiting import wait_for
 def columns(**changes: list[float]) -> dict[str, Any]:
     names = ("reward", "goodput_bps", "queue_bytes", "rtt_us", "drops", "marks", "utilisation")
     values = {name: [0.0] * 4 for name in names}
-    values["time_s"] = [1.0, 2.0, 3.0, 4.0]
+    values |= {"time_s": [1.0, 2.0, 3.0, 4.0], "interval_us": [1e6] * 4}
     return {name: np.asarray(value) for name, value in {**values, **changes}.items()}
 
 
@@ -65,22 +65,41 @@ def test_interval_ignores_values_that_were_not_measured() -> None:
 
 
 def test_metrics_leave_out_the_warmup() -> None:
-    steps = columns(goodput_bps=[0.0, 0.0, 4e6, 6e6], drops=[9.0, 9.0, 1.0, 2.0])
-    metrics = summarise(steps, warmup_s=2.0, received_bytes=np.array([1.0, 1.0]))
+    steps = columns(reward=[9.0, 9.0, 1.0, 2.0], queue_bytes=[9.0, 9.0, 1.0, 2.0])
+    metrics = summarise(steps, 2.0, Sums(received_bytes=np.array([1.0, 1.0])))
     assert tuple(metrics) == METRICS
-    assert metrics["goodput_bps"] == 5e6
-    assert metrics["drops"] == 3.0
+    assert metrics["reward_mean"] == metrics["queue_bytes_mean"] == 1.5
     assert metrics["jain"] == 1.0
+
+
+def test_rates_are_of_the_whole_time_and_levels_of_the_steps_as_long_as_they_were() -> None:
+    lengths_us = [1e6, 3e6, 1e6, 1e6]
+    steps = columns(
+        interval_us=lengths_us,
+        reward=[4.0, 0.0, 0.0, 0.0],
+        queue_bytes=[6.0, 2.0, 0.0, 0.0],
+        utilisation=[0.0, 1.0, 0.0, 0.0],
+        # Steps know nothing of what happened between them.
+        goodput_bps=[1.0] * 4,
+        drops=[1.0] * 4,
+        marks=[1.0] * 4,
+    )
+    metrics = summarise(steps, 0.0, Sums(8.0, 1e6, 5.0, 7.0, np.ones(2)))
+    assert metrics["goodput_bps"] == 1e6
+    assert (metrics["drops"], metrics["marks"]) == (5, 7)
+    assert metrics["queue_bytes_mean"] == 2.0
+    assert metrics["utilisation"] == 0.5
+    assert metrics["reward_mean"] == 1.0
 
 
 def test_rtt_quantiles_skip_steps_without_a_sample() -> None:
     steps = columns(rtt_us=[math.nan, 0.0, 100.0, 300.0])
-    metrics = summarise(steps, warmup_s=0.0, received_bytes=np.array([1.0]))
+    metrics = summarise(steps, 0.0, Sums(received_bytes=np.array([1.0])))
     assert metrics["rtt_us_p50"] == 200.0
 
 
 def test_jain_counts_a_starved_receiver() -> None:
-    metrics = summarise(columns(), warmup_s=0.0, received_bytes=np.array([8.0, 0.0]))
+    metrics = summarise(columns(), 0.0, Sums(received_bytes=np.array([8.0, 0.0])))
     assert metrics["jain"] == 0.5
 
 

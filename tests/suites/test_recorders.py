@@ -152,7 +152,8 @@ def test_a_system_from_outside_is_run_recorded_and_reported(
     assert records[1]["metrics"]["reward_mean"] == pytest.approx((0.5 + 0.5005) / 2)
     assert records[3]["metrics"]["pace"] == pytest.approx(2 * 0.5005)
     steps = pl.read_parquet(tmp_path / "runs" / "speed=1.0-pacer-1" / "steps.parquet")
-    assert steps.columns == ["time_s", "reward", "pace"] and steps.height == 10
+    assert steps.columns == ["time_s", "interval_us", "gap_us", "reward", "pace"]
+    assert steps.height == 10
     flows = pl.read_parquet(tmp_path / "runs" / "speed=1.0-pacer-1" / "flows.parquet")
     assert flows.rows() == [(1, 2.5)]
     # The task says nothing of its layout: the reward is shown.

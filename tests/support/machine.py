@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcgym.backends.emulation.audit.fidelity import judge
+from dcgym.backends.fidelity import judge
 from dcgym.errors import BackendError
 
 __all__ = ["MACHINE"]

@@ -19,7 +19,7 @@ from dcgym.suites.recorders.base import (
     split_columns,
 )
 from dcgym.suites.spec import RunSpec
-from dcgym.suites.statistics import FloatArray, mean_of, steady_part
+from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
 
 __all__ = ["AcceleratorRecorder"]
 
@@ -34,7 +34,7 @@ SLOW_FACTOR = 10.0
 # share of it.
 LAST_ACTIONS = 100
 NEAR = 0.9
-OVER_STEPS = ("reward", "utilisation_spread", "reports_per_s", "processor_utilisation")
+OVER_TIME = ("utilisation_spread", "reports_per_s", "processor_utilisation")
 
 
 class AcceleratorRecorder(Recorder):
@@ -94,7 +94,7 @@ class AcceleratorRecorder(Recorder):
             "lost_share": (kept.size - done.size + slow) / max(kept.size, 1),
             "accelerator_share": float((kept["device"] > 0).mean()) if kept.size else np.nan,
         }
-        metrics |= {name: mean_of(steady[name]) for name in OVER_STEPS[1:]}
+        metrics |= {name: over_time(steady, name) for name in OVER_TIME}
         if pool.requests is not None:
             metrics["batch_s"] = batch_s(requests, pool.requests, pool.latency_ns)
         if len(columns["reward"]) > LAST_ACTIONS:
@@ -103,7 +103,7 @@ class AcceleratorRecorder(Recorder):
             metrics["accuracy"] = mean_of(steady["is_best"])
             regret = metrics["latency_ms_p99"] / mean_of(steady["best_p99_ms"]) - 1
             metrics["regret"] = regret
-        return Outcome(metrics, split_columns(requests), system.fidelity(0))
+        return Outcome(metrics, split_columns(requests), self.session.fidelity(0))
 
 
 def batch_s(requests: npt.NDArray[Any], size: int, latency_ns: int) -> float:

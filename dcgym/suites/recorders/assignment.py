@@ -52,4 +52,4 @@ class AssignmentRecorder(Recorder):
         }
         flows = split_columns(jobs)
         flows[DEMAND] = flows[DEMAND].sum(axis=1)
-        return Outcome(metrics, flows, self.system.fidelity(0))
+        return Outcome(metrics, flows, self.session.fidelity(0))

@@ -15,12 +15,15 @@ from dcgym.envs.session import Session
 from dcgym.envs.system import Info, System
 from dcgym.suites.results import FlowColumns
 from dcgym.suites.spec import RunSpec
-from dcgym.suites.statistics import FloatArray, mean_of, steady_part
+from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
 
 __all__ = ["Columns", "Outcome", "Recorder", "Row", "StepResult", "narrowed"]
 
 Row: TypeAlias = dict[str, float]
 Columns: TypeAlias = Mapping[str, FloatArray]
+# Of every step: its length, and the time before it that belongs to none.
+STEP_TIMES = ("interval_us", "gap_us")
+TIMES = ("time_s", *STEP_TIMES)
 _System = TypeVar("_System")
 
 
@@ -107,13 +110,6 @@ class Recorder:
     def begin(self) -> None:
         """Look at the state before the first step."""
 
-    def before_step(self, index: int) -> None:
-        """Look at the state before a step.
-
-        Args:
-            index: Number of the step, from 0.
-        """
-
     def row(self, result: StepResult) -> Row:
         """Return what is recorded of a step.
 
@@ -130,8 +126,9 @@ class Recorder:
         Args:
             result: What the step led to.
         """
-        reward = float(np.mean(result.rewards))
-        return {"time_s": self.session.time_s(0), "reward": reward}
+        reward, info = float(np.mean(result.rewards)), result.infos[0]
+        times = {name: float(info[name]) for name in STEP_TIMES}
+        return {"time_s": self.session.time_s(0), **times, "reward": reward}
 
     def finish(self, columns: Columns) -> Outcome:
         """Return what the run found out, while its backend still stands.
@@ -140,10 +137,10 @@ class Recorder:
             columns: The steps, one array a quantity.
         """
         steady = steady_part(columns, self.spec.warmup_s)
-        metrics = {name: mean_of(values) for name, values in steady.items() if name != "time_s"}
-        metrics = {"reward_mean": metrics.pop("reward"), **metrics}
+        metrics = {"reward_mean": mean_of(steady.pop("reward"))}
+        metrics |= {name: over_time(steady, name) for name in steady if name not in TIMES}
         flows = split_columns(self.system.flow_records(0))
-        return Outcome(metrics, flows, self.system.fidelity(0))
+        return Outcome(metrics, flows, self.session.fidelity(0))
 
 
 def split_columns(records: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.generic]]:

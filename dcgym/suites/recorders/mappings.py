@@ -29,7 +29,7 @@ class DipRecorder(Recorder):
             **dict(zip(system.task().metric_names, map(float, one.metrics), strict=True)),
             **({} if one.outcome is None else one.outcome.metrics),
         }
-        return Outcome(metrics, split_columns(system.flow_records(0)), system.fidelity(0))
+        return Outcome(metrics, split_columns(system.flow_records(0)), self.session.fidelity(0))
 
 
 class MigrationRecorder(Recorder):
@@ -50,4 +50,4 @@ class MigrationRecorder(Recorder):
             "moved_share_max": float(np.max(columns["moved_share"])),
             "muxes_max": float(np.max(columns["muxes"])),
         }
-        return Outcome(metrics, split_columns(system.flow_records(0)), system.fidelity(0))
+        return Outcome(metrics, split_columns(system.flow_records(0)), self.session.fidelity(0))

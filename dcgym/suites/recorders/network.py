@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dcgym.envs.network_system import NetworkSystem
 from dcgym.envs.session import Session
+from dcgym.monitors import StateWords
 from dcgym.suites.flows import describe_flows, flow_table
 from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult, narrowed
 from dcgym.suites.spec import Arguments, RunSpec
-from dcgym.suites.statistics import FloatArray, summarise
+from dcgym.suites.statistics import Sums, is_steady, summarise
+from dcgym.tasks.network.interval import Rises
 from dcgym.traffic.plans.applications import APPS
 
 __all__ = ["NetworkRecorder", "with_overrides"]
@@ -40,9 +43,9 @@ class NetworkRecorder(Recorder):
         task = self._network.task()
         receivers = task.plan.receivers
         self._receivers = [host.name in receivers for host in task.topology.hosts]
-        self._warmup_steps = round(spec.warmup_s * 1e9 / session.system.interval_ns)
         self._began_ns = 0
-        self._received: FloatArray = np.empty(0)
+        # When the first step after the warm-up began, and the words of the network's state then.
+        self._counted_from: tuple[int, npt.NDArray[np.uint64]] | None = None
 
     @classmethod
     def policy_seed(cls, seed: int, number: int) -> int:
@@ -69,17 +72,8 @@ class NetworkRecorder(Recorder):
         return {**config, "traffic": {"output": str(Path(spec.folder) / APPS), **traffic}}
 
     def begin(self) -> None:
-        """Note when the episode began, and what has arrived so far."""
-        self._began_ns, self._received = self._read()
-
-    def before_step(self, index: int) -> None:
-        """Note what has arrived when the warm-up ends.
-
-        Args:
-            index: Number of the step, from 0.
-        """
-        if index == self._warmup_steps:
-            _, self._received = self._read()
+        """Note when the episode began."""
+        self._began_ns = int(self._network.read_ns[0])
 
     def row(self, result: StepResult) -> Row:
         """Flatten a step; arrays become one column an entry.
@@ -88,6 +82,9 @@ class NetworkRecorder(Recorder):
             result: What the step led to.
         """
         info, row = result.infos[0], self.common_row(result)
+        if self._counted_from is None and is_steady(row["time_s"], self.spec.warmup_s):
+            before, _ = self._network.last_states()
+            self._counted_from = int(before.time_ns[0]), before.words[0].copy()
         named: list[tuple[str, object]] = [
             *info["metrics"].items(),
             *((f"reward_{name}", value) for name, value in info["reward_terms"].items()),
@@ -110,8 +107,7 @@ class NetworkRecorder(Recorder):
             columns: The steps, one array a quantity.
         """
         network, task = self._network.network, self._network.task()
-        ended_ns, received = self._read()
-        fidelity = network.fidelity(0)
+        ended_ns, fidelity, sums = int(network.now_ns()[0]), self.session.fidelity(0), self._sums()
         network.stop_traffic(0)
         flows, apps = network.flow_records(0), network.application_records(0)
         processes = network.process_records(0)
@@ -123,16 +119,28 @@ class NetworkRecorder(Recorder):
         }
         warmup_s = self.spec.warmup_s
         found = describe_flows(task, flows, self._began_ns, ended_ns, warmup_s)
-        metrics = summarise(columns, warmup_s, received - self._received) | found.metrics
+        metrics = summarise(columns, warmup_s, sums) | found.metrics
         details |= {"flow_sizes": found.flow_sizes, "plan": found.plan}
         told = self.system.flow_records(0)
         table = flow_table(told, [host.name for host in task.topology.hosts])
         return Outcome(metrics, table, fidelity, details)
 
-    def _read(self) -> tuple[int, FloatArray]:
-        """Read the time, and what each destination has received since the episode began."""
-        snapshot = self._network.network.snapshot(0)
-        return snapshot.time_ns, snapshot.hosts["rx_bytes"][self._receivers].astype(np.float64)
+    def _sums(self) -> Sums:
+        """Return what was counted since the warm-up, between steps too."""
+        if self._counted_from is None:
+            return Sums()
+        (began_ns, before), (_, after) = self._counted_from, self._network.last_states()
+        topology = self._network.task().topology
+        layout = StateWords(len(topology.switch_ports), len(topology.hosts))
+        ports = Rises(after.words[0], before, layout.port_counters)
+        received = Rises(after.words[0], before, layout.host_counters)["rx_bytes"]
+        return Sums(
+            seconds=(int(after.time_ns[0]) - began_ns) / 1e9,
+            goodput_bytes=float(received.sum()),
+            drops=float(ports["drops"].sum()),
+            marks=float(ports["marks"].sum()),
+            received_bytes=received[self._receivers],
+        )
 
 
 def with_overrides(env: Arguments, overrides: Mapping[str, object]) -> dict[str, object]:

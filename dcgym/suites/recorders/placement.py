@@ -87,7 +87,7 @@ class PlacementRecorder(Recorder):
             "placed": float(columns["placed"][-1]),
             "rejected": float(columns["rejected"][-1]),
         }
-        return Outcome(metrics, split_columns(system.flow_records(0)), system.fidelity(0))
+        return Outcome(metrics, split_columns(system.flow_records(0)), self.session.fidelity(0))
 
 
 def _rises(model: Placement, env: int, now: Evaluation) -> dict[str, float]:

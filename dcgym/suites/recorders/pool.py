@@ -91,7 +91,7 @@ class PoolRecorder(Recorder):
         metrics |= server_metrics(summary, scenario)
         metrics |= message_metrics(summary, self.spec.policy in POLLING_POLICIES)
         metrics |= self._against_best(flows)
-        return Outcome(metrics, self._flow_columns(flows), self.system.fidelity(0))
+        return Outcome(metrics, self._flow_columns(flows), self.session.fidelity(0))
 
     def _flow_columns(self, flows: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.generic]]:
         """Return one array a column: of the demand one for each resource."""

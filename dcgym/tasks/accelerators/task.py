@@ -344,6 +344,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     | best_weights, best_p99_ms | with ``oracle``: the best accelerator weight, and its p99 |
     | time_s | time since the first observation, which events count from too |
     | interval_us | length of the interval |
+    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
     | action_latency_us, observation_age_us, deadline_overrun_us | how late actions, state and |
     | | end of the interval were; 0 in the twin, where time waits for the agent |
     | is_restarted | whether the interval began anew with a late action; false in the twin |

@@ -202,7 +202,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | size_ms | size of the job to be placed |
     | time_s | simulated time since the first job, which events count from too |
     | interval_us | time since the last decision |
-    | action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits for the agent |
+    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits |
     | is_restarted | false |
 
     ## Arguments

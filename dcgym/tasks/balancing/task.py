@@ -276,8 +276,9 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | metrics | since the episode began: untracked, rejected, pcc_violations |
     | servers | what the balancer measured, in plain units, for slow loops such as HLB |
     | weights | the weights in force |
-    | time_s | time since the first observation, in whole intervals |
+    | time_s | time since the first observation |
     | interval_us | length of the interval |
+    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
     | action_latency_us | from an observation to the weights that answer it |
     | observation_age_us | age of the balancers' counters in it, up to 10 ms |
     | deadline_overrun_us | how late the interval ended; all three are 0 in the simulation |

@@ -106,7 +106,8 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     | metrics | goodput_bps, queue_bytes, rtt_us, drops, marks, jain and more, of this interval |
     | rate_shares | share of each host in force |
     | interval_us | length of the interval that was measured |
-    | time_s | whole intervals since the first observation |
+    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
+    | time_s | time since the first observation |
     | action_latency_us | from the collection of the last observation to the acknowledged action |
     | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |

@@ -172,6 +172,12 @@ class Meter:
         self._after = states if mask is None else states.where(mask, after)
 
     @property
+    def states(self) -> tuple[Snapshots, Snapshots]:
+        """The copies when their last interval began, and when it ended."""
+        assert self._before is not None and self._after is not None
+        return self._before, self._after
+
+    @property
     def time_ns(self) -> npt.NDArray[np.int64]:
         """When each copy was read, (E,)."""
         assert self._after is not None

@@ -139,7 +139,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | path_weights | weights in force, in the order of the action |
     | uplink_loads | utilisation of each port, in the order of the action |
     | interval_us | length of the interval that was measured |
-    | time_s | whole intervals since the first observation |
+    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
+    | time_s | time since the first observation |
     | action_latency_us | from the collection of the last observation to the weights in force |
     | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |

@@ -199,7 +199,7 @@ def dip_placement(settings: DipPlacementSettings) -> DipPlacementTask:
     | seed | seed of the episode's VIPs |
     | action_mask | 1 for each action that is feasible, int8 |
     | time_s, interval_us | 0: time stands still |
-    | action_latency_us, observation_age_us, deadline_overrun_us | 0 |
+    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
     | is_restarted | false |
 
     ## Arguments

@@ -230,7 +230,7 @@ def vip_migration(settings: VipMigrationSettings) -> VipMigrationTask:
     | epoch | epochs that are over |
     | action_mask | 1 for each action that is feasible, int8 |
     | time_s, interval_us | 0: time stands still |
-    | action_latency_us, observation_age_us, deadline_overrun_us | 0 |
+    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
     | is_restarted | false |
 
     ## Arguments

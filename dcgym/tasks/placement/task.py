@@ -204,7 +204,7 @@ def vip_placement(settings: VipPlacementSettings) -> VipPlacementTask:
     | | order; utilisations are of capacities less the reserve |
     | action_mask | 1 for each action that is feasible, int8 |
     | time_s, interval_us | 0: time stands still |
-    | action_latency_us, observation_age_us, deadline_overrun_us | 0 |
+    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
     | is_restarted | false |
 
     ## Arguments

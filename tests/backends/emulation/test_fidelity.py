@@ -12,10 +12,11 @@ import pytest
 
 from dcgym.backends.base import Fidelity
 from dcgym.backends.emulation.audit import preflight
-from dcgym.backends.emulation.audit.fidelity import LIMITS, FidelityAudit, judge
+from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.audit.preflight import Trace, evaluate
+from dcgym.backends.fidelity import LIMITS, judge
 from dcgym.monitors import PORT, Snapshot
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import dumbbell
@@ -69,10 +70,10 @@ def test_each_limit_has_its_three_answers() -> None:
 
 
 def test_the_worst_figure_decides_and_each_bad_one_is_a_reason() -> None:
-    status, reasons = judge({"late_share": 0.05, "softirq_dropped": 5000, "cpu_idle_share": 0.9})
+    status, reasons = judge({"gap_share": 0.05, "softirq_dropped": 5000, "cpu_idle_share": 0.9})
     assert status == "invalid"
     assert reasons == [
-        "5.0% of the intervals ended over 5 ms late",
+        "5.0% of the time belongs to no step",
         "soft interrupts lost 5000 packets before any queue",
     ]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.emulation.audit.fidelity import LIMITS
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.emulation.session.process import pid_of
+from dcgym.backends.fidelity import LIMITS
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario

@@ -155,9 +155,9 @@ def test_a_late_action_gets_a_whole_interval_of_its_own(env: Any) -> None:
     began_ns = time.monotonic_ns()
     *_, info = env.step(env.action_space.sample())
     assert info["is_restarted"] and time.monotonic_ns() - began_ns >= 50_000_000
-    assert info["action_latency_us"] >= 100_000
-    # Nominal time goes on by one interval a step, whatever the agent does.
-    assert info["time_s"] == pytest.approx(0.1)
+    assert info["action_latency_us"] >= 100_000 and info["gap_us"] > 0
+    # The end of the first interval, what the agent took, and the second interval.
+    assert info["time_s"] >= 0.2
 
 
 def test_knapsack_learns_the_latency_curves_of_real_servers(env: Any) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.emulation.audit.fidelity import LIMITS
+from dcgym.backends.fidelity import LIMITS
 from dcgym.errors import CommandError
 from dcgym.monitors import Snapshot
 from dcgym.topologies import Port, Topology
@@ -91,7 +91,7 @@ def run_preflight(topology: Topology, probe: Probe) -> Figures:
         probe: What may be done to it.
 
     Returns:
-        The worst of each figure, by the names of `dcgym.backends.emulation.audit.fidelity.LIMITS`;
+        The worst of each figure, by the names of `dcgym.backends.fidelity.LIMITS`;
         NaN where nothing could be measured, as where one host alone could not fill a queue.
     """
     hosts = [host.name for host in topology.hosts]
