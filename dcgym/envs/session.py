@@ -278,9 +278,10 @@ class Session:
             return seen_ns
         self._clock[:STEPS] += np.where(is_new, late_ns, 0)
         self.system.restart(is_new)
-        begun_ns = np.where(is_new, self.system.read_ns, seen_ns)
-        self._gap_ns = self._gap_ns + (begun_ns - seen_ns)
-        self._gaps_ns = self._gaps_ns + (begun_ns - seen_ns)
+        begun_ns: TimeArray = np.where(is_new, self.system.read_ns, seen_ns)
+        gap_ns: TimeArray = begun_ns - seen_ns
+        self._gap_ns = self._gap_ns + gap_ns
+        self._gaps_ns = self._gaps_ns + gap_ns
         self._late_steps = self._late_steps + self._is_late
         return begun_ns
 
