@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dcgym.backends.base import FIDELITIES, Fidelity
 
-__all__ = ["LIMITS", "Limit", "judge", "judged"]
+__all__ = ["LIMITS", "Limit", "judge"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Limit:
     is_least: bool = False
 
     def status(self, value: float) -> str:
-        """Return ok, degraded or invalid; a figure that was not measured is ok."""
+        """Return ok, degraded or invalid."""
         sign = -1 if self.is_least else 1
-        if math.isnan(value) or sign * value <= sign * self.degraded:
+        if sign * value <= sign * self.degraded:
             return "ok"
         return "degraded" if sign * value <= sign * self.invalid else "invalid"
 
@@ -85,36 +85,23 @@ LIMITS: Mapping[str, Limit] = {
 """The limits of every figure; `docs/guides/fidelity.md` shows the same table."""
 
 
-def judge(figures: Mapping[str, float]) -> tuple[str, list[str]]:
-    """Compare figures with their limits.
-
-    Args:
-        figures: Values by the names of `LIMITS`.
-
-    Returns:
-        The worst status of the figures, and a sentence for each that is not ok.
-    """
-    states = {name: LIMITS[name].status(value) for name, value in figures.items()}
-    reasons = [
-        LIMITS[name].text.format(x=figures[name])
-        for name in LIMITS
-        if states.get(name, "ok") != "ok"
-    ]
-    return max(states.values(), key=FIDELITIES.index, default="ok"), reasons
-
-
-def judged(figures: Mapping[str, float], known: Fidelity | None = None) -> Fidelity:
-    """Return what figures say of an episode.
+def judge(figures: Mapping[str, float], known: Fidelity | None = None) -> Fidelity:
+    """Return what figures say of an episode: the worst of their states, a reason for each bad one.
 
     Args:
         figures: Values by the names of `LIMITS`; those that were not measured (NaN) are left out.
-        known: What is known of it besides; its figures come last.
+        known: What is known of it besides; its reasons and figures come last.
     """
     known = known or Fidelity()
-    status, reasons = judge(figures)
     measured = {name: value for name, value in figures.items() if not math.isnan(value)}
+    states = {name: LIMITS[name].status(value) for name, value in measured.items()}
+    reasons = [
+        LIMITS[name].text.format(x=measured[name])
+        for name in LIMITS
+        if states.get(name, "ok") != "ok"
+    ]
     return Fidelity(
-        max(status, known.status, key=FIDELITIES.index),
+        max((*states.values(), known.status), key=FIDELITIES.index),
         (*reasons, *known.reasons),
         {**measured, **known.figures},
     )

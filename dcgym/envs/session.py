@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Fidelity
-from dcgym.backends.fidelity import judged
+from dcgym.backends.fidelity import judge
 from dcgym.config import check_keys
 from dcgym.envs.system import (
     Actions,
@@ -359,7 +359,7 @@ class Session:
             "late_share": float(self._late_steps[env]) / steps,
             "gap_share": float(self._gaps_ns[env]) / time_ns,
         }
-        return judged(figures, found)
+        return judge(figures, found)
 
     def close(self) -> None:
         """End the backend; a second call does nothing, and `begin` starts anew."""

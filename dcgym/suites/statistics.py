@@ -47,9 +47,6 @@ STUDENT_T = (
 )
 NORMAL_QUANTILE = 1.960
 
-# A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
-_SLACK_S = 1e-5
-
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Columns: TypeAlias = Mapping[str, FloatArray]
 
@@ -82,7 +79,7 @@ def summarise(columns: Columns, warmup_s: float, sums: Sums) -> dict[str, float]
         columns: One array per quantity, one entry per step (`over_time`); ``time_s`` is the step's
             end.
         warmup_s: Steps that end before this time are left out.
-        sums: What was counted in the others' time.
+        sums: What was counted after the warm-up.
 
     Returns:
         A value for each name in `METRICS`, and of `UPLINK_METRICS` for those that were measured;
@@ -111,18 +108,19 @@ def steady_part(columns: Columns, warmup_s: float) -> dict[str, FloatArray]:
         columns: One array per quantity, one entry per step; ``time_s`` is the step's end.
         warmup_s: Steps that end before this time are left out.
     """
-    kept = columns["time_s"] > warmup_s + _SLACK_S
+    kept = is_steady(columns["time_s"], warmup_s)
     return {name: values[kept] for name, values in columns.items()}
 
 
-def is_steady(time_s: float, warmup_s: float) -> bool:
-    """Tell whether `steady_part` has a step.
+def is_steady(time_s: FloatArray, warmup_s: float) -> npt.NDArray[np.bool_]:
+    """Tell which steps `steady_part` keeps.
 
     Args:
-        time_s: End of the step.
+        time_s: End of each step, of any shape.
         warmup_s: Steps that end before this time are left out.
     """
-    return time_s > warmup_s + _SLACK_S
+    # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
+    return time_s > warmup_s + 1e-5
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:

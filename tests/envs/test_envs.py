@@ -113,18 +113,6 @@ def test_deadlines_stay_on_the_grid_while_the_agent_is_quick():
         assert backend.snapshot().time_ns == start_ns + step * 50_000_000
 
 
-def test_late_action_gets_a_whole_interval_of_its_own():
-    backend = FakeBackend()
-    env = make(backend=backend)
-    env.reset(seed=0)
-    backend.pause(3.0)
-    *_, info = env.step(OPEN)
-    assert info["is_restarted"]
-    assert info["interval_us"] == pytest.approx(50_000)
-    *_, info = env.step(OPEN)
-    assert not info["is_restarted"]
-
-
 def test_dead_backend_raises_and_the_next_reset_rebuilds():
     backends = []
 

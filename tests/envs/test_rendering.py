@@ -158,20 +158,6 @@ def test_the_time_of_drawing_belongs_to_no_interval(monkeypatch):
         assert backend.now_ns() == drawn_ns + 50_000_000
 
 
-def test_a_policy_is_late_by_its_own_time_after_a_picture(monkeypatch):
-    backend = FakeBackend()
-    env = make(backend=backend, interval="50ms", traffic="pairs-udp")
-    env.reset(seed=0)
-    monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.pause(0.3))
-    lateness = []
-    # 20 % of the interval is 10 ms.
-    for thought_s in (0.009, 0.011, 0.0):
-        env.render()
-        backend.pause(thought_s)
-        lateness.append(env.step(env.action_space.sample())[4]["is_restarted"])
-    assert lateness == [False, True, False]
-
-
 @pytest.mark.emulation
 def test_an_emulated_interval_begins_after_its_picture_was_drawn(monkeypatch):
     drawn_ns = []

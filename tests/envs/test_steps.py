@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import dcgym
 from dcgym.backends.base import Fidelity
-from dcgym.backends.fidelity import LIMITS
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.envs.network_system import NetworkSystem
-from dcgym.envs.session import LATE_FRACTION
 from dcgym.suites.rollout import run_episode
 from dcgym.suites.spec import RunSpec
 from dcgym.testing import FakeBackend
@@ -59,15 +58,19 @@ def test_steps_and_gaps_add_up_to_the_time_that_passed(monkeypatch: pytest.Monke
     env.reset(seed=0)
     began_ns = backend.now_ns()
     monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.think(30 * MS))
-    passed_us = 0.0
+    passed_us, late = 0.0, []
     for thought_ms, is_drawn in [(0, 0), (20, 0), (3, 0), (9, 1), (11, 1), (300, 0), (0, 0)]:
         if is_drawn:
             env.render()
         backend.think(thought_ms * MS)
         *_, info = env.step(OPEN)
+        late.append(info["is_restarted"])
+        assert info["interval_us"] == 50_000
         passed_us += info["interval_us"] + info["gap_us"]
         assert passed_us == (backend.now_ns() - began_ns) / 1e3
         assert info["time_s"] == (backend.now_ns() - began_ns) / 1e9
+    # By its own thought alone, whatever was drawn before.
+    assert late == [False, True, False, False, True, True, False]
     # 20 + 300 ms of thought, and two pictures with what was thought after them.
     figures = env.unwrapped.session.fidelity(0).figures
     assert figures["gap_share"] == (20 + 300 + 39 + 41) / (7 * 50 + 400)
@@ -77,7 +80,9 @@ def test_steps_and_gaps_add_up_to_the_time_that_passed(monkeypatch: pytest.Monke
     assert not env.unwrapped.session.fidelity(0).figures, "nothing has happened yet"
 
 
-def test_a_picture_that_is_done_before_the_traffic_begins_takes_no_time_from_it() -> None:
+def test_a_picture_that_is_done_before_the_traffic_begins_takes_no_time_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Resting(Running):
         def snapshot(self) -> Any:
             found = super().snapshot()
@@ -87,11 +92,34 @@ def test_a_picture_that_is_done_before_the_traffic_begins_takes_no_time_from_it(
     backend = Resting()
     env = make(backend, render_mode="rgb_array")
     env.reset(seed=0)
-    env.unwrapped.session._drawn_ns[:] = 30 * MS
-    backend.think(30 * MS)
+    monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.think(30 * MS))
+    env.render()
     *_, info = env.step(OPEN)
     assert (info["interval_us"], info["gap_us"]) == (50_000, 0)
     assert backend.now_ns() - backend._begin_ns == 90 * MS
+
+
+def test_copies_are_late_each_for_itself() -> None:
+    envs = gym.make_vec(
+        "dcgym/CongestionControl-v2",
+        2,
+        "vector_entry_point",
+        backend=Running,
+        interval="50ms",
+        traffic="pairs-udp",
+    )
+    envs.reset(seed=0)
+    first, _ = envs.unwrapped.system.network._networks
+    actions = np.ones((2, 4), np.float32)
+    for passed_ms, thought_ms in [((70, 50), 20), ((120, 100), 0), ((270, 150), 100)]:
+        first.think(thought_ms * MS)
+        infos = envs.step(actions)[-1]
+        assert infos["gap_us"].tolist() == [thought_ms * 1e3, 0]
+        assert infos["interval_us"].tolist() == [50_000, 50_000]
+        assert infos["time_s"].tolist() == [ms / 1e3 for ms in passed_ms]
+    session = envs.unwrapped.session
+    shares = [session.fidelity(copy).figures["gap_share"] for copy in range(2)]
+    assert shares == [120 / 270, 0]
 
 
 class Hesitant:
@@ -185,13 +213,6 @@ def test_fidelity_tells_the_time_in_no_step(thought_ms: int, gap_share: float, s
     assert fidelity["figures"]["gap_share"] == pytest.approx(gap_share, rel=1e-12)
     assert fidelity["status"] == status
     assert len(fidelity["reasons"]) == (2 if thought_ms else 0)
-
-
-def test_the_share_of_late_actions_is_judged_by_the_time_that_they_take() -> None:
-    # Each takes a fifth of an interval, or more, from the time of steps.
-    late, gap = LIMITS["late_share"], LIMITS["gap_share"]
-    taken = (late.degraded * LATE_FRACTION, late.invalid * LATE_FRACTION)
-    assert taken == pytest.approx((gap.degraded, gap.invalid))
 
 
 class Pool(BalancingTwin):

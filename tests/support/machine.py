@@ -127,7 +127,8 @@ class Machine:
             # One that died, or has had no episode yet, has no verdict.
             with suppress(BackendError):
                 figures = run.fidelity().figures
-                found += judge({n: x for n, x in figures.items() if not n.startswith(OF_LINKS)})[1]
+                own = {n: x for n, x in figures.items() if not n.startswith(OF_LINKS)}
+                found += judge(own).reasons
         return found
 
 

@@ -82,7 +82,7 @@ class NetworkRecorder(Recorder):
             result: What the step led to.
         """
         info, row = result.infos[0], self.common_row(result)
-        if self._counted_from is None and is_steady(row["time_s"], self.spec.warmup_s):
+        if self._counted_from is None and is_steady(np.array(row["time_s"]), self.spec.warmup_s):
             before, _ = self._network.last_states()
             self._counted_from = int(before.time_ns[0]), before.words[0].copy()
         named: list[tuple[str, object]] = [

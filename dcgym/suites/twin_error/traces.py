@@ -12,7 +12,7 @@ import numpy as np
 from dcgym.backends.base import Record
 from dcgym.errors import ConfigError
 from dcgym.suites.results import run_folder
-from dcgym.suites.statistics import FloatArray, mean_of
+from dcgym.suites.statistics import FloatArray, is_steady, mean_of
 
 __all__ = ["LAG_BOUND_S", "Alignment", "Trace", "align", "distance_among", "read_trace"]
 
@@ -47,7 +47,7 @@ class Trace:
         Args:
             time_s: The time.
         """
-        kept = self.time_s > time_s + 1e-5
+        kept = is_steady(self.time_s, time_s)
         return Trace(self.time_s[kept], self.queue_bytes[kept])
 
 

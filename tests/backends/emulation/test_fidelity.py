@@ -64,18 +64,22 @@ def test_each_limit_has_its_three_answers() -> None:
             "invalid": limit.invalid + sign * 1e-3,
         }
         for expected, value in beyond.items():
-            status, reasons = judge({name: value})
-            assert (status, len(reasons)) == (expected, expected != "ok"), name
-        assert judge({name: math.nan}) == ("ok", []), name
+            verdict = judge({name: value})
+            assert (verdict.status, len(verdict.reasons)) == (expected, expected != "ok"), name
+        assert judge({name: math.nan}) == Fidelity(), name
 
 
 def test_the_worst_figure_decides_and_each_bad_one_is_a_reason() -> None:
-    status, reasons = judge({"gap_share": 0.05, "softirq_dropped": 5000, "cpu_idle_share": 0.9})
-    assert status == "invalid"
-    assert reasons == [
+    figures = {"gap_share": 0.05, "softirq_dropped": 5000, "cpu_idle_share": 0.9}
+    verdict = judge(figures, Fidelity("degraded", ("it is known",), {"load": 0.5}))
+    assert verdict.status == "invalid"
+    assert verdict.reasons == (
         "5.0% of the time belongs to no step",
         "soft interrupts lost 5000 packets before any queue",
-    ]
+        "it is known",
+    )
+    assert verdict.figures == {**figures, "load": 0.5}
+    assert judge({}, Fidelity("degraded")).status == "degraded"
 
 
 def test_the_guide_shows_the_same_limits() -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Fidelity
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
-from dcgym.backends.fidelity import judged
+from dcgym.backends.fidelity import judge
 from dcgym.traffic.generators.view import REFUSED, RESET
 
 __all__ = ["FidelityAudit"]
@@ -103,7 +103,7 @@ class FidelityAudit:
             **now.since(self._began),
             **self._preflight,
         }
-        return judged(figures)
+        return judge(figures)
 
 
 def _lags_ms(flow_records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
