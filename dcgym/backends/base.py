@@ -60,7 +60,6 @@ class Capabilities:
             would have made of them is known.
         closed_loops: Users may wait for their flows before they send the next.
         stage_limits: Resources of servers beyond the first may have a limit of flows.
-        drains: Flows that an episode leaves unfinished can be run to their end.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
         assignments: New flows wait until an agent names their servers: its pools are
@@ -85,7 +84,6 @@ class Capabilities:
     shadows: bool = False
     closed_loops: bool = False
     stage_limits: bool = False
-    drains: bool = False
     flow_matrix: bool = False
     probes: bool = False
     assignments: bool = False
@@ -305,13 +303,6 @@ class Pool(Backend, Protocol):
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
 
-    def drain(self, mask: Mask | None = None) -> None:
-        """Serve the flows of copies in the mask, (E,), to their end; only a reset brings others.
-
-        Raises:
-            ConfigError: The backend cannot (`Capabilities.drains`).
-        """
-
     def now_ns(self) -> TimeArray:
         """Return the time of each copy, (E,)."""
 
@@ -330,6 +321,9 @@ class Pool(Backend, Protocol):
 
     def records(self, env: int) -> npt.NDArray[Any]:
         """Return and forget the finished flows of a copy (`BalancingTwin.records`)."""
+
+    def under_way(self, env: int) -> npt.NDArray[Any]:
+        """Return the flows of a copy that have not ended (`BalancingTwin.under_way`)."""
 
     def summary(self, env: int) -> Record:
         """Return figures of a copy since its warm-up (`BalancingTwin.summary`)."""

@@ -59,6 +59,9 @@ class DevicePool(Backend, Protocol):
     def records(self, env: int) -> npt.NDArray[Any]:
         """Return and forget the finished requests of a copy."""
 
+    def under_way(self, env: int) -> npt.NDArray[Any]:
+        """Return the requests of a copy that have not ended (`AcceleratorTwin.under_way`)."""
+
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy since its reset."""
 

@@ -292,6 +292,10 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         """
         return rows_since(self.pool.records(env), self.origin_ns)
 
+    def under_way(self, env: int) -> npt.NDArray[Any]:
+        """Return the requests of a copy that have not ended, as `flow_records` does the others."""
+        return rows_since(self.pool.under_way(env), self.origin_ns)
+
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
         return records_since(self.pool.event_records(env), self.origin_ns)

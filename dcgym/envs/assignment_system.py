@@ -23,6 +23,7 @@ from dcgym.tasks.assignment.observation import JobView
 from dcgym.tasks.assignment.rewards import JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.assignment.task import JobAssignmentTask, job_assignment
+from dcgym.tasks.balancing.records import NOBODY
 
 if TYPE_CHECKING:
     from dcgym.envs.render.pool import PoolPainter
@@ -218,6 +219,11 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         Times count from the first observation, at the first job.
         """
         return rows_since(self.pool.records(env), int(self.seen["begun_ns"][env]))
+
+    def under_way(self, env: int) -> npt.NDArray[Any]:
+        """Return the jobs of a copy that have a server and have not ended."""
+        jobs = self.pool.under_way(env)
+        return rows_since(jobs[jobs["server"] != NOBODY], int(self.seen["begun_ns"][env]))
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""

@@ -18,7 +18,7 @@ def check_pool(task: BalancingTask, can: Capabilities) -> None:
         can: What the backend can do.
 
     Raises:
-        ConfigError: It cannot run a rule, so many servers, or drain; or nobody said when to drain.
+        ConfigError: It cannot run a rule, or so many servers; or nobody said when to drain.
     """
     settings = task.settings
     check_in("rule", settings.rule, can.rules)
@@ -26,7 +26,5 @@ def check_pool(task: BalancingTask, can: Capabilities) -> None:
         check_in("others", rule, can.rules)
     if can.largest_hosts is not None:
         check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)
-    if settings.drain and not can.drains:
-        raise ConfigError("drain", True, "false, or a backend that can: simulation")
-    if settings.drain and settings.max_steps is None:
-        raise ConfigError("drain", True, "false, or with max_steps, after which to drain")
+    if settings.drain_ns and settings.max_steps is None:
+        raise ConfigError("drain", settings.drain, "0s, or with max_steps, after which to drain")

@@ -16,6 +16,7 @@ from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_int
 from dcgym.envs.backends import draws_ahead, find_object, taken_options
 from dcgym.envs.pool_checks import check_pool
+from dcgym.envs.pool_flows import serve_out, traffic_ns
 from dcgym.envs.scenario_time import records_since, rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
@@ -40,11 +41,7 @@ __all__ = ["PoolSystem", "pool_system"]
 
 Settings = TypeVar("Settings", bound=PoolSettings)
 
-NS_PER_S = 1e9
-# Of an episode in real time without a limit of its own; the slack is for agents that come late.
-LONGEST_NS = 600 * 10**9
-LONGEST_FLOWS = 500_000
-SLACK_NS = 30 * 10**9
+NEVER_NS = np.iinfo(np.int64).max
 TOTALS = ("rejected", "pcc_violations")  # of the episode so far
 # Flows at a server that its part of the state calls one half.
 STATE_SCALE = 8.0
@@ -104,7 +101,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
         self._before = self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
         self.observations = np.zeros((n_envs, task.n_agents, *self.observation_space.shape), "f4")
-        self.read_ns = np.zeros(n_envs, np.int64)
+        self.read_ns, self._over_ns = np.zeros(n_envs, np.int64), np.full(n_envs, NEVER_NS)
         self._known_metrics: dict[int, Mapping[str, float]] = {}
         # Made with the first picture.
         self._painter: PoolPainter | None = None
@@ -170,6 +167,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._set_counts(counted, mask)
         # Not the time that real clocks show by now: the first observation is one interval later.
         self.read_ns = np.where(mask, self._lead_in_ns, self.read_ns)
+        self._over_ns = np.where(mask, NEVER_NS, self._over_ns)
 
     def _set_counts(self, counted: Mapping[str, FloatArray], mask: Mask) -> None:
         """Let the next interval of some copies count from here on."""
@@ -255,9 +253,11 @@ class PoolSystem(SharedTask[BalancingTask]):
         return known | {name: self.truth[name].astype(np.float64) for name in TOTALS}
 
     def finish(self, mask: Mask) -> None:
-        """Serve the flows of episodes that are over to their end, if the settings ask for it."""
-        if self._task.settings.drain:
-            self.pool.drain(mask)
+        """Let the flows of episodes that are over come to their end, if the settings ask for it."""
+        limit_ns = self._task.settings.drain_ns
+        if limit_ns:
+            over_ns = serve_out(self.pool, mask, limit_ns, self.interval_ns)
+            self._over_ns = np.where(mask, over_ns, self._over_ns)
 
     def finished(self) -> Mask:
         """Tell that nothing is ever finished: traffic does not end."""
@@ -295,11 +295,16 @@ class PoolSystem(SharedTask[BalancingTask]):
         return np.concatenate([self.observations[env].reshape(-1), queues / (queues + 1)])
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
-        """Return and forget the finished flows of a copy, at most `record_limit`.
+        """Return and forget the finished flows of a copy's episode, at most `record_limit`."""
+        return self._of_episode(env, self.pool.records(env))
 
-        Times count from the first observation; what began before it is nobody's doing.
-        """
-        flows = rows_since(self.pool.records(env), self.origin_ns)
+    def under_way(self, env: int) -> npt.NDArray[Any]:
+        """Return the flows of a copy that have not ended, as `flow_records` does the others."""
+        return self._of_episode(env, self.pool.under_way(env))
+
+    def _of_episode(self, env: int, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        # What began before the first observation is nobody's doing.
+        flows = rows_since(rows[rows["arrival_ns"] < self._over_ns[env]], self.origin_ns)
         return flows[flows["arrival_ns"] >= self._task.settings.warm_up_ns]
 
     def event_records(self, env: int) -> list[Record]:
@@ -385,16 +390,9 @@ class PoolSystem(SharedTask[BalancingTask]):
         wanted = {
             "record_limit": settings.record_limit if record_limit is None else record_limit,
             "warm_up_ns": settings.warm_up_ns + self.origin_ns,
-            "horizon_ns": self._horizon_ns(),
+            "horizon_ns": self.origin_ns + traffic_ns(self._task, self._max_steps),
         }
         defaults = {**wanted, "record_limit": 0, "warm_up_ns": self.origin_ns}
         return make_pool(
             spec, scenario, self.n_envs, taken_options(wanted, defaults, maker.options)
         )
-
-    def _horizon_ns(self) -> int:
-        """Return how much traffic an episode in real time needs."""
-        if self._max_steps is not None:
-            return self.origin_ns + self._max_steps * self.interval_ns + SLACK_NS
-        longest_ns = LONGEST_FLOWS / sum(self._task.scenario.rates_per_s) * NS_PER_S
-        return self.origin_ns + min(LONGEST_NS, round(longest_ns))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -79,7 +80,7 @@ def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:
     make = make or partial(_make_policy, spec, environment.family)
     first = make(recorder.policy_seed(spec.seed, 0))
     config = recorder.configure(spec, first.env_overrides())
-    session = make_session({**config, **recorder.recording(spec), "max_steps": spec.steps})
+    session = make_session({**config, "max_steps": spec.steps, **recorder.recording(spec)})
     others = [
         make(recorder.policy_seed(spec.seed, number))
         for number in range(1, len(session.system.agents))
@@ -105,25 +106,36 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> tuple[Columns, Ou
     policies = [policy.bind(task) for policy in run.policies]
     session.advance()
     recorder.begin()
-    infos = [session.info(0, agent) for agent in range(len(policies))]
+    steps = _steps(session, policies)
     rows: list[Row] = []
-    for index in range(spec.steps):
+    for index, result in enumerate(islice(steps, spec.steps)):
+        rows.append(recorder.row(result))
+        if index % every == 0:
+            progress((index + 1) / spec.steps, "running")
+    progress(1.0, "")
+    recorder.end_window()
+    # Flows that a run leaves unfinished are more often the long ones.
+    left = recorder.drain_steps(spec)
+    while left and recorder.waits() and next(steps, None):
+        left -= 1
+    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in rows[0]}
+    return columns, recorder.finish(columns)
+
+
+def _steps(session: Session, policies: Sequence[Policy]) -> Iterator[StepResult]:
+    """Take one step after the other, until nothing is left to do."""
+    agents = range(len(policies))
+    infos = [session.info(0, agent) for agent in agents]
+    while not session.finished()[0]:
         seen = session.observations[0]
         actions = [
             policy.act(own.copy(), info)
             for policy, own, info in zip(policies, seen, infos, strict=True)
         ]
         session.advance([actions])
-        infos = [session.info(0, agent) for agent in range(len(policies))]
+        infos = [session.info(0, agent) for agent in agents]
         rewards = [float(sum(info["reward_terms"].values())) for info in infos]
-        rows.append(recorder.row(StepResult(actions, rewards, infos)))
-        if index % every == 0:
-            progress((index + 1) / spec.steps, "running")
-        if session.finished()[0]:
-            break
-    progress(1.0, "")
-    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in rows[0]}
-    return columns, recorder.finish(columns)
+        yield StepResult(actions, rewards, infos)
 
 
 def _record(spec: RunSpec, run: _Run, outcome: Outcome) -> Record:

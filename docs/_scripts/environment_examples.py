@@ -97,7 +97,7 @@ observation, info = env.reset(seed=1)
 for _ in range(100):
     action = [-1 / 6] * 4 + [1 / 6] * 4  # 8 ** (1 / 6) is twice 8 ** (-1 / 6)
     observation, reward, terminated, truncated, info = env.step(action)
-print(info["time_s"], reward, info["metrics"]["fct_us_mean"])
+print(info["time_s"], reward, info["metrics"]["ended_fct_us_mean"])
 env.close()
 """,
     "central_load_balancing": """

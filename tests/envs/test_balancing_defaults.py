@@ -37,9 +37,9 @@ def test_metrics_are_those_of_the_flows_that_ended_in_the_interval():
         assert metrics["completed"] == len(served)
         times_us = (served["end_ns"] - served["arrival_ns"]) / 1e3
         if len(served):
-            assert metrics["fct_us_mean"] == pytest.approx(times_us.mean(), rel=1e-12)
+            assert metrics["ended_fct_us_mean"] == pytest.approx(times_us.mean(), rel=1e-12)
         else:
-            assert np.isnan(metrics["fct_us_mean"])
+            assert np.isnan(metrics["ended_fct_us_mean"])
             some_are_empty = True
         state = system.truth
         assert metrics["queue"] == state["queue"].sum()

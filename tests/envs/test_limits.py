@@ -92,11 +92,11 @@ def test_an_environment_is_made_again_from_its_specification() -> None:
 
 
 def test_wrappers_of_other_limits_bound_what_is_drawn() -> None:
-    inner = gym.make(ID, drain=True, **QUICK)
+    inner = gym.make(ID, drain="1h", **QUICK)
     env = TimeLimit(TimeLimit(inner, 12), 10)
     assert length(env) == 10
     # Draining ends an episode: the pool is told when that is.
-    assert length(gym.make(ID, drain=True, max_episode_steps=5, **QUICK)) == 5
+    assert length(gym.make(ID, drain="1h", max_episode_steps=5, **QUICK)) == 5
     assert length(inner) == DEFAULT, "what is around it counts where it is asked"
 
 

@@ -17,19 +17,20 @@ pytestmark = pytest.mark.simulation
 ID = "dcgym/LoadBalancing-v1"
 SERVICE = {"name": "pareto", "min": "300ms", "shape": 1.4}
 HEAVY = {"preset": "markov-2", "load": 0.5, "service": SERVICE}
+OVERLOADED = {"preset": "markov-2", "load": 1.4, "allow_overload": True}
 USERS = {"preset": "yao-sim-8", "arrivals": {"name": "closed-loop", "users": 12, "think": "1s"}}
 COMMON: dict[str, Any] = {"scenario": HEAVY, "record_limit": 10**5, "lead_in": 0, "interval": "1s"}
 
 
-def planned(seed: int, seconds: float) -> int:
+def planned(seed: int, seconds: float, scenario: Any = HEAVY) -> int:
     """Return how many flows arrive in so many seconds after the first, of nobody's weights."""
-    arrivals_ns = draw_arrivals(HEAVY, seed, round((1 + seconds) * 1e9))["arrival_ns"]
+    arrivals_ns = draw_arrivals(scenario, seed, round((1 + seconds) * 1e9))["arrival_ns"]
     return int((arrivals_ns >= 1e9).sum())
 
 
-@pytest.mark.parametrize("is_drained", [False, True])
-def test_a_drained_episode_has_a_record_of_every_flow(is_drained: bool) -> None:
-    env = gym.make(ID, drain=is_drained, max_steps=20, **COMMON)
+@pytest.mark.parametrize("drain", ["0s", "1h"])
+def test_a_drained_episode_has_a_record_of_every_flow(drain: str) -> None:
+    env = gym.make(ID, drain=drain, max_steps=20, **COMMON)
     env.reset(seed=4)
     for step in range(20):
         _, _, _, is_over, info = env.step(env.action_space.sample())
@@ -38,7 +39,8 @@ def test_a_drained_episode_has_a_record_of_every_flow(is_drained: bool) -> None:
     inner: Any = env.unwrapped
     records = inner.flow_records()
     missing = planned(int(inner.system.seeds[0]), 20) - len(records)
-    assert missing == 0 if is_drained else missing > 0
+    assert missing == 0 if drain == "1h" else missing > 0
+    assert (records["arrival_ns"] < 20e9).all(), "others arrive while these end"
     assert queue > 0, "the info is of before"
     env.reset(seed=4)
     env.step(env.action_space.sample())
@@ -46,13 +48,29 @@ def test_a_drained_episode_has_a_record_of_every_flow(is_drained: bool) -> None:
 
 
 def test_who_drains_must_know_the_end() -> None:
-    with pytest.raises(ConfigError, match=r"drain: value True .*max_steps"):
-        gym.make(ID, drain=True, max_steps=None)
+    with pytest.raises(ConfigError, match=r"drain: value '9s' .*max_steps"):
+        gym.make(ID, drain="9s", max_steps=None)
+
+
+def test_draining_ends_at_its_limit_and_others_arrive_meanwhile() -> None:
+    env = gym.make(ID, drain="3s", max_steps=20, **{**COMMON, "scenario": OVERLOADED})
+    env.reset(seed=4)
+    inner: Any = env.unwrapped
+    for _ in range(20):
+        env.step(env.action_space.sample())
+    pool = inner.system.pool
+    assert pool.now_ns()[0] == (1 + 20 + 3) * 1e9, "after the first observation at 1 s"
+    left = pool.under_way(0)["arrival_ns"]
+    assert (left < 21e9).any() and (left > 21e9).any()
+    ended = inner.flow_records()
+    assert (ended["arrival_ns"] < 20e9).all()
+    drawn = planned(int(inner.system.seeds[0]), 20, OVERLOADED)
+    assert len(ended) + int((left[left >= 1e9] < 21e9).sum()) == drawn
 
 
 def test_all_agents_of_a_drained_episode_end_together() -> None:
     arguments = {**COMMON, "scenario": {**HEAVY, "balancers": 2}}
-    env = dcgym.parallel_env("LoadBalancing-v1", drain=True, max_steps=10, **arguments)
+    env = dcgym.parallel_env("LoadBalancing-v1", drain="1h", max_steps=10, **arguments)
     env.reset(seed=2)
     while env.agents:
         env.step({agent: env.action_space(agent).sample() for agent in env.agents})
@@ -62,7 +80,7 @@ def test_all_agents_of_a_drained_episode_end_together() -> None:
 @pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
 def test_slots_that_are_drained_go_on_with_their_next_episode(mode: str) -> None:
     envs = gym.make_vec(
-        ID, num_envs=3, vectorization_mode="vector_entry_point", max_episode_steps=5, drain=True,
+        ID, num_envs=3, vectorization_mode="vector_entry_point", max_episode_steps=5, drain="1h",
         autoreset_mode=mode, **COMMON,
     )  # fmt: skip
     envs.reset(seed=1)
@@ -112,7 +130,6 @@ def test_users_are_rewarded_without_a_shadow() -> None:
     [
         ({"scenario": USERS}, "scenario.arrivals: value 'closed-loop'"),
         ({"scenario": {"preset": "yao-sim-8", "io_limit": 2}}, "group.io_limit: value 2"),
-        ({"drain": True, "max_steps": 5}, "drain: value True is not allowed"),
     ],
 )
 def test_what_the_emulation_cannot_do_is_refused_in_one_line(

@@ -248,7 +248,7 @@ def test_a_step_of_a_pool_leaves_out_the_time_before_a_late_action() -> None:
     rose = {name: int(pool.truth()[name][0]) - value for name, value in before.items()}
     metrics = info["metrics"]
     assert metrics["completed"] == rose["ended"] > 0
-    assert metrics["fct_us_mean"] == rose["ended_after_ns"] / rose["ended"] / 1e3
+    assert metrics["ended_fct_us_mean"] == rose["ended_after_ns"] / rose["ended"] / 1e3
 
 
 @pytest.mark.simulation

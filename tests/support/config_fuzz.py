@@ -149,7 +149,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "scenario": {"preset": "yao-sim-8", "load": 0.5, "balancers": 2},
         "randomise": {"scenario.load": {"uniform": [0.5, 0.9]}, "scenario.balancers": [2, 4]},
         "lead_in": 0,
-        "drain": True,
+        "drain": "2s",
         "paths": "shared",
     },
     "flow control": {

@@ -56,7 +56,7 @@ def test_metrics_of_an_interval(seen, truth):
     assert metrics["flows"].tolist() == [20.0, 30.0]
     assert metrics["completed"].tolist() == [0.0, 4.0]
     # 30 ms for four flows; nothing ended in copy 0.
-    assert np.isnan(metrics["fct_us_mean"][0]) and metrics["fct_us_mean"][1] == 7500.0
+    assert np.isnan(metrics["ended_fct_us_mean"][0]) and metrics["ended_fct_us_mean"][1] == 7500.0
     assert metrics["queue"].tolist() == [7.0, 5.0]
     # Copy 0 has one flow per processor everywhere; copy 1 has 3 and 1, its third server is out.
     assert metrics["jain"].tolist() == pytest.approx([1.0, 16 / (2 * 10)])

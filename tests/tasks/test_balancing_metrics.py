@@ -5,14 +5,14 @@ import pytest
 
 from dcgym.tasks.balancing import make_scenario
 from dcgym.tasks.balancing.metrics import (
-    FCT_METRICS,
-    fct_metrics,
     flow_metrics,
     message_metrics,
     regret_us,
     server_metrics,
 )
+from dcgym.tasks.balancing.records import COMPLETED, OUTCOMES, UNDER_WAY
 
+REJECTED = OUTCOMES.index("rejected")
 FIELDS = [(name, np.int64) for name in ("arrival_ns", "end_ns", "flow", "application", "outcome")]
 
 
@@ -22,21 +22,27 @@ def flows(rows):
 
 
 def test_completion_times_and_their_percentiles():
-    metrics = fct_metrics(np.arange(1.0, 101.0))
-    assert tuple(metrics) == FCT_METRICS
-    assert metrics["fct_us_mean"] == 50.5 and metrics["fct_us_p50"] == 50.5
-    # Linear between ranks: 1 + 0.9 * 99.
-    assert metrics["fct_us_p90"] == pytest.approx(90.1)
-    assert metrics["fct_us_p99"] == pytest.approx(99.01)
-    assert np.isnan(fct_metrics(np.empty(0))["fct_us_mean"])
+    metrics = flow_metrics(flows([(n, 7, 8 + n, 0, COMPLETED) for n in range(100)]), ["web"])
+    assert metrics["fct_us_mean"] == pytest.approx(50.5) and metrics["fct_us_p50"] == 50
+    assert (metrics["fct_us_p90"], metrics["fct_us_p99"]) == (90, 99)
+    few = flow_metrics(flows([(n, 7, 8 + n, 0, COMPLETED) for n in range(99)]), ["web"])
+    assert np.isnan(few["fct_us_p99"]) and few["fct_us_p95"] == 95
+    assert np.isnan(flow_metrics(flows([]), ["web"])["fct_us_mean"])
 
 
-def test_failed_flows_have_no_completion_time_and_applications_their_own():
-    found = flows([(0, 0, 10, 0, 0), (1, 5, 35, 1, 0), (2, 5, 9999, 1, 1)])
-    metrics = flow_metrics(found, ["web", "batch"])
-    assert metrics["fct_us_mean"] == 20
-    assert metrics["fct_us_mean_web"] == 10 and metrics["fct_us_mean_batch"] == 30
-    assert set(flow_metrics(found, ["web"])) == set(FCT_METRICS)
+def test_flows_without_an_end_are_known_to_be_longer_than_they_lasted():
+    ended = [(n, 0, 10 * (n + 1), n % 2, COMPLETED) for n in range(4)]
+    failed, open_ = (8, 0, 15, 0, REJECTED), (9, 5, 40, 1, UNDER_WAY)
+    metrics = flow_metrics(flows([*ended, failed, open_]), ["web", "batch"])
+    counts = [metrics[f"flows{name}"] for name in ("", "_finished", "_censored", "_failed")]
+    assert counts == [6, 4, 1, 1] and metrics["censored_share"] == 1 / 6
+    # Ends at 10, 20, 30 and 40 of 6, 4, 3 and 1 flows that lasted so long: 15 and 35 are left out
+    # from there on. The share that lasts longer is 5/6, 5/8, 5/12, 0.
+    assert metrics["fct_us_mean"] == pytest.approx(10 * (1 + 5 / 6 + 5 / 8 + 5 / 12))
+    assert metrics["fct_us_p50"] == 30
+    # Of each application: 10, 30 and the failed one; 20, 40 and the open one.
+    assert metrics["fct_us_mean_web"] == pytest.approx(10 + 20 * 2 / 3)
+    assert metrics["fct_us_mean_batch"] == pytest.approx(20 + 20 * 2 / 3)
 
 
 def test_regret_compares_flow_by_flow_what_both_served():

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcgym.traffic.analysis.ideal import ideal_completion_ns
 from dcgym.traffic.analysis.progress import Progress, flow_ids
-from dcgym.traffic.analysis.survival import Survival
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows
 from dcgym.traffic.generators.view import CUT, FINISHED
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
@@ -121,50 +121,22 @@ def gather_runs(
 def flow_metrics(runs: Runs) -> dict[str, float]:
     """Reduce runs to the metrics of an episode.
 
-    Means and percentiles are those of the Kaplan-Meier estimate (`survival`), in which an
-    unfinished run counts as longer than it has lasted so far. Without unfinished runs they are
-    the plain ones. A percentile that too few runs have reached, or of too few runs (`enough_for`),
-    is NaN.
-
     Args:
         runs: The runs.
 
     Returns:
-        ``flows``, ``flows_finished``, ``flows_censored`` (unfinished without an error),
-        ``flows_failed``; ``fct_us_mean, _p50, _p90, _p95, _p99``; ``slowdown_mean, _p50, _p95,
-        _p99``: completion time over that on an empty network. Empty without runs.
+        Those of `count_flows`; ``fct_us_mean, _p50, _p90, _p95, _p99`` and ``slowdown_mean, _p50,
+        _p95, _p99``, completion time over that on an empty network, as `completion_metrics`
+        estimates them. Empty without runs.
     """
     if not len(runs):
         return {}
-    fct = Survival(runs.elapsed_ns / 1e3, runs.is_finished)
-    slowdown = Survival(runs.elapsed_ns / runs.ideal_ns, runs.is_finished)
-    counts = {
-        "flows": len(runs),
-        "flows_finished": int(runs.is_finished.sum()),
-        "flows_censored": int((~runs.is_finished & ~runs.is_failed).sum()),
-        "flows_failed": int(runs.is_failed.sum()),
-    }
+    slowdowns = runs.elapsed_ns / runs.ideal_ns
     return {
-        **{name: float(count) for name, count in counts.items()},
-        "fct_us_mean": fct.mean(),
-        **{f"fct_us_p{p}": _quantile(fct, p, len(runs)) for p in (50, 90, 95, 99)},
-        "slowdown_mean": slowdown.mean(),
-        **{f"slowdown_p{p}": _quantile(slowdown, p, len(runs)) for p in (50, 95, 99)},
+        **count_flows(runs.is_finished, runs.is_failed),
+        **completion_metrics("fct_us", runs.elapsed_ns / 1e3, runs.is_finished, (50, 90, 95, 99)),
+        **completion_metrics("slowdown", slowdowns, runs.is_finished, (50, 95, 99)),
     }
-
-
-def enough_for(quantile: float, number: int) -> bool:
-    """Tell whether samples are so many that one is expected beyond a quantile.
-
-    Args:
-        quantile: The quantile, 0 to 1.
-        number: Number of samples.
-    """
-    return number * (1 - quantile) >= 1 - 1e-9
-
-
-def _quantile(times: Survival, percent: int, number: int) -> float:
-    return times.quantile(percent / 100) if enough_for(percent / 100, number) else math.nan
 
 
 def size_table(runs: Runs) -> list[dict[str, str | float]]:

@@ -1,15 +1,77 @@
-"""The distribution of durations of which some are only known to be longer than what was seen."""
+"""The distribution of durations of which some are only known to be longer than what was seen.
+
+Every completion time of a run is estimated here, whatever its task and its backend.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Survival"]
+__all__ = ["Survival", "completion_metrics", "count_flows", "enough_for"]
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def count_flows(is_finished: BoolArray, is_failed: BoolArray) -> dict[str, float]:
+    """Return how many flows there were, and what became of them.
+
+    Args:
+        is_finished: Whether each was served.
+        is_failed: Whether it ended otherwise; the rest are censored: their end is not known.
+
+    Returns:
+        ``flows``, ``flows_finished``, ``flows_censored``, ``flows_failed``, and ``censored_share``
+        of all, NaN without any.
+    """
+    flows, finished, failed = is_finished.size, int(is_finished.sum()), int(is_failed.sum())
+    censored = flows - finished - failed
+    return {
+        "flows": float(flows),
+        "flows_finished": float(finished),
+        "flows_censored": float(censored),
+        "flows_failed": float(failed),
+        "censored_share": censored / flows if flows else math.nan,
+    }
+
+
+def completion_metrics(
+    name: str, elapsed: FloatArray, is_finished: BoolArray, percents: Sequence[int]
+) -> dict[str, float]:
+    """Return mean and percentiles of completion times, by the Kaplan-Meier estimate (`Survival`).
+
+    Where all flows finished they are the plain ones.
+
+    Args:
+        name: What the metrics are called, such as "fct_us".
+        elapsed: Completion times, or how long a flow had lasted when it failed or was last seen.
+        is_finished: Whether the flow was served.
+        percents: Percentiles, such as 99.
+
+    Returns:
+        ``NAME_mean``, and ``NAME_pNN`` of each percentile: NaN where too few flows lasted so long,
+        or there are too few for it (`enough_for`).
+    """
+    times = Survival(elapsed, is_finished)
+    found = {f"{name}_mean": times.mean()}
+    for percent in percents:
+        is_known = enough_for(percent / 100, elapsed.size)
+        found[f"{name}_p{percent}"] = times.quantile(percent / 100) if is_known else math.nan
+    return found
+
+
+def enough_for(quantile: float, number: int) -> bool:
+    """Tell whether samples are so many that one is expected beyond a quantile.
+
+    Args:
+        quantile: The quantile, 0 to 1.
+        number: Number of samples.
+    """
+    return number * (1 - quantile) >= 1 - 1e-9
 
 
 class Survival:
@@ -20,7 +82,7 @@ class Survival:
     them as finished would, too.
     """
 
-    def __init__(self, durations: FloatArray, is_observed: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, durations: FloatArray, is_observed: BoolArray) -> None:
         """Estimate.
 
         Args:

@@ -25,9 +25,11 @@ from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ACCELERATOR_CAPABILITIES", "OUTCOMES", "AcceleratorTwin"]
+__all__ = ["ACCELERATOR_CAPABILITIES", "COMPLETED", "OUTCOMES", "UNDER_WAY", "AcceleratorTwin"]
 
 OUTCOMES = ("completed", "dropped", "lost")
+COMPLETED = OUTCOMES.index("completed")
+UNDER_WAY = len(OUTCOMES)
 """What becomes of a request, in the order of the numbers in records."""
 
 ACCELERATOR_CAPABILITIES = Capabilities(
@@ -217,6 +219,18 @@ class AcceleratorTwin:
             of arrival), application, server, device, outcome (`OUTCOMES`).
         """
         found: npt.NDArray[Any] = self._twin.records(check_int("env", env, 0, self.n_envs - 1))
+        return found
+
+    def under_way(self, env: int = 0) -> npt.NDArray[Any]:
+        """Return the requests of an environment that have arrived and not ended, in no order.
+
+        Args:
+            env: Number of the environment.
+
+        Returns:
+            As `records`; the outcome is `UNDER_WAY`, ``end_ns`` is now.
+        """
+        found: npt.NDArray[Any] = self._twin.under_way(check_int("env", env, 0, self.n_envs - 1))
         return found
 
     def events(self, env: int = 0) -> int:

@@ -35,7 +35,6 @@ CAPABILITIES = Capabilities(
     shadows=True,
     closed_loops=True,
     stage_limits=True,
-    drains=True,
     copyable=True,
     rules=tuple(RULES),
     largest_hosts=MAX_SERVERS,
@@ -285,6 +284,19 @@ class BalancingTwin:
             ``records_dropped`` of `summary` and not kept.
         """
         found: npt.NDArray[Any] = self._twin.records(self._env(env))
+        return found
+
+    def under_way(self, env: int = 0) -> npt.NDArray[Any]:
+        """Return the flows of an environment that have arrived and not ended.
+
+        Args:
+            env: Number of the environment.
+
+        Returns:
+            An array of `flow_dtype` in no order, without those of the warm-up; the outcome is
+            `UNDER_WAY`, ``end_ns`` is now.
+        """
+        found: npt.NDArray[Any] = self._twin.under_way(self._env(env))
         return found
 
     def summary(self, env: int = 0) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.simulation.accelerators import COMPLETED, UNDER_WAY
 from dcgym.envs.accelerator_system import AcceleratorSystem
 from dcgym.suites.recorders.base import (
     Columns,
@@ -20,14 +21,12 @@ from dcgym.suites.recorders.base import (
 )
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows
 
 __all__ = ["AcceleratorRecorder"]
 
 NS_PER_MS = 1e6
 RECORD_LIMIT = 5_000_000
-COMPLETED = 0
-# Fewer requests have no percentile 99 of their own.
-LEAST_FOR_P99 = 100
 # P4Mite counts a request that takes ten times as long as without load as lost.
 SLOW_FACTOR = 10.0
 # Figure 6.3: rewards of so many actions are added up; a learner has come near its best sum at this
@@ -68,35 +67,37 @@ class AcceleratorRecorder(Recorder):
     def finish(self, columns: Columns) -> Outcome:
         """Return the metrics of all requests that came after the warm-up.
 
+        Their latencies are short beside a run, so that those under way at its end are estimated.
+
         Args:
             columns: The steps, one array a quantity.
         """
         system = narrowed(self.system, AcceleratorSystem)
         pool, steady = system.pool.pool, steady_part(columns, self.spec.warmup_s)
-        requests = system.flow_records(0)
+        requests = np.concatenate([system.flow_records(0), system.under_way(0)])
         begun_ns = self.spec.warmup_s * 1e9
         end_ns = float(system.read_ns[0]) - system.origin_ns
         ended = (requests["end_ns"] >= begun_ns) & (requests["end_ns"] <= end_ns)
-        is_done = requests["outcome"] == COMPLETED
-        served = int((ended & is_done).sum())
+        served = int((ended & (requests["outcome"] == COMPLETED)).sum())
         kept = requests[requests["arrival_ns"] >= begun_ns]
-        done = kept[kept["outcome"] == COMPLETED]
-        latency_ms = (done["end_ns"] - done["arrival_ns"] + 2 * pool.latency_ns) / NS_PER_MS
+        is_done, is_open = kept["outcome"] == COMPLETED, kept["outcome"] == UNDER_WAY
+        failed = int((~is_done & ~is_open).sum())
+        latency_ms = (kept["end_ns"] - kept["arrival_ns"] + 2 * pool.latency_ns) / NS_PER_MS
         fastest_ms = min(pool.mean_service_ns(g.devices[0]) for g in pool.groups) / NS_PER_MS
-        slow = int((latency_ms > SLOW_FACTOR * fastest_ms).sum())
+        slow = int((latency_ms[is_done | is_open] > SLOW_FACTOR * fastest_ms).sum())
         metrics = {
             "reward_mean": mean_of(steady["reward"]),
-            "latency_ms_mean": mean_of(latency_ms),
-            "latency_ms_p50": _quantile(latency_ms, 0.5, 1),
-            "latency_ms_p99": _quantile(latency_ms, 0.99, LEAST_FOR_P99),
+            **count_flows(is_done, ~is_done & ~is_open),
+            **completion_metrics("latency_ms", latency_ms, is_done, (50, 99)),
             "throughput_per_s": served / max((end_ns - begun_ns) / 1e9, 1e-9),
-            "failed_share": (kept.size - done.size) / max(kept.size, 1),
-            "lost_share": (kept.size - done.size + slow) / max(kept.size, 1),
+            "failed_share": failed / max(kept.size, 1),
+            "lost_share": (failed + slow) / max(kept.size, 1),
             "accelerator_share": float((kept["device"] > 0).mean()) if kept.size else np.nan,
         }
         metrics |= {name: over_time(steady, name) for name in OVER_TIME}
         if pool.requests is not None:
-            metrics["batch_s"] = batch_s(requests, pool.requests, pool.latency_ns)
+            done = requests[requests["outcome"] != UNDER_WAY]
+            metrics["batch_s"] = batch_s(done, pool.requests, pool.latency_ns)
         if len(columns["reward"]) > LAST_ACTIONS:
             metrics |= learning_metrics(columns["reward"])
         if "is_best" in steady:
@@ -135,9 +136,3 @@ def learning_metrics(rewards: FloatArray) -> dict[str, float]:
     near = LAST_ACTIONS + float(np.argmax(sums >= NEAR * sums.max()))
     is_better = sums.max() > 0
     return {"last_100_rewards": float(sums[-1]), "actions_to_90": near if is_better else math.nan}
-
-
-def _quantile(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], share: float, least: int
-) -> float:
-    return float(np.quantile(values, share)) if values.size >= least else np.nan

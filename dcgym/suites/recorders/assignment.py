@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcgym.suites.recorders.base import Columns, Outcome, Recorder, split_columns
+from dcgym.envs.assignment_system import AssignmentSystem
+from dcgym.envs.session import Session
+from dcgym.suites.recorders.base import Columns, Outcome, Recorder, narrowed, split_columns
 from dcgym.suites.recorders.pool_best import RECORD_LIMIT
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
+from dcgym.tasks.balancing.records import COMPLETED, UNDER_WAY
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows
 
 __all__ = ["AssignmentRecorder"]
 
 NS_PER_MS = 1e6
-COMPLETED = 0
 DEMAND = "demand_ns"
-# Fewer jobs have no percentile 99 of their own.
-LEAST_FOR_P99 = 100
 
 
 class AssignmentRecorder(Recorder):
-    """Records a run of job assignment."""
+    """Records a run of job assignment.
+
+    Args:
+        session: The copy that runs.
+        spec: The run.
+    """
+
+    def __init__(self, session: Session, spec: RunSpec) -> None:
+        super().__init__(session, spec)
+        self._assignment = narrowed(session.system, AssignmentSystem)
 
     @classmethod
     def recording(cls, spec: RunSpec) -> dict[str, object]:
@@ -30,24 +40,43 @@ class AssignmentRecorder(Recorder):
         """
         return {"record_limit": RECORD_LIMIT}
 
+    @classmethod
+    def drain_steps(cls, spec: RunSpec) -> int:
+        """Return the jobs after the run during which its own may end, at most.
+
+        Args:
+            spec: The run.
+        """
+        return spec.steps
+
+    def end_window(self) -> None:
+        """Note the jobs that were placed until now."""
+        self._ended = self.system.flow_records(0)
+        self._placed = self._assignment.under_way(0)["flow"]
+
+    def waits(self) -> bool:
+        """Tell whether a job that was placed in the run has not ended."""
+        return bool(np.isin(self._assignment.under_way(0)["flow"], self._placed).any())
+
     def finish(self, columns: Columns) -> Outcome:
-        """Return the sum of the rewards, and the sojourn times of the jobs that are done.
+        """Return the sum of the rewards, and the sojourn times of the jobs that were placed.
 
         Args:
             columns: The steps, one array a quantity.
         """
-        jobs = self.system.flow_records(0)
+        later = np.concatenate([self.system.flow_records(0), self._assignment.under_way(0)])
+        jobs = np.concatenate([self._ended, later[np.isin(later["flow"], self._placed)]])
         arrived_s = (jobs["arrival_ns"] - jobs["arrival_ns"].min(initial=0)) / 1e9
-        kept = jobs[(jobs["outcome"] == COMPLETED) & (arrived_s >= self.spec.warmup_s)]
+        kept = jobs[arrived_s >= self.spec.warmup_s]
+        is_finished = kept["outcome"] == COMPLETED
+        is_failed = ~is_finished & (kept["outcome"] != UNDER_WAY)
         sojourn_ms = np.asarray((kept["end_ns"] - kept["arrival_ns"]) / NS_PER_MS)
         steady = steady_part(columns, self.spec.warmup_s) if self.spec.warmup_s else columns
-        p50, p99 = np.quantile(sojourn_ms, (0.5, 0.99)) if kept.size else (np.nan, np.nan)
         metrics = {
             "reward_mean": mean_of(steady["reward"]),
             "return": float(steady["reward"].sum()),
-            "sojourn_ms_mean": mean_of(sojourn_ms),
-            "sojourn_ms_p50": float(p50),
-            "sojourn_ms_p99": float(p99) if kept.size >= LEAST_FOR_P99 else np.nan,
+            **count_flows(is_finished, is_failed),
+            **completion_metrics("sojourn_ms", sojourn_ms, is_finished, (50, 99)),
             "failed": float(columns["failed"][-1]),
         }
         flows = split_columns(jobs)

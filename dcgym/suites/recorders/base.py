@@ -107,8 +107,24 @@ class Recorder:
         """
         return {}
 
+    @classmethod
+    def drain_steps(cls, spec: RunSpec) -> int:
+        """Return the steps after the run in which what it began may end, at most.
+
+        Args:
+            spec: The run.
+        """
+        return 0
+
     def begin(self) -> None:
         """Look at the state before the first step."""
+
+    def end_window(self) -> None:
+        """Look at the state after the last step; what comes now only lets its flows end."""
+
+    def waits(self) -> bool:
+        """Tell whether something that the run began has not ended."""
+        return False
 
     def row(self, result: StepResult) -> Row:
         """Return what is recorded of a step.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.envs.factory import interval_of
+from dcgym.envs.pool_flows import are_under_way
 from dcgym.envs.pool_system import PoolSystem
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.session import Session
@@ -20,7 +23,7 @@ from dcgym.suites.recorders.base import (
     narrowed,
     split_columns,
 )
-from dcgym.suites.recorders.pool_best import RECORD_LIMIT, best_of
+from dcgym.suites.recorders.pool_best import RECORD_LIMIT, Window, best_of
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
 from dcgym.tasks.balancing.bounds import completion_bound_us
@@ -31,6 +34,7 @@ from dcgym.tasks.balancing.metrics import (
     server_metrics,
 )
 from dcgym.tasks.balancing.records import COMPLETED
+from dcgym.units import parse_duration
 
 __all__ = ["PoolRecorder"]
 
@@ -51,15 +55,39 @@ class PoolRecorder(Recorder):
         self._pool = narrowed(session.system, PoolSystem)
         self._scenario = self._pool.task().scenario
         self._groups = np.array([group.name for group in self._scenario.server_groups])
+        self._over_ns, self._summary = 0, dict[str, Any]()
 
     @classmethod
     def recording(cls, spec: RunSpec) -> dict[str, object]:
-        """Keep the flows, those of the warm-up left out.
+        """Keep the flows, those of the warm-up left out, and give them time to end.
 
         Args:
             spec: The run.
         """
-        return {"record_limit": RECORD_LIMIT, "warm_up": spec.warmup_s}
+        steps = spec.steps + cls.drain_steps(spec)
+        return {"record_limit": RECORD_LIMIT, "warm_up": spec.warmup_s, "max_steps": steps}
+
+    @classmethod
+    def drain_steps(cls, spec: RunSpec) -> int:
+        """Return the steps after the run in which its flows may end, at most.
+
+        Args:
+            spec: The run.
+        """
+        asked = spec.env.get("drain")
+        if asked is None:
+            return spec.steps
+        interval_ns = parse_duration(interval_of(spec.env), "interval")
+        return math.ceil(parse_duration(asked, "drain") / interval_ns)
+
+    def end_window(self) -> None:
+        """Note what is counted until now: flows that arrive later are not the run's."""
+        self._over_ns = int(self._pool.read_ns[0])
+        self._summary = self._pool.pool.summary(0)
+
+    def waits(self) -> bool:
+        """Tell whether a flow that has arrived in the run has not ended."""
+        return are_under_way(self._pool.pool.under_way(0), self._over_ns)
 
     def row(self, result: StepResult) -> Row:
         """Flatten a step: means over the balancers, and the part of the weights of each group.
@@ -81,13 +109,12 @@ class PoolRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        pool, scenario = self._pool.pool, self._scenario
-        self._pool.finish(np.ones(1, np.bool_))
-        flows = self.system.flow_records(0)
+        scenario, summary = self._scenario, self._summary
+        flows = np.concatenate([self._pool.flow_records(0), self._pool.under_way(0)])
+        flows = flows[flows["arrival_ns"] < self._over_ns - self._pool.origin_ns]
         steady = steady_part(columns, self.spec.warmup_s)
         metrics = {"reward_mean": mean_of(steady["reward"])}
         metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
-        summary = pool.summary(0)
         metrics |= server_metrics(summary, scenario)
         metrics |= message_metrics(summary, self.spec.policy in POLLING_POLICIES)
         metrics |= self._against_best(flows)
@@ -112,15 +139,17 @@ class PoolRecorder(Recorder):
             bound_us = completion_bound_us(self._scenario, served["arrival_ns"], served[DEMAND])
             return {**dict.fromkeys(COMPARED, math.nan), "bound_us": bound_us}
         origin_ns = self._pool.origin_ns
-        # Real flows may have come after the last look at the pool.
-        last_ns = int(flows["arrival_ns"].max(initial=0)) + origin_ns + 1
         # On the clock of the pool, which runs before the first observation.
+        interval_ns = self._pool.interval_ns
         best = best_of(
             self._pool.scenario,
             int(self._pool.seeds[0]),
-            max(int(self._pool.read_ns[0]), last_ns),
-            round(self.spec.warmup_s * 1e9) + origin_ns,
-            self._pool.task().settings.drain,
+            Window(
+                round(self.spec.warmup_s * 1e9) + origin_ns,
+                self._over_ns,
+                self.drain_steps(self.spec) * interval_ns,
+                interval_ns,
+            ),
         )
         # The plan's demands: what servers make of them by failing is theirs.
         own = served["flow"].astype(np.int64)

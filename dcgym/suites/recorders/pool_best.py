@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from dcgym.backends.registry import make_pool
 from dcgym.backends.simulation import draw_arrivals
+from dcgym.envs.pool_flows import serve_out
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.bounds import common_workers, pooled_fcfs_ns, pooled_srpt_ns
 from dcgym.tasks.balancing.metrics import flow_metrics
 from dcgym.tasks.balancing.records import resource_demands_ns
 from dcgym.tasks.common.statistics import FloatArray
 
-__all__ = ["RECORD_LIMIT", "PoolBest", "best_of"]
+__all__ = ["RECORD_LIMIT", "PoolBest", "Window", "best_of"]
 
 RECORD_LIMIT = 5_000_000
 TWIN = "simulation"
@@ -30,7 +31,8 @@ class PoolBest:
     """What the flows of a seed are, and what good schedules make of them.
 
     Attributes:
-        flows: The finished flows of the better of `BEST_RULES`: the same arrivals in the twin.
+        flows: The flows that count under the better of `BEST_RULES`: the same arrivals in the
+            twin.
         planned: All that arrive, as of `draw_arrivals`; a flow's number is its place.
         demands_ns: What each asks of each resource, shape (F, R).
         fcfs_ns: Completion time of each in one pool of all processors, first come, first served,
@@ -45,28 +47,44 @@ class PoolBest:
     srpt_ns: FloatArray
 
 
+@dataclass(frozen=True)
+class Window:
+    """Which flows of a run count, on the clock of its pool.
+
+    Attributes:
+        from_ns: Those that arrive earlier do not.
+        until_ns: Neither do those that arrive then, or later.
+        drain_ns: Time after that in which the others may end.
+        step_ns: Time between two looks whether they have.
+    """
+
+    from_ns: int
+    until_ns: int
+    drain_ns: int
+    step_ns: int
+
+
 # A suite runs all policies of a seed before the next seed.
 @lru_cache(maxsize=1)
-def best_of(scenario: Scenario, seed: int, until_ns: int, counted_ns: int, drain: bool) -> PoolBest:
+def best_of(scenario: Scenario, seed: int, window: Window) -> PoolBest:
     """Return what the flows of a run with planned arrivals are, and good schedules of them.
 
     Args:
         scenario: The pool.
         seed: Seed of the arrivals.
-        until_ns: End of the run.
-        counted_ns: Flows that arrive before this are left out of `PoolBest.flows`.
-        drain: Whether flows that have arrived by the end are served to theirs.
+        window: Which flows count.
     """
-    options = {"record_limit": RECORD_LIMIT, "warm_up_ns": counted_ns}
+    options = {"record_limit": RECORD_LIMIT, "warm_up_ns": window.from_ns}
+    until_ns = window.until_ns
     found = []
     for rule in BEST_RULES:
         twin = make_pool(TWIN, scenario, 1, options)
         twin.reset(np.array([seed], np.uint64))
         twin.set_rule(rule)
         twin.advance(np.array([until_ns]))
-        if drain:
-            twin.drain()
-        found.append(twin.records(0))
+        serve_out(twin, np.ones(1, np.bool_), window.drain_ns, window.step_ns)
+        flows = np.concatenate([twin.records(0), twin.under_way(0)])
+        found.append(flows[flows["arrival_ns"] < until_ns])
     best = min(found, key=lambda flows: flow_metrics(flows, ())["fct_us_mean"])
     planned = draw_arrivals(scenario, seed, until_ns)
     demands_ns = resource_demands_ns(scenario, planned)

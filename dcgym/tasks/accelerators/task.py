@@ -21,7 +21,7 @@ from dcgym.tasks.accelerators.observation import (
 from dcgym.tasks.accelerators.rewards import ACCELERATOR_REWARDS, AcceleratorInputs, Thresholds
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
-from dcgym.tasks.common.layout import Column, Layout
+from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 from dcgym.units import parse_duration
@@ -47,6 +47,7 @@ ACCELERATOR_LAYOUT = Layout(
             better="low",
             meaning=f"99th percentile of the {_SERVICE}.",
         ),
+        CENSORED,
         Column("throughput_per_s", "throughput, 1/s", better="high", meaning="Requests served."),
         Column(
             "failed_share",

@@ -13,7 +13,7 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.assignment.observation import OBSERVATIONS
 from dcgym.tasks.assignment.rewards import JOB_REWARDS, FloatArray, JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
-from dcgym.tasks.common.layout import Column, Layout
+from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 
@@ -50,6 +50,7 @@ ASSIGNMENT_LAYOUT = Layout(
             better="low",
             meaning="99th percentile of the time from a job's arrival to its end.",
         ),
+        CENSORED,
         Column("failed", "failed", 1.0, 0, better="low", meaning="Jobs that no server finished."),
     ),
     series=(Column("jobs", "jobs in the system"),),

@@ -188,7 +188,8 @@ def interval_metrics(
     Returns:
         flows: flows that the balancers saw begin.
         completed: flows whose response reached the client.
-        fct_us_mean: their mean completion time, from the SYN's departure; NaN where there are none.
+        ended_fct_us_mean: their mean completion time, from the SYN's departure; NaN where there are
+            none. That of a run, `fct_us_mean`, counts the flows that arrive in it.
         queue: flows at all servers.
         jain, overprovision: over each server's flows per processor, of those in the pool.
         utilisation: busy processors over those of the servers that are there.
@@ -207,7 +208,7 @@ def interval_metrics(
     return {
         "flows": rises["flows"],
         "completed": rises["ended"],
-        "fct_us_mean": safe_ratio(rises["ended_after_ns"] / 1e3, rises["ended"], math.nan),
+        "ended_fct_us_mean": safe_ratio(rises["ended_after_ns"] / 1e3, rises["ended"], math.nan),
         "queue": np.add.reduce(truth["queue"], axis=-1, dtype=np.float64),
         "jain": jain_index(per_worker),
         "overprovision": safe_ratio(largest, mean, otherwise=1.0),

@@ -11,15 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.balancing.records import COMPLETED
+from dcgym.tasks.balancing.records import COMPLETED, UNDER_WAY
 from dcgym.tasks.balancing.scenario import Scenario
-from dcgym.tasks.common.statistics import FloatArray
-from dcgym.traffic.analysis.slowdown import enough_for
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows
 
 __all__ = [
-    "FCT_METRICS",
     "MESSAGE_METRICS",
-    "fct_metrics",
     "flow_metrics",
     "message_metrics",
     "regret_us",
@@ -27,44 +24,34 @@ __all__ = [
 ]
 
 FlowRecords: TypeAlias = npt.NDArray[np.void]
-"""Finished flows, of `flow_dtype`."""
+"""Flows, of `flow_dtype`."""
 
-QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
-FCT_METRICS = ("fct_us_mean", *(f"fct_us_{name}" for name in QUANTILES))
+PERCENTS = (50, 90, 95, 99)
 MESSAGE_METRICS = ("probes", "idle_messages", "reports", "polls", "messages_per_flow")
 
 
-def fct_metrics(times_us: FloatArray) -> dict[str, float]:
-    """Return mean and percentiles of completion times; NaN where there are too few for them.
-
-    Args:
-        times_us: The times. A percentile needs as many that one of them lies beyond it: 100 for
-            the 99th.
-    """
-    if times_us.size == 0:
-        return dict.fromkeys(FCT_METRICS, float("nan"))
-    quantiles = [
-        float(np.quantile(times_us, q)) if enough_for(q, times_us.size) else float("nan")
-        for q in QUANTILES.values()
-    ]
-    return dict(zip(FCT_METRICS, [float(times_us.mean()), *quantiles], strict=True))
-
-
 def flow_metrics(records: FlowRecords, applications: Sequence[str]) -> dict[str, float]:
-    """Return the completion times of all flows that were served, and of each application.
+    """Return how many flows there were, and the completion times of all and of each application.
 
     Args:
-        records: Finished flows; those that failed are left out here and counted elsewhere.
+        records: Every flow that arrived in a window, those under way too. One that failed has no
+            completion time: it is known to be longer than it lasted.
         applications: Names in the order of their numbers. The metrics of an application carry its
             name at their end; a single one has none of its own.
+
+    Returns:
+        Those of `count_flows`; ``fct_us_mean, _p50, _p90, _p95, _p99`` (`completion_metrics`).
     """
-    served = records[records["outcome"] == COMPLETED]
-    times_us = (served["end_ns"] - served["arrival_ns"]) / 1e3
-    metrics = fct_metrics(times_us)
+    is_finished = records["outcome"] == COMPLETED
+    is_failed = ~is_finished & (records["outcome"] != UNDER_WAY)
+    elapsed_us = (records["end_ns"] - records["arrival_ns"]) / 1e3
+    metrics = count_flows(is_finished, is_failed)
+    metrics |= completion_metrics("fct_us", elapsed_us, is_finished, PERCENTS)
     if len(applications) > 1:
         for number, name in enumerate(applications):
-            own = fct_metrics(times_us[served["application"] == number])
-            metrics |= {f"{metric}_{name}": value for metric, value in own.items()}
+            own = records["application"] == number
+            times = completion_metrics("fct_us", elapsed_us[own], is_finished[own], PERCENTS)
+            metrics |= {f"{metric}_{name}": value for metric, value in times.items()}
     return metrics
 
 

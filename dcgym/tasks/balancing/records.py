@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from dcgym.tasks.balancing.scenario import Scenario
 
-__all__ = ["COMPLETED", "NOBODY", "OUTCOMES", "flow_dtype", "resource_demands_ns"]
+__all__ = ["COMPLETED", "NOBODY", "OUTCOMES", "UNDER_WAY", "flow_dtype", "resource_demands_ns"]
 
 OUTCOMES = ("completed", "rejected", "pcc_violations", "lost")
 """How a flow ended: served; refused by a full backlog; reset because its packets reached another
@@ -16,12 +16,15 @@ or server was left. A summary counts flows under the same names."""
 
 COMPLETED = OUTCOMES.index("completed")
 
+UNDER_WAY = len(OUTCOMES)
+"""Outcome of a flow that has not ended: its ``end_ns`` is when it was looked at."""
+
 NOBODY = 65_535
 """Number that stands for no server, or no balancer, in a record."""
 
 
 def flow_dtype(n_resources: int) -> np.dtype[np.void]:
-    """Return the type of a finished flow.
+    """Return the type of the record of a flow.
 
     Args:
         n_resources: Number of resources that a server of the scenario has.
@@ -30,8 +33,8 @@ def flow_dtype(n_resources: int) -> np.dtype[np.void]:
         A structured type: arrival_ns, served_ns (service began; -1 if never, or not known), end_ns
         (the client had its answer, or its failure), flow (number in order of arrival), demand_ns
         (at speed 1, one for each resource in the order of `ServerPool.resources`), application,
-        balancer, server (both `NOBODY` for none), outcome (index in `OUTCOMES`), tracked (in the
-        flow table).
+        balancer, server (both `NOBODY` for none), outcome (index in `OUTCOMES`, or `UNDER_WAY`),
+        tracked (in the flow table).
     """
     return np.dtype(
         [

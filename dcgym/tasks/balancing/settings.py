@@ -41,8 +41,9 @@ class PoolSettings(TaskSettings):
         warm_up: Time after the first observation whose flows records and averages leave out.
         lead_in: Time under SED before an episode begins, so that the first observation is of a pool
             at work; None for 30 s, and for nothing where time is real.
-        drain: At the end of an episode, serve the flows under way to their end, so that the
-            records have them too.
+        drain: Time after the last step in which flows of the episode come to their end, at most,
+            so that the records have them too; others arrive meanwhile. None for 0 in loops of
+            your own, and in runs for as long as the run.
         paths: "own": each copy has arrivals of its own; "shared": copies that begin together meet
             the same flows.
     """
@@ -59,20 +60,20 @@ class PoolSettings(TaskSettings):
     record_limit: int = 0
     warm_up: Duration = 0
     lead_in: Duration | None = None
-    drain: bool = False
+    drain: Duration | None = None
     paths: str = "own"
 
     def __post_init__(self) -> None:
         """Check what needs no scenario."""
         super().__post_init__()
         check_int("record_limit", self.record_limit, 0)
-        check_in("drain", self.drain, (True, False))
         check_in("paths", self.paths, ("own", "shared"))
         if parse_duration(self.interval, "interval") <= 0:
             raise ConfigError("interval", self.interval, "a duration above 0, such as '250ms'")
         parse_duration(self.warm_up, "warm_up")
-        if self.lead_in is not None:
-            parse_duration(self.lead_in, "lead_in")
+        for name, value in (("lead_in", self.lead_in), ("drain", self.drain)):
+            if value is not None:
+                parse_duration(value, name)
 
     @property
     def interval_ns(self) -> int:
@@ -83,6 +84,11 @@ class PoolSettings(TaskSettings):
     def warm_up_ns(self) -> int:
         """Time after the first observation whose flows records and averages leave out."""
         return parse_duration(self.warm_up, "warm_up")
+
+    @property
+    def drain_ns(self) -> int:
+        """Time that the flows of an episode have after its last step."""
+        return 0 if self.drain is None else parse_duration(self.drain, "drain")
 
     def lead_in_ns(self, is_real_time: bool) -> int:
         """Return the time under SED before an episode begins.

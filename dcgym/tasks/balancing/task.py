@@ -21,7 +21,7 @@ from dcgym.tasks.balancing.rewards import (
 )
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
-from dcgym.tasks.common.layout import Column, Layout
+from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 
@@ -43,6 +43,7 @@ BALANCING_LAYOUT = Layout(
         Column("fct_us_p50", "FCT p50, s", 1e6, 2),
         Column("fct_us_p90", "FCT p90, s", 1e6, 2),
         Column("fct_us_p99", "FCT p99, s", 1e6, 2),
+        CENSORED,
         Column("regret", "regret, s", 1e6, low=None),
         Column("reference_srpt_us", "SRPT pool, s", 1e6, is_optional=True),
         Column("bound_us", "bound, s", 1e6),
@@ -58,7 +59,7 @@ BALANCING_LAYOUT = Layout(
     ),
     series=(
         Column("queue", "flows at all servers"),
-        Column("fct_us_mean", "completion time of the flows that ended, s", 1e6),
+        Column("ended_fct_us_mean", "completion time of the flows that ended, s", 1e6),
         Column("weight_strong", "part of the weights on the strong servers"),
     ),
 )
@@ -271,7 +272,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
-    | metrics | of the interval: flows, completed; fct_us_mean of those completed, else NaN |
+    | metrics | of the interval: flows, completed; ended_fct_us_mean of those completed, else NaN |
     | metrics | at its end: queue, jain, overprovision, utilisation |
     | metrics | since the episode began: untracked, rejected, pcc_violations |
     | servers | what the balancer measured, in plain units, for slow loops such as HLB |
@@ -299,7 +300,8 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | balancer | number of the controlled balancer |
     | record_limit | finished flows kept for `flow_records` |
     | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
-    | drain | at the end of an episode, serve the flows under way to theirs, for `flow_records` |
+    | drain | time after the last step in which its flows come to their end, for `flow_records`; |
+    | | None for 0 |
     | paths | "own": each copy has its own flows; "shared": copies that begin together share them |
     | render_mode | None or "rgb_array": flows and the weights (extra `video`) |
     | randomise | distribution of each field that is drawn at `reset`, by its path; or None |

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dcgym.tasks.common.meanings import MEANINGS
 
-__all__ = ["Column", "Layout"]
+__all__ = ["CENSORED", "Column", "Layout"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class Column:
     def heading(self) -> str:
         """The title on two lines, the unit below."""
         return self.title.replace(", ", "\n")
+
+
+CENSORED = Column("censored_share", "not ended, %", 0.01, 2, high=100.0, is_optional=True)
+"""Beside completion times: how many of them are only known to be longer than what was seen."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,10 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "jain": (HIGH, "Jain's index: 1 where all receivers get, or all servers have to do, the same."),
     "utilisation": (HIGH, "Used part of the capacity, mean over the run."),
     "fct_us_mean": (LOW, f"Mean {_FCT}."),
+    "censored_share": (
+        LOW,
+        "Flows that had not ended when the run did: completion times know that they are longer.",
+    ),
     "fct_us_p50": (LOW, f"Median {_FCT}."),
     "fct_us_p90": (LOW, f"90th percentile {_FCT}."),
     "fct_us_p95": (LOW, f"95th percentile {_FCT}."),

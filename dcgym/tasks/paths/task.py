@@ -8,7 +8,7 @@ from typing import Any
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.tasks.common.layout import Column, Layout
+from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.settings import Duration
 from dcgym.tasks.network.arguments import TopologySpec, read_topology
 from dcgym.tasks.network.settings import NetworkSettings, TrafficSpec
@@ -31,6 +31,7 @@ PATHS_LAYOUT = Layout(
         Column("goodput_bps", "goodput, Mbit/s", 1e6, 2),
         Column("fct_us_p50", "FCT p50, ms", 1e3, 1),
         Column("fct_us_p99", "FCT p99, ms", 1e3, 1),
+        CENSORED,
         Column("uplink_load_max", "busiest uplink"),
         Column("uplink_imbalance", "max/mean load"),
         Column("uplink_jain", "Jain of uplinks", high=1.0),

@@ -269,6 +269,15 @@ class EmulatedDevicePool:
         check_int("env", env, 0, 0)
         return self._requests.take()
 
+    def under_way(self, env: int = 0) -> npt.NDArray[Any]:
+        """Return the requests that were due and have not ended (`AcceleratorTwin.under_way`).
+
+        Args:
+            env: 0.
+        """
+        check_int("env", env, 0, 0)
+        return self._requests.under_way(int(self.now_ns()[0]))
+
     def event_records(self, env: int = 0) -> list[Record]:
         """Return the events that have happened, with late_us and applied_us.
 

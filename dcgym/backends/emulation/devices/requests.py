@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.accelerators import OUTCOMES
+from dcgym.backends.simulation.accelerators import OUTCOMES, UNDER_WAY
 from dcgym.tasks.balancing.records import NOBODY
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
@@ -59,6 +59,7 @@ class DeviceRequests:
         """
         self._drawn, self._results, self._start_ns = drawn, results, start_ns
         self._n_read = self._seen_ns = self._n_kept = 0
+        self._has_ended = np.zeros(len(drawn), np.bool_)
         self._kept: list[npt.NDArray[np.void]] = []
         self._new: list[npt.NDArray[np.void]] = []
 
@@ -73,10 +74,8 @@ class DeviceRequests:
         self._n_read += len(ids)
         rows = self._results.rows(ids)
         ids, rows = ids[rows["outcome"] != _CUT], rows[rows["outcome"] != _CUT]
-        found = np.zeros(len(ids), RECORD_DTYPE)
-        for name in ("arrival_ns", "application"):
-            found[name] = self._drawn[name][ids]
-        found["request"] = ids
+        self._has_ended[ids] = True
+        found = self._planned(ids)
         found["end_ns"] = rows["end_ns"] - self._start_ns - 2 * self._latency_ns
         homes = self._homes[rows["server"]]
         found["server"], found["device"] = homes[:, 0], homes[:, 1]
@@ -89,6 +88,27 @@ class DeviceRequests:
         self._kept.append(found[:room])
         self._n_kept += len(found[:room])
         self._new.append(found)
+
+    def _planned(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """Return records of requests that hold what their plan says."""
+        found = np.zeros(len(ids), RECORD_DTYPE)
+        for name in ("arrival_ns", "application"):
+            found[name] = self._drawn[name][ids]
+        found["request"] = ids
+        return found
+
+    def under_way(self, now_ns: int) -> npt.NDArray[np.void]:
+        """Return the requests that were due and have not ended; who serves them is not known.
+
+        Args:
+            now_ns: Time since the beginning of the episode.
+        """
+        self._poll()
+        due = int(np.searchsorted(self._drawn["arrival_ns"], now_ns))
+        found = self._planned(np.flatnonzero(~self._has_ended[:due]))
+        found["server"] = found["device"] = NOBODY
+        found["end_ns"], found["outcome"] = now_ns - 2 * self._latency_ns, UNDER_WAY
+        return found
 
     def ended(self, elapsed_ns: int) -> dict[str, npt.NDArray[np.generic]]:
         """Return arrivals, completed, dropped, lost and latencies since the last call.

@@ -282,6 +282,11 @@ class EmulatedPool:
         check_int("env", env, 0, 0)
         return self._flows.take()
 
+    def under_way(self, env: int = 0) -> npt.NDArray[np.void]:
+        """Return the flows that were due and have not ended (`BalancingTwin.under_way`)."""
+        check_int("env", env, 0, 0)
+        return self._flows.under_way(self._elapsed_ns(time.monotonic_ns()))
+
     def summary(self, env: int = 0) -> Record:
         """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``."""
         check_int("env", env, 0, 0)
@@ -305,17 +310,6 @@ class EmulatedPool:
         """Return the events that have happened, with late_us and applied_us."""
         check_int("env", env, 0, 0)
         return list(self._events.records)
-
-    def drain(self, mask: _Mask = None) -> None:
-        """Refuse: the clients' plan goes on in real time.
-
-        Args:
-            mask: One boolean.
-
-        Raises:
-            ConfigError: Always.
-        """
-        raise ConfigError("drain", True, "false with the emulation")
 
     def fidelity(self, env: int = 0) -> Fidelity:
         """Say how far the episode can be believed.

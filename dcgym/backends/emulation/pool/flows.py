@@ -10,6 +10,7 @@ from dcgym.tasks.balancing.records import (
     COMPLETED,
     NOBODY,
     OUTCOMES,
+    UNDER_WAY,
     flow_dtype,
     resource_demands_ns,
 )
@@ -58,6 +59,7 @@ class PoolFlows:
         """
         self._drawn, self._results, self._start_ns = drawn, results, start_ns
         self._n_read = self._dropped = 0
+        self._has_ended = np.zeros(len(drawn), np.bool_)
         self._kept: list[npt.NDArray[np.void]] = []
         self._n_kept = 0
         self._outcomes = np.zeros(len(OUTCOMES), np.int64)
@@ -74,6 +76,7 @@ class PoolFlows:
             return
         ids = self._results.ended_from(self._n_read)
         self._n_read += len(ids)
+        self._has_ended[ids] = True
         flows = self._flows(ids)
         completed = flows[flows["outcome"] == COMPLETED]
         self._ended += len(completed)
@@ -94,18 +97,35 @@ class PoolFlows:
         assert self._results is not None
         ended = self._results.rows(ids)
         ids, ended = ids[ended["outcome"] != _IS_CUT], ended[ended["outcome"] != _IS_CUT]
-        planned = self._drawn[ids]
-        flows = np.zeros(len(ids), self._dtype)
-        for name in ("arrival_ns", "flow", "application"):
-            flows[name] = planned[name]
-        flows["served_ns"], flows["balancer"], flows["tracked"] = -1, NOBODY, 1
+        flows = self._planned(ids)
         flows["end_ns"] = ended["end_ns"] - self._start_ns
         flows["server"] = np.where(ended["server"] < 0, NOBODY, ended["server"])
         # A server that fails fast says so, as a full one does.
         refused = (ended["outcome"] == _IS_FAILED) & (ended["status"] == _UNAVAILABLE)
         outcomes = np.where(refused, _IS_REJECTED, ended["outcome"])
         flows["outcome"] = _OUTCOME_NUMBERS[outcomes]
+        return flows
+
+    def _planned(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """Return records of flows that hold what their plan says."""
+        planned = self._drawn[ids]
+        flows = np.zeros(len(ids), self._dtype)
+        for name in ("arrival_ns", "flow", "application"):
+            flows[name] = planned[name]
+        flows["served_ns"], flows["balancer"], flows["tracked"] = -1, NOBODY, 1
         flows["demand_ns"] = resource_demands_ns(self._scenario, planned)
+        return flows
+
+    def under_way(self, now_ns: int) -> npt.NDArray[np.void]:
+        """Return the flows that were due and have not ended.
+
+        Args:
+            now_ns: Time since the beginning of the plan.
+        """
+        self.poll()
+        first, last = np.searchsorted(self._drawn["arrival_ns"], (self._warm_up_ns, now_ns))
+        flows = self._planned(first + np.flatnonzero(~self._has_ended[first:last]))
+        flows["end_ns"], flows["outcome"], flows["server"] = now_ns, UNDER_WAY, NOBODY
         return flows
 
     def take(self) -> npt.NDArray[np.void]:

@@ -102,6 +102,7 @@ void bind_accelerators(pybind11::module_ &module) {
         .def("advance", &Twin::advance, "until_ns"_a)
         .def("observe", &Twin::observe, "mask"_a)
         .def("records", &Twin::records, "env"_a)
+        .def("under_way", &Twin::under_way, "env"_a)
         .def("events", &Twin::events, "env"_a);
     module.attr("DEVICES") = DCGYM_DEVICES;
     module.attr("RING_SLOTS") = DCGYM_RING_SLOTS;

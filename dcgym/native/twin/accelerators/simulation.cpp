@@ -283,10 +283,29 @@ void Simulation::end(const Request &request, uint32_t device, Outcome outcome) {
         interval_.lost++;
     }
     if (records_.size() < config_->record_limit)
-        records_.push_back({request.arrival_ns, now_ns_, request.number, request.application,
-                            static_cast<uint16_t>(device / devices),
-                            static_cast<uint16_t>(device % devices),
-                            static_cast<uint16_t>(outcome)});
+        records_.push_back(record(request, device, outcome));
+}
+
+Record Simulation::record(const Request &request, uint32_t device, Outcome outcome) const {
+    return {request.arrival_ns,
+            now_ns_,
+            request.number,
+            request.application,
+            static_cast<uint16_t>(device / devices),
+            static_cast<uint16_t>(device % devices),
+            static_cast<uint16_t>(outcome)};
+}
+
+std::vector<Record> Simulation::under_way() const {
+    std::vector<Record> found;
+    departures_.for_each([&](const InService &one) {
+        if (one.epoch == devices_[one.device].epoch) // else it was lost with its device
+            found.push_back(record(one.request, one.device, Outcome::under_way));
+    });
+    for (uint32_t device = 0; device < devices_.size(); device++)
+        for (size_t i = 0; i < devices_[device].waiting.size(); i++)
+            found.push_back(record(devices_[device].waiting[i], device, Outcome::under_way));
+    return found;
 }
 
 void Simulation::change() {

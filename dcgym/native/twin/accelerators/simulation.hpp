@@ -21,8 +21,8 @@
 
 namespace dcgym::twin::accelerators {
 
-// The numbers of dcgym.backends.simulation.accelerators.OUTCOMES.
-enum class Outcome : uint32_t { completed, dropped, lost };
+// The numbers of dcgym.backends.simulation.accelerators: OUTCOMES, and UNDER_WAY.
+enum class Outcome : uint32_t { completed, dropped, lost, under_way };
 
 struct Record {
     int64_t arrival_ns;
@@ -65,6 +65,7 @@ class Simulation {
     }
     double share(size_t device) const; // of its server's weights
     std::vector<Record> take_records() { return std::exchange(records_, {}); }
+    std::vector<Record> under_way() const; // requests that have not ended, which is now
 
   private:
     // A moment of an agent's window: time, and worker time in use until then.
@@ -123,6 +124,7 @@ class Simulation {
     void handle_other();
     void depart();
     void end(const Request &request, uint32_t device, Outcome outcome);
+    Record record(const Request &request, uint32_t device, Outcome outcome) const;
     void change();
     void apply(const ScheduledChange &change, uint32_t device);
     void fail(uint32_t device);

@@ -249,9 +249,16 @@ py::dict Twin::observe(const Mask &mask) {
     return observation.dict(simulations_.size());
 }
 
-py::array Twin::records(size_t env) {
-    const std::vector<Record> found = simulations_.at(env).take_records();
+static py::array array_of(const std::vector<Record> &found) {
     return py::array_t<Record>(static_cast<py::ssize_t>(found.size()), found.data());
+}
+
+py::array Twin::records(size_t env) {
+    return array_of(simulations_.at(env).take_records());
+}
+
+py::array Twin::under_way(size_t env) const {
+    return array_of(simulations_.at(env).under_way());
 }
 
 } // namespace dcgym::twin::accelerators

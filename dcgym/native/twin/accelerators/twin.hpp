@@ -32,6 +32,7 @@ class Twin {
     // What has happened since the last call, of the environments in the mask; zeros of others.
     py::dict observe(const Mask &mask);
     py::array records(size_t env);
+    py::array under_way(size_t env) const;
     uint64_t events(size_t env) const { return simulations_.at(env).events(); }
 
   private:

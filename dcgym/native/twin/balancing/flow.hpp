@@ -18,8 +18,8 @@ constexpr uint16_t no_server = DCGYM_NO_SERVER;
 constexpr uint16_t no_balancer = 0xffff;
 constexpr uint32_t no_user = 0xffffffff;
 
-// The numbers of dcgym.backends.simulation.balancing.OUTCOMES.
-enum class Outcome : uint8_t { completed, rejected, pcc_violation, lost };
+// The numbers of dcgym.tasks.balancing.records: OUTCOMES, and UNDER_WAY.
+enum class Outcome : uint8_t { completed, rejected, pcc_violation, lost, under_way };
 
 // What the flow's next event is.
 enum class Phase : uint8_t {

@@ -281,12 +281,26 @@ void Simulation::note_end(Flow &flow, Outcome outcome, int64_t end_ns) {
         statistics_.records_dropped += config_->record_limit > 0;
         return;
     }
+    add_record(records_, flow, end_ns);
+}
+
+void Simulation::add_record(Records &to, const Flow &flow, int64_t end_ns) const {
     const Demand work = demand(flow);
-    records_.demand_ns.insert(records_.demand_ns.end(), work.begin(),
-                              work.begin() + static_cast<ptrdiff_t>(config_->resources));
-    records_.flows.push_back({flow.arrival_ns, flow.served_ns, end_ns, flow.number,
-                              flow.application, flow.balancer, flow.server,
-                              static_cast<uint8_t>(outcome), flow.tracked});
+    to.demand_ns.insert(to.demand_ns.end(), work.begin(),
+                        work.begin() + static_cast<ptrdiff_t>(config_->resources));
+    to.flows.push_back({flow.arrival_ns, flow.served_ns, end_ns, flow.number, flow.application,
+                        flow.balancer, flow.server, static_cast<uint8_t>(flow.outcome),
+                        flow.tracked});
+}
+
+Records Simulation::under_way_records() const {
+    Records found;
+    for (FlowId id = 0; id < flows_.size(); id++) {
+        const Flow &flow = flows_[id];
+        if (flow.phase != Phase::free && !flow.reported && flow.arrival_ns >= config_->warm_up_ns)
+            add_record(found, flow, now_ns_);
+    }
+    return found;
 }
 
 void Simulation::forget(FlowId id) {

@@ -87,6 +87,7 @@ class Simulation {
     const Statistics &statistics() const { return statistics_; }
     const MessageCounts &messages() const { return counts_; }
     Records take_records();
+    Records under_way_records() const; // of flows whose end is not known yet, which is now
     int64_t measured_ns() const;
     bool begun() const { return !balancers_.empty(); }
     size_t in_flight() const { return flows_.in_use(); }
@@ -181,6 +182,7 @@ class Simulation {
 
     // Ends.
     void note_end(Flow &flow, Outcome outcome, int64_t end_ns);
+    void add_record(Records &to, const Flow &flow, int64_t end_ns) const;
     void forget(FlowId id);
     void fail(FlowId id);
 

@@ -126,6 +126,7 @@ void Simulation::arrive(size_t app, uint32_t user) {
     flow.finish = -1;
     flow.server = no_server;
     flow.balancer = no_balancer;
+    flow.outcome = Outcome::under_way;
     open_++;
     if (flow_number_ == most_flows_)
         stop_arrivals();

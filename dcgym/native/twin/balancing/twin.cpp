@@ -176,7 +176,15 @@ py::array Twin::ongoing() {
 }
 
 py::array Twin::records(size_t env) {
-    const Records found = simulations_.at(env).take_records();
+    return rows_of(simulations_.at(env).take_records());
+}
+
+py::array Twin::under_way(size_t env) {
+    check_begun();
+    return rows_of(simulations_.at(env).under_way_records());
+}
+
+py::array Twin::rows_of(const Records &found) const {
     const size_t n = config_->resources;
     py::array rows(record_type(n), static_cast<py::ssize_t>(found.flows.size()));
     auto *to = static_cast<char *>(rows.mutable_data());

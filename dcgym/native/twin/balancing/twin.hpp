@@ -41,6 +41,7 @@ class Twin {
     py::dict truth();
     py::array ongoing();
     py::array records(size_t env);
+    py::array under_way(size_t env);
     py::array arrivals(uint64_t seed, int64_t until_ns) const;
     py::dict summary(size_t env);
     py::bytes region(size_t env, size_t balancer);
@@ -50,6 +51,7 @@ class Twin {
     void for_each(const std::function<void(size_t)> &work);
     // Calls change(env, balancer) for the chosen ones.
     template <typename Work> void each_balancer(int balancer, const Mask &mask, Work &&change);
+    py::array rows_of(const Records &found) const;
     void check_begun() const;
 
     std::shared_ptr<const Config> config_;

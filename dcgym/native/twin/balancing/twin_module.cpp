@@ -26,6 +26,7 @@ void bind_twin(pybind11::module_ &module) {
         .def("truth", &Twin::truth)
         .def("ongoing", &Twin::ongoing)
         .def("records", &Twin::records, "env"_a)
+        .def("under_way", &Twin::under_way, "env"_a)
         .def("arrivals", &Twin::arrivals, "seed"_a, "until_ns"_a)
         .def("summary", &Twin::summary, "env"_a)
         .def("region", &Twin::region, "env"_a, "balancer"_a);
