@@ -114,3 +114,23 @@ def test_requests_under_way_at_the_end_of_a_run_on_devices_count(tmp_path: Path)
     assert found["flows"] == pytest.approx((steps["rate_per_s"] * steps["interval_us"] / 1e6).sum())
     ended = found["flows_finished"] + found["flows_failed"]
     assert found["flows_censored"] == found["flows"] - ended > 0
+
+
+@pytest.mark.emulation
+def test_real_flows_are_followed_too(tmp_path: Path) -> None:
+    # Of 400 ms each in a run of 800 ms, on servers of two and four processors.
+    service = {"name": "constant", "value": "400ms"}
+    scenario = {"preset": "testbed-7", "load": 0.1, "service": service}
+    env = {"env": ENV, "scenario": scenario, "backend": "emulation", "interval": "100ms"}
+    spec = RunSpec(env=env, policy="sed", steps=8, seed=3, folder=str(tmp_path))
+    found = run_episode(spec)["metrics"]
+    steps, flows = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("steps", "flows"))
+    assert len(steps) == 8
+    over_ns = steps["time_s"][-1] * 1e9
+    assert (flows["arrival_ns"] < over_ns).all() and len(flows) == found["flows"] > 0
+    # The plan is drawn: what arrived in the run is known, whether it has ended or not.
+    ended = found["flows_finished"] + found["flows_failed"]
+    assert found["flows_censored"] == len(flows) - ended
+    assert (flows["outcome"] == UNDER_WAY).sum() == found["flows_censored"]
+    late = flows.filter(pl.col("outcome") != UNDER_WAY)["end_ns"]
+    assert (late > over_ns).any(), "none of those that arrived last has ended within the run"

@@ -21,6 +21,8 @@ from dcgym.suites.recorders.base import (
 )
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
+from dcgym.tasks.accelerators.pool import AcceleratorPool
+from dcgym.tasks.balancing.records import NOBODY
 from dcgym.traffic.analysis.survival import completion_metrics, count_flows
 
 __all__ = ["AcceleratorRecorder"]
@@ -79,20 +81,11 @@ class AcceleratorRecorder(Recorder):
         end_ns = float(system.read_ns[0]) - system.origin_ns
         ended = (requests["end_ns"] >= begun_ns) & (requests["end_ns"] <= end_ns)
         served = int((ended & (requests["outcome"] == COMPLETED)).sum())
-        kept = requests[requests["arrival_ns"] >= begun_ns]
-        is_done, is_open = kept["outcome"] == COMPLETED, kept["outcome"] == UNDER_WAY
-        failed = int((~is_done & ~is_open).sum())
-        latency_ms = (kept["end_ns"] - kept["arrival_ns"] + 2 * pool.latency_ns) / NS_PER_MS
-        fastest_ms = min(pool.mean_service_ns(g.devices[0]) for g in pool.groups) / NS_PER_MS
-        slow = int((latency_ms[is_done | is_open] > SLOW_FACTOR * fastest_ms).sum())
+        has_come = (requests["arrival_ns"] >= begun_ns) & (requests["arrival_ns"] < end_ns)
         metrics = {
             "reward_mean": mean_of(steady["reward"]),
-            **count_flows(is_done, ~is_done & ~is_open),
-            **completion_metrics("latency_ms", latency_ms, is_done, (50, 99)),
             "throughput_per_s": served / max((end_ns - begun_ns) / 1e9, 1e-9),
-            "failed_share": failed / max(kept.size, 1),
-            "lost_share": (failed + slow) / max(kept.size, 1),
-            "accelerator_share": float((kept["device"] > 0).mean()) if kept.size else np.nan,
+            **request_metrics(requests[has_come], pool),
         }
         metrics |= {name: over_time(steady, name) for name in OVER_TIME}
         if pool.requests is not None:
@@ -105,6 +98,28 @@ class AcceleratorRecorder(Recorder):
             regret = metrics["latency_ms_p99"] / mean_of(steady["best_p99_ms"]) - 1
             metrics["regret"] = regret
         return Outcome(metrics, split_columns(requests), self.session.fidelity(0))
+
+
+def request_metrics(requests: npt.NDArray[Any], pool: AcceleratorPool) -> Row:
+    """Return what became of requests, how long they took, and who served them.
+
+    Args:
+        requests: All that came in a window, those under way too (`AcceleratorTwin.records`).
+        pool: Their pool.
+    """
+    is_done, is_open = requests["outcome"] == COMPLETED, requests["outcome"] == UNDER_WAY
+    is_failed = ~is_done & ~is_open
+    latency_ms = (requests["end_ns"] - requests["arrival_ns"] + 2 * pool.latency_ns) / NS_PER_MS
+    fastest_ms = min(pool.mean_service_ns(g.devices[0]) for g in pool.groups) / NS_PER_MS
+    is_slow = ~is_failed & (latency_ms > SLOW_FACTOR * fastest_ms)
+    devices = requests["device"][requests["device"] != NOBODY]
+    return {
+        **count_flows(is_done, is_failed),
+        **completion_metrics("latency_ms", latency_ms, is_done, (50, 99)),
+        "failed_share": is_failed.sum() / max(requests.size, 1),
+        "lost_share": (is_failed | is_slow).sum() / max(requests.size, 1),
+        "accelerator_share": float((devices > 0).mean()) if devices.size else math.nan,
+    }
 
 
 def batch_s(requests: npt.NDArray[Any], size: int, latency_ns: int) -> float:

@@ -188,8 +188,7 @@ def interval_metrics(
     Returns:
         flows: flows that the balancers saw begin.
         completed: flows whose response reached the client.
-        ended_fct_us_mean: their mean completion time, from the SYN's departure; NaN where there are
-            none. That of a run, `fct_us_mean`, counts the flows that arrive in it.
+        ended_fct_us_mean: their mean completion time, from the SYN's departure; NaN without any.
         queue: flows at all servers.
         jain, overprovision: over each server's flows per processor, of those in the pool.
         utilisation: busy processors over those of the servers that are there.

@@ -15,12 +15,11 @@ from dcgym.traffic.analysis.ideal import ideal_completion_ns
 from dcgym.traffic.analysis.progress import find_origin_ns
 from dcgym.traffic.analysis.slowdown import (
     Runs,
-    enough_for,
     flow_metrics,
     gather_runs,
     size_table,
 )
-from dcgym.traffic.analysis.survival import Survival
+from dcgym.traffic.analysis.survival import Survival, enough_for
 from dcgym.traffic.generators.view import CUT, FINISHED, RECORD_DTYPE, REFUSED
 
 ORIGIN_NS = 10**12
