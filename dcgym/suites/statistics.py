@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -62,17 +62,15 @@ class Sums:
         goodput_bytes: Application bytes that all hosts received.
         drops: Packets that full queues dropped.
         marks: Packets that were marked.
-        received_bytes: Application bytes of each receiver of the plan.
     """
 
     seconds: float = math.nan
     goodput_bytes: float = math.nan
     drops: float = math.nan
     marks: float = math.nan
-    received_bytes: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
-def summarise(columns: Columns, warmup_s: float, sums: Sums) -> dict[str, float]:
+def summarise(columns: Columns, warmup_s: float, sums: Sums, jain: float) -> dict[str, float]:
     """Reduce a run to its metrics: counts and rates to sums of its time, the others to its steps.
 
     Args:
@@ -80,6 +78,7 @@ def summarise(columns: Columns, warmup_s: float, sums: Sums) -> dict[str, float]
             end.
         warmup_s: Steps that end before this time are left out.
         sums: What was counted after the warm-up.
+        jain: Jain's index of the receivers after the warm-up.
 
     Returns:
         A value for each name in `METRICS`, and of `UPLINK_METRICS` for those that were measured;
@@ -95,7 +94,7 @@ def summarise(columns: Columns, warmup_s: float, sums: Sums) -> dict[str, float]
         "rtt_us_p99": _quantile(_measured(steady["rtt_us"]), 0.99),
         "drops": sums.drops,
         "marks": sums.marks,
-        "jain": _jain(sums.received_bytes),
+        "jain": jain,
         "utilisation": over_time(steady, "utilisation"),
         **{name: over_time(steady, name) for name in UPLINK_METRICS if name in steady},
     }
@@ -143,16 +142,6 @@ def interval_95(values: Sequence[float]) -> tuple[float, float]:
         return mean, math.nan
     quantile = STUDENT_T[degrees - 1] if degrees <= len(STUDENT_T) else NORMAL_QUANTILE
     return mean, quantile * float(finite.std(ddof=1)) / math.sqrt(finite.size)
-
-
-def _jain(shares: FloatArray) -> float:
-    """Jain's index of the bytes that each receiver got in the whole run.
-
-    Steps of 50 ms see a few packets each, so that a mean of their indices says more about packet
-    timing than about fairness.
-    """
-    squares = float(shares.size * np.square(shares).sum())
-    return float(shares.sum()) ** 2 / squares if squares > 0 else math.nan
 
 
 def _measured(values: FloatArray) -> FloatArray:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.envs.network_system import NetworkSystem
 from dcgym.envs.session import Session
-from dcgym.monitors import StateWords
+from dcgym.monitors import Snapshots, StateWords
 from dcgym.suites.flows import describe_flows, flow_table
 from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult, narrowed
 from dcgym.suites.spec import Arguments, RunSpec
 from dcgym.suites.statistics import Sums, is_steady, summarise
-from dcgym.tasks.network.interval import Rises
-from dcgym.traffic.plans.applications import APPS
+from dcgym.tasks.network.interval import Rises, rises
+from dcgym.traffic.analysis.fairness import fairness_of_rates, gather_spans, under_way
+from dcgym.traffic.analysis.progress import find_origin_ns
+from dcgym.traffic.plans.applications import APPS, AppPlan
 
 __all__ = ["NetworkRecorder", "with_overrides"]
+
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 # What the decisions show of themselves, and the column of each.
 DECISIONS = {
@@ -41,11 +47,16 @@ class NetworkRecorder(Recorder):
         super().__init__(session, spec)
         self._network = narrowed(session.system, NetworkSystem)
         task = self._network.task()
+        self._layout = StateWords(len(task.topology.switch_ports), len(task.topology.hosts))
         receivers = task.plan.receivers
-        self._receivers = [host.name in receivers for host in task.topology.hosts]
+        is_receiver = [host.name in receivers for host in task.topology.hosts]
+        self._receivers = np.flatnonzero(is_receiver)
+        self._received_at = self._layout.hosts["rx_bytes"].start + self._receivers
         self._began_ns = 0
         # When the first step after the warm-up began, and the words of the network's state then.
-        self._counted_from: tuple[int, npt.NDArray[np.uint64]] | None = None
+        self._counted_from: tuple[int, Words] | None = None
+        # When each step after the warm-up ended, and what each receiver had got by then.
+        self._received: list[tuple[int, Words]] = []
 
     @classmethod
     def policy_seed(cls, seed: int, number: int) -> int:
@@ -82,9 +93,7 @@ class NetworkRecorder(Recorder):
             result: What the step led to.
         """
         info, row = result.infos[0], self.common_row(result)
-        if self._counted_from is None and is_steady(np.array(row["time_s"]), self.spec.warmup_s):
-            before, _ = self._network.last_states()
-            self._counted_from = int(before.time_ns[0]), before.words[0].copy()
+        self._count(row["time_s"])
         named: list[tuple[str, object]] = [
             *info["metrics"].items(),
             *((f"reward_{name}", value) for name, value in info["reward_terms"].items()),
@@ -99,6 +108,19 @@ class NetworkRecorder(Recorder):
             else:
                 row.update({f"{name}_{i}": float(entry) for i, entry in enumerate(values.ravel())})
         return row
+
+    def _count(self, time_s: float) -> None:
+        """Keep what the network has counted, from the first step after the warm-up on."""
+        before, after = self._network.last_states()
+        if self._counted_from is None:
+            if not is_steady(np.array(time_s), self.spec.warmup_s):
+                return
+            self._counted_from = int(before.time_ns[0]), before.words[0].copy()
+            self._note_received(before)
+        self._note_received(after)
+
+    def _note_received(self, state: Snapshots) -> None:
+        self._received.append((int(state.time_ns[0]), state.words[0, self._received_at]))
 
     def finish(self, columns: Columns) -> Outcome:
         """Cut what still runs, and return metrics, flows, applications and events.
@@ -119,7 +141,7 @@ class NetworkRecorder(Recorder):
         }
         warmup_s = self.spec.warmup_s
         found = describe_flows(task, flows, self._began_ns, ended_ns, warmup_s)
-        metrics = summarise(columns, warmup_s, sums) | found.metrics
+        metrics = summarise(columns, warmup_s, sums, self._jain(flows)) | found.metrics
         details |= {"flow_sizes": found.flow_sizes, "plan": found.plan}
         told = self.system.flow_records(0)
         table = flow_table(told, [host.name for host in task.topology.hosts])
@@ -130,17 +152,34 @@ class NetworkRecorder(Recorder):
         if self._counted_from is None:
             return Sums()
         (began_ns, before), (_, after) = self._counted_from, self._network.last_states()
-        topology = self._network.task().topology
-        layout = StateWords(len(topology.switch_ports), len(topology.hosts))
-        ports = Rises(after.words[0], before, layout.port_counters)
-        received = Rises(after.words[0], before, layout.host_counters)["rx_bytes"]
+        ports = Rises(after.words[0], before, self._layout.port_counters)
+        received = Rises(after.words[0], before, self._layout.host_counters)["rx_bytes"]
         return Sums(
             seconds=(int(after.time_ns[0]) - began_ns) / 1e9,
             goodput_bytes=float(received.sum()),
             drops=float(ports["drops"].sum()),
             marks=float(ports["marks"].sum()),
-            received_bytes=received[self._receivers],
         )
+
+    def _jain(self, flow_records: npt.NDArray[np.void]) -> float:
+        """Return Jain's index of the receivers' rates since the warm-up, while they compete.
+
+        Of the whole run: steps of 50 ms see a few packets each, so that a mean of their indices
+        says more about packet timing than about fairness.
+        """
+        if self._counted_from is None:
+            return math.nan
+        times_ns, received = (np.array(part) for part in zip(*self._received, strict=True))
+        task = self._network.task()
+        plan, hosts = task.plan, [host.name for host in task.topology.hosts]
+        is_under_way = np.ones((len(times_ns) - 1, len(self._receivers)), np.bool_)
+        # Nobody knows when applications have something to send.
+        if not isinstance(plan, AppPlan):
+            origin_ns = find_origin_ns(plan, flow_records, self._began_ns)
+            spans = gather_spans(plan, flow_records, hosts, origin_ns)
+            is_under_way = under_way(spans, times_ns, self._receivers)
+        got_bytes = rises(received[1:], received[:-1])
+        return fairness_of_rates(got_bytes, is_under_way, np.diff(times_ns))
 
 
 def with_overrides(env: Arguments, overrides: Mapping[str, object]) -> dict[str, object]:

@@ -18,7 +18,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "rtt_us_p99": (LOW, "Round-trip time that TCP measures, 99th percentile over the steps."),
     "drops": (LOW, "Packets that full queues dropped, sum over the run."),
     "marks": (NEITHER, "Packets that switches marked for congestion (ECN), sum over the run."),
-    "jain": (HIGH, "Jain's index: 1 where all receivers get, or all servers have to do, the same."),
+    "jain": (
+        HIGH,
+        "Jain's index: 1 where all receivers get the same rate while they compete (missing where no"
+        " two do), or all servers have the same to do.",
+    ),
     "utilisation": (HIGH, "Used part of the capacity, mean over the run."),
     "fct_us_mean": (LOW, f"Mean {_FCT}."),
     "censored_share": (
