@@ -116,8 +116,8 @@ def request_metrics(requests: npt.NDArray[Any], pool: AcceleratorPool) -> Row:
     return {
         **count_flows(is_done, is_failed),
         **completion_metrics("latency_ms", latency_ms, is_done, (50, 99)),
-        "failed_share": is_failed.sum() / max(requests.size, 1),
-        "lost_share": (is_failed | is_slow).sum() / max(requests.size, 1),
+        "failed_share": float(is_failed.sum()) / max(requests.size, 1),
+        "lost_share": float((is_failed | is_slow).sum()) / max(requests.size, 1),
         "accelerator_share": float((devices > 0).mean()) if devices.size else math.nan,
     }
 
