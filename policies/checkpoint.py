@@ -12,6 +12,7 @@ from pathlib import Path
 from dcgym.config import LARGEST, check_int, check_list, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
+from dcgym.json_text import json_text
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -80,7 +81,7 @@ def write_note(folder: Path, note: CheckpointNote) -> None:
         note: The note.
     """
     # What is no plain data, such as the class of a backend, is named.
-    text = json.dumps(asdict(note), indent=2, default=str) + "\n"
+    text = json_text(asdict(note)) + "\n"
     write_whole(folder / CHECKPOINT_FILE, text.encode())
 
 

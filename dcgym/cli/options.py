@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from dcgym.cli.completion import environments, names_of, names_with_commas
 from dcgym.errors import ConfigError
 from dcgym.files import check_nesting, parse_yaml
+from dcgym.json_text import json_text
 from dcgym.units import read_number
 
 __all__ = [
@@ -146,9 +146,9 @@ def print_json(value: object) -> None:
     """Print a value for programs.
 
     Args:
-        value: Plain data.
+        value: Plain data; numbers that are NaN or infinite are null.
     """
-    print(json.dumps(value, indent=2))
+    print(json_text(value))
 
 
 def split(names: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
-from dcgym.cli.options import whole
+from dcgym.cli.options import print_json, whole
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping, parse_yaml
 
@@ -84,7 +83,7 @@ def show(
     if plot is not None:
         draw_plan(made, network, plot)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print_json(summary)
     else:
         _print_summary(summary, network)
         _print_pairs(made, summary["load"], network)

@@ -17,7 +17,7 @@ from dcgym.config import check_in
 from dcgym.policies import LEARNERS
 from dcgym.suites.checks import capabilities_of, interval_s
 from dcgym.suites.fidelity import is_as_good_as
-from dcgym.suites.results import read_json, run_folder, run_name
+from dcgym.suites.results import read_json, read_record, run_folder, run_name
 from dcgym.suites.rollout import Progress as Follow
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
 from dcgym.suites.suite import Suite
@@ -118,7 +118,7 @@ class Matrix:
             fidelity: Worst one to return; None for the required one.
         """
         spec = self.spec(run)
-        record = read_json(Path(spec.folder or "") / "summary.json")
+        record = read_record(Path(spec.folder or "") / "summary.json")
         if record is None or record.get("key") != spec.key:
             return None
         return record if is_as_good_as(record, fidelity or self._required) else None

@@ -20,6 +20,7 @@ from dcgym._version import __version__
 from dcgym.backends.base import Record
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
+from dcgym.json_text import json_text, measured
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +33,7 @@ __all__ = [
     "machine",
     "prepare_folder",
     "read_json",
+    "read_record",
     "run_folder",
     "run_name",
     "write_json",
@@ -108,11 +110,11 @@ def write_json(path: Path, value: object) -> None:
 
     Args:
         path: The file; its folder is made if it is missing.
-        value: Plain data; anything else is written as text.
+        value: Plain data; numbers that are NaN or infinite are null, anything else is text.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(value, indent=2, default=str), encoding="utf-8")
+    partial.write_text(json_text(value), encoding="utf-8")
     partial.replace(path)
 
 
@@ -128,6 +130,25 @@ def read_json(path: Path) -> Any:
         return None
 
 
+def read_record(path: Path) -> Record | None:
+    """Read the record of a run; None where there is none, or a damaged one.
+
+    Args:
+        path: Its ``summary.json``. What was not measured is null in it, NaN in the record. Older
+            versions wrote NaN, which is no JSON, but is read.
+    """
+    record = read_json(path)
+    if not isinstance(record, dict):
+        return None
+    if "metrics" in record:
+        record["metrics"] = measured(record["metrics"])
+    if "flow_sizes" in record:
+        record["flow_sizes"] = [measured(row) for row in record["flow_sizes"]]
+    if "figures" in record.get("fidelity", ()):
+        record["fidelity"]["figures"] = measured(record["fidelity"]["figures"])
+    return record
+
+
 def load_records(folder: Path) -> list[Record]:
     """Read the records of all finished runs of a benchmark, in the order of its suite.
 
@@ -138,7 +159,7 @@ def load_records(folder: Path) -> list[Record]:
         ConfigError: The folder holds no finished run.
     """
     paths = sorted(folder.glob("runs/*/summary.json"))
-    records = [record for path in paths if (record := read_json(path)) is not None]
+    records = [record for path in paths if (record := read_record(path)) is not None]
     if not records:
         raise wrong_file("folder", folder, "the folder of a benchmark with a finished run")
     suite = read_json(folder / SUITE_FILE) or {}
@@ -276,5 +297,5 @@ def _row(record: Record) -> Record:
         "training_steps": training.get("steps"),
         "training_s": training.get("seconds"),
         "training_shipped_bytes": training.get("shipped_bytes"),
-        "config": json.dumps(record["config"], default=str),
+        "config": json_text(record["config"], indent=None),
     }

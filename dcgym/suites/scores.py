@@ -24,8 +24,8 @@ from dcgym.suites.aggregates import (
     mean_of_cases,
     pooled,
 )
+from dcgym.suites.intervals import student_95
 from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
-from dcgym.suites.statistics import interval_95
 from dcgym.tasks.common.meanings import MEANINGS
 
 __all__ = [
@@ -274,7 +274,7 @@ def _standing(
 def _scale(low: Sample, high: Sample) -> tuple[float, float] | None:
     """Return the value of the score 0 and the width of 1; None where they are told by noise."""
     gaps = differences({"": high}, {"": low})[""].values
-    mean, half = interval_95(gaps.tolist())
+    mean, half = student_95(gaps.tolist())
     # Of two or three seeds the interval is so wide that it would leave out the clearest cases.
     is_clear = gaps.size > 0 and bool((gaps > 0).all())
     if not is_clear and not mean > half:

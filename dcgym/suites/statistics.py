@@ -1,9 +1,9 @@
-"""From steps to the metrics of a run, and from runs to means with intervals."""
+"""From steps to the metrics of a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,7 +15,6 @@ __all__ = [
     "UPLINK_METRICS",
     "FloatArray",
     "Sums",
-    "interval_95",
     "is_steady",
     "mean_of",
     "over_time",
@@ -38,14 +37,6 @@ METRICS = (
 
 UPLINK_METRICS = ("uplink_load_max", "uplink_imbalance", "uplink_jain")
 """Further metrics of environments that weigh paths."""
-
-# Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
-STUDENT_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-NORMAL_QUANTILE = 1.960
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Columns: TypeAlias = Mapping[str, FloatArray]
@@ -120,28 +111,6 @@ def is_steady(time_s: FloatArray, warmup_s: float) -> npt.NDArray[np.bool_]:
     """
     # A hundredth of a millisecond keeps floating-point noise from moving the border by a step.
     return time_s > warmup_s + 1e-5
-
-
-def interval_95(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and half width of the 95 % interval of the mean (Student's t).
-
-    The half width of a single value is NaN: one run says nothing about the spread.
-
-    Args:
-        values: One value a run; those that were not measured (NaN) are left out.
-
-    >>> interval_95([1.0, 2.0, 3.0])
-    (2.0, 2.4843...)
-    """
-    finite = np.asarray([value for value in values if math.isfinite(value)], dtype=np.float64)
-    if finite.size == 0:
-        return math.nan, math.nan
-    mean = float(finite.mean())
-    degrees = finite.size - 1
-    if degrees == 0:
-        return mean, math.nan
-    quantile = STUDENT_T[degrees - 1] if degrees <= len(STUDENT_T) else NORMAL_QUANTILE
-    return mean, quantile * float(finite.std(ddof=1)) / math.sqrt(finite.size)
 
 
 def _measured(values: FloatArray) -> FloatArray:

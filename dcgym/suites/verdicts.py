@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dcgym.backends.base import Record
+from dcgym.suites.intervals import student_95
 from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
 from dcgym.suites.shapes import Check, Shape, Term, shape_from_dict
-from dcgym.suites.statistics import interval_95
+from dcgym.suites.statistics import mean_of
 
 __all__ = [
     "FAILS",
@@ -133,8 +136,8 @@ def _find(check: Check, records: Records) -> Finding:
     else:
         right = dict.fromkeys(left, float(check.right))
     seeds = sorted(left.keys() & right.keys())
-    first, second = (interval_95([side[seed] for seed in seeds])[0] for side in (left, right))
-    difference, half = interval_95([left[seed] - right[seed] for seed in seeds])
+    first, second = (mean_of(np.array([side[seed] for seed in seeds])) for side in (left, right))
+    difference, half = student_95([left[seed] - right[seed] for seed in seeds])
     verdict = _verdict(check.relation, difference, half) if seeds else NOT_RUN
     return Finding(str(check), verdict, first, second, difference, half, len(seeds))
 

@@ -16,7 +16,6 @@ of VIPs: steps, whole assignments, Rubik's program.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -28,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dcgym.cli.console import table_console
+from dcgym.json_text import json_text
 from dcgym.topologies import fat_tree
 from experiments.speed import ns3_dumbbell, placement
 from experiments.speed.balancer import measure_feature_reads, measure_new_flows, measure_packets
@@ -249,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             ns3_dumbbell.show(rows)
         found[NS3] = rows
     if given.json:
-        print(json.dumps(found, indent=2))
+        print(json_text(found))
     return 0
 
 

@@ -6,7 +6,6 @@ Reading them never unpickles: a checkpoint of a stranger can act badly, and do n
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from dcgym.config import check_flag, check_in, check_int, check_keys
 from dcgym.errors import ConfigError, MissingDependency
+from dcgym.json_text import json_text
 from dcgym.policies.checkpoint import CheckpointNote, parse_object, write_whole
 from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
@@ -94,7 +94,7 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
         weights |= {"view.mean": actor.view.mean, "view.scale": actor.view.scale}
     dense = {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
     contents = {
-        ACTOR_FILE: (json.dumps(facts, indent=2) + "\n").encode(),
+        ACTOR_FILE: (json_text(facts) + "\n").encode(),
         WEIGHTS_FILE: save(dense),
     }
     for name, content in contents.items():

@@ -6,7 +6,6 @@ keep theirs as pickles.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from dcgym.config import check_int, check_number
 from dcgym.errors import ConfigError
+from dcgym.json_text import json_text
 from dcgym.policies.checkpoint import parse_object
 from dcgym.policies.learners import Progress
 
@@ -37,7 +37,7 @@ def write_state(folder: Path, progress: Progress, save: Callable[[Path], None]) 
     new.mkdir()
     save(new)
     # The last one: who finds it has all of the state.
-    (new / STATE_FILE).write_text(json.dumps(asdict(progress)), encoding="utf-8")
+    (new / STATE_FILE).write_text(json_text(asdict(progress), indent=None), encoding="utf-8")
     shutil.rmtree(old, ignore_errors=True)
     new.rename(old)
 

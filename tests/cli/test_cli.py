@@ -19,6 +19,7 @@ from dcgym.cli.app import app
 from dcgym.cli.bench import add_suites, bench_app
 from dcgym.envs.registration import BUILT_IN
 from dcgym.suites import SUITES, Case, Suite
+from tests.support.json_files import strict
 
 
 def dcgym(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -190,6 +191,16 @@ def test_a_suite_without_options_of_its_own_is_a_command(
     assert done.returncode == 0, done.stderr
     (record,) = json.loads(done.stdout)
     assert (record["policy"], record["config"]["steps"]) == ("cubic", 60)
+
+
+@pytest.mark.simulation
+def test_a_run_too_short_for_some_metrics_prints_json_that_every_program_reads() -> None:
+    command = ("run", "--env", "LoadBalancing-v1", "--policy", "sed", "--seconds", "0.5")
+    done = dcgym(*command, "--backend", "simulation", "--json")
+    assert done.returncode == 0, done.stderr
+    (record,) = strict(done.stdout)
+    assert record["metrics"]["fct_us_mean"] is None
+    assert record["metrics"]["utilisation"] > 0
 
 
 def test_draw_writes_a_picture_named_as_asked_or_after_the_topology(

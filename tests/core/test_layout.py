@@ -31,7 +31,7 @@ LAYERS = (
     ("dcgym._version", "dcgym.errors"),
     ("dcgym.defaults", "dcgym.native", "dcgym.registry", "dcgym.units"),
     ("dcgym.config",),
-    ("dcgym.files",),
+    ("dcgym.files", "dcgym.json_text"),
     ("dcgym.monitors", "dcgym.topologies", "dcgym.traffic"),
     ("dcgym.tasks",),
     ("dcgym.backends", "dcgym.policies"),

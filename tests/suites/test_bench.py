@@ -32,7 +32,7 @@ from dcgym.suites.matrix import Matrix, Run
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.results import prepare_folder, write_json, write_results
 from dcgym.suites.spec import spec_to_dict
-from dcgym.suites.statistics import METRICS, Sums, interval_95, summarise
+from dcgym.suites.statistics import METRICS, Sums, summarise
 from dcgym.suites.suite import Training
 from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
@@ -45,23 +45,6 @@ def columns(**changes: list[float]) -> dict[str, Any]:
     values = {name: [0.0] * 4 for name in names}
     values |= {"time_s": [1.0, 2.0, 3.0, 4.0], "interval_us": [1e6] * 4}
     return {name: np.asarray(value) for name, value in {**values, **changes}.items()}
-
-
-def test_interval_is_student_t() -> None:
-    mean, half = interval_95([1.0, 2.0, 3.0])
-    # t(0.975, 2) = 4.303, s = 1, n = 3.
-    assert mean == 2.0
-    assert half == pytest.approx(4.303 / math.sqrt(3))
-
-
-def test_interval_of_one_value_is_unknown() -> None:
-    mean, half = interval_95([5.0])
-    assert mean == 5.0
-    assert math.isnan(half)
-
-
-def test_interval_ignores_values_that_were_not_measured() -> None:
-    assert interval_95([1.0, math.nan, 3.0])[0] == 2.0
 
 
 def test_metrics_leave_out_the_warmup() -> None:

@@ -9,6 +9,7 @@ import dcgym
 from dcgym.errors import ConfigError
 from dcgym.suites.evaluate import Evaluation
 from dcgym.suites.reports.numbers import Spread, written
+from dcgym.suites.reports.plots import cell, error_lengths
 from dcgym.tasks.common.layout import Column
 from dcgym.testing import FakeBackend
 
@@ -94,27 +95,62 @@ def test_bad_input_is_one_line():
         dcgym.evaluate(ENV, "ppo")
 
 
+def spread(mean, low, high, measured=3, runs=3):
+    return Spread(mean, low, high, measured, runs)
+
+
+NAN = float("nan")
+
+
 @pytest.mark.parametrize(
-    ("spread", "expected"),
+    ("found", "expected"),
     [
-        (Spread(399.7, 1.73e-13, 3, 3), ("399.700", "±0")),
-        (Spread(1.23456, 0.0456, 3, 3), ("1.235", "±0.046")),
-        (Spread(1234.56, 78.9, 3, 3), ("1235", "±79")),
-        (Spread(20.0, 76.0, 3, 3), ("20", "0 to 96")),
-        (Spread(0.98, 0.05, 3, 3), ("0.980", "±0.050")),
-        (Spread(0.99995, 0.000048, 3, 3), ("1.000", "±<0.001")),
-        (Spread(2.0, float("nan"), 1, 1), ("2.000", "")),
-        (Spread(2.0, 0.5, 2, 3), ("2.00", "±0.50, 2 of 3 runs")),
-        (Spread(float("nan"), float("nan"), 0, 3), ("-", "")),
+        (spread(399.7, 399.7 - 1.73e-13, 399.7 + 1.73e-13), ("399.700", "±0")),
+        (spread(1.23456, 1.18896, 1.28016), ("1.235", "±0.046")),
+        (spread(1234.56, 1155.66, 1313.46), ("1235", "±79")),
+        (spread(20.0, -56.0, 96.0), ("20", "0 to 96")),
+        (spread(0.98, 0.93, 1.03), ("0.980", "±0.050")),
+        (spread(0.99995, 0.999902, 0.999998), ("1.000", "±<0.001")),
+        (spread(2.0, NAN, NAN, 1, 1), ("2.000", "")),
+        (spread(2.0, 1.5, 2.5, 2), ("2.00", "±0.50, 2 of 3 runs")),
+        (spread(NAN, NAN, NAN, 0), ("-", "")),
+        # Of two sides the wider one decides how much is known.
+        (spread(1.23456, 1.18, 1.36), ("1.23", "-0.05/+0.13")),
+        (spread(1.23456, 1.11, 1.29), ("1.23", "-0.12/+0.06")),
+        (spread(1.23456, 1.111, 1.362), ("1.23", "-0.12/+0.13")),
+        (spread(1.23456, 1.111, 1.357), ("1.23", "±0.12")),
+        (spread(20.0, 19.7, 55.0), ("20", "-<1/+35")),
+        (spread(1.0, 0.9, 1.4, 5, 6), ("1.00", "-0.10/+0.40, 5 of 6 runs")),
+        (spread(1.0, -0.1, 4.0), ("1.0", "0.0 to 4.0")),
     ],
 )
-def test_numbers_mean_what_they_show(spread, expected):
-    assert written(spread, Column("m", "m")) == expected
+def test_numbers_mean_what_they_show(found, expected):
+    assert written(found, Column("m", "m")) == expected
 
 
 def test_an_interval_ends_where_the_metric_does():
     jain = Column("jain", "Jain", high=1.0)
-    assert written(Spread(0.98, 0.05, 3, 3), jain) == ("0.980", "0.930 to 1.000")
-    assert Spread(0.98, 0.05, 3, 3).ends(jain) == (pytest.approx(0.93), 1.0)
+    assert written(spread(0.98, 0.93, 1.03), jain) == ("0.980", "0.930 to 1.000")
+    assert spread(0.98, 0.93, 1.03).ends(jain) == (0.93, 1.0)
+    assert spread(0.98, NAN, NAN, 1, 1).ends(jain) == (0.98, 0.98)
     reward = Column("reward", "reward", low=None)
-    assert written(Spread(0.1, 0.5, 3, 3), reward) == ("0.10", "±0.50")
+    assert written(spread(0.1, -0.4, 0.6), reward) == ("0.10", "±0.50")
+    assert written(spread(0.1, -0.4, 1.1), reward) == ("0.1", "-0.5/+1.0")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (spread(2.0, 1.5, 2.5, 2), "2.00 ±0.50, 2 of 3 runs"),
+        (spread(1.0, 0.9, 1.4), "1.00 -0.10/+0.40"),
+        (spread(20.0, -56.0, 96.0), "20 (0 to 96)"),
+        (spread(2.0, NAN, NAN, 1, 2), "2.000 (1 of 2 runs)"),
+    ],
+)
+def test_what_a_mean_alone_does_not_tell_stands_in_brackets(found, expected):
+    assert cell(found, Column("m", "m")) == expected
+
+
+def test_bars_are_as_long_as_the_sides_of_the_interval():
+    found = [spread(1.0, 0.75, 3.0), spread(1.0, -1.0, 2.0), spread(1.0, NAN, NAN, 1, 1)]
+    assert error_lengths(found, Column("m", "m")) == [[0.25, 1.0, 0.0], [2.0, 1.0, 0.0]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
@@ -11,6 +10,7 @@ from xml.etree.ElementTree import ParseError
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.files import TOPOLOGY, dump_yaml, load_mapping, wrong_file
+from dcgym.json_text import json_text
 from dcgym.topologies.io.networks import network_content, to_networkx
 
 if TYPE_CHECKING:
@@ -101,5 +101,5 @@ def _encode(topology: Topology, suffix: str) -> bytes:
         return buffer.getvalue()
     content = topology.to_dict()
     if suffix == ".json":
-        return (json.dumps(content, indent=2) + "\n").encode()
+        return (json_text(content) + "\n").encode()
     return dump_yaml(content).encode()

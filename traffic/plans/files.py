@@ -11,6 +11,7 @@ import numpy as np
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, kind_of, read_text, wrong_file
+from dcgym.json_text import json_text
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
@@ -46,7 +47,7 @@ def save_plan(plan: Plan, path: Path) -> None:
     check_in("plan file type", path.suffix, FILE_SUFFIXES)
     try:
         if path.suffix == ".json":
-            path.write_text(json.dumps(plan.to_dict(), indent=2) + "\n", encoding="utf-8")
+            path.write_text(json_text(plan.to_dict()) + "\n", encoding="utf-8")
         else:
             _write_table(plan, path)
     except OSError as error:

@@ -113,7 +113,6 @@ def plan_rubik(
 
     Raises:
         ConfigError: VIPs are in racks that the data centre does not have, or a name is unknown.
-        MissingDependency: SciPy is not installed.
         FeatureNotSupported: The native module was not built.
     """
     check_in("scheme", scheme, SCHEMES)

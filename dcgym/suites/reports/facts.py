@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-import json
 from pathlib import Path
 
+from dcgym.json_text import json_text
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import policies_of, resolved_config, runs_of, scenarios_of
 from dcgym.suites.results import SUITE_FILE, Records, read_json
@@ -49,7 +49,7 @@ def facts_section(folder: Path, records: Records) -> str:
     parts.append(f"<h3>Durations</h3>{_durations(records)}")
     for scenario, runs in scenarios_of(records).items():
         name = f" of {scenario}" if scenario else ""
-        config = json.dumps(resolved_config(runs[0]), indent=1, default=str)
+        config = json_text(resolved_config(runs[0]), indent=1)
         summary = html.escape(f"All settings{name}, of its first run")
         parts.append(
             f"<details><summary>{summary}</summary><pre>{html.escape(config)}</pre></details>"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from dcgym.backends.base import Record
+from dcgym.suites.intervals import beside, bootstrap_95
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import policies_of, runs_of
 from dcgym.suites.results import Records
-from dcgym.suites.statistics import interval_95
 from dcgym.traffic.analysis.slowdown import BUCKETS
 
 __all__ = ["FLOW_COLUMNS", "flow_rows", "flow_section"]
@@ -33,8 +33,8 @@ ALL_SIZES = "all sizes"
 def flow_rows(records: Records) -> list[tuple[str, str, list[str]]]:
     """Return policy, size class and cells of each row; nothing for plans without sizes.
 
-    A cell is the mean over the runs with the half width of its 95 % interval, or a dash if the
-    value is missing in one of them.
+    A cell is the mean over the runs with its 95 % interval, or a dash if the value is missing in
+    one of them.
 
     Args:
         records: Records of runs.
@@ -88,10 +88,11 @@ def _cell(found: Records, metric: str, divisor: float) -> str:
     # A mean over only those runs in which a percentile exists would flatter the policy.
     if not all(map(math.isfinite, values)):
         return "-"
-    mean, half = interval_95(values)
+    mean, low, high = bootstrap_95(values)
     # Every policy meets the same flows: their number has no spread of interest.
-    is_count = metric == "flows"
-    return _number(mean) if is_count or not half > 0 else f"{_number(mean)} ± {_number(half)}"
+    if metric == "flows" or not high > low:
+        return _number(mean)
+    return f"{_number(mean)} {beside(_number(mean - low), _number(high - mean), ' ')}"
 
 
 def _number(value: float) -> str:

@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from dcgym.suites.intervals import beside, bootstrap_95, student_95
 from dcgym.suites.reports.html import Cell, Marked
 from dcgym.suites.results import Records
-from dcgym.suites.statistics import interval_95
+from dcgym.suites.statistics import mean_of
 from dcgym.tasks.common.layout import Column
 
 __all__ = ["Ranking", "Spread", "best_of", "spread_of", "values_of", "written"]
@@ -23,13 +26,15 @@ class Spread:
 
     Attributes:
         mean: Mean of the runs in which it was measured; NaN where there is none.
-        half: Half width of the 95 % interval of that mean; NaN for a single run.
+        low: Lower end of the 95 % interval of that mean; NaN for a single run.
+        high: Upper end.
         measured: Runs in which it was measured.
         runs: All runs.
     """
 
     mean: float
-    half: float
+    low: float
+    high: float
     measured: int
     runs: int
 
@@ -39,8 +44,8 @@ class Spread:
         Args:
             column: The metric.
         """
-        half = 0.0 if math.isnan(self.half) else self.half
-        low, high = self.mean - half, self.mean + half
+        known = not math.isnan(self.low)
+        low, high = (self.low, self.high) if known else (self.mean, self.mean)
         return (
             low if column.low is None else max(low, min(column.low, self.mean)),
             high if column.high is None else min(high, max(column.high, self.mean)),
@@ -65,7 +70,7 @@ def spread_of(runs: Records, column: Column) -> Spread:
         column: The metric.
     """
     values = values_of(runs, column)
-    return Spread(*interval_95(values), sum(map(math.isfinite, values)), len(values))
+    return Spread(*bootstrap_95(values), sum(map(math.isfinite, values)), len(values))
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,10 @@ def best_of(records: Records, column: Column) -> Ranking:
     # A mean over the easier seeds would flatter who was not measured in all of them.
     most = max(map(len, found.values()), default=0)
     runs = {policy: own for policy, own in found.items() if len(own) == most}
-    means = {policy: sign * interval_95([*own.values()])[0] for policy, own in runs.items()}
+    means = {
+        policy: sign * mean_of(np.array([*own.values()], np.float64))
+        for policy, own in runs.items()
+    }
     if not sign or len(set(means.values())) < 2:
         return Ranking()
     top = max(means.values())
@@ -122,15 +130,16 @@ def best_of(records: Records, column: Column) -> Ranking:
 def _may_be_equal(one: Mapping[int, float], best: Mapping[int, float]) -> bool:
     if one.keys() != best.keys():
         return False
-    mean, half = interval_95([one[seed] - best[seed] for seed in best])
+    mean, half = student_95([one[seed] - best[seed] for seed in best])
     return abs(mean) <= (0.0 if math.isnan(half) else half)
 
 
 def written(spread: Spread, column: Column) -> tuple[str, str]:
     """Write a mean, and beside it its interval and in how many runs it was measured.
 
-    The mean has the decimals of its interval's two first digits, but no more than its column. An
-    interval beyond what the metric can be is written by its ends.
+    An interval is "±0.05" where both ends look alike, else "-0.05/+0.08". Mean and interval have
+    the decimals of the wider side's two first digits, but no more than the column. An interval
+    beyond what the metric can be is written by its ends.
 
     Args:
         spread: Mean and interval.
@@ -141,21 +150,26 @@ def written(spread: Spread, column: Column) -> tuple[str, str]:
     """
     if not spread.measured:
         return "-", ""
-    notes = []
-    decimals, has_interval = column.decimals, not math.isnan(spread.half)
-    if has_interval and spread.half > NOISE * abs(spread.mean):
-        decimals = min(max(0, 1 - math.floor(math.log10(spread.half))), column.decimals)
-        low, high = spread.ends(column)
-        is_cut = low > spread.mean - spread.half or high < spread.mean + spread.half
-        unit = 10.0**-decimals
-        if spread.half < unit / 2:
-            notes.append(f"±<{unit:.{decimals}f}")
-        elif is_cut:
-            notes.append(f"{low:.{decimals}f} to {high:.{decimals}f}")
-        else:
-            notes.append(f"±{spread.half:.{decimals}f}")
-    elif has_interval:
+    decimals, notes = column.decimals, []
+    wider = max(spread.mean - spread.low, spread.high - spread.mean)
+    if wider > NOISE * abs(spread.mean):
+        decimals = min(max(0, 1 - math.floor(math.log10(wider))), column.decimals)
+        notes.append(_interval(spread, column, decimals))
+    elif not math.isnan(wider):
         notes.append("±0")
     if spread.measured < spread.runs:
         notes.append(f"{spread.measured} of {spread.runs} runs")
     return f"{spread.mean:.{decimals}f}", ", ".join(notes)
+
+
+def _interval(spread: Spread, column: Column, decimals: int) -> str:
+    low, high = spread.ends(column)
+    unit = 10.0**-decimals
+    sides = (spread.mean - spread.low, spread.high - spread.mean)
+    is_cut = low > spread.low or high < spread.high
+    if is_cut and max(sides) >= unit / 2:
+        return f"{low:.{decimals}f} to {high:.{decimals}f}"
+    below, above = (
+        f"<{unit:.{decimals}f}" if side < unit / 2 else f"{side:.{decimals}f}" for side in sides
+    )
+    return beside(below, above)

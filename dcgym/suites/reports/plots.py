@@ -199,7 +199,8 @@ def cell(spread: Spread, column: Column) -> str:
     mean, note = written(spread, column)
     if not note:
         return mean
-    return f"{mean} {note}" if note.startswith("±") else f"{mean} ({note})"
+    is_beside = note.startswith("±") or "/+" in note
+    return f"{mean} {note}" if is_beside else f"{mean} ({note})"
 
 
 def embed(figure: Figure, title: str | Defined, note: str = "") -> str:

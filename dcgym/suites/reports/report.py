@@ -264,9 +264,9 @@ def _page(folder: Path, records: Records, refused: Records, sections: Sequence[s
         "dcgym benchmark",
         f"<h1>{html.escape(str(first['env']))}</h1>",
         f"<p>{len(records)} runs. The metrics leave out the first {warmup_s} s of each run. "
-        "Mean over seeds with its 95 % interval (Student's t), which covers the chance of "
-        "training only where a policy has several trainings. Every policy meets the same "
-        "traffic for the same seed.</p>",
+        "Mean over seeds with its 95 % interval (studentised bootstrap; Student's t below five "
+        "runs), which covers the chance of training only where a policy has several trainings. "
+        "Every policy meets the same traffic for the same seed.</p>",
         _warning(records, refused),
         *sections,
         definitions(_shown_columns(records)),

@@ -13,8 +13,8 @@ import numpy as np
 from dcgym.backends.base import Record
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as
+from dcgym.suites.intervals import student_95
 from dcgym.suites.results import Records
-from dcgym.suites.statistics import interval_95
 from dcgym.suites.twin_error.quantities import TRACE, Quantity
 from dcgym.suites.twin_error.traces import Trace, align, distance_among
 
@@ -244,7 +244,7 @@ def _half_width(pairs: Sequence[Sequence[float]], error: float, mean: float) -> 
     """Return the half width of the 95 % interval of a ratio of paired means, to first order."""
     if not math.isfinite(error):
         return math.nan
-    return interval_95([(twin - (1 + error) * real) / mean for twin, real in pairs])[1]
+    return student_95([(twin - (1 + error) * real) / mean for twin, real in pairs])[1]
 
 
 def _why_not(runs: _Runs, required: str, metric: str) -> str:

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int, check_positive, check_range, read_numbers
-from dcgym.errors import ConfigError, MissingDependency
+from dcgym.errors import ConfigError
 from dcgym.tasks.placement.mappings import ROUNDING, FloatArray, IntArray, LocalMappings
 
 __all__ = ["LevelReport", "SolverLimits", "localise"]
@@ -110,7 +110,6 @@ def localise(
         has_moves: Whether DIPs may move (Rubik), or only mappings change (Rubik-LO).
 
     Raises:
-        MissingDependency: SciPy is not installed.
         ConfigError: A VIP has local mappings already, or the solver finds no solution at all.
     """
     chosen, overloaded = _fitting(state, vips)
@@ -242,10 +241,8 @@ class _Program:
         limits: SolverLimits,
         fixed: npt.NDArray[np.bool_] | None,
     ) -> Any:
-        try:
-            from scipy.optimize import Bounds, LinearConstraint, milp
-        except ImportError as error:
-            raise MissingDependency("scipy", "placement") from error
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
         low, high = np.zeros(len(cost)), np.ones(len(cost))
         if fixed is not None:
             low[: self.first[1]] = high[: self.first[1]] = fixed

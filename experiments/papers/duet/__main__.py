@@ -7,8 +7,6 @@ epochs of migration (figure 20). The trace is synthetic (`dcgym.traffic.vips.Syn
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +16,7 @@ from rich.table import Table
 
 from dcgym.backends.simulation.placement import FlowLevelModel
 from dcgym.cli.console import table_console
+from dcgym.json_text import json_text
 from dcgym.suites.recorders.placement import failover_bps, placement_metrics
 from dcgym.tasks.placement.data_centre import DataCentre, make_data_centre
 from dcgym.tasks.placement.muxes import muxes_needed
@@ -152,7 +151,7 @@ def main() -> None:
         if given.part in (None, part)
     }
     if given.json:
-        json.dump(found, sys.stdout, indent=1)
+        print(json_text(found, indent=1))
     else:
         for part, rows in found.items():
             print_rows(part, rows)

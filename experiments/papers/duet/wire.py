@@ -8,7 +8,6 @@ figure 3.8 of the thesis, on Rubik's testbed: what a new VIP takes from streams 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import sys
@@ -20,6 +19,7 @@ from rich.table import Table
 from dcgym.backends.base import Record
 from dcgym.backends.emulation.muxes.lab import MuxLab
 from dcgym.cli.console import table_console
+from dcgym.json_text import json_text
 from dcgym.topologies import make_topology
 
 __all__ = [
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     rows = [measure_failover(), measure_moves(chosen.moves), measure_removal(), _congestion()]
     if chosen.json:
-        json.dump(rows, sys.stdout)
+        print(json_text(rows, indent=None))
     else:
         for row in rows:
             table = Table(title=str(row.pop("shape")), title_justify="left")

@@ -7,9 +7,7 @@ only the pairs of a rack and a VIP of most traffic may become local mappings the
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import sys
 import time
 from collections.abc import Iterator
 
@@ -17,6 +15,7 @@ from rich.table import Table
 
 from dcgym.backends.simulation.rubik import SCHEMES, plan_rubik
 from dcgym.cli.console import table_console
+from dcgym.json_text import json_text
 from dcgym.tasks.placement.data_centre import make_data_centre
 from dcgym.tasks.placement.locality import SolverLimits
 from dcgym.tasks.placement.mappings import DipLimits
@@ -74,7 +73,7 @@ def main() -> None:
     solver = SolverLimits(given.gap, given.time_limit, given.pairs)
     rows = list(measure(given.data_centre, given.vips, given.total_tbps * 1e12, solver, given.seed))
     if given.json:
-        json.dump(rows, sys.stdout, indent=1)
+        print(json_text(rows, indent=1))
         return
     table = Table(title=f"{given.data_centre}, {given.vips} VIPs, {given.total_tbps} Tbit/s")
     for name in rows[0]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dcgym.suites import Case, Suite, run_suite
+from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.reports.layout import runs_of
-from dcgym.suites.statistics import interval_95
 from dcgym.topologies import Topology, make_topology
 
 MBIT = 1_000_000
@@ -83,10 +83,8 @@ def main(args: Args) -> None:
         runs = runs_of(records, policy)
         cells = []
         for metric, (title, divisor) in SHOWN.items():
-            mean, half = interval_95(
-                [run["metrics"].get(metric, math.nan) / divisor for run in runs]
-            )
-            cells.append(f"{title} {mean:.2f} ± {half:.2f}")
+            values = [run["metrics"].get(metric, math.nan) / divisor for run in runs]
+            cells.append(f"{title} {bootstrap_95(values).text('.2f', '.2f')}")
         states = {record["fidelity"]["status"] for record in runs}
         print(f"{policy}: {'; '.join(cells)}; fidelity {', '.join(sorted(states))}", flush=True)
 

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.native import bpf_object, require
+from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.results import machine, prepare_folder, write_json
-from dcgym.suites.statistics import interval_95
 from dcgym.suites.verdicts import FAILS, HOLDS, NOT_RUN
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.balancing.rules import RULES
@@ -272,8 +272,7 @@ def verdict(rows: list[dict[str, Any]]) -> str:
 
 def shares(rows: list[dict[str, Any]], name: str) -> str:
     """Return a count over the connections, in per cent, with its 95 % interval."""
-    mean, half = interval_95([100 * row[name] / row["connections"] for row in rows])
-    return f"{mean:.3g} ± {half:.2g}"
+    return bootstrap_95([100 * row[name] / row["connections"] for row in rows]).text()
 
 
 def main(out: Path, args: Args | None = None) -> None:

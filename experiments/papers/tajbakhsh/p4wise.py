@@ -29,8 +29,8 @@ import numpy as np
 import dcgym  # noqa: F401 - registers the environments
 from dcgym.policies import Policy, make_policy
 from dcgym.policies.accelerators import P4WisePolicy, train_p4wise
+from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.results import machine, prepare_folder, write_json
-from dcgym.suites.statistics import interval_95
 from dcgym.suites.verdicts import FAILS, HOLDS, NOISE
 
 ENV_ID = "dcgym/AcceleratorBalancing-v0"
@@ -198,16 +198,15 @@ def verdict_on(values: Sequence[float], least: float) -> str:
         values: One of each training.
         least: What is claimed.
     """
-    mean, half = interval_95(list(values))
-    if mean - half >= least:
+    found = bootstrap_95(values)
+    if found.low >= least:
         return HOLDS
-    return FAILS if mean + half < least else NOISE
+    return FAILS if found.high < least else NOISE
 
 
 def shown(values: Sequence[float]) -> str:
     """Return a mean with its 95 % interval."""
-    mean, half = interval_95(list(values))
-    return f"{mean:.3g} ± {half:.2g}"
+    return bootstrap_95(values).text()
 
 
 def main(out: Path, args: Args | None = None) -> None:

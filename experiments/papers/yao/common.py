@@ -15,8 +15,9 @@ from dcgym.backends.base import Record
 from dcgym.suites import Case, Published, Suite, run_suite
 from dcgym.suites.balancing import ENV_ID
 from dcgym.suites.fidelity import worst_status
+from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.results import machine, prepare_folder, run_folder, write_json
-from dcgym.suites.statistics import FloatArray, interval_95
+from dcgym.suites.statistics import FloatArray
 from dcgym.tasks.balancing import Scenario, make_scenario
 
 Key = TypeVar("Key", bound=Hashable)
@@ -181,8 +182,7 @@ def seconds(values: FloatArray) -> str:
     Args:
         values: One entry a seed.
     """
-    mean, half = interval_95(list(values / 1e6))
-    return f"{mean:.3f} ± {half:.3f}"
+    return bootstrap_95(values / 1e6).text(".3f", ".3f")
 
 
 Table = Sequence[Mapping[str, Any]]
