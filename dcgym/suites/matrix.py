@@ -29,6 +29,10 @@ __all__ = ["Matrix", "Run"]
 TRAININGS_SIDE_BY_SIDE = 2
 """Of learners whose environments do not wait for real time."""
 
+# Part of what tells one run from another. It rises where a metric of equal settings gets another
+# meaning, so that a suite which goes on in a folder of before does not mix both.
+METRICS_VERSION = 2
+
 # Learners meet no traffic that they are scored on: `MOST_RUNS` seeds lie below the first, and the
 # copies of a training take the seeds that follow its own.
 FIRST_TRAINING_SEED = 1_000_000
@@ -177,7 +181,8 @@ class Matrix:
             training=training,
         )
         folder = run_folder(self._out, run.case, run.policy, run.seed)
-        return replace(spec, folder=str(folder), key=_key(spec_to_dict(spec)))
+        settings = {**spec_to_dict(spec), "metrics": METRICS_VERSION}
+        return replace(spec, folder=str(folder), key=_key(settings))
 
     def training(self, run: Run) -> TrainingSpec:
         """Return what the training of a run's learner is told.

@@ -190,7 +190,9 @@ def test_learners_train_on_a_backend_and_are_scored_on_another(tmp_path: Path) -
         check_suite(cubic_alone().trained_on("nowhere"))
 
 
-def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) -> None:
+def test_finished_runs_are_found_and_changed_settings_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Run("", "cubic", 0)
     matrix = matrix_of(cubic_alone(), tmp_path)
     assert matrix.finished(run) is None
@@ -199,6 +201,9 @@ def test_finished_runs_are_found_and_changed_settings_run_again(tmp_path: Path) 
     assert matrix.finished(run) is not None
     longer = cubic_alone(episode_s=20.0)
     assert matrix_of(longer, tmp_path).finished(run) is None
+    # Metrics of another version may mean something else: they are no part of this suite.
+    monkeypatch.setattr("dcgym.suites.matrix.METRICS_VERSION", 1)
+    assert matrix_of(cubic_alone(), tmp_path).finished(run) is None
 
 
 @pytest.mark.parametrize(
