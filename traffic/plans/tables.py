@@ -21,6 +21,7 @@ from dcgym.units import NS_PER_S, is_empty, read_number
 __all__ = ["Cell", "Table", "read_table"]
 
 _LATEST_NS = 2**62
+_DECIMAL_COMMA = re.compile(r"^([-+]?\d*),(\d+(?:[eE][-+]?\d+)?)$")
 
 Cell: TypeAlias = "str | int | float | bool | None"
 """Text of a CSV file, or a typed value of Parquet."""
@@ -164,6 +165,9 @@ class Table:
 def read_table(path: Path, field: str = "traffic file") -> Table:
     """Read a .parquet file, or any other as CSV: blank lines and those with # in front are skipped.
 
+    Cells lie between commas, or semicolons if the header has no comma; beside semicolons numbers
+    may have a decimal comma.
+
     Args:
         path: The file.
         field: Names the file in error messages.
@@ -185,7 +189,10 @@ def _read_csv(text: str, path: Path, field: str) -> Table:
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
-    cells = [_split(line, f"{path.name}, line {number}") for number, line in lines]
+    first = lines[0][1] if lines else ""
+    # What Excel writes where the comma is the decimal sign.
+    separator = ";" if ";" in first and "," not in first else ","
+    cells = [_split(line, f"{path.name}, line {number}", separator) for number, line in lines]
     header = cells[0] if cells else []
     if len(set(header)) != len(header) or not all(header):
         raise ConfigError(f"{path.name}, header", ",".join(header), "different, non-empty names")
@@ -198,13 +205,17 @@ def _read_csv(text: str, path: Path, field: str) -> Table:
     return Table(path, field, named, [number for number, _ in lines[1:]], "line")
 
 
-def _split(line: str, where: str) -> list[str]:
+def _split(line: str, where: str, separator: str) -> list[str]:
     # A line of its own: an open quote must not swallow the lines that follow.
     try:
-        cells = next(csv.reader([line])) if '"' in line else line.split(",")
+        reader = csv.reader([line], delimiter=separator)
+        cells = next(reader) if '"' in line else line.split(separator)
     except csv.Error as error:
         raise ConfigError(where, line, f"cells of CSV ({error})") from None
-    return [cell.strip() for cell in cells]
+    cells = [cell.strip() for cell in cells]
+    if separator == ";":
+        return [_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in cells]
+    return cells
 
 
 def _read_parquet(path: Path, field: str) -> Table:

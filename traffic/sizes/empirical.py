@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ class Empirical:
 
         Args:
             points: (amount, probability of at most that amount), both never decreasing, the last
-                probability 1. Mass at the first amount stays on it.
+                probability 1, or 100 if they are per cent. Mass at the first amount stays on it.
             field: Names the points in error messages.
             rows: Names of the single points in error messages.
 
@@ -41,9 +42,10 @@ class Empirical:
             raise ConfigError(field, list(points), "one point (amount, probability) or more")
         named = rows or [f"{field}, point {i + 1}" for i in range(len(points))]
         read = [_pair(point, row) for point, row in zip(points, named, strict=True)]
-        _check_points(read, named)
+        whole = 100 if read[-1][1] == 100 else 1
+        _check_points(read, named, whole)
         self._amounts = np.array([point[0] for point in read], np.float64)
-        self._levels = np.array([point[1] for point in read], np.float64)
+        self._levels = np.array([point[1] for point in read], np.float64) / whole
 
     @property
     def mean(self) -> float:
@@ -105,17 +107,18 @@ class Empirical:
         return Empirical(list(zip(amounts, self._levels.tolist(), strict=True)))
 
 
-def _check_points(points: Sequence[Sequence[float]], rows: Sequence[str]) -> None:
+def _check_points(points: Sequence[Sequence[float]], rows: Sequence[str], whole: int) -> None:
     amount, level = 0.0, 0.0
     for point, row in zip(points, rows, strict=True):
         if point[0] < amount:
             raise ConfigError(f"{row}, amount", point[0], f"{amount} or more: a CDF is monotone")
-        if not level <= point[1] <= 1:
-            allowed = f"{level} to 1: a CDF is monotone"
+        if not level <= point[1] <= whole:
+            allowed = f"{level} to {whole}: a CDF is monotone"
             raise ConfigError(f"{row}, probability", point[1], allowed)
         amount, level = float(point[0]), float(point[1])
-    if level != 1:
-        raise ConfigError(f"{rows[-1]}, probability", level, "1 for the last point")
+    if level != whole:
+        allowed = "1 for the last point, or 100 for per cent"
+        raise ConfigError(f"{rows[-1]}, probability", level, allowed)
     if amount <= 0:
         raise ConfigError(f"{rows[-1]}, amount", amount, "more than 0")
 
@@ -123,6 +126,7 @@ def _check_points(points: Sequence[Sequence[float]], rows: Sequence[str]) -> Non
 def _pair(point: object, row: str) -> tuple[float, float]:
     allowed = "two finite numbers: amount, probability"
     amount, level = (read_number(one) for one in check_list(row, point, allowed, (2,)))
-    if amount is None or level is None:
+    # A whole number of Python may be larger than any float.
+    if amount is None or level is None or max(amount, level) > sys.float_info.max:
         raise ConfigError(row, point, allowed)
     return amount, level

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from dcgym.config import check_int, check_keys, check_list, check_positive
 from dcgym.errors import ConfigError, suggest
-from dcgym.files import read_text, wrong_file
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.cdfs import CDFS, Cdf
 from dcgym.traffic.sizes.distributions import Distribution, describe, two_points
 from dcgym.traffic.sizes.empirical import Empirical
+from dcgym.traffic.sizes.files import read_cdf
 from dcgym.traffic.sizes.phases import MOST_PHASES, Erlang, Hyperexponential
 from dcgym.traffic.sizes.samplers import (
     Constant,
@@ -23,7 +22,7 @@ from dcgym.traffic.sizes.samplers import (
     Sampler,
     Uniform,
 )
-from dcgym.units import NS_PER_S, parse_duration, parse_size, read_number
+from dcgym.units import parse_duration, parse_size, read_number
 
 __all__ = [
     "SIZES",
@@ -121,8 +120,9 @@ def read_sizes(spec: object, field: str = "sizes") -> Sampler:
             distribution and ``scale``: constant (value), exponential (mean), uniform (min, max),
             lognormal (sigma, and mean or median), pareto (min, shape, max if bounded), erlang
             (mean, phases), hyperexponential (mean, variation: standard deviation over the mean),
-            bimodal (short, long, long_share), cdf (points, or the file that holds them), mixture
-            (parts, a list of mappings with ``weight`` and ``sizes``).
+            bimodal (short, long, long_share), cdf (points, or a file of them and the unit of its
+            amounts, see `read_cdf`), mixture (parts, a list of mappings with ``weight`` and
+            ``sizes``).
         field: Names the spec in error messages.
 
     Raises:
@@ -275,8 +275,11 @@ def _cdf(written: Written) -> Empirical:
         raise ConfigError(field, dict(spec), "either points or a file")
     is_time = written.parse is parse_duration
     if written.has("file"):
-        read = _read_cdf_file(spec["file"], f"{field}.file")
-        return read.scaled(NS_PER_S) if is_time else read
+        amount = written.amount("unit") if written.has("unit") else None
+        scale = written.has("scale")
+        return read_cdf(spec["file"], f"{field}.file", amount, is_time=is_time, has_scale=scale)
+    if written.has("unit"):
+        raise ConfigError(f"{field}.unit", spec["unit"], "a unit beside a file, not beside points")
     unit, where = "duration" if is_time else "bytes", f"{field}.points"
     points = check_list(where, spec["points"], f"a list of pairs: {unit}, probability")
     pairs = [_point_of(one, f"{where}[{i}]", written.parse, unit) for i, one in enumerate(points)]
@@ -292,35 +295,6 @@ def _point_of(point: object, where: str, parse: Parse, unit: str) -> tuple[float
     return float(number), level
 
 
-def _read_cdf_file(path: object, field: str) -> Empirical:
-    """Read lines of "bytes probability", separated by blanks, tabs or commas, as others use."""
-    if not isinstance(path, str | Path):
-        raise ConfigError(field, path, "the path of a file with lines: bytes probability")
-    expected = "a text file with lines: bytes probability"
-    text = read_text(path, field, expected)
-    points: list[tuple[float, float]] = []
-    rows: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        cells = line.partition("#")[0].replace(",", " ").split()
-        if cells:
-            if not rows and [read_number(cell) for cell in cells].count(None):
-                raise wrong_file(field, path, expected)
-            rows.append(f"{Path(path).name}, line {number}")
-            points.append(_point(cells, rows[-1]))
-    if not rows:
-        raise wrong_file(field, path, expected)
-    return Empirical(points, Path(path).name, rows)
-
-
-def _point(cells: list[str], where: str) -> tuple[float, float]:
-    if len(cells) != 2:
-        raise ConfigError(where, len(cells), "2 columns: bytes probability")
-    try:
-        return float(cells[0]), float(cells[1])
-    except ValueError:
-        raise ConfigError(where, " ".join(cells), "two numbers: bytes probability") from None
-
-
 SIZES.add("constant", SizeKind(("value",), lambda w: Constant(w.amount("value"))), "one amount")
 SIZES.add(
     "exponential", SizeKind(("mean",), lambda w: Exponential(w.amount("mean"))), "by its mean"
@@ -331,7 +305,7 @@ SIZES.add(
 )
 SIZES.add("pareto", SizeKind(("min", "shape", "max"), _pareto), "by least amount and tail index")
 SIZES.add(
-    "cdf", SizeKind(("points", "file"), _cdf), "by points of its CDF, or a file (durations: in s)"
+    "cdf", SizeKind(("points", "file", "unit"), _cdf), "by points of its CDF, or a file of them"
 )
 SIZES.add("erlang", SizeKind(("mean", "phases"), _erlang), "sum of exponential phases")
 SIZES.add(

@@ -159,6 +159,8 @@ def test_endless_random_rows_need_a_gap_where_the_rate_is_unknown(tmp_path: Path
         ("src,dst,after,size_bytes\nh1,h2,1,5\n", r"p\.csv, line 2, after: value 1"),
         ("src,dst,start_ns\nh1,h2,99999999999999999999999\n", "line 2, start_ns"),
         ('src,dst\n"h1,h2\n', "line 2: value 1 .* 2 columns"),
+        ("src;dst;size_bytes\nh1;h2;1,5\n", r"p\.csv, line 2, size_bytes: value '1\.5'"),
+        ("src;dst\nh1;h2\nh1,h2\n", r"p\.csv, line 3: value 1 .* 2 columns"),
     ],
 )
 def test_wrong_rows_are_named(text: str, message: str, topology: Topology, tmp_path: Path) -> None:
@@ -171,8 +173,9 @@ def test_wrong_rows_are_named(text: str, message: str, topology: Topology, tmp_p
 
 def test_files_of_spreadsheets_are_read(topology: Topology, tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    path.write_bytes(b'\xef\xbb\xbfsrc,dst,size_bytes\r\n"h1", h2 ,5\r\n')
-    assert make_plan(path, topology).flows == (Flow("h1", "h2", size_bytes=5),)
+    for sign in (b",", b";"):
+        path.write_bytes(b'\xef\xbb\xbfsrc,dst,size_bytes\r\n"h1", h2 ,5\r\n'.replace(b",", sign))
+        assert make_plan(path, topology).flows == (Flow("h1", "h2", size_bytes=5),)
 
 
 def test_damaged_parquet_is_one_line(tmp_path: Path) -> None:
@@ -260,13 +263,14 @@ def test_garbled_tables(
 
 @FUZZ
 @given(
-    points=st.lists(st.lists(CELL | st.floats(0, 1).map(str), min_size=1, max_size=3), max_size=4)
+    points=st.lists(st.lists(CELL | st.floats(0, 1).map(str), min_size=1, max_size=3), max_size=4),
+    separator=st.sampled_from(" ,;"),
 )
 def test_garbled_distribution_files(
-    points: list[list[str]], topology: Topology, tmp_path: Path
+    points: list[list[str]], separator: str, topology: Topology, tmp_path: Path
 ) -> None:
     path = tmp_path / "sizes.txt"
-    path.write_bytes("\n".join(map(" ".join, points)).encode("utf-8", "surrogatepass"))
+    path.write_bytes("\n".join(map(separator.join, points)).encode("utf-8", "surrogatepass"))
     spec = {"name": "poisson", "sizes": {"name": "cdf", "file": str(path)}, "flows_per_s": 1}
     make_or_refuse({**spec, "duration": "1s"}, topology)
 

@@ -195,9 +195,18 @@ def test_mix_puts_parts_together_with_their_own_numbers(fabric: Topology) -> Non
     assert not groups[n : n + m].any() and not groups[-16:].any()
 
 
-def test_recorded_arrivals_keep_times_sizes_and_ends(fabric: Topology, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time_s,size_bytes,src,dst\n5.5,100,h1,h2\n5,50,10.0.0.3,h4\n",
+        "time_s;size_bytes;src;dst\n5,5;1e2;h1;h2\n5;50;10.0.0.3;h4\n",
+    ],
+)
+def test_recorded_arrivals_keep_times_sizes_and_ends(
+    text: str, fabric: Topology, tmp_path: Path
+) -> None:
     path = tmp_path / "arrivals.csv"
-    path.write_text("time_s,size_bytes,src,dst\n5.5,100,h1,h2\n5,50,10.0.0.3,h4\n", "utf-8")
+    path.write_text(text, "utf-8")
     spec = {"name": "recorded", "file": str(path), "time_compression": 10, "scale": 2}
     plan = make_plan({**spec, "start": "1s"}, fabric)
     found = [(flow.src, flow.dst, flow.start_ns, flow.size_bytes) for flow in plan.flows]

@@ -256,6 +256,9 @@ def test_think_times_follow_their_distribution() -> None:
         ([[1, 0.5], "xy"], "cdf, point 2: value 'xy'"),
         ([[1, math.nan]], "cdf, point 1: value"),
         ([[0, 1]], "point 1, amount: value 0.0 .* more than 0"),
+        ([[1, 50], [20, 99]], "cdf, point 1, probability: value 50 .* 0.0 to 1: a CDF"),
+        ([[1, 50], [20, 40], [30, 100]], "cdf, point 2, probability: value 40 .* 50.0 to 100"),
+        ([[10**400, 1]], "cdf, point 1: value .* two finite numbers"),
         ([], "one point"),
     ],
 )
@@ -279,6 +282,8 @@ def test_wrong_points_are_named(points: Any, message: str) -> None:
         ({"name": "mixture", "parts": [3]}, r"parts\[0\]: value 3"),
         ({"name": "cdf", "file": "missing"}, "No such file"),
         ({"name": "cdf", "points": 3}, "a list of pairs"),
+        ({"name": "cdf", "points": [[1, 1]], "unit": "1B"}, "sizes.unit: value '1B' .* not beside"),
+        ({"name": "cdf", "file": "missing", "unit": 0}, "sizes.unit: value 0"),
         (0, "1 byte or more"),
         (None, "sizes: value None"),
     ],
