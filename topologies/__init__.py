@@ -17,7 +17,8 @@ from dcgym.topologies.builders import (
     single_switch,
 )
 from dcgym.topologies.delays import DelaySpec, parse_delay
-from dcgym.topologies.graph import Link, Node, Port, Topology
+from dcgym.topologies.elements import Link, Node, Port
+from dcgym.topologies.graph import Topology
 from dcgym.topologies.groups import NextHopGroup, next_hop_groups
 from dcgym.topologies.marking import with_marking
 from dcgym.topologies.registry import TOPOLOGIES, make_topology

@@ -3,148 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcgym.config import read_numbers
 from dcgym.errors import ConfigError, suggest
 from dcgym.topologies.content import read_content
-from dcgym.topologies.delays import WIRE_FIELDS
-from dcgym.topologies.marking import STEP_FIELDS
-from dcgym.topologies.routing import RouteTable
-from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_link, check_node, check_topology
+from dcgym.topologies.elements import ENDPOINT_ROLES, Link, Node, Port
+from dcgym.topologies.routing import RouteTable, route_table
+from dcgym.topologies.splits import Splits, splits_of
+from dcgym.topologies.validation import check_topology
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["ENDPOINT_ROLES", "FORWARDER_ROLES", "Link", "Node", "Port", "Topology"]
-
-ENDPOINT_ROLES = ("host", "server", "client")
-"""Roles of nodes that own an address and send or receive traffic."""
-
-FORWARDER_ROLES = ("switch", "balancer")
-"""Roles of nodes that pass traffic on."""
-
-_USUAL = {**STEP_FIELDS, **WIRE_FIELDS, "mtu_bytes": DEFAULT_MTU_BYTES}
-
-
-@dataclass(frozen=True)
-class Node:
-    """A machine of the network.
-
-    Attributes:
-        name: Unique name, which also starts the names of its interfaces.
-        role: One of "host", "server", "client" (endpoints), "switch", "balancer" (forwarders).
-        index: Position, from 0, among the nodes of its kind (endpoints or forwarders).
-        layer: Height at which to draw the node, counted up from 0; None leaves it to the links.
-    """
-
-    name: str
-    role: str
-    index: int
-    layer: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        read_numbers(self)
-        check_node(self, ENDPOINT_ROLES + FORWARDER_ROLES)
-
-    @property
-    def is_endpoint(self) -> bool:
-        """Whether the node owns an address (host, server or client)."""
-        return self.role in ENDPOINT_ROLES
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the node as plain data; its index follows from the order of the nodes."""
-        layer = {} if self.layer is None else {"layer": self.layer}
-        return {"name": self.name, "role": self.role, **layer}
-
-
-@dataclass(frozen=True)
-class Link:
-    """A cable between two nodes, the same in both directions.
-
-    Attributes:
-        a: Name of one end.
-        b: Name of the other end.
-        rate_bps: Capacity of each direction.
-        queue_bytes: Limit of the queue in front of each direction.
-        mark_bytes: Backlog above which ECN-capable packets are marked; None means no threshold.
-        delay_ns: One-way propagation delay.
-        mark_max_bytes: For RED: average backlog from which all are marked; None means that marking
-            is a step at `mark_bytes`.
-        mark_probability: Of a mark beyond the step, or just below `mark_max_bytes`.
-        mark_weight: Weight of a new backlog in RED's moving average; 1 averages nothing.
-        mtu_bytes: Largest IP packet that the link carries.
-        jitter_ns: Most that is added to a packet's delay, evenly from 0, in order.
-        loss_probability: That a packet is lost on the wire.
-    """
-
-    a: str
-    b: str
-    rate_bps: int
-    queue_bytes: int
-    mark_bytes: int | None
-    delay_ns: int = 0
-    mark_max_bytes: int | None = None
-    mark_probability: float = 1.0
-    mark_weight: float = 1.0
-    mtu_bytes: int = DEFAULT_MTU_BYTES
-    jitter_ns: int = 0
-    loss_probability: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        read_numbers(self)
-        check_link(self)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the link as plain data; MTU, RED, jitter and loss only if they say something."""
-        values = asdict(self)
-        return {key: value for key, value in values.items() if _USUAL.get(key, ...) != value}
-
-
-@dataclass(frozen=True)
-class Port:
-    """One end of a link.
-
-    Attributes:
-        node: Name of the node that owns the port.
-        number: Port number as Mininet counts: forwarders from 1, endpoints from 0.
-        name: Interface name, such as "s1-eth1".
-        peer: Name of the node at the other end.
-        peer_name: Interface name at the other end.
-        link: The link.
-    """
-
-    node: str
-    number: int
-    name: str
-    peer: str
-    peer_name: str
-    link: Link
-
-    @property
-    def rate_bps(self) -> int:
-        """Capacity of the port."""
-        return self.link.rate_bps
-
-    @property
-    def queue_bytes(self) -> int:
-        """Limit of the port's queue."""
-        return self.link.queue_bytes
-
-    @property
-    def mtu_bytes(self) -> int:
-        """Largest IP packet that the port sends."""
-        return self.link.mtu_bytes
-
-    @property
-    def mark_bytes(self) -> int | None:
-        """Backlog above which ECN-capable packets are marked."""
-        return self.link.mark_bytes
+__all__ = ["Topology"]
 
 
 @dataclass(frozen=True)
@@ -194,8 +68,12 @@ class Topology:
         return cls(name, tuple(nodes), tuple(links))
 
     def __getstate__(self) -> dict[str, object]:
-        """Pickle the graph only; what is derived from it is cheap to derive again."""
+        """Pickle the graph only: what is derived from it is derived again, once a process."""
         return {"name": self.name, "nodes": self.nodes, "links": self.links}
+
+    def __hash__(self) -> int:
+        """Hash the graph, once: what is derived from it is kept by it."""
+        return self._hash
 
     @cached_property
     def hosts(self) -> tuple[Node, ...]:
@@ -214,8 +92,18 @@ class Topology:
 
     @cached_property
     def host_ports(self) -> tuple[Port, ...]:
-        """The first port of each endpoint, by index."""
+        """The port of each endpoint, by index."""
         return tuple(self._ports[host.name][0] for host in self.hosts)
+
+    @cached_property
+    def directed_ports(self) -> tuple[Port, ...]:
+        """Every direction of every link, by the port that sends: hosts first, then switches."""
+        return (*self.host_ports, *self.switch_ports)
+
+    @property
+    def splits(self) -> Splits:
+        """How traffic between hosts splits over `directed_ports`."""
+        return splits_of(self)
 
     def node(self, name: str) -> Node:
         """Return the node of that name.
@@ -378,11 +266,11 @@ class Topology:
 
     @cached_property
     def _routes(self) -> RouteTable:
-        peers = {
-            name: [(port.number, port.peer) for port in ports]
-            for name, ports in self._ports.items()
-        }
-        return RouteTable(peers, [host.name for host in self.hosts])
+        return route_table(self)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.nodes, self.links))
 
     def _host(self, name: str) -> Node:
         return self._lookup(name, self._hosts_by_name, "host")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
-if TYPE_CHECKING:
-    from dcgym.topologies.graph import Port, Topology
+from dcgym.topologies.elements import Port
+from dcgym.topologies.graph import Topology
+from dcgym.topologies.routing import KEPT
 
 __all__ = ["NextHopGroup", "next_hop_groups"]
 
@@ -31,6 +33,7 @@ class NextHopGroup:
         return len(self.ports) > 1
 
 
+@lru_cache(maxsize=KEPT)
 def next_hop_groups(topology: Topology) -> tuple[NextHopGroup, ...]:
     """Return all groups of all switches.
 
@@ -40,17 +43,31 @@ def next_hop_groups(topology: Topology) -> tuple[NextHopGroup, ...]:
     Args:
         topology: The network.
     """
+    hosts_at: dict[str, list[int]] = {}
+    for host, port in enumerate(topology.host_ports):
+        hosts_at.setdefault(port.peer, []).append(host)
     return tuple(
-        group for switch in topology.switches for group in _groups_of(topology, switch.name)
+        group
+        for switch in topology.switches
+        for group in _groups_of(topology, switch.name, hosts_at)
     )
 
 
-def _groups_of(topology: Topology, switch: str) -> list[NextHopGroup]:
-    hosts: dict[tuple[int, ...], list[str]] = {}
-    for host in topology.hosts:
-        hosts.setdefault(topology.next_hops(switch, host.name), []).append(host.name)
+def _groups_of(
+    topology: Topology, switch: str, hosts_at: Mapping[str, Sequence[int]]
+) -> list[NextHopGroup]:
+    hosts: dict[tuple[int, ...], list[int]] = {}
+    for leaf, behind in hosts_at.items():
+        # All hosts behind another switch are reached alike.
+        for some in [[host] for host in behind] if leaf == switch else [behind]:
+            hops = topology.next_hops(switch, topology.hosts[some[0]].name)
+            hosts.setdefault(hops, []).extend(some)
     by_number = {port.number: port for port in topology.ports(switch)}
     return [
-        NextHopGroup(switch, tuple(by_number[number] for number in numbers), tuple(names))
-        for numbers, names in hosts.items()
+        NextHopGroup(
+            switch,
+            tuple(by_number[number] for number in numbers),
+            tuple(topology.hosts[host].name for host in sorted(members)),
+        )
+        for numbers, members in sorted(hosts.items(), key=lambda item: min(item[1]))
     ]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from dcgym.config import check_keys, check_range
 from dcgym.defaults import Default
 from dcgym.topologies.delays import DelayFields, DelaySpec, parse_delay
-from dcgym.topologies.graph import Link
+from dcgym.topologies.elements import Link
 from dcgym.topologies.marking import MarkFields, MarkSpec, parse_mark
 from dcgym.topologies.validation import MAX_QUEUE_BYTES, MIN_QUEUE_BYTES, check_mtu
 from dcgym.units import parse_rate, parse_size

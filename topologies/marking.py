@@ -12,7 +12,8 @@ from dcgym.topologies.validation import check_mark
 from dcgym.units import parse_size
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Link, Topology
+    from dcgym.topologies.elements import Link
+    from dcgym.topologies.graph import Topology
 
 __all__ = [
     "MARK_KINDS",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.routing import RouteTable
+from dcgym.topologies.routing import KEPT, RouteTable
 
 __all__ = ["RouteChange", "RouteSet", "route_changes", "surviving_routes", "surviving_table"]
 
@@ -30,12 +31,7 @@ def surviving_routes(topology: Topology, dead_ports: Collection[str] = ()) -> Ro
         topology: The whole network.
         dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
     """
-    table = surviving_table(topology, dead_ports)
-    return {
-        (switch.name, host.name): table.route(switch.name, host.name)
-        for switch in topology.switches
-        for host in topology.hosts
-    }
+    return _routes(topology, frozenset(dead_ports))
 
 
 def surviving_table(topology: Topology, dead_ports: Collection[str] = ()) -> RouteTable:
@@ -55,6 +51,16 @@ def surviving_table(topology: Topology, dead_ports: Collection[str] = ()) -> Rou
         for node in topology.nodes
     }
     return RouteTable(peers, [host.name for host in topology.hosts])
+
+
+@lru_cache(maxsize=KEPT)
+def _routes(topology: Topology, dead_ports: frozenset[str]) -> RouteSet:
+    table = surviving_table(topology, dead_ports)
+    return {
+        (switch.name, host.name): table.route(switch.name, host.name)
+        for switch in topology.switches
+        for host in topology.hosts
+    }
 
 
 def route_changes(old: RouteSet, new: RouteSet) -> list[RouteChange]:

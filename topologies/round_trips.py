@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from functools import lru_cache
 
-from dcgym.topologies.graph import Link, Topology
+from dcgym.topologies.elements import Link
+from dcgym.topologies.graph import Topology
+from dcgym.topologies.routing import KEPT
 
 __all__ = ["base_rtt_ns", "slowest_frame_ns"]
 
@@ -24,6 +27,7 @@ def slowest_frame_ns(topology: Topology) -> int:
     return min(max(_frame_ns(link) for link in topology.links), MOST_NS)
 
 
+@lru_cache(maxsize=KEPT)
 def base_rtt_ns(topology: Topology) -> int:
     """Return the round trip of a full frame and its ACK between the hosts farthest apart.
 

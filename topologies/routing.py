@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-__all__ = ["RouteTable"]
+if TYPE_CHECKING:
+    from dcgym.topologies.graph import Topology
+
+__all__ = ["KEPT", "RouteTable", "route_table"]
+
+KEPT = 16
+"""Networks of which a process keeps what it derived: equal ones share it, in every environment."""
 
 _Peers = Mapping[str, Sequence[tuple[int, str]]]
 
@@ -13,8 +21,8 @@ _Peers = Mapping[str, Sequence[tuple[int, str]]]
 class RouteTable:
     """Next hops by hop count.
 
-    Endpoints do not forward. All endpoints behind the same access switches share one search, so
-    that a k-ary fat-tree costs k^2/2 searches over its switches and not one per host.
+    Endpoints do not forward, and have one link at most. All endpoints behind the same switch share
+    one search, so that a k-ary fat-tree costs k^2/2 searches over its switches and not one a host.
     """
 
     def __init__(self, peers: _Peers, hosts: Iterable[str]) -> None:
@@ -25,15 +33,15 @@ class RouteTable:
             hosts: Names of the endpoints.
         """
         names = frozenset(hosts)
-        self._direct: dict[str, dict[str, list[int]]] = {name: {} for name in names}
+        # Where each endpoint hangs: the switch, and its port.
+        self._at: dict[str, tuple[str, int]] = {}
         self._forwarders: dict[str, list[tuple[int, str]]] = {}
         for node in peers.keys() - names:
             self._forwarders[node] = [link for link in peers[node] if link[1] not in names]
             for number, peer in peers[node]:
                 if peer in names:
-                    self._direct[peer].setdefault(node, []).append(number)
-        self._access = {host: frozenset(switches) for host, switches in self._direct.items()}
-        self._transit: dict[frozenset[str], dict[str, tuple[int | None, tuple[int, ...]]]] = {}
+                    self._at[peer] = node, number
+        self._transit: dict[str, dict[str, tuple[int | None, tuple[int, ...]]]] = {}
 
     def next_hops(self, switch: str, host: str) -> tuple[int, ...]:
         """Return the port numbers on shortest paths, sorted; empty if there is no path.
@@ -51,13 +59,14 @@ class RouteTable:
             switch: Name of the switch.
             host: Name of the host.
         """
-        direct = self._direct[host].get(switch)
-        if direct is not None:
-            return 0, tuple(sorted(direct))
-        access = self._access[host]
-        if access not in self._transit:
-            self._transit[access] = self._search(access)
-        return self._transit[access].get(switch, (None, ()))
+        if host not in self._at:
+            return None, ()
+        leaf, number = self._at[host]
+        if switch == leaf:
+            return 0, (number,)
+        if leaf not in self._transit:
+            self._transit[leaf] = self._search(frozenset((leaf,)))
+        return self._transit[leaf].get(switch, (None, ()))
 
     def to_switches(
         self, targets: Iterable[str]
@@ -94,3 +103,17 @@ class RouteTable:
                     hops[peer] = hops[switch] + 1
                     waiting.append(peer)
         return hops
+
+
+@lru_cache(maxsize=KEPT)
+def route_table(topology: Topology) -> RouteTable:
+    """Return the shortest paths of a network; equal networks share them.
+
+    Args:
+        topology: The network.
+    """
+    peers = {
+        node.name: [(port.number, port.peer) for port in topology.ports(node.name)]
+        for node in topology.nodes
+    }
+    return RouteTable(peers, [host.name for host in topology.hosts])

@@ -11,7 +11,8 @@ from dcgym.errors import ConfigError, suggest
 from dcgym.units import read_number
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Link, Node, Topology
+    from dcgym.topologies.elements import Link, Node
+    from dcgym.topologies.graph import Topology
 
 __all__ = [
     "DEFAULT_MTU_BYTES",
@@ -150,6 +151,7 @@ def check_topology(topology: Topology) -> None:
     _check_links(topology)
     _check_interface_names(topology)
     _check_connected(topology)
+    _check_one_link(topology)
 
 
 def _check_names(topology: Topology) -> None:
@@ -207,3 +209,16 @@ def _check_connected(topology: Topology) -> None:
     if lost:
         allowed = "a network whose switches connect every node to every other"
         raise ConfigError("links", f"none leads from {start} to {lost[0]}", allowed)
+
+
+def _check_one_link(topology: Topology) -> None:
+    """Refuse hosts with several links: theirs is one interface, of one address."""
+    links: dict[str, list[str]] = {node.name: [] for node in topology.hosts}
+    for link in topology.links:
+        for end in (link.a, link.b):
+            if end in links:
+                links[end].append(f"{link.a}-{link.b}")
+    for name, owned in links.items():
+        if len(owned) != 1:
+            allowed = "one link; a switch of its own, as in bcube, gives a host several ways"
+            raise ConfigError(f"links of host {name}", ", ".join(owned) or "none", allowed)

@@ -9,7 +9,7 @@ import dcgym
 from dcgym.errors import ConfigError, DcgymError, MissingDependency
 from dcgym.policies import LEARNERS, POLICIES, Policy, env_overrides, load_policy, make_policy
 from dcgym.policies.learned.training import TrainingClock
-from dcgym.tasks.network.max_min import max_min_rates
+from dcgym.tasks.network.max_min import MaxMin, Segments
 from dcgym.testing import FakeBackend
 
 
@@ -55,8 +55,33 @@ def test_fair_share_beats_cubic_and_random_on_the_default_reward():
 
 def test_max_min_rates_of_the_textbook_example():
     # Flow 0 crosses both links, flow 1 the first (10), flow 2 and 3 the second (6).
-    usage = np.array([[1, 1], [1, 0], [0, 1], [0, 1]], float)
-    assert max_min_rates(usage, np.array([10.0, 6.0])) == pytest.approx([2, 8, 2, 2])
+    # Flow 2 stands for two, and a segment of a link each.
+    links = np.arange(2)
+    ways = np.array([[0, 1], [0, 2], [1, 2]])  # segment 2 crosses no link
+    segments = Segments(links, links, np.ones(2))
+    rates = MaxMin(ways, segments, np.array([10.0, 6.0])).rates(np.array([1, 1, 2]))
+    assert rates == pytest.approx([2, 8, 2])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_max_min_rates_of_random_networks(seed):
+    generator = np.random.default_rng(seed)
+    shares = generator.random((12, 9)) * (generator.random((12, 9)) < 0.4)
+    ways = generator.integers(0, 12, (40, 2)) + np.array([0, 12])
+    counts, capacities = generator.integers(1, 4, 40), generator.uniform(1, 10, 9)
+    # A second half of segments that all cross one link.
+    shares = np.concatenate([shares, np.eye(9)[generator.integers(0, 9, 12)]])
+    numbers, links = np.nonzero(shares)
+    segments = Segments(numbers, links, shares[numbers, links])
+    rates = MaxMin(ways, segments, capacities).rates(counts)
+    usage = shares[ways].sum(axis=1)
+    load = (counts * rates) @ usage
+    assert (load <= capacities * (1 + 1e-9)).all()
+    # Each flow crosses a full link on which none is faster (Bertsekas and Gallager, 6.5.2).
+    is_full = load >= capacities * (1 - 1e-9)
+    fastest = np.array([rates[usage[:, link] > 0].max(initial=0) for link in range(9)])
+    for rate, used in zip(rates, usage > 0, strict=True):
+        assert (is_full & used & (fastest <= rate * (1 + 1e-9))).any()
 
 
 def test_random_policy_repeats_with_its_seed():

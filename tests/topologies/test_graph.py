@@ -165,17 +165,6 @@ class TestRoutes:
         assert network.next_hops("s1", "h2") == (2, 3)
         assert [port.peer_name for port in network.ports("s2")] == ["h2-eth0", "s1-eth2", "s1-eth3"]
 
-    def test_a_host_with_two_links_is_reached_over_both_and_never_forwards(self) -> None:
-        roles = [("h1", "host"), ("h2", "host"), ("s1", "switch"), ("s2", "switch")]
-        roles.append(("s3", "switch"))
-        links = [a_link("h1", "s1"), a_link("h1", "s2"), a_link("h2", "s3")]
-        links += [a_link("s1", "s3"), a_link("s2", "s3")]
-        network = Topology.build("twin", roles, links)
-        assert network.next_hops("s3", "h1") == (2, 3)
-        # s1 to s2 is two hops through h1 too, but hosts do not forward.
-        assert network.next_hops("s1", "h2") == (2,)
-        assert [port.name for port in network.ports("h1")] == ["h1-eth0", "h1-eth1"]
-
     def test_wrong_names_are_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"^switch: value 'h1'"):
             dumbbell().next_hops("h1", "h2")

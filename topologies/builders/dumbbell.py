@@ -5,7 +5,8 @@ from __future__ import annotations
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
-from dcgym.topologies.graph import Link, Topology
+from dcgym.topologies.elements import Link
+from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, Tiers, parse_tiers
 from dcgym.topologies.marking import MarkSpec
 from dcgym.units import parse_rate

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dcgym.config import check_int, check_positive
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import DelaySpec
-from dcgym.topologies.graph import Link, Topology
+from dcgym.topologies.elements import Link
+from dcgym.topologies.graph import Topology
 from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, Tiers, parse_tiers
 from dcgym.topologies.marking import MarkSpec
 

@@ -12,7 +12,8 @@ from dcgym.errors import ConfigError
 from dcgym.files import TOPOLOGY, load_mapping
 from dcgym.topologies.content import QUANTITY_KEYS
 from dcgym.topologies.delays import DelaySpec
-from dcgym.topologies.graph import ENDPOINT_ROLES, Topology
+from dcgym.topologies.elements import ENDPOINT_ROLES
+from dcgym.topologies.graph import Topology
 from dcgym.topologies.io.files import SUFFIXES, read_graphml
 from dcgym.topologies.io.networks import network_content
 from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, fit_queue_and_mark

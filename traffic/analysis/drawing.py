@@ -10,7 +10,6 @@ import numpy as np
 from dcgym.config import check_in
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.traffic.analysis.summary import link_loads, pair_bytes, sent_bytes, span_s
-from dcgym.traffic.arrivals.load import directed_ports
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
 from dcgym.units import NS_PER_S
@@ -170,7 +169,7 @@ def _paint_loads(axes: Axes, records: Records, topology: Topology) -> None:
     if loads is None:
         _say(axes, "depends on the network:\nflows are endless, wait for others,\nor start at once")
         return
-    ports = directed_ports(topology)
+    ports = topology.directed_ports
     order = np.argsort(-loads, kind="stable")[:_MOST_BARS]
     is_host = [_touches_host(topology, ports[i]) for i in order]
     colours = [_BLUE if host else _GREEN for host in is_host]

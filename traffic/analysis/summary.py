@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.traffic.analysis.ideal import wire_bytes
-from dcgym.traffic.arrivals.load import directed_ports, link_amounts, most_loaded
+from dcgym.traffic.arrivals.load import link_amounts, most_loaded
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records, is_endless
 from dcgym.units import NS_PER_S
@@ -136,7 +136,7 @@ def span_s(records: Records) -> float:
 
 
 def link_loads(records: Records, topology: Topology, headers: bool = False) -> FloatArray | None:
-    """Return the offered load of each of `load.directed_ports`, 1 being its capacity.
+    """Return the offered load of each of `Topology.directed_ports`, 1 being its capacity.
 
     Args:
         records: The flows; ``src`` and ``dst`` are indexes of ``topology.hosts``.
@@ -159,7 +159,7 @@ def link_loads(records: Records, topology: Topology, headers: bool = False) -> F
             * records["repetitions"]
         )
     pairs = np.stack([records["src"], records["dst"]], axis=1).astype(np.int64)
-    rates_bps = np.array([port.rate_bps for port in directed_ports(topology)], np.float64)
+    rates_bps = np.array([port.rate_bps for port in topology.directed_ports], np.float64)
     return link_amounts(topology, pairs, amounts * 8 / span) / rates_bps
 
 
@@ -213,7 +213,7 @@ def _load(records: Records, topology: Topology) -> LoadSummary | None:
     loads = link_loads(records, topology)
     if loads is None:
         return None
-    ports = directed_ports(topology)
+    ports = topology.directed_ports
     rates_bps = np.array([port.rate_bps for port in ports])
     busiest = most_loaded(topology, loads * rates_bps)
     with_headers = link_loads(records, topology, headers=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_in, check_int, check_positive
 from dcgym.errors import ConfigError
-from dcgym.traffic.arrivals.load import directed_ports, link_amounts, most_loaded, resolve_link
+from dcgym.traffic.arrivals.load import link_amounts, most_loaded, resolve_link
 from dcgym.traffic.arrivals.process import Process, process_times_ns
 from dcgym.traffic.arrivals.read import read_process
 from dcgym.traffic.plans.library import read_pairs
@@ -141,14 +141,14 @@ def _mean_gap_ns(spec: Spec, topology: Topology, carried: FloatArray, mean_bytes
     Args:
         spec: ``load`` and ``link``, or ``flows_per_s``; ``allow_overload``.
         topology: The network.
-        carried: The share of all bytes that each of `directed_ports` carries.
+        carried: The share of all bytes that each of `Topology.directed_ports` carries.
         mean_bytes: Mean size of a flow.
     """
     if not np.isfinite(mean_bytes):
         raise ConfigError("traffic.sizes", spec["sizes"], "a distribution with a finite mean")
     if ("load" in spec) == ("flows_per_s" in spec):
         raise ConfigError("traffic", dict(spec), "either a load or flows_per_s")
-    rates_bps = [port.rate_bps for port in directed_ports(topology)]
+    rates_bps = [port.rate_bps for port in topology.directed_ports]
     if "load" in spec:
         link = resolve_link(topology, spec.get("link", "bottleneck"), carried, "traffic.link")
         load = check_positive("traffic.load", spec["load"])
@@ -163,7 +163,7 @@ def _check_overload(
     spec: Spec, topology: Topology, carried: FloatArray, offered_bps: float
 ) -> None:
     busiest = most_loaded(topology, carried)
-    port = directed_ports(topology)[busiest]
+    port = topology.directed_ports[busiest]
     load = offered_bps * float(carried[busiest]) / port.rate_bps
     asked = spec.get("allow_overload", False)
     may_overload = check_in("traffic.allow_overload", asked, (True, False))

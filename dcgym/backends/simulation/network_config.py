@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Any
 
 from dcgym.errors import ConfigError
@@ -11,6 +12,7 @@ from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
 from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
 from dcgym.topologies.round_trips import HOP_NS
+from dcgym.topologies.routing import KEPT
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.traffic.plans.applications import AppPlan
 
@@ -125,17 +127,13 @@ def episode_config(topology: Topology, episode: NetworkEpisode) -> dict[str, Any
         if algorithm not in TRANSPORTS:
             allowed = f"one of {', '.join(TRANSPORTS)} with the backend simulation"
             raise ConfigError("congestion_control", algorithm, allowed)
-    groups = next_hop_groups(topology)
-    numbers = {port.name: number for number, port in enumerate(topology.switch_ports)}
     return {
         "seed": episode.seed,
         "start_ns": START_DELAY_NS,
         "flows": episode.plan.to_generator(names),
         "congestion_control": algorithms,
         "marking": [_marking(port, episode.marking) for port in topology.switch_ports],
-        "group_ports": [[numbers[port.name] for port in group.ports] for group in groups],
-        "group_salts": [switch_salt(group.switch) for group in groups],
-        "routes": _routes(topology),
+        **_routes(topology),
     }
 
 
@@ -162,14 +160,21 @@ def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int
     return port.rate_bps, queue_bytes, *wire, is_relayed, is_relayed and is_of_host
 
 
-def _routes(topology: Topology) -> list[int]:
+@lru_cache(maxsize=KEPT)
+def _routes(topology: Topology) -> dict[str, Any]:
+    groups = next_hop_groups(topology)
+    numbers = {port.name: number for number, port in enumerate(topology.switch_ports)}
     n_hosts = len(topology.hosts)
     routes = [NO_GROUP] * (len(topology.switches) * n_hosts)
-    for number, group in enumerate(next_hop_groups(topology)):
+    for number, group in enumerate(groups):
         row = topology.node(group.switch).index * n_hosts
         for host in group.hosts:
             routes[row + topology.node(host).index] = number
-    return routes
+    return {
+        "group_ports": [[numbers[port.name] for port in group.ports] for group in groups],
+        "group_salts": [switch_salt(group.switch) for group in groups],
+        "routes": routes,
+    }
 
 
 def _marking(port: Port, is_on: bool) -> tuple[int, int, int, int, int]:

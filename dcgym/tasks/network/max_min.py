@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 
-__all__ = ["FairShares", "deliverable_bps", "max_min_rates"]
+__all__ = ["FairShares", "MaxMin", "Segments", "deliverable_bps"]
 
 FloatArray = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class Segments:
+    """Parts of ways that flows share, such as all that lies between two switches; one entry a link.
+
+    Attributes:
+        segments: Segment of each entry.
+        links: Its link.
+        parts: Fraction of a flow's rate that the segment puts on the link.
+    """
+
+    segments: Counts
+    links: Counts
+    parts: FloatArray
+
+
 class FairShares:
     """Max-min fair shares of a network's hosts, whichever flows of a plan are active.
 
-    What changes seldom is worked out once: the ports between two hosts, and the shares until a
-    pair of hosts has more or fewer active flows.
+    They are worked out again where a pair of hosts has more or fewer active flows.
 
     Args:
         topology: The network; flows split evenly over equal-cost paths.
@@ -27,20 +43,18 @@ class FairShares:
     """
 
     def __init__(self, topology: Topology, plan: Plan) -> None:
-        ports = [*topology.host_ports, *topology.switch_ports]
-        self._topology = topology
-        self._columns = {(port.node, port.number): column for column, port in enumerate(ports)}
-        self._capacities_bps = np.array([port.rate_bps for port in ports], np.float64)
-        ends = plan.records["src"].astype(np.int64) * len(plan.hosts) + plan.records["dst"]
+        rates_bps = [port.rate_bps for port in topology.directed_ports]
+        self._capacities_bps = np.array(rates_bps, np.float64)
+        self._n_hosts = len(topology.hosts)
+        index = np.array([topology.node(name).index for name in plan.hosts], np.int64)
         # Flows between the same hosts have the same rate: one row a pair, however many flows.
+        ends = index[plan.records["src"]] * self._n_hosts + index[plan.records["dst"]]
         pairs, self._pair_of_flow = np.unique(ends, return_inverse=True)
-        hosts, n_hosts = plan.hosts, max(len(plan.hosts), 1)
-        self._pairs = [(hosts[pair // n_hosts], hosts[pair % n_hosts]) for pair in pairs.tolist()]
-        index = {host.name: host.index for host in topology.hosts}
-        self._senders = [index[source] for source, _ in self._pairs]
-        self._paths: dict[int, FloatArray] = {}
+        self._senders = pairs // self._n_hosts
+        ways, segments = topology.splits.segments(self._senders, pairs % self._n_hosts)
+        self._max_min = MaxMin(ways, Segments(*segments), self._capacities_bps)
         self._counts = np.zeros(len(pairs), np.int64)
-        self._shares = np.zeros(len(topology.hosts))
+        self._shares = np.zeros(self._n_hosts)
 
     def of(self, active: Mask) -> FloatArray:
         """Return each host's share of its interface rate, (H,); 0 where it sends nothing.
@@ -48,29 +62,14 @@ class FairShares:
         Args:
             active: Which flows of the plan are active, (F,).
         """
-        counts = np.bincount(self._pair_of_flow[active], minlength=len(self._pairs))
+        counts = np.bincount(self._pair_of_flow[active], minlength=len(self._senders))
         if not np.array_equal(counts, self._counts):
             self._shares, self._counts = self._fill(counts), counts
         return self._shares
 
     def _fill(self, counts: Counts) -> FloatArray:
-        rows = np.flatnonzero(counts).tolist()
-        usage = np.zeros((len(rows), len(self._capacities_bps)))
-        for row, pair in zip(usage, rows, strict=True):
-            row += self._path(pair) * counts[pair]
-        rates_bps = max_min_rates(usage, self._capacities_bps)
-        shares = np.zeros(len(self._topology.hosts))
-        for pair, rate_bps in zip(rows, rates_bps, strict=True):
-            host = self._senders[pair]
-            shares[host] += counts[pair] * rate_bps / self._capacities_bps[host]
-        return shares
-
-    def _path(self, pair: int) -> FloatArray:
-        """Return the fraction of a flow's rate that each port carries."""
-        if pair not in self._paths:
-            self._paths[pair] = np.zeros(len(self._capacities_bps))
-            _add_path(self._topology, self._columns, *self._pairs[pair], self._paths[pair])
-        return self._paths[pair]
+        sent_bps = np.bincount(self._senders, counts * self._max_min.rates(counts), self._n_hosts)
+        return np.asarray(sent_bps / self._capacities_bps[: self._n_hosts])
 
 
 def deliverable_bps(topology: Topology, plan: Plan) -> float:
@@ -88,43 +87,89 @@ def deliverable_bps(topology: Topology, plan: Plan) -> float:
     return float((shares * rates_bps)[shares > 0].sum())
 
 
-def max_min_rates(usage: FloatArray, capacities: FloatArray) -> FloatArray:
-    """Return max-min fair rates.
+class MaxMin:
+    """Max-min fair rates: all rise together until a link is full, and stop for who crosses it.
+
+    What a step closes is taken off the loads: a fabric of thousands of links fills in hundreds of
+    steps, each of which concerns few flows.
 
     Args:
-        usage: Flows by links: the fraction of a flow's rate that a link carries.
-        capacities: Capacity of each link.
-
-    Returns:
-        Rate of each flow, in the unit of the capacities.
+        ways: The segments that the flows of each row take, (n, s).
+        segments: What each segment puts on the links.
+        capacities: Capacity of each link, (L,).
     """
-    rates = np.zeros(len(usage))
-    is_open = usage.any(axis=1)
-    left = capacities.astype(np.float64).copy()
-    while is_open.any():
-        load = usage[is_open].sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(load > 0, left / load, np.inf)
-        step = room.min()
-        rates[is_open] += step
-        left = np.maximum(left - step * load, 0.0)
-        is_full = (load > 0) & (room <= step * (1 + 1e-9))
-        is_open &= ~(usage[:, is_full] > 0).any(axis=1)
-    return rates
+
+    def __init__(self, ways: Counts, segments: Segments, capacities: FloatArray) -> None:
+        self._ways, self._segments = ways, segments
+        self._capacities = capacities.astype(np.float64)
+        # Some segments cross no link, such as those between two hosts of one switch.
+        highest = max(segments.segments.max(initial=-1), ways.max(initial=-1))
+        self._n_segments = int(highest) + 1
+        self._entries_of = _Lists(segments.segments, self._n_segments)
+        self._entries_on = _Lists(segments.links, len(capacities))
+        self._places_of = _Lists(ways.ravel(), self._n_segments)
+
+    def rates(self, counts: Counts) -> FloatArray:
+        """Return the rate of a flow of each row, in the unit of the capacities, (n,).
+
+        Args:
+            counts: Flows of each row, all alike, (n,); the rate of none is 0.
+        """
+        segments, links = self._segments.segments, self._segments.links
+        rates, level = np.zeros(len(counts)), 0.0
+        left, self._open = self._capacities.copy(), counts > 0
+        # Flows on each segment, and used segments on each link: exact, as loads are not.
+        self._flows = self._on_segments(slice(None), counts)
+        flows = self._flows[segments]
+        self._load = np.bincount(links, flows * self._segments.parts, len(left))
+        self._users = np.bincount(links[flows > 0], minlength=len(left))
+        while self._open.any():
+            used = np.flatnonzero(self._users)
+            load = self._load[used]
+            room = left[used] / load
+            step = room.min()
+            level += step
+            left[used] = np.maximum(left[used] - step * load, 0.0)
+            rates[self._close(used[room <= step * (1 + 1e-9)], counts)] = level
+        return rates
+
+    def _on_segments(self, rows: Counts | slice, counts: Counts) -> Counts:
+        ways = self._ways[rows]
+        flows = np.repeat(counts[rows], ways.shape[1])
+        return np.bincount(ways.ravel(), flows, self._n_segments).astype(np.int64)
+
+    def _close(self, full: Counts, counts: Counts) -> Counts:
+        """Close the rows over full links, and return them."""
+        is_full = np.zeros(self._n_segments, np.bool_)
+        is_full[self._segments.segments[self._entries_on.of(full)]] = True
+        rows = self._places_of.of(np.flatnonzero(is_full)) // self._ways.shape[1]
+        is_closing = np.zeros(len(counts), np.bool_)
+        is_closing[rows] = True
+        closing = np.flatnonzero(is_closing & self._open)
+        self._open[closing] = False
+        fewer = self._on_segments(closing, counts)
+        touched = np.flatnonzero(fewer)
+        self._flows[touched] -= fewer[touched]
+        entries = self._entries_of.of(touched)
+        segments, links = self._segments.segments[entries], self._segments.links[entries]
+        np.subtract.at(self._load, links, self._segments.parts[entries] * fewer[segments])
+        np.subtract.at(self._users, links[self._flows[segments] == 0], 1)
+        return closing
 
 
-def _add_path(
-    topology: Topology, columns: dict[tuple[str, int], int], source: str, sink: str, row: FloatArray
-) -> None:
-    first = topology.ports(source)[0]
-    row[columns[source, first.number]] += 1.0
-    frontier = {first.peer: 1.0}
-    while frontier:
-        node, amount = frontier.popitem()
-        if node == sink:
-            continue
-        hops = topology.next_hops(node, sink)
-        peers = {port.number: port.peer for port in topology.ports(node)}
-        for number in hops:
-            row[columns[node, number]] += amount / len(hops)
-            frontier[peers[number]] = frontier.get(peers[number], 0.0) + amount / len(hops)
+class _Lists:
+    """The places of each key in an array, as one array and where in it each key's begin."""
+
+    def __init__(self, keys: Counts, n_keys: int) -> None:
+        self._places = np.argsort(keys, kind="stable")
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n_keys))])
+
+    def of(self, keys: Counts) -> Counts:
+        """Return the places of some keys, one after the other.
+
+        Args:
+            keys: The keys.
+        """
+        starts, sizes = self._starts[keys], self._starts[keys + 1] - self._starts[keys]
+        skipped = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        return self._places[skipped + np.arange(skipped.size)]
