@@ -278,7 +278,7 @@ class _Builder:
         self._stack[-1].texts.append(text)
 
     def _doctype(self, name: str, *_: object) -> None:
-        raise ConfigError(self._where(), f"<!DOCTYPE {name}>", "XML without a document type")
+        raise wrong_file(self._name, self._path, f"{EXPECTED}, without a document type")
 
 
 def _read_xml(text: str, path: Path, name: str) -> Form:
