@@ -15,11 +15,11 @@ from dcgym.cli.traffic import read_spec
 from dcgym.errors import ConfigError
 from dcgym.files import CONFIG, PLAN, describe_file
 from dcgym.policies import load_policy
+from dcgym.sndlib import read_sndlib
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.tasks.common.presets import read_config
 from dcgym.topologies import make_topology
-from dcgym.topologies.io.sndlib import read_sndlib
 from dcgym.traffic import Plan, make_plan
 from dcgym.traffic.http.files import load_requests
 from dcgym.traffic.sizes import read_sizes

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.topologies.builders.plain_graph import plain_graph
-from dcgym.topologies.io.sndlib import (
+from dcgym.sndlib import (
     SndlibDemand,
     SndlibLink,
     SndlibModule,
     SndlibNetwork,
     SndlibNode,
     read_sndlib,
-    sndlib_content,
     to_bps,
 )
+from dcgym.topologies.builders.plain_graph import plain_graph
+from dcgym.topologies.io.sndlib import sndlib_content
 
 HEADER = "?SNDlib native format; type: network; version: 1.0\n"
 NATIVE = f"""{HEADER}# network little

@@ -12,7 +12,7 @@ import numpy as np
 
 from dcgym.config import check_in, check_positive
 from dcgym.errors import ConfigError
-from dcgym.topologies.io.sndlib import SndlibDemand, SndlibNetwork, read_sndlib, to_bps
+from dcgym.sndlib import SndlibDemand, SndlibNetwork, read_sndlib, to_bps
 from dcgym.traffic.plans.options import (
     DEFAULT_DURATION,
     MOST_FLOWS,

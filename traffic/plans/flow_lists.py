@@ -287,7 +287,10 @@ def _time_ns(cell: str, field: str, unit: str) -> int:
 
 
 def _whole(cell: str, field: str, low: int = 0) -> int:
-    number = read_number(cell)
+    # Nearly always digits, which Python reads fast.
+    number = (
+        int(cell) if cell.isdigit() and cell.isascii() and len(cell) < 19 else read_number(cell)
+    )
     if number is None or number != int(number) or not low <= number <= LARGEST:
         raise ConfigError(field, cell, f"a whole number from {low}")
     return int(number)

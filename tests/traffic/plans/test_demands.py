@@ -198,6 +198,7 @@ def test_wrong_options_are_named(
         make_plan(spec, topology)
 
 
+@pytest.mark.simulation
 def test_the_twin_plays_two_matrices(tmp_path: Path) -> None:
     """2 Mbit/s and then 4 Mbit/s, each for 400 ms."""
     for name, time, value in (("a", "0000", "2000"), ("b", "0005", "4000")):

@@ -236,7 +236,9 @@ def load_or_refuse(path: Path, topology: Topology) -> None:
 
 
 @FUZZ
-@given(content=st.binary(max_size=200), suffix=st.sampled_from(["csv", "json", "parquet"]))
+@given(
+    content=st.binary(max_size=200), suffix=st.sampled_from(["csv", "json", "parquet", "cm", "txt"])
+)
 def test_binary_garbage(content: bytes, suffix: str, topology: Topology, tmp_path: Path) -> None:
     path = tmp_path / f"p.{suffix}"
     path.write_bytes(content)

@@ -203,6 +203,7 @@ def test_the_command_shows_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert json.loads(done.stdout)["digest"] == Plan.load("flows.cm").digest()
 
 
+@pytest.mark.simulation
 def test_the_twin_plays_a_chain(tmp_path: Path) -> None:
     """100 KB at 10 Mbit/s take 80 ms and headers: the second flow begins when the first ends."""
     text = (
