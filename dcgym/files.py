@@ -195,7 +195,11 @@ def _describe_text(text: str) -> str:
     first = next((one for one in lines if not one.startswith(("#", "//", "---"))), lines[0])
     shown = first if len(first) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}..."
     if first.startswith("<"):
+        if "http://sndlib.zib.de/network" in text:
+            return "a network of SNDlib"
         return "GraphML" if "<graphml" in text else "XML or HTML"
+    if first.startswith("?SNDlib native format; type: network"):
+        return "a network of SNDlib"
     if re.match(r"(Creator|graph)\b", first) and "node [" in text:
         return "GML"
     is_json = first.startswith(("{", "["))

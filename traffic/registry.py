@@ -15,7 +15,7 @@ from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
 from dcgym.traffic.http import APPLICATIONS
 from dcgym.traffic.http.requests import HOURLY
-from dcgym.traffic.plans import bulk
+from dcgym.traffic.plans import bulk, demands
 from dcgym.traffic.plans.applications import read_apps
 from dcgym.traffic.plans.files import is_plan_path, read_plan
 from dcgym.traffic.plans.library import (
@@ -40,6 +40,7 @@ KINDS.add("poisson", TrafficKind(open_loop.open_loop, open_loop.OPTIONS))
 KINDS.add("closed-loop", TrafficKind(closed_loop.closed_loop, closed_loop.OPTIONS))
 KINDS.add("incast-bursts", TrafficKind(open_loop.incast_bursts, open_loop.BURST_OPTIONS))
 KINDS.add("recorded", TrafficKind(recorded.recorded, recorded.OPTIONS))
+KINDS.add("demand-matrices", TrafficKind(demands.demand_matrices, demands.OPTIONS))
 
 
 def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0) -> Plan:
@@ -55,7 +56,8 @@ def make_plan(spec: str | Path | Spec | Plan, topology: Topology, seed: int = 0)
             a mapping with ``apps``, commands that hosts run instead (see `read_apps`);
             a mapping with ``flows``, as `Plan.to_dict` writes it;
             a mapping with ``file`` and any of ``transport``, ``rate``, or just the path of a
-            .csv, .json or .parquet file, or of one without a suffix if there is a / in it;
+            .csv, .json, .parquet, .cm or .txt file, or of one without a suffix if there is a / in
+            it;
             a plan.
         topology: The network whose hosts send.
         seed: Seed of everything random in the plan.
@@ -158,7 +160,7 @@ def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
 def _from_file(spec: Spec, topology: Topology, seed: int) -> Plan:
     file = spec["file"]
     if not isinstance(file, str | Path):
-        raise ConfigError("traffic.file", file, "the path of a .csv, .json or .parquet file")
+        raise ConfigError("traffic.file", file, "the path of a file with a plan")
     fastest_bps = max(port.rate_bps for port in topology.host_ports)
     plan, where = read_plan(Path(file), seed, fastest_bps)
     names = _resolve_addresses(plan, topology)

@@ -15,6 +15,7 @@ from dcgym.cli.traffic import read_spec
 from dcgym.errors import ConfigError
 from dcgym.files import CONFIG, PLAN, describe_file
 from dcgym.policies import load_policy
+from dcgym.sndlib import read_sndlib
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.tasks.common.presets import read_config
@@ -28,6 +29,14 @@ from tests.support.config_fuzz import CONFIGS
 pytestmark = pytest.mark.simulation
 
 NODES = "nodes: [{name: h1, role: host}]\nlinks: []\n"
+SNDLIB = (
+    "?SNDlib native format; type: network; version: 1.0\n"
+    "# one node\nNODES (\nA ( 1 2 )\n)\nLINKS (\n)\nDEMANDS (\n)\n"
+)
+SNDLIB_XML = (
+    "<?xml version='1.0'?>\n<network xmlns='http://sndlib.zib.de/network' version='1.0'>\n"
+    "<networkStructure><nodes/><links/></networkStructure><demands/></network>"
+)
 CONTENTS: dict[str, tuple[str | bytes, str]] = {
     "topology": (NODES, "a topology"),
     "plan": ('{"flows": [{"src": "h1", "dst": "h2"}]}', "a plan of traffic"),
@@ -38,6 +47,8 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
     "other": ("a: 1\nb: 2\n", "YAML with a, b"),
     "list": ("[1, 2, 3]", "JSON that begins with [1, 2, 3]"),
     "graphml": ("<?xml version='1.0'?>\n<graphml></graphml>", "GraphML"),
+    "SNDlib": (SNDLIB, "a network of SNDlib"),
+    "SNDlib in XML": (SNDLIB_XML, "a network of SNDlib"),
     "page": ("<!DOCTYPE html>\n<html></html>", "XML or HTML"),
     "gml": ("graph [\n  node [\n    id 0\n  ]\n]\n", "GML"),
     "table": (
@@ -63,6 +74,9 @@ DOORS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...]]] = {
     "plan in JSON": ("x.json", Plan.load, ("plan",)),
     "plan in CSV": ("x.csv", Plan.load, ()),
     "plan in Parquet": ("x.parquet", Plan.load, ()),
+    "connection matrix": ("x.cm", Plan.load, ()),
+    "flow list": ("x.txt", Plan.load, ()),
+    "network of SNDlib": ("x.txt", read_sndlib, ("SNDlib", "SNDlib in XML")),
     "requests": ("x.csv", load_requests, ()),
     "VIPs": ("x.csv", read_vips, ()),
     "VIPs in Parquet": ("x.parquet", read_vips, ()),

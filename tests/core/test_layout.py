@@ -32,6 +32,7 @@ LAYERS = (
     ("dcgym.defaults", "dcgym.native", "dcgym.registry", "dcgym.units"),
     ("dcgym.config",),
     ("dcgym.files", "dcgym.json_text"),
+    ("dcgym.sndlib",),
     ("dcgym.monitors", "dcgym.topologies", "dcgym.traffic"),
     ("dcgym.tasks",),
     ("dcgym.backends", "dcgym.policies"),

@@ -1,4 +1,4 @@
-"""Plans in files: JSON, Parquet, CSV with one flow a line, and Iroko's flow matrices."""
+"""Plans in files: JSON, Parquet, CSV with one flow a line, and those of other programs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dcgym.errors import ConfigError
 from dcgym.files import PLAN, kind_of, read_text, wrong_file
 from dcgym.json_text import json_text
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
+from dcgym.traffic.plans.flow_lists import FLOW_LIST_SUFFIXES, read_flow_list
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
@@ -21,6 +22,7 @@ from dcgym.traffic.plans.tables import Table, read_table
 __all__ = ["FILE_SUFFIXES", "is_plan_path", "load_plan", "read_plan", "save_plan"]
 
 FILE_SUFFIXES = (".csv", ".json", ".parquet")
+"""Formats that can be written; `flow_lists.FLOW_LIST_SUFFIXES` can be read besides."""
 
 Where = Callable[[int], str]
 
@@ -34,7 +36,7 @@ def is_plan_path(text: str) -> bool:
     Args:
         text: What a configuration holds.
     """
-    return text.endswith(FILE_SUFFIXES) or "/" in text
+    return text.endswith((*FILE_SUFFIXES, *FLOW_LIST_SUFFIXES)) or "/" in text
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -56,7 +58,7 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 
 def load_plan(path: Path, seed: int = 0) -> Plan:
-    """Read a plan; a .csv file is named after itself and takes the seed given.
+    """Read a plan; a file without a name and a seed in it is named after itself and takes the seed.
 
     Args:
         path: The file.
@@ -78,14 +80,17 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
     """
     if path.suffix == ".json":
         return _read_json(path)
+    if path.suffix in FLOW_LIST_SUFFIXES and (flows := read_flow_list(path)) is not None:
+        hosts, records, where = flows
+        return Plan.from_records(path.stem, seed, hosts, records, where), where
     table = read_table(path)
     if set(table.columns) == set(IROKO_COLUMNS):
         hosts, records, origins = read_iroko(table, seed, fastest_bps)
 
-        def where(row: int) -> str:
+        def of_row(row: int) -> str:
             return table.where(origins[row])
 
-        return Plan.from_records(path.stem or "plan", seed, hosts, records, where), where
+        return Plan.from_records(path.stem or "plan", seed, hosts, records, of_row), of_row
     return _own_plan(table, path, seed), table.where
 
 

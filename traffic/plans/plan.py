@@ -278,7 +278,7 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> Plan:
-        """Read a plan from a .json, .csv (ours, or Iroko's 11 columns) or .parquet file.
+        """Read a plan from a .json, .csv, .parquet, .cm or .txt file.
 
         Args:
             path: The file.

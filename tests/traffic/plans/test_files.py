@@ -18,7 +18,7 @@ from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS
 
 IROKO_HEADER = ",".join(IROKO_COLUMNS) + "\n"
-
+SUFFIXES = ("csv", "json", "parquet", "cm", "txt")
 FLOWS = (
     Flow("h1", "h3", size_bytes=1000, start_ns=5, group=3),
     Flow("h2", "h4", "udp", 0, None, 10**9, 10**6, 4, 10, 80),
@@ -239,7 +239,7 @@ def load_or_refuse(path: Path, topology: Topology) -> None:
 
 
 @FUZZ
-@given(content=st.binary(max_size=200), suffix=st.sampled_from(["csv", "json", "parquet"]))
+@given(content=st.binary(max_size=200), suffix=st.sampled_from(SUFFIXES))
 def test_binary_garbage(content: bytes, suffix: str, topology: Topology, tmp_path: Path) -> None:
     path = tmp_path / f"p.{suffix}"
     path.write_bytes(content)
