@@ -16,7 +16,7 @@ A person may write quantities with units, and state what most links share only o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dcgym.config import check_keys, check_list
 from dcgym.errors import ConfigError
@@ -25,10 +25,7 @@ from dcgym.topologies.marking import STEP_FIELDS, parse_mark
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_node_name
 from dcgym.units import parse_rate, parse_size
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["QUANTITY_KEYS", "Parts", "read_content"]
+__all__ = ["QUANTITY_KEYS", "Parts", "read_content", "read_quantities"]
 
 Fields = Mapping[str, object]
 
@@ -79,7 +76,7 @@ def read_content(content: Mapping[str, object]) -> Parts:
     """
     check_keys(content, ("name", "nodes", "links", "defaults"), "topology")
     shared = _mapping(content.get("defaults", {}), QUANTITY_KEYS, "defaults of the links")
-    defaults = _quantities(shared, "defaults of the links")
+    defaults = read_quantities(shared, "defaults of the links")
     nodes = [
         _mapping(entry, ("name", "role", "layer"), f"node {number}")
         for number, entry in enumerate(_entries(content, "nodes"), 1)
@@ -112,14 +109,23 @@ def _mapping(entry: object, allowed: Sequence[str], where: str) -> Fields:
 def _link(entry: object, defaults: Fields, where: str) -> dict[str, object]:
     own = _mapping(entry, ("a", "b", *QUANTITY_KEYS), where)
     a, b = _required(own, "a", where), _required(own, "b", where)
-    values = {**_OPTIONAL, **defaults, **_quantities(own, where)}
+    values = {**_OPTIONAL, **defaults, **read_quantities(own, where)}
     for short, full, _ in _QUANTITIES:
         if full not in values:
             raise ConfigError(f"{where} ({a}-{b})", f"no {short}", f"{short} or {full}, required")
     return {"a": a, "b": b, **values}
 
 
-def _quantities(entry: Fields, where: str) -> dict[str, object]:
+def read_quantities(entry: Fields, where: str) -> dict[str, object]:
+    """Return the fields of a `Link` besides its ends, as far as an entry has them.
+
+    Args:
+        entry: Fields of a link, under their short or full names, and others.
+        where: Names the entry in errors.
+
+    Raises:
+        ConfigError: A quantity cannot be read, or is there twice.
+    """
     found: dict[str, object] = {}
     for short, full, parse in _QUANTITIES:
         if short in entry and full in entry:
@@ -134,5 +140,6 @@ def _quantities(entry: Fields, where: str) -> dict[str, object]:
 
 def _required(entry: Fields, key: str, where: str) -> object:
     if key not in entry:
-        raise ConfigError(where, dict(entry), f"a mapping with the field {key!r}")
+        hint = "; the topology 'graph' fills in what is open" if key == "role" else ""
+        raise ConfigError(where, dict(entry), f"a mapping with the field {key!r}{hint}")
     return entry[key]

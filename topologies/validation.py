@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MTU_BYTES",
     "MAX_HOSTS",
+    "MAX_INTERFACE_NAME",
     "MAX_QUEUE_BYTES",
     "MIN_QUEUE_BYTES",
     "check_link",
@@ -40,12 +41,14 @@ DEFAULT_MTU_BYTES = 1500
 MAX_HOSTS = 0xFDFFFF
 """Addresses from 10.0.0.1 on; those from 10.254.0.1 on are the switches' and the gateway's."""
 
+MAX_INTERFACE_NAME = 15
+"""IFNAMSIZ less the terminating zero."""
+
 _MIN_MTU_BYTES = 68  # RFC 791
 _MAX_LAYER = 100
 _MAX_RATE_BPS = 10**13
-_MAX_INTERFACE_NAME = 15  # IFNAMSIZ less the terminating zero
 # "-eth" and at least one digit follow the name of a node in the names of its interfaces.
-_MAX_NODE_NAME = _MAX_INTERFACE_NAME - len("-eth0")
+_MAX_NODE_NAME = MAX_INTERFACE_NAME - len("-eth0")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
@@ -186,8 +189,8 @@ def _check_interface_names(topology: Topology) -> None:
     degrees = Counter(end for link in topology.links for end in (link.a, link.b))
     for node in topology.nodes:
         longest = f"{node.name}-eth{degrees[node.name]}"
-        if len(longest) > _MAX_INTERFACE_NAME:
-            allowed = f"names whose interfaces have at most {_MAX_INTERFACE_NAME} characters"
+        if len(longest) > MAX_INTERFACE_NAME:
+            allowed = f"names whose interfaces have at most {MAX_INTERFACE_NAME} characters"
             raise ConfigError("node name", f"{node.name} (interface {longest})", allowed)
 
 

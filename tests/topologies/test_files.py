@@ -155,8 +155,8 @@ def test_damaged_files_are_one_line_each(
 
 def test_unknown_suffixes_and_unwritable_places_are_refused(tmp_path: Path) -> None:
     for action in (dumbbell().save, dumbbell().draw, Topology.load):
-        with pytest.raises(ConfigError, match=r"suffix of net\.txt"):
-            action(tmp_path / "net.txt")
+        with pytest.raises(ConfigError, match=r"suffix of net\.toml"):
+            action(tmp_path / "net.toml")
     with pytest.raises(ConfigError, match="a writable file"):
         dumbbell().save(tmp_path / "none" / "net.yaml")
     with pytest.raises(ConfigError, match="a writable file"):

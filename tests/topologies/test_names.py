@@ -45,7 +45,7 @@ class TestRegistry:
             ({"name": ["dumbbell"]}, "^topology: value"),
             (7, "^topology: value 7"),
             ("missing.yaml", "No such file"),
-            ("dir/net.txt", "suffix of net.txt"),
+            ("dir/net.toml", "suffix of net.toml"),
         ],
     )
     def test_wrong_specs_are_refused(self, spec: Any, message: str) -> None:

@@ -1,27 +1,32 @@
-"""Topologies in files: YAML, JSON and GraphML, each read into and written from plain data."""
+"""Topologies in files, read into plain data and, in some formats, written from it."""
 
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
 from dcgym.config import check_in
 from dcgym.errors import ConfigError
-from dcgym.files import TOPOLOGY, dump_yaml, load_mapping, wrong_file
+from dcgym.files import TOPOLOGY, dump_yaml, load_mapping, read_text, wrong_file
 from dcgym.json_text import json_text
+from dcgym.topologies.io.hpcc import hpcc_content
 from dcgym.topologies.io.networks import network_content, to_networkx
+from dcgym.topologies.io.sndlib import sndlib_content
 
 if TYPE_CHECKING:
     import networkx
 
     from dcgym.topologies.graph import Topology
 
-__all__ = ["SUFFIXES", "is_path", "load", "read_graphml", "save"]
+__all__ = ["SUFFIXES", "is_path", "load", "read_any", "save"]
 
-SUFFIXES = (".yaml", ".yml", ".json", ".graphml")
-"""File formats that can be read and written."""
+_SAVED = (".yaml", ".yml", ".json", ".graphml")
+
+SUFFIXES = (*_SAVED, ".gml", ".xml", ".txt")
+"""File formats that can be read; GML, and files of SNDlib and HPCC, cannot be written."""
 
 
 def is_path(text: str) -> bool:
@@ -44,15 +49,15 @@ def save(topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
     """
     path = Path(path)
-    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
+    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), _SAVED)
     try:
         path.write_bytes(_encode(topology, suffix))
     except OSError as error:
         raise ConfigError("path", str(path), f"a writable file ({error.strerror})") from error
 
 
-def load(path: str | Path) -> dict[str, object]:
-    """Return the content of a .yaml, .json or .graphml file as plain data.
+def load(path: str | Path) -> dict[str, Any]:
+    """Return the content of a file as `read_content` of `dcgym.topologies.content` takes it.
 
     Args:
         path: The file, after which a network without a name of its own is called.
@@ -60,33 +65,70 @@ def load(path: str | Path) -> dict[str, object]:
     Raises:
         ConfigError: Unknown suffix, or the file cannot be read.
     """
-    path = Path(path)
-    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
-    if suffix == ".graphml":
-        return network_content(read_graphml(path))
-    content = load_mapping(path, "topology", (TOPOLOGY,))
-    content.setdefault("name", path.stem)
-    return content
+    content = read_any(path)
+    return content if isinstance(content, dict) else network_content(content)
 
 
-def read_graphml(path: Path) -> networkx.Graph[str]:
-    """Read a GraphML file, parallel links included.
+def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] | dict[str, Any]:
+    """Return what a file holds: a graph, or plain data where its format is no graph's.
 
     Args:
         path: The file.
+        field: Names it in errors.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: Unknown suffix, or the file cannot be read.
     """
+    path = Path(path)
+    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
+    if suffix in (".graphml", ".gml"):
+        return _read_graph(path, field)
+    if suffix in (".xml", ".txt"):
+        return _read_text(path, field)
+    return {"name": path.stem, **load_mapping(path, field, (TOPOLOGY,))}
+
+
+def _read_text(path: Path, field: str) -> dict[str, Any]:
+    expected = "a network of SNDlib, or in a .txt file one of HPCC"
+    text = read_text(path, field, expected)
+    if re.match(r"\s*\?SNDlib", text) or (path.suffix == ".xml" and "sndlib" in text):
+        return sndlib_content(path)
+    if path.suffix == ".xml" or not re.match(r"\s*\d+\s+\d+\s+\d+\s", text):
+        raise wrong_file(field, path, expected)
+    return hpcc_content(text, path)
+
+
+def _read_graph(path: Path, field: str) -> networkx.Graph[str]:
+    """Read GraphML or GML, parallel links included."""
     import networkx
 
+    is_gml = path.suffix.lower() == ".gml"
     try:
-        graph = networkx.read_graphml(path, force_multigraph=True)
+        if is_gml:
+            graph = _parse_gml(read_text(path, field, "GML"))
+        else:
+            graph = networkx.read_graphml(path, force_multigraph=True)
     except OSError as error:
-        raise ConfigError("topology", str(path), f"a readable file ({error.strerror})") from error
-    except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
-        raise wrong_file("topology", path, f"valid GraphML ({error})") from error
+        raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
+    except (ParseError, networkx.NetworkXError, KeyError, ValueError, RecursionError) as error:
+        kind = "GML" if is_gml else "GraphML"
+        raise wrong_file(field, path, f"valid {kind} ({error})") from error
     graph.graph.setdefault("name", path.stem)
+    return graph
+
+
+def _parse_gml(text: str) -> networkx.Graph[str]:
+    """Return a graph whose nodes are called by their labels, if these differ, else by their ids."""
+    import networkx
+
+    if not re.search(r"^\s*multigraph\s", text, re.MULTILINE):
+        # Without the word the library refuses parallel links, which files have all the same.
+        text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1 ", text, count=1)
+    # GML is ASCII, with characters beyond it as entities; files hold them as they are.
+    graph = networkx.parse_gml(text.encode("ascii", "xmlcharrefreplace").decode(), label="id")
+    labels = [fields.get("label") for _, fields in graph.nodes(data=True)]
+    if None not in labels and len({*map(str, labels)}) == len(labels):
+        return networkx.relabel_nodes(graph, dict(zip(graph, map(str, labels), strict=True)))
     return graph
 
 

@@ -178,7 +178,7 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
     if path.suffix == ".parquet":
         return _read_parquet(path, field)
     text = read_text(path, field, "a table in CSV")
-    if re.match(r"\s*[<{[]|PK\x03|[\w.-]+:(\s|$)", text):
+    if re.match(r"\s*[<{[?]|PK\x03|[\w.-]+:(\s|$)", text):
         raise wrong_file(field, path, "a table in CSV")
     return _read_csv(text, path, field)
 
