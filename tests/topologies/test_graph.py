@@ -83,7 +83,9 @@ class TestDumbbell:
             ({"mark": "500KB", "queue": "400KB"}, "mark"),
             ({"mark": "30KB", "queue": "20KB"}, "mark"),
             ({"mtu": 67}, "mtu"),
-            ({"tiers": {"core": {"mtu": "1501"}}}, "tiers.core.mtu"),
+            ({"tiers": {"core": {"mtu": "9001"}}}, "tiers.core.mtu"),
+            ({"queue": 9013, "mtu": 9000}, "queue"),
+            ({"queue": "5KB", "tiers": {"core": {"mtu": 9000}}}, "tiers.core.queue"),
         ],
     )
     def test_wrong_parameters_are_named(self, params: dict[str, Any], field: str) -> None:
