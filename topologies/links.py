@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dcgym.config import check_keys, check_range
+from dcgym.config import check_keys
 from dcgym.defaults import Default
 from dcgym.topologies.delays import DelayFields, DelaySpec, parse_delay
 from dcgym.topologies.elements import Link
 from dcgym.topologies.marking import MarkFields, MarkSpec, parse_mark
-from dcgym.topologies.validation import MAX_QUEUE_BYTES, MIN_QUEUE_BYTES, check_mtu
+from dcgym.topologies.validation import ETHERNET_BYTES, MAX_QUEUE_BYTES, check_mtu, check_queue
 from dcgym.units import parse_rate, parse_size
 
 __all__ = [
@@ -54,7 +54,7 @@ class LinkShape:
     def parse(cls, values: Mapping[str, object], where: str = "") -> LinkShape:
         """Read what the user wrote, naming the user's own fields in errors.
 
-        A `Default` of queue or mark gives way to the other (`fit_queue_and_mark`).
+        A `Default` of queue or mark gives way to what was asked for (`fit_queue_and_mark`).
 
         Args:
             values: ``rate``, ``queue``, ``mark`` (see `parse_mark`), ``delay`` (see `parse_delay`)
@@ -64,14 +64,14 @@ class LinkShape:
         Raises:
             ConfigError: A value is not allowed.
         """
-        queue, mark = fit_queue_and_mark(values["queue"], values["mark"], where)
+        mtu_bytes = parse_size(values["mtu"], f"{where}mtu")
+        check_mtu(f"{where}mtu", mtu_bytes)
+        queue, mark = fit_queue_and_mark(values["queue"], values["mark"], mtu_bytes, where)
         queue_bytes = parse_size(queue, f"{where}queue")
-        check_range(f"{where}queue", queue_bytes, MIN_QUEUE_BYTES, MAX_QUEUE_BYTES)
+        check_queue(f"{where}queue", queue_bytes, mtu_bytes)
         marking = parse_mark(mark, f"{where}mark", queue_bytes)
         rate_bps = parse_rate(values["rate"], f"{where}rate")
         delay = parse_delay(values["delay"], f"{where}delay")
-        mtu_bytes = parse_size(values["mtu"], f"{where}mtu")
-        check_mtu(f"{where}mtu", mtu_bytes)
         return cls(rate_bps, queue_bytes, delay, marking, mtu_bytes)
 
     def link(self, a: str, b: str) -> Link:
@@ -85,14 +85,17 @@ class LinkShape:
         return Link(a, b, *rates, mtu_bytes=self.mtu_bytes, **self.delay, **self.mark)
 
 
-def fit_queue_and_mark(queue: object, mark: object, where: str = "") -> tuple[object, object]:
+def fit_queue_and_mark(
+    queue: object, mark: object, mtu_bytes: int, where: str = ""
+) -> tuple[object, object]:
     """Let a default give way to what was asked for.
 
     Args:
-        queue: Limit of each queue; a `Default` becomes twice the threshold that was asked for
-            (of RED: its `max`) where it does not hold that.
+        queue: Limit of each queue; a `Default` becomes a frame where it holds none, and twice the
+            threshold that was asked for (of RED: its `max`) where it does not hold that.
         mark: Marking threshold (see `parse_mark`); a `Default` becomes half of the queue that was
             asked for where that does not hold it.
+        mtu_bytes: Largest IP packet of the link.
         where: What precedes the names of the fields in errors.
 
     Returns:
@@ -101,6 +104,9 @@ def fit_queue_and_mark(queue: object, mark: object, where: str = "") -> tuple[ob
     Raises:
         ConfigError: A value cannot be read.
     """
+    frame_bytes = mtu_bytes + ETHERNET_BYTES
+    if isinstance(queue, Default) and parse_size(queue, "queue") < frame_bytes:
+        queue = Default(frame_bytes)
     if isinstance(queue, Default) == isinstance(mark, Default):
         return queue, mark
     if isinstance(mark, Default):
@@ -124,7 +130,8 @@ def parse_tiers(
 ) -> dict[str, LinkShape]:
     """Read what the links of each tier look like.
 
-    In each tier a `Default` of queue or mark gives way to the other (`fit_queue_and_mark`).
+    In each tier a `Default` of queue or mark gives way to what was asked for
+    (`fit_queue_and_mark`).
 
     Args:
         names: The tiers that the topology has.

@@ -8,23 +8,42 @@ from functools import lru_cache
 from dcgym.topologies.elements import Link
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.routing import KEPT
+from dcgym.topologies.validation import ETHERNET_BYTES
 
-__all__ = ["base_rtt_ns", "slowest_frame_ns"]
+__all__ = ["base_rtt_ns", "frame_bytes", "full_frame_bytes", "slowest_frame_ns"]
 
-FRAME_BYTES = 1514
 HOP_NS = 5_000
 """What a kernel takes to pass a packet on: 30 us there and back over two switches, as measured."""
 
 MOST_NS = 2**32 - 1
 
 
-def slowest_frame_ns(topology: Topology) -> int:
-    """Return what a full frame of 1514 bytes takes on the slowest link.
+def frame_bytes(link: Link) -> int:
+    """Return the largest frame that a link carries: its MTU and Ethernet's header.
+
+    Args:
+        link: The link.
+    """
+    return link.mtu_bytes + ETHERNET_BYTES
+
+
+def full_frame_bytes(topology: Topology) -> int:
+    """Return the size of a full frame: the largest that every link carries.
 
     Args:
         topology: The network.
     """
-    return min(max(_frame_ns(link) for link in topology.links), MOST_NS)
+    return min(frame_bytes(link) for link in topology.links)
+
+
+def slowest_frame_ns(topology: Topology) -> int:
+    """Return what a full frame (`full_frame_bytes`) takes on the slowest link.
+
+    Args:
+        topology: The network.
+    """
+    slowest_bps = min(link.rate_bps for link in topology.links)
+    return min(_time_ns(full_frame_bytes(topology), slowest_bps), MOST_NS)
 
 
 @lru_cache(maxsize=KEPT)
@@ -38,8 +57,9 @@ def base_rtt_ns(topology: Topology) -> int:
         topology: The network.
     """
     neighbours: dict[str, list[tuple[str, int]]] = {node.name: [] for node in topology.nodes}
+    full_bytes = full_frame_bytes(topology)
     for link in topology.links:
-        cost_ns = _frame_ns(link) + 2 * (link.delay_ns + HOP_NS)
+        cost_ns = _time_ns(full_bytes, link.rate_bps) + 2 * (link.delay_ns + HOP_NS)
         neighbours[link.a].append((link.b, cost_ns))
         neighbours[link.b].append((link.a, cost_ns))
     hosts = {host.name for host in topology.hosts}
@@ -67,5 +87,5 @@ def _longest_ns(neighbours: dict[str, list[tuple[str, int]]], source: str, hosts
     return max(cost_ns for name, cost_ns in known.items() if name in hosts)
 
 
-def _frame_ns(link: Link) -> int:
-    return FRAME_BYTES * 8 * 10**9 // link.rate_bps
+def _time_ns(size_bytes: int, rate_bps: int) -> int:
+    return size_bytes * 8 * 10**9 // rate_bps

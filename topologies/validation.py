@@ -16,27 +16,32 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_MTU_BYTES",
+    "ETHERNET_BYTES",
     "MAX_HOSTS",
     "MAX_INTERFACE_NAME",
+    "MAX_MTU_BYTES",
     "MAX_QUEUE_BYTES",
-    "MIN_QUEUE_BYTES",
     "check_link",
     "check_mark",
     "check_mtu",
     "check_node",
     "check_node_name",
+    "check_queue",
     "check_topology",
     "is_node_name",
 ]
 
-MIN_QUEUE_BYTES = 1514
-"""One full Ethernet frame: a token bucket with a smaller limit passes no full packet at all."""
+ETHERNET_BYTES = 14
+"""Header of a frame, which queues and token buckets count beside the IP packet."""
 
 MAX_QUEUE_BYTES = 2**32 - 1
 """tc's limit of a queue is an unsigned 32-bit number."""
 
 DEFAULT_MTU_BYTES = 1500
-"""Ethernet's, and the largest that a link may have."""
+"""Ethernet's."""
+
+MAX_MTU_BYTES = 9000
+"""Of jumbo frames; the traffic generator's datagrams are no larger either."""
 
 MAX_HOSTS = 0xFDFFFF
 """Addresses from 10.0.0.1 on; those from 10.254.0.1 on are the switches' and the gateway's."""
@@ -103,11 +108,11 @@ def check_link(link: Link) -> None:
     if link.a == link.b:
         raise ConfigError("link", f"{link.a}-{link.b}", "a link between two different nodes")
     check_int(f"rate_bps {where}", link.rate_bps, 1, _MAX_RATE_BPS)
-    check_int(f"queue_bytes {where}", link.queue_bytes, MIN_QUEUE_BYTES, MAX_QUEUE_BYTES)
+    check_mtu(f"mtu_bytes {where}", link.mtu_bytes)
+    check_queue(f"queue_bytes {where}", link.queue_bytes, link.mtu_bytes)
     check_int(f"delay_ns {where}", link.delay_ns, 0)
     check_int(f"jitter_ns {where}", link.jitter_ns, 0)
     check_range(f"loss_probability {where}", link.loss_probability, 0.0, 1.0)
-    check_mtu(f"mtu_bytes {where}", link.mtu_bytes)
     if link.mark_bytes is not None:
         check_mark(f"mark_bytes {where}", link.mark_bytes, link.queue_bytes)
     check_range(f"mark_probability {where}", link.mark_probability, 0.0, 1.0)
@@ -138,7 +143,21 @@ def check_mtu(field: str, mtu_bytes: int) -> None:
         field: Name of the field in the error.
         mtu_bytes: Size of the IP packet.
     """
-    check_int(field, mtu_bytes, _MIN_MTU_BYTES, DEFAULT_MTU_BYTES)
+    check_int(field, mtu_bytes, _MIN_MTU_BYTES, MAX_MTU_BYTES)
+
+
+def check_queue(field: str, queue_bytes: int, mtu_bytes: int) -> None:
+    """Check that a queue holds a full frame: with less, a token bucket would pass none at all.
+
+    Args:
+        field: Name of the field in the error.
+        queue_bytes: Limit of the queue.
+        mtu_bytes: Largest IP packet of its link.
+    """
+    number, least = read_number(queue_bytes), mtu_bytes + ETHERNET_BYTES
+    if number is None or number != int(number) or not least <= number <= MAX_QUEUE_BYTES:
+        allowed = f"a whole number from {least}, a frame of MTU {mtu_bytes}, to {MAX_QUEUE_BYTES}"
+        raise ConfigError(field, queue_bytes, allowed)
 
 
 def check_topology(topology: Topology) -> None:
@@ -153,8 +172,8 @@ def check_topology(topology: Topology) -> None:
     _check_indexes(topology)
     _check_links(topology)
     _check_interface_names(topology)
-    _check_connected(topology)
     _check_one_link(topology)
+    _check_connected(topology)
 
 
 def _check_names(topology: Topology) -> None:
@@ -223,5 +242,6 @@ def _check_one_link(topology: Topology) -> None:
                 links[end].append(f"{link.a}-{link.b}")
     for name, owned in links.items():
         if len(owned) != 1:
-            allowed = "one link; a switch of its own, as in bcube, gives a host several ways"
+            hint = "; a switch of its own, as in bcube, gives a host several ways" if owned else ""
+            allowed = f"one link{hint}"
             raise ConfigError(f"links of host {name}", ", ".join(owned) or "none", allowed)

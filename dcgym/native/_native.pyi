@@ -14,6 +14,7 @@ class TokenBucket:
         ifindex: int,
         rate_bps: int,
         limit_bytes: int,
+        frame_bytes: int,
         link_rate_bps: int = 0,
     ) -> None: ...
     @property
@@ -28,6 +29,7 @@ class RateLimiter:
         rtnl_fds: Sequence[int],
         ifindexes: Sequence[int],
         limit_bytes: int,
+        frames_bytes: Sequence[int],
         link_rates_bps: npt.NDArray[np.uint64],
     ) -> None: ...
     def apply(self, rates_bps: npt.NDArray[np.uint64]) -> int: ...

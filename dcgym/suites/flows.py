@@ -78,7 +78,7 @@ def describe_flows(
     warmup_ns = int(np.rint(warmup_s * NS_PER_S))
     runs = gather_runs(plan, flow_records, topology, ended_ns, origin_ns, warmup_ns)
     facts = {"name": plan.name, "seed": plan.seed, "flows": len(plan), "digest": plan.digest()}
-    metrics = flow_metrics(runs) | reordering_metrics(flow_records, origin_ns + warmup_ns)
+    metrics = flow_metrics(runs) | reordering_metrics(flow_records, topology, origin_ns + warmup_ns)
     return FlowFacts(metrics, size_table(runs), facts)
 
 

@@ -46,7 +46,7 @@ def measure_sharing(
     topology, plan = network.topology, episode.plan
     records = plan.to_records([host.name for host in topology.hosts])
     rates_bps = {f"{port.node}-{port.peer}": port.rate_bps for port in topology.switch_ports}
-    work_ns = wire_bytes(records) * 8e9 / rates_bps[link]
+    work_ns = wire_bytes(records, topology) * 8e9 / rates_bps[link]
     arrivals_ns = records["start_ns"].astype(np.float64)
     overhead_ns = np.maximum(ideal_completion_ns(records, topology) - work_ns, 0)
     model_ns = sharing_times(arrivals_ns, work_ns) + overhead_ns

@@ -88,8 +88,9 @@ def test_a_tier_has_its_own_mtu() -> None:
     assert "mtu_bytes" not in leaf_spine().links[0].to_dict()
 
 
-def test_a_picture_tells_of_a_small_mtu() -> None:
-    assert figure(leaf_spine(mtu=1280)).axes[0].get_title().endswith("MTU from 1280 bytes")
+@pytest.mark.parametrize("mtu", [1280, 9000])
+def test_a_picture_tells_of_another_mtu(mtu: int) -> None:
+    assert figure(leaf_spine(mtu=mtu)).axes[0].get_title().endswith(f"MTU from {mtu} bytes")
     assert "MTU" not in figure(leaf_spine()).axes[0].get_title()
 
 

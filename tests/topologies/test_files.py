@@ -108,7 +108,7 @@ def test_the_order_of_links_must_be_a_number() -> None:
         ("rate: 10Mbit", "rate: [1]", "link 2 rate: value"),
         ("rate: 10Mbit", "rate: 1, rate_bps: 1", "rate or rate_bps, not both"),
         ("rate: 100Mbit, ", "", r"link 1 \(h1-s1\): value 'no rate'"),
-        ("mtu: 1280", "mtu: 9000", "mtu_bytes of link h2-s1: value 9000.*68 to 1500"),
+        ("mtu: 1280", "mtu: 9001", "mtu_bytes of link h2-s1: value 9001.*68 to 9000"),
         ("{a: h1, b: s1}", "{a: h1}", "link 1: .*'b'"),
         ("{a: h1, b: s1}", "h1-s1", "link 1: value 'h1-s1'"),
         ("{a: h1, b: s1}", "{a: h1, b: s9}", "link end: value 's9'.*a node of this topology"),

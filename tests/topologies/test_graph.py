@@ -83,7 +83,9 @@ class TestDumbbell:
             ({"mark": "500KB", "queue": "400KB"}, "mark"),
             ({"mark": "30KB", "queue": "20KB"}, "mark"),
             ({"mtu": 67}, "mtu"),
-            ({"tiers": {"core": {"mtu": "1501"}}}, "tiers.core.mtu"),
+            ({"tiers": {"core": {"mtu": "9001"}}}, "tiers.core.mtu"),
+            ({"queue": 9013, "mtu": 9000}, "queue"),
+            ({"queue": "5KB", "tiers": {"core": {"mtu": 9000}}}, "tiers.core.queue"),
         ],
     )
     def test_wrong_parameters_are_named(self, params: dict[str, Any], field: str) -> None:
@@ -218,13 +220,18 @@ class TestValidation:
             # A shell reads it as two.
             ([("h 1", "host")], [], "node name"),
             ([("h123456789012", "host")], [], "at most 10 characters"),
-            ([("h1", "host"), ("s1", "switch")], [], "none leads from s1 to h1"),
+            ([("h1", "host"), ("s1", "switch")], [], "links of host h1: value 'none'"),
+            (
+                [("h1", "host"), ("s1", "switch"), ("s2", "switch")],
+                [("h1", "s1")],
+                "none leads from s1 to s2",
+            ),
             ([("h1", "host"), ("s1", "switch")], [("h1", "s2")], "link end: value 's2'"),
             ([("h1", "host"), ("h2", "host")], [("h1", "h2")], "switch or balancer"),
             (
                 [("h1", "host"), ("s1", "switch"), ("s2", "switch")],
                 [("h1", "s1"), ("h1", "s2")],
-                "none leads from s1 to s2",
+                "links of host h1: value 'h1-s1, h1-s2'",
             ),
         ],
     )

@@ -21,7 +21,7 @@ from dcgym.topologies.io.networks import graph_content, merge_directions
 from dcgym.topologies.links import DEFAULT_MARK, DEFAULT_QUEUE, LinkShape, fit_queue_and_mark
 from dcgym.topologies.marking import MarkSpec
 from dcgym.topologies.validation import is_node_name
-from dcgym.units import parse_rate, read_number
+from dcgym.units import parse_rate, parse_size, read_number
 
 if TYPE_CHECKING:
     import networkx
@@ -225,7 +225,9 @@ def _fitted(
     """Return a link, with a default that gives way to what the link itself asks for."""
     asked_queue = link.get("queue", link.get("queue_bytes", defaults["queue"]))
     asked_mark = link.get("mark", link.get("mark_bytes", defaults["mark"]))
-    queue, mark = fit_queue_and_mark(asked_queue, asked_mark, f"{where} ")
+    asked_mtu = link.get("mtu", link.get("mtu_bytes", defaults["mtu"]))
+    mtu_bytes = parse_size(asked_mtu, f"{where} mtu")
+    queue, mark = fit_queue_and_mark(asked_queue, asked_mark, mtu_bytes, f"{where} ")
     changed = {"queue": queue} if queue is not asked_queue else {}
     return {**link, **changed, **({"mark": mark} if mark is not asked_mark else {})}
 

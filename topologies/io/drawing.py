@@ -190,6 +190,6 @@ def _title(topology: Topology) -> str:
     switches = len(topology.switches)
     plural = "es" if switches != 1 else ""
     least_mtu = min((link.mtu_bytes for link in topology.links), default=DEFAULT_MTU_BYTES)
-    if least_mtu < DEFAULT_MTU_BYTES:
+    if any(link.mtu_bytes != DEFAULT_MTU_BYTES for link in topology.links):
         spans += f", MTU from {least_mtu} bytes"
     return f"{topology.name}: {len(topology.hosts)} hosts, {switches} switch{plural}, {spans}"

@@ -154,7 +154,9 @@ def link_loads(records: Records, topology: Topology, headers: bool = False) -> F
         amounts = (
             amounts
             + np.where(
-                records["size_bytes"] == NONE, 0, (wire_bytes(records) - records["size_bytes"])
+                records["size_bytes"] == NONE,
+                0,
+                (wire_bytes(records, topology) - records["size_bytes"]),
             )
             * records["repetitions"]
         )

@@ -11,9 +11,9 @@ from dcgym.native import require_packets
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
 from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
-from dcgym.topologies.round_trips import HOP_NS
+from dcgym.topologies.round_trips import HOP_NS, full_frame_bytes
 from dcgym.topologies.routing import KEPT
-from dcgym.topologies.validation import DEFAULT_MTU_BYTES
+from dcgym.topologies.validation import DEFAULT_MTU_BYTES, MAX_MTU_BYTES
 from dcgym.traffic.plans.applications import AppPlan
 
 __all__ = [
@@ -56,17 +56,18 @@ RED_PACKET_BYTES = 1500
 
 
 def check_mtus(topology: Topology) -> None:
-    """Refuse links that full packets do not fit: the twin's hosts send no others.
+    """Refuse links that full packets do not fit: all of the twin's hosts send those of one size.
 
     Args:
         topology: The network.
 
     Raises:
-        ConfigError: A link has a smaller MTU.
+        ConfigError: A link has an MTU below 1500, or another than the first link.
     """
     for link in topology.links:
-        if link.mtu_bytes < DEFAULT_MTU_BYTES:
-            allowed = f"{DEFAULT_MTU_BYTES} with the backend simulation"
+        if link.mtu_bytes < DEFAULT_MTU_BYTES or link.mtu_bytes != topology.links[0].mtu_bytes:
+            allowed = f"{DEFAULT_MTU_BYTES} to {MAX_MTU_BYTES}, the same of all links"
+            allowed += ", with the backend simulation"
             raise ConfigError(f"mtu_bytes of link {link.a}-{link.b}", link.mtu_bytes, allowed)
 
 
@@ -88,6 +89,7 @@ def network_config(
     return {
         "n_switches": len(topology.switches),
         "n_hosts": len(topology.hosts),
+        "frame_bytes": full_frame_bytes(topology),
         "ports": [_port(topology, port) for port in ports],
         "port_switch": [topology.node(port.node).index for port in topology.switch_ports],
         "counts_matrix": counts_matrix,

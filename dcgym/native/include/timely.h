@@ -32,7 +32,7 @@
 #define DCGYM_TIMELY_MOST_FACTOR 5u
 #define DCGYM_TIMELY_LEAST_RATE 28960ull /* bytes a second: 2 packets in 100 ms */
 #define DCGYM_TIMELY_MOST_RATE 125000000000ull
-#define DCGYM_TIMELY_FRAME_BYTES 1514ull
+#define DCGYM_TIMELY_HEADER_BYTES 66ull /* Ethernet, IPv4, TCP with time stamps */
 
 struct dcgym_timely {
     __u64 rate; /* bytes a second */
@@ -53,7 +53,9 @@ DCGYM_INLINE void dcgym_timely_begin(struct dcgym_timely *timely, __u32 cwnd_pac
 }
 
 DCGYM_INLINE __u64 dcgym_timely_link_rate(const struct dcgym_cc_ack *ack) {
-    return DCGYM_TIMELY_FRAME_BYTES * 1000000000 / dcgym_most(ack->packet_ns, 1);
+    __u64 frame_bytes = ack->mss_bytes + DCGYM_TIMELY_HEADER_BYTES;
+
+    return frame_bytes * 1000000000 / dcgym_most(ack->packet_ns, 1);
 }
 
 DCGYM_INLINE __u32 dcgym_timely_threshold(const struct dcgym_cc_ack *ack, __u32 least_us,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def later(seconds: float, **changes: float) -> MachineLoad:
 
 
 def audit(met_empty: Any = lambda: np.zeros(1, np.uint64), **options: Any) -> FidelityAudit:
-    links = LinkAudit([RATE_BPS], [RATE_BPS], [BURST_BYTES], met_empty)
+    links = LinkAudit([RATE_BPS], [RATE_BPS], [BURST_BYTES], [1514], met_empty)
     return FidelityAudit(IDLE, links, **options)
 
 
@@ -250,6 +251,12 @@ def test_a_port_that_does_not_is_found_out(name: str, trace: Trace, error: float
     assert figures[name] == pytest.approx(error, abs=0.03)
     others = {key: value for key, value in figures.items() if key != name}
     assert all(math.isnan(value) or value < 0.06 for value in others.values())
+
+
+def test_a_queue_that_was_full_between_two_looks_has_no_error() -> None:
+    trace = filling(10e6, 400_000, 30_000)
+    missed = replace(trace, backlog_bytes=np.zeros(600))
+    assert evaluate(dumbbell().ports("s1")[0], missed)["preflight_queue_error"] == 0.0
 
 
 def test_what_was_not_loaded_is_not_judged() -> None:

@@ -34,12 +34,6 @@ def test_it_keeps_the_contract_of_networks() -> None:
     check_network(PacketTwin)
 
 
-def test_links_that_its_packets_do_not_fit_are_refused() -> None:
-    narrow = make_topology({"name": "dumbbell", "tiers": {"core": {"mtu": 1280}}})
-    with pytest.raises(ConfigError, match=r"^mtu_bytes of link s1-s2: value 1280"):
-        PacketTwin(narrow)
-
-
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_single_environment_keeps_the_contract(env_id: str) -> None:
     check_contract(lambda: dcgym.make_env(env=env_id, backend="simulation"))

@@ -132,7 +132,9 @@ def test_burst_and_packet_sizes_are_those_of_the_emulation() -> None:
     twin = require_packets()
     native = pytest.importorskip("dcgym.native._native")
     for rate_bps in (8_000, 10**6, 10**7, 5 * 10**7, 10**8, 10**9, 10**10, 10**11):
-        assert twin.burst_for(rate_bps) == native.burst_for(rate_bps)
+        for frame_bytes in (1514, 9014):
+            expected = native.burst_for(rate_bps, frame_bytes)
+            assert twin.burst_for(rate_bps, frame_bytes) == expected
 
 
 @settings(max_examples=25, deadline=None)

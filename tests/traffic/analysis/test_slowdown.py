@@ -84,6 +84,17 @@ def test_ideal_takes_the_slowest_link_and_the_delays() -> None:
     assert ideal_ns == pytest.approx(data_ns + 2 * (2 * 5_920 + 59_200 + 3_000_000))
 
 
+def test_ideal_follows_the_mtu_of_the_path() -> None:
+    jumbo = dumbbell(hosts=2, rate="10Mbit", mtu=9000)
+    (ideal_ns,) = ideals(jumbo, Flow("h1", "h2", size_bytes=89_480))
+    assert ideal_ns == pytest.approx((10 + 2) * 9014 * 800 + 6 * 59_200)
+    # Behind one switch packets are of 9014 bytes, over the core of 1514.
+    mixed = dumbbell(hosts=4, rate="10Mbit", mtu=9000, tiers={"core": {"mtu": 1500}})
+    near, far = ideals(mixed, *(Flow("h1", dst, size_bytes=8948) for dst in ("h2", "h3")))
+    assert near == pytest.approx(2 * 9014 * 800 + 4 * 59_200)
+    assert far == pytest.approx((8948 + 7 * 66) * 800 + 2 * 1_211_200 + 6 * 59_200)
+
+
 def test_ideal_honours_the_cap_of_the_flow(line: Topology) -> None:
     (ideal_ns,) = ideals(line, Flow("h1", "h2", size_bytes=14_480, rate_bps=10**6))
     assert ideal_ns == pytest.approx(14_480 * 8_000 + 2 * 1_211_200 + 6 * 59_200)

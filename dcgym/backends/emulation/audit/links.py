@@ -15,7 +15,6 @@ from dcgym.topologies import Topology
 __all__ = ["LinkAudit", "rate_bounds_bps", "unwatched_links"]
 
 WINDOW_NS = 50_000_000
-FRAME_BYTES = 1514
 # In less, one frame more or less would pass for a slow link.
 LEAST_BUSY_NS = 500_000_000
 
@@ -48,6 +47,7 @@ class LinkAudit:
         lowest_bps: Lowest rate of each port.
         highest_bps: Highest rate of each port.
         bursts_bytes: What their token buckets may send at once.
+        frames_bytes: Their largest frames.
         met_empty: Returns how many packets have met an empty queue at each port so far.
     """
 
@@ -56,11 +56,13 @@ class LinkAudit:
         lowest_bps: Sequence[int],
         highest_bps: Sequence[int],
         bursts_bytes: Sequence[int],
+        frames_bytes: Sequence[int],
         met_empty: Callable[[], Counts],
     ) -> None:
         self._lowest_bps = np.array(lowest_bps, np.float64)
         self._highest_bps = np.array(highest_bps, np.float64)
         self._bursts_bytes = np.array(bursts_bytes, np.float64)
+        self._frames_bytes = np.array(frames_bytes, np.float64)
         self._met_empty = met_empty
         self._last: Snapshot | None = None
         self._last_done_ns = 0
@@ -100,7 +102,8 @@ class LinkAudit:
         if (sent < 0).any():
             return
         allowed = self._highest_bps * (done_ns - last.time_ns) / 8e9 + self._bursts_bytes
-        self.excess = max(self.excess, float(((sent - allowed - FRAME_BYTES) / allowed).max()))
+        beyond = sent - allowed - self._frames_bytes
+        self.excess = max(self.excess, float((beyond / allowed).max()))
         is_busy = never_empty & (last.ports["backlog_bytes"] > 0) & (now.ports["backlog_bytes"] > 0)
         least_ns = max(now.time_ns - self._last_done_ns, 0)
         self._busy_ns += is_busy * least_ns
@@ -109,4 +112,4 @@ class LinkAudit:
 
 def unwatched_links() -> LinkAudit:
     """Return the audit of a pod: its rates are far from what its requests need."""
-    return LinkAudit((), (), (), lambda: np.zeros(0, np.uint64))
+    return LinkAudit((), (), (), (), lambda: np.zeros(0, np.uint64))

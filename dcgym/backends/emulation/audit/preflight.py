@@ -20,10 +20,10 @@ from dcgym.backends.fidelity import LIMITS
 from dcgym.errors import CommandError
 from dcgym.monitors import Snapshot
 from dcgym.topologies import Port, Topology
+from dcgym.topologies.round_trips import frame_bytes, full_frame_bytes
 
 __all__ = ["Probe", "evaluate", "run_preflight"]
 
-FRAME_BYTES = 1514
 PING_BYTES = 98
 LEAST_PINGS, MOST_PINGS = 5, 200
 # Longer than it takes to fill 400 KB at 10 Mbit/s; what takes longer is not measured.
@@ -31,8 +31,8 @@ BURST_S = 0.6
 QUEUE_OVERFILL = 1.3
 MOST_BURST_BYTES = 3_500_000
 MOST_SENDERS = 3
-# Below these a frame more or less would pass for an error.
-LEAST_FRAMES = 100
+# Below these a frame more or less would hide an error, of 1514 bytes one of 1 %.
+LEAST_BYTES = 100 * 1514
 LEAST_LOOKS = 20
 LEAST_NS = 20_000_000
 
@@ -144,7 +144,7 @@ def _fill(topology: Topology, probe: Probe, target: str) -> list[Look]:
     looks = [probe.look()]
     # All at once: one after the other the hosts would not overfill a fast link.
     probe.hold(True)
-    probe.burst(sources, target, max(1, int(burst_bytes / FRAME_BYTES)))
+    probe.burst(sources, target, max(1, int(burst_bytes / full_frame_bytes(topology))))
     probe.hold(False)
     # A token bucket looks at its new rate when its old timer fires, or when one more packet comes.
     probe.burst(sources, target, 1)
@@ -190,37 +190,40 @@ def _rate_error(port: Port, trace: Trace) -> float:
     The time is known as well as the looks were short, the bytes to a frame; only what that does
     not explain counts.
     """
-    begin, end = _longest_run(trace.backlog_bytes > 2 * FRAME_BYTES)
+    most_bytes = frame_bytes(port.link)
+    begin, end = _longest_run(trace.backlog_bytes > 2 * most_bytes)
     sent = trace.tx_bytes[end] - trace.tx_bytes[begin]
     least_ns = trace.time_ns[end] - trace.done_ns[begin]
     most_ns = trace.done_ns[end] - trace.time_ns[begin]
-    if sent < LEAST_FRAMES * FRAME_BYTES or least_ns < LEAST_NS:
+    if sent < LEAST_BYTES or least_ns < LEAST_NS:
         return math.nan
     byte_ns = 8e9 / port.rate_bps
-    too_fast = (sent - FRAME_BYTES) * byte_ns / most_ns - 1
-    too_slow = 1 - (sent + FRAME_BYTES) * byte_ns / least_ns
+    too_fast = (sent - most_bytes) * byte_ns / most_ns - 1
+    too_slow = 1 - (sent + most_bytes) * byte_ns / least_ns
     return float(max(too_fast, too_slow, 0.0))
 
 
 def _queue_error(port: Port, trace: Trace) -> float:
     """Compare the limit with the longest queue, where the port dropped; a frame may not fit."""
-    longest = trace.backlog_bytes.max()
+    # A fast port may be empty again before anybody looks; its peak stays.
+    longest = max(trace.backlog_bytes.max(), trace.peak_bytes.max())
     if trace.drops[-1] == trace.drops[0]:
         return math.nan
-    beyond = max(longest - port.queue_bytes, port.queue_bytes - FRAME_BYTES - longest, 0.0)
+    most_bytes = frame_bytes(port.link)
+    beyond = max(longest - port.queue_bytes, port.queue_bytes - most_bytes - longest, 0.0)
     return float(beyond / port.queue_bytes)
 
 
 def _mark_error(port: Port, trace: Trace) -> float:
     """Compare a step with the queues just before and just after the first mark."""
-    threshold = port.mark_bytes
+    threshold, most_bytes = port.mark_bytes, frame_bytes(port.link)
     if threshold is None or port.link.mark_max_bytes is not None or port.link.mark_probability < 1:
         return math.nan
     marked = np.flatnonzero(trace.marks > trace.marks[0])
     if not marked.size:
-        return 1.0 if trace.backlog_bytes.max() > threshold + 2 * FRAME_BYTES else math.nan
-    low = trace.backlog_bytes[marked[0] - 1] - FRAME_BYTES
-    high = trace.peak_bytes[marked[0]] + FRAME_BYTES
+        return 1.0 if trace.backlog_bytes.max() > threshold + 2 * most_bytes else math.nan
+    low = trace.backlog_bytes[marked[0] - 1] - most_bytes
+    high = trace.peak_bytes[marked[0]] + most_bytes
     return float(max(low - threshold, threshold - high, 0.0) / threshold)
 
 

@@ -15,6 +15,7 @@ from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Port, Topology
+from dcgym.topologies.round_trips import frame_bytes
 
 if TYPE_CHECKING:
     from dcgym.native._native import Fabric, LinkMonitor, TokenBucket
@@ -164,7 +165,12 @@ class EpisodeEvents:
     def _bucket(self, port: Port, rate_bps: int | None) -> TokenBucket:
         full_bps, ifindex = port.rate_bps, self._ifindexes[port.name]
         bucket: TokenBucket = self._native.TokenBucket(
-            self._rtnl_fd, ifindex, rate_bps or full_bps, port.queue_bytes, full_bps
+            self._rtnl_fd,
+            ifindex,
+            rate_bps or full_bps,
+            port.queue_bytes,
+            frame_bytes(port.link),
+            full_bps,
         )
         return bucket
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -27,7 +26,8 @@ from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.errors import CommandError
 from dcgym.native import bpf_object, require
 from dcgym.topologies import Link, NextHopGroup, Port, Topology, next_hop_groups
-from dcgym.topologies.validation import DEFAULT_MTU_BYTES
+from dcgym.topologies.round_trips import frame_bytes, full_frame_bytes
+from dcgym.topologies.validation import ETHERNET_BYTES
 from dcgym.traffic.generators.host_access import chosen_access
 
 if TYPE_CHECKING:
@@ -272,18 +272,22 @@ class EmulatedNetwork:
             self._native.configure_hosts(hosts, GATEWAY_IPV6, GATEWAY_MAC, ipv6_address(0), 96)
 
     def _shape_ports(self) -> None:
+        at_switches = [
+            (self.rtnl_fd, ifindex, port, port.queue_bytes)
+            for ifindex, port in zip(self.port_ifindexes, self.topology.switch_ports, strict=True)
+        ]
+        at_hosts = [
+            (fd, ifindex, port, HOST_QUEUE_BYTES)
+            for fd, ifindex, port in zip(
+                self.host_rtnl_fds, self.host_ifindexes, self.topology.host_ports, strict=True
+            )
+        ]
         self._native.create_buckets(
             [
-                self._native.TokenBucket(self.rtnl_fd, ifindex, port.rate_bps, port.queue_bytes)
-                for ifindex, port in zip(
-                    self.port_ifindexes, self.topology.switch_ports, strict=True
+                self._native.TokenBucket(
+                    fd, ifindex, port.rate_bps, queue_bytes, frame_bytes(port.link)
                 )
-            ]
-            + [
-                self._native.TokenBucket(fd, ifindex, port.rate_bps, HOST_QUEUE_BYTES)
-                for fd, ifindex, port in zip(
-                    self.host_rtnl_fds, self.host_ifindexes, self.topology.host_ports, strict=True
-                )
+                for fd, ifindex, port, queue_bytes in at_switches + at_hosts
             ]
         )
 
@@ -324,12 +328,11 @@ class EmulatedNetwork:
                 self._native.write_sysctl(namespace_fd, path, "0")
 
     def burst(self, sources: Sequence[str], target: str, datagrams: int) -> None:
-        """Hand as many bytes as full datagrams have for one host to the queues of others."""
+        """Hand datagrams for one host to the queues of others, each a full frame."""
         fds = [self.namespace_fds[self.topology.node(name).index] for name in sources]
         # What does not fit everywhere would be dropped, and fill no queue.
-        mtu_bytes = min(link.mtu_bytes for link in self.topology.links)
-        count = math.ceil(datagrams * DEFAULT_MTU_BYTES / mtu_bytes)
-        send_burst(fds, self.topology.ip(target), count, mtu_bytes)
+        mtu_bytes = full_frame_bytes(self.topology) - ETHERNET_BYTES
+        send_burst(fds, self.topology.ip(target), datagrams, mtu_bytes)
 
     def ping_matrix(self) -> list[tuple[str, str]]:
         """Ping between all ordered pairs; returns the pairs that got no answer in time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from dcgym.backends.emulation.wire.messages import NetworkBuilt
 from dcgym.monitors import Snapshot
 from dcgym.native import require
 from dcgym.topologies import Topology
+from dcgym.topologies.round_trips import frame_bytes
 
 if TYPE_CHECKING:
     from dcgym.native._native import RateLimiter, TokenBucket
@@ -32,25 +34,34 @@ class LinkActuators:
 
     Attributes:
         link_rates_bps: Rate of each host's link, shape (H,).
+        frames_bytes: Largest frame of each switch port.
     """
 
     def __init__(self, topology: Topology, built: NetworkBuilt) -> None:
         self._native = require()
         hosts, ports = topology.host_ports, topology.switch_ports
+        self.frames_bytes = [frame_bytes(port.link) for port in ports]
         self.link_rates_bps = np.array([port.rate_bps for port in hosts], np.uint64)
         self._limiter: RateLimiter = self._native.RateLimiter(
             rtnl_fds=built.host_netlinks,
             ifindexes=built.host_ifindexes,
             limit_bytes=built.host_queue_bytes,
+            frames_bytes=[frame_bytes(port.link) for port in hosts],
             link_rates_bps=self.link_rates_bps,
         )
         bucket = self._native.TokenBucket
         self._port_buckets: list[TokenBucket] = [
-            bucket(built.switch_netlink, ifindex, port.rate_bps, port.queue_bytes)
+            bucket(
+                built.switch_netlink,
+                ifindex,
+                port.rate_bps,
+                port.queue_bytes,
+                frame_bytes(port.link),
+            )
             for ifindex, port in zip(built.port_ifindexes, ports, strict=True)
         ]
         self._host_buckets: list[TokenBucket] = [
-            bucket(netlink, ifindex, port.rate_bps, built.host_queue_bytes)
+            bucket(netlink, ifindex, port.rate_bps, built.host_queue_bytes, frame_bytes(port.link))
             for netlink, ifindex, port in zip(
                 built.host_netlinks, built.host_ifindexes, hosts, strict=True
             )
@@ -101,9 +112,12 @@ class LinkActuators:
         buckets = self._buckets
         self._native.flush_buckets([buckets[index] for index in waiting])
 
-    def bursts_bytes(self, rates_bps: list[int]) -> list[int]:
-        """Return what token buckets of these rates may send at once."""
-        return [int(self._native.burst_for(rate_bps)) for rate_bps in rates_bps]
+    def bursts_bytes(self, rates_bps: Sequence[int]) -> list[int]:
+        """Return what the switch ports may send at once, at these rates of theirs."""
+        return [
+            int(self._native.burst_for(rate_bps, most_bytes))
+            for rate_bps, most_bytes in zip(rates_bps, self.frames_bytes, strict=True)
+        ]
 
     def close(self) -> None:
         """Let go of the sockets, before they are closed."""

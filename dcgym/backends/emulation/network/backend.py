@@ -33,6 +33,7 @@ from dcgym.backends.emulation.wire.messages import (
     Records,
     StartTraffic,
 )
+from dcgym.backends.emulation.wire.mtus import check_mtus
 from dcgym.config import check_in
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors import Snapshot
@@ -59,7 +60,7 @@ class EmulationNetwork:
         options: What its switches do and what is measured; the defaults if None.
 
     Raises:
-        ConfigError: A link has a delay, jitter or loss that the emulation cannot make.
+        ConfigError: A link has a delay, jitter, loss or MTU that the emulation cannot make.
 
     Attributes:
         topology: The network.
@@ -73,6 +74,7 @@ class EmulationNetwork:
     def __init__(self, topology: Topology, options: NetworkOptions | None = None) -> None:
         self.options = NetworkOptions() if options is None else options
         check_delays(topology, self.options.switch)
+        check_mtus(topology, self.options.switch)
         self.topology = topology
         self.congestion_control: Mapping[str, str] = {}
         self._generator_kind = self.options.generator
@@ -379,5 +381,7 @@ def _event_reader(session: EmulatorSession) -> Callable[[], list[Record]]:
 
 def _watch_links(network: RunningNetwork, events: Sequence[Event]) -> LinkAudit:
     lowest_bps, highest_bps = rate_bounds_bps(network.topology, events)
-    bursts_bytes = network.actuators.bursts_bytes(highest_bps)
-    return LinkAudit(lowest_bps, highest_bps, bursts_bytes, network.telemetry.met_empty)
+    actuators = network.actuators
+    bursts_bytes, frames_bytes = actuators.bursts_bytes(highest_bps), actuators.frames_bytes
+    met_empty = network.telemetry.met_empty
+    return LinkAudit(lowest_bps, highest_bps, bursts_bytes, frames_bytes, met_empty)

@@ -89,6 +89,6 @@ class NetworkLab:
         Args:
             sources: Names of the senders.
             target: Name of the receiver.
-            datagrams: How many each sender sends.
+            datagrams: How many each sender sends, each a full frame (`full_frame_bytes`).
         """
         self._session.call(SendBurst(tuple(sources), target, datagrams), Done)

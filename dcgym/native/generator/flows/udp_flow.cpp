@@ -30,6 +30,7 @@ constexpr std::int64_t kMaxDebtNs = 50'000'000;  /* what a late timer may catch 
 constexpr std::int64_t kMaxDebtBytes = 64 << 20; /* ... and no more than some milliseconds' work */
 constexpr std::int64_t kStragglerNs = 100'000'000;
 constexpr std::size_t kSegmentsPerSend = 40;
+constexpr std::size_t kBytesPerSend = 65'535 - kHeaderBytes; /* the kernel refuses more */
 constexpr std::size_t kReceiveBatch = 64;
 
 const sockaddr *raw(const sockaddr_in &address) {
@@ -133,11 +134,13 @@ void UdpRun::send_due(std::int64_t time_ns) {
     if (sized)
         due = std::min(due, static_cast<std::uint64_t>(spec_.size_bytes));
     const bool last = sized && due == static_cast<std::uint64_t>(spec_.size_bytes);
+    const std::uint64_t most =
+        std::min(kSegmentsPerSend, kBytesPerSend / datagram_bytes_) * datagram_bytes_;
     while (scheduled_bytes_ < due) {
         std::uint64_t bytes = due - scheduled_bytes_;
         if (!last)
             bytes -= bytes % datagram_bytes_;
-        bytes = std::min<std::uint64_t>(bytes, kSegmentsPerSend * datagram_bytes_);
+        bytes = std::min(bytes, most);
         if (bytes == 0)
             return;
         if (send_burst(bytes))

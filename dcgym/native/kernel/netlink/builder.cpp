@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <libmnl/libmnl.h>
+#include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
@@ -66,9 +67,10 @@ class Message {
 
 // TCP shall not build what the token bucket would segment again. It takes its longest header off
 // the limit (MAX_TCP_HEADER, some 300 bytes), and fills the rest with whole segments.
-uint32_t gso_limit_for(uint64_t rate_bps) {
-    constexpr uint32_t kFrame = 1514, kPayload = 1448, kHeaderRoom = 400, kLegacyLimit = 65536;
-    const uint32_t limit = packet_for(rate_bps) / kFrame * kPayload + kHeaderRoom;
+uint32_t gso_limit_for(uint64_t rate_bps, uint32_t mtu) {
+    constexpr uint32_t kIpAndTcp = 52, kHeaderRoom = 400, kLegacyLimit = 65536;
+    const uint32_t frame = mtu + ETH_HLEN, payload = mtu - kIpAndTcp;
+    const uint32_t limit = packet_for(rate_bps, frame) / frame * payload + kHeaderRoom;
     return rate_bps == 0 || limit >= kLegacyLimit ? 0 : limit;
 }
 
@@ -79,7 +81,7 @@ void put_end(nlmsghdr *message, const LinkEnd &end) {
     mnl_attr_put_u32(message, IFLA_MTU, end.mtu);
     mnl_attr_put_u32(message, IFLA_NUM_TX_QUEUES, 1);
     mnl_attr_put_u32(message, IFLA_NUM_RX_QUEUES, 1);
-    if (const uint32_t most = gso_limit_for(end.rate_bps))
+    if (const uint32_t most = gso_limit_for(end.rate_bps, end.mtu))
         mnl_attr_put_u32(message, IFLA_GSO_MAX_SIZE, most);
     if (end.namespace_fd >= 0)
         mnl_attr_put_u32(message, IFLA_NET_NS_FD, static_cast<uint32_t>(end.namespace_fd));

@@ -25,7 +25,7 @@ namespace dcgym {
 namespace {
 
 constexpr uint32_t kBucketHandle = 1U << 16; // 1:0
-constexpr uint32_t kFrameBytes = 1514;
+constexpr uint32_t kCheapPacketBytes = 4 * 1514;
 constexpr uint64_t kPeakBytesPerSecond = 1'000'000'000'000; // 8 Tbit/s
 constexpr int kReplyDeadlineMs = 2000;
 constexpr size_t kBufferBytes = 64 * 1024;
@@ -162,9 +162,9 @@ std::vector<int> open_rtnls(const std::vector<int> &namespace_fds) {
     return sockets;
 }
 
-uint32_t burst_for(uint64_t rate_bps) {
+uint32_t burst_for(uint64_t rate_bps, uint32_t frame_bytes) {
     const uint64_t millisecond = rate_bps / 8 / 1000;
-    return static_cast<uint32_t>(std::clamp<uint64_t>(millisecond, 2 * kFrameBytes, UINT32_MAX));
+    return static_cast<uint32_t>(std::clamp<uint64_t>(millisecond, 2 * frame_bytes, UINT32_MAX));
 }
 
 Batch::Batch(const char *what, std::initializer_list<int> tolerated, Answers answers)
@@ -235,17 +235,18 @@ void Batch::finish() {
         fail(what_, first_error_);
 }
 
-uint32_t packet_for(uint64_t link_rate_bps) {
+uint32_t packet_for(uint64_t link_rate_bps, uint32_t frame_bytes) {
     const uint64_t millisecond = link_rate_bps / 8 / 1000;
-    const uint64_t bytes =
-        std::max<uint64_t>(millisecond / 16, std::min<uint64_t>(millisecond / 2, 4 * kFrameBytes));
-    return static_cast<uint32_t>(std::clamp<uint64_t>(bytes, kFrameBytes, UINT32_MAX));
+    const uint64_t bytes = std::max<uint64_t>(
+        millisecond / 16, std::min<uint64_t>(millisecond / 2, kCheapPacketBytes));
+    return static_cast<uint32_t>(std::clamp<uint64_t>(bytes, frame_bytes, UINT32_MAX));
 }
 
 TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes,
-                        uint64_t link_rate_bps) {
-    const uint32_t packet = packet_for(link_rate_bps);
-    return {rtnl_fd, ifindex, rate_bps, std::max(burst_for(rate_bps), packet), limit_bytes, packet};
+                        uint32_t frame_bytes, uint64_t link_rate_bps) {
+    const uint32_t packet = packet_for(link_rate_bps, frame_bytes);
+    const uint32_t burst = std::max(burst_for(rate_bps, frame_bytes), packet);
+    return {rtnl_fd, ifindex, rate_bps, burst, limit_bytes, packet};
 }
 
 void set_token_buckets(const std::vector<TokenBucket> &buckets, BucketChange change) {

@@ -63,21 +63,21 @@ struct TokenBucket {
     uint32_t packet_bytes; // larger ones are segmented before they are queued
 };
 
-// A bucket of an interface whose full rate is `link_rate_bps`.
+// A bucket of an interface whose full rate is `link_rate_bps`, and its largest frame `frame_bytes`.
 TokenBucket make_bucket(int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes,
-                        uint64_t link_rate_bps);
+                        uint32_t frame_bytes, uint64_t link_rate_bps);
 
 // Bytes a token bucket may send at once. Two frames at least, so that a timer that fires late loses
 // no tokens; beyond that one millisecond of the rate.
-uint32_t burst_for(uint64_t rate_bps);
+uint32_t burst_for(uint64_t rate_bps, uint32_t frame_bytes);
 // Largest packet that may wait at an interface, whatever its rate is then: one beyond the burst of
 // a later, lower rate would block the queue for ever. A 16th of a millisecond of the full rate, so
-// that a change of the rate, which fills the bucket, gives little away. At least a frame, two from
-// 50 Mbit/s and four from 100 Mbit/s: packets of that size cost a loaded k=4 fat-tree 40 % less
-// than those of two. Never more than half a bucket of the full rate: what a timer comes late beyond
-// the time that the rest of the bucket lasts is lost to the link (2.5 % of it at 20 Mbit/s, were
-// packets as large as the bucket).
-uint32_t packet_for(uint64_t link_rate_bps);
+// that a change of the rate, which fills the bucket, gives little away. At least a frame, and of
+// those of 1514 bytes two from 50 Mbit/s and four from 100 Mbit/s: packets of that size cost a
+// loaded k=4 fat-tree 40 % less than those of two. Never more than half a bucket of the full rate:
+// what a timer comes late beyond the time that the rest of the bucket lasts is lost to the link
+// (2.5 % of it at 20 Mbit/s, were packets as large as the bucket).
+uint32_t packet_for(uint64_t link_rate_bps, uint32_t frame_bytes);
 
 enum class BucketChange { create, modify };
 

@@ -41,17 +41,17 @@ void change_rates(const std::vector<TokenBucket> &buckets) {
 void bind_rates(py::module_ &module) {
     py::class_<TokenBucket>(module, "TokenBucket")
         .def(py::init([](int rtnl_fd, int ifindex, uint64_t rate_bps, uint32_t limit_bytes,
-                         uint64_t link_rate_bps) {
-                 return make_bucket(rtnl_fd, ifindex, rate_bps, limit_bytes,
+                         uint32_t frame_bytes, uint64_t link_rate_bps) {
+                 return make_bucket(rtnl_fd, ifindex, rate_bps, limit_bytes, frame_bytes,
                                     link_rate_bps ? link_rate_bps : rate_bps);
              }),
              py::arg("rtnl_fd"), py::arg("ifindex"), py::arg("rate_bps"), py::arg("limit_bytes"),
-             py::arg("link_rate_bps") = 0)
+             py::arg("frame_bytes"), py::arg("link_rate_bps") = 0)
         .def_readonly("burst_bytes", &TokenBucket::burst_bytes)
         .def_readonly("rate_bps", &TokenBucket::rate_bps);
     module.def("open_rtnl", &open_rtnl, py::arg("namespace_fd") = -1);
     module.def("open_rtnls", &open_rtnls, py::arg("namespace_fds"));
-    module.def("burst_for", &burst_for, py::arg("rate_bps"));
+    module.def("burst_for", &burst_for, py::arg("rate_bps"), py::arg("frame_bytes"));
     module.def("create_buckets", &create_buckets, py::arg("buckets"),
                py::call_guard<py::gil_scoped_release>());
     module.def("change_rates", &change_rates, py::arg("buckets"),
@@ -60,9 +60,10 @@ void bind_rates(py::module_ &module) {
     module.def("flush_buckets", &flush_token_buckets, py::arg("buckets"),
                py::call_guard<py::gil_scoped_release>());
     py::class_<RateLimiter>(module, "RateLimiter")
-        .def(py::init<std::vector<int>, std::vector<int>, uint32_t, std::vector<uint64_t>>(),
+        .def(py::init<std::vector<int>, std::vector<int>, uint32_t, std::vector<uint32_t>,
+                      std::vector<uint64_t>>(),
              py::kw_only(), py::arg("rtnl_fds"), py::arg("ifindexes"), py::arg("limit_bytes"),
-             py::arg("link_rates_bps"))
+             py::arg("frames_bytes"), py::arg("link_rates_bps"))
         .def(
             "apply",
             [](RateLimiter &self, const Rates &rates) {

@@ -96,7 +96,7 @@ bool Simulation::enter(uint32_t number, const Packet &packet) {
     const uint32_t segments = packet.count,
                    header = packet.kind == Kind::data ? tcp_header_bytes : udp_header_bytes;
     uint32_t left = packet.bytes - segments * header;
-    const uint32_t most = frame_bytes - header;
+    const uint32_t most = config_.frame_bytes - header;
     flows_[packet.flow].in_network += segments - 1;
     if (number >= n_switch_ports() && packet.kind == Kind::data)
         flows_[packet.flow].sender.queued_bytes += (segments - 1) * skb_bytes;

@@ -6,15 +6,12 @@
 
 namespace dcgym::twin::packets {
 
-// Ethernet, IPv4, and TCP with timestamps over an MTU of 1500 bytes.
-constexpr uint32_t frame_bytes = 1514;
-constexpr uint32_t mss_bytes = 1448;
-constexpr uint32_t tcp_header_bytes = frame_bytes - mss_bytes;
+// Ethernet, IPv4, and TCP with timestamps. A network has one size of full frames, its MTU and 14.
+constexpr uint32_t tcp_header_bytes = 14 + 20 + 32;
 constexpr uint32_t syn_bytes = 74;
 constexpr uint32_t sack_option_bytes = 4;
 constexpr uint32_t sack_block_bytes = 8;
 constexpr uint32_t udp_header_bytes = 14 + 20 + 8;
-constexpr uint32_t datagram_bytes = frame_bytes - udp_header_bytes;
 
 enum class Kind : uint8_t { data, ack, syn, syn_ack, handshake_ack, datagram };
 

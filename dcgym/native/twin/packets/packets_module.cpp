@@ -78,12 +78,13 @@ NetworkConfig read_network(const py::dict &content) {
     NetworkConfig config;
     config.n_switches = content["n_switches"].cast<uint32_t>();
     config.n_hosts = content["n_hosts"].cast<uint32_t>();
+    config.frame_bytes = content["frame_bytes"].cast<uint32_t>();
     using Row =
         std::tuple<uint64_t, uint64_t, int64_t, uint32_t, bool, int64_t, uint32_t, bool, bool>;
     for (const auto &[rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns, loss,
                       is_relayed, frees_early] : content["ports"].cast<std::vector<Row>>())
-        config.ports.push_back({rate_bps, queue_bytes, delay_ns, peer, peer_is_host, jitter_ns,
-                                loss, is_relayed, frees_early});
+        config.ports.push_back({rate_bps, queue_bytes, delay_ns, peer, config.frame_bytes,
+                                jitter_ns, loss, peer_is_host, is_relayed, frees_early});
     config.port_switch = content["port_switch"].cast<std::vector<uint32_t>>();
     config.counts_matrix = content["counts_matrix"].cast<bool>();
     config.pins_flows = content["pins_flows"].cast<bool>();
@@ -247,8 +248,8 @@ PYBIND11_MODULE(_packets, module) {
     module.def("choose_paths", &choose_paths, "rule"_a, "weights"_a, "queue_bytes"_a, "seed"_a,
                "count"_a);
     module.def("trace_plb", &trace_plb, "limits"_a, "rounds"_a);
-    module.def("burst_for", &burst_for, "rate_bps"_a);
-    module.def("packet_for", &packet_for, "link_rate_bps"_a);
+    module.def("burst_for", &burst_for, "rate_bps"_a, "frame_bytes"_a);
+    module.def("packet_for", &packet_for, "link_rate_bps"_a, "frame_bytes"_a);
     module.def("replay", &replay, "name"_a, "events"_a);
     // One network of a batch; the batch stays as long as it does.
     py::class_<Simulation>(module, "Network")

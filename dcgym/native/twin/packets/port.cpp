@@ -14,8 +14,9 @@ void Port::reset(const MarkingRule &marking, int64_t now_ns, Lateness lateness, 
     ring_.reserve(16);
     waiting_ = freed_ = 0;
     // Packets are lost one by one.
-    packet_bytes_ = config_.loss > 0 ? frame_bytes : packet_for(config_.rate_bps);
-    bucket_.set_rate(config_.rate_bps, config_.rate_bps, now_ns);
+    packet_bytes_ =
+        config_.loss > 0 ? config_.frame_bytes : packet_for(config_.rate_bps, config_.frame_bytes);
+    bucket_.set_rate(config_.rate_bps, config_.rate_bps, config_.frame_bytes, now_ns);
     last_ns_ = now_ns;
     backlog_bytes_ = peak_bytes_ = 0;
     loss_before_ = loss_after_ = 0;
@@ -67,7 +68,7 @@ Port::Fate Port::enqueue(const Packet &packet, uint8_t flags, int64_t now_ns) {
 // the old time, or when the next packet comes.
 void Port::set_rate(uint64_t rate_bps, int64_t now_ns) {
     settle(now_ns);
-    bucket_.set_rate(rate_bps, config_.rate_bps, now_ns);
+    bucket_.set_rate(rate_bps, config_.rate_bps, config_.frame_bytes, now_ns);
     if (waiting_ == ring_.tail())
         return;
     const int64_t timer_ns = ring_[waiting_].time_ns;

@@ -25,11 +25,12 @@ struct PortCounters {
 struct PortConfig {
     uint64_t rate_bps = 0;
     uint64_t queue_bytes = 0;
-    int64_t delay_ns = 0; // from the queue to the next node's decision
-    uint32_t peer = 0;    // number of the next node
+    int64_t delay_ns = 0;        // from the queue to the next node's decision
+    uint32_t peer = 0;           // number of the next node
+    uint32_t frame_bytes = 1514; // largest that the link carries
+    int64_t jitter_ns = 0;       // most that is added to a packet's delay; none overtakes another
+    uint32_t loss = 0;           // probability, of 2^32, to lose a packet on the wire
     bool peer_is_host = false;
-    int64_t jitter_ns = 0;    // most that is added to a packet's delay; none overtakes another
-    uint32_t loss = 0;        // probability, of 2^32, to lose a packet on the wire
     bool is_relayed = false;  // what leaves the queue is held by the relay of link delay
     bool frees_early = false; // of a host: sockets are told when a packet leaves the queue
 };
@@ -143,7 +144,7 @@ class Port {
     TokenBucket bucket_;
     Ring<Packet> ring_;
     uint32_t waiting_ = 0, freed_ = 0;
-    uint32_t packet_bytes_ = frame_bytes;
+    uint32_t packet_bytes_ = 0;
     int64_t last_ns_ = 0; // when the last packet in the queue leaves it
     uint64_t backlog_bytes_ = 0;
     uint64_t peak_bytes_ = 0;

@@ -23,12 +23,18 @@ uint32_t covered(const std::vector<Block> &blocks, uint32_t begin, uint32_t end)
 
 } // namespace
 
+// As tcp_select_initial_window: half of the buffer, in whole segments.
+ReceiveWindow::ReceiveWindow(uint32_t mss_bytes) : mss_bytes_(mss_bytes) {
+    threshold_bytes_ = room_bytes_ = offered_bytes_ = first_window(mss_bytes) * mss_bytes;
+    space_bytes_ = std::min(first_cwnd * mss_bytes, threshold_bytes_);
+}
+
 bool ReceiveWindow::take(uint32_t segments, uint32_t in_order, uint32_t out_of_order,
                          int64_t now_ns) {
-    const uint32_t payload = segments * mss_bytes, truesize = payload + skb_bytes;
+    const uint32_t payload = segments * mss_bytes_, truesize = payload + skb_bytes;
     if (segments != segments_) {
-        segments_ = segments;
-        ratio_ = (payload << 8) / truesize;
+        segments_ = static_cast<uint16_t>(segments);
+        ratio_ = static_cast<uint16_t>((payload << 8) / truesize);
     }
     unread_ += in_order;
     unread_bytes_ += uint64_t{in_order} * truesize / segments;
@@ -37,17 +43,17 @@ bool ReceiveWindow::take(uint32_t segments, uint32_t in_order, uint32_t out_of_o
     const bool grows = space > threshold_bytes_;
     if (grows)
         threshold_bytes_ += std::min(space - threshold_bytes_, 2 * payload);
-    if (unread_ * mss_bytes >= read_bytes)
+    if (unread_ * mss_bytes_ >= read_bytes)
         read(now_ns);
     room_bytes_ = std::min(free_bytes(waiting_bytes), threshold_bytes_);
     return grows;
 }
 
 uint32_t ReceiveWindow::offer(uint32_t segments) {
-    const uint32_t used = segments * mss_bytes;
+    const uint32_t used = segments * mss_bytes_;
     const uint32_t left = offered_bytes_ > used ? offered_bytes_ - used : 0;
     offered_bytes_ = (std::max(room_bytes_, left) + window_step - 1) / window_step * window_step;
-    return offered_bytes_;
+    return offered_bytes_ / mss_bytes_;
 }
 
 void ReceiveWindow::measure(uint32_t echoed_ms, uint32_t now_ms) {
@@ -66,7 +72,7 @@ void ReceiveWindow::measure(uint32_t echoed_ms, uint32_t now_ms) {
 
 // Twice what was read in the last round trip, and more where that grows.
 void ReceiveWindow::read(int64_t now_ns) {
-    copied_ += uint64_t{unread_} * mss_bytes;
+    copied_ += uint64_t{unread_} * mss_bytes_;
     unread_ = 0;
     unread_bytes_ = 0;
     if (rtt_us_ == 0 || now_ns - measured_ns_ < int64_t{1000} * (rtt_us_ >> 3))

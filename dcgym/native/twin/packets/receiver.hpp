@@ -15,6 +15,9 @@ struct Block {
 // The application reads when 16 KB wait, as the traffic generator does.
 class ReceiveWindow {
   public:
+    ReceiveWindow() = default;
+    // Of a connection with segments of this size.
+    explicit ReceiveWindow(uint32_t mss_bytes);
     // A packet has come; returns whether the window grows by it.
     bool take(uint32_t segments, uint32_t in_order, uint32_t out_of_order, int64_t now_ns);
     // The time stamp that a packet echoes: a round trip, where no other packet did before.
@@ -25,8 +28,8 @@ class ReceiveWindow {
             read(now_ns);
     }
     // Offers anew, with an acknowledgement of so many segments more than the last one; returns
-    // the bytes beyond them. As tcp_select_window: in steps of the window's scale, and what was
-    // offered stays so.
+    // how many segments beyond them. As tcp_select_window: in steps of the window's scale, and what
+    // was offered stays so.
     uint32_t offer(uint32_t segments);
     uint32_t rtt_us() const { return rtt_us_; } // eight times the mean; 0: not measured
 
@@ -39,13 +42,14 @@ class ReceiveWindow {
     void read(int64_t now_ns);
 
     uint64_t buffer_bytes_ = 131'072; // sysctl tcp_rmem
-    uint32_t ratio_ = 128;            // of 256: what of the buffer is payload
-    uint32_t segments_ = 0;           // of the last packet
-    uint32_t threshold_bytes_ = 65'160;
-    uint32_t room_bytes_ = 65'160, offered_bytes_ = 65'160; // now, and with the last offer
-    uint32_t unread_ = 0;                                   // segments
-    uint64_t unread_bytes_ = 0; // in the buffer, with what the kernel adds
-    uint64_t copied_ = 0, copied_before_ = 0, space_bytes_ = 14'480;
+    uint32_t mss_bytes_ = 0;
+    uint16_t ratio_ = 128;  // of 256: what of the buffer is payload
+    uint16_t segments_ = 0; // of the last packet
+    uint32_t threshold_bytes_ = 0;
+    uint32_t room_bytes_ = 0, offered_bytes_ = 0; // now, and with the last offer
+    uint32_t unread_ = 0;                         // segments
+    uint64_t unread_bytes_ = 0;                   // in the buffer, with what the kernel adds
+    uint64_t copied_ = 0, copied_before_ = 0, space_bytes_ = 0;
     int64_t measured_ns_ = 0;
     uint32_t rtt_us_ = 0, last_echo_ms_ = 0; // the first is eight times the mean
 };

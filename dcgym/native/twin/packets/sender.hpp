@@ -19,6 +19,7 @@ struct CongestionOps;
 
 constexpr uint32_t infinite_ssthresh = 0x7fffffff;
 constexpr uint32_t unlimited = 0xffffffff;
+constexpr uint32_t first_cwnd = 10;         // RFC 6928
 constexpr uint32_t skb_bytes = 832;         // truesize of a packet without its payload
 constexpr uint32_t duplicate_threshold = 3; // sysctl tcp_reordering
 constexpr uint32_t least_tso_segments = 2;  // sysctl tcp_min_tso_segs
@@ -51,13 +52,18 @@ struct Retransmission {
     uint32_t seq;
 };
 
+// Segments that a connection's receiver offers to take at first: half of its buffer.
+constexpr uint32_t first_window(uint32_t mss_bytes) {
+    return 65'536 / mss_bytes;
+}
+
 // Sequence numbers count segments: every one but the last of a flow holds mss_bytes.
 struct Sender {
     // The window.
     uint32_t snd_una = 0, snd_nxt = 0, total = unlimited, high_seq = 0;
-    uint32_t echoed_ms = 0;   // newest time stamp of the receiver
-    uint32_t window_end = 45; // first segment that the receiver does not take yet
-    uint32_t snd_cwnd = 10, snd_ssthresh = infinite_ssthresh, snd_cwnd_cnt = 0;
+    uint32_t echoed_ms = 0;  // newest time stamp of the receiver
+    uint32_t window_end = 0; // first segment that the receiver does not take yet
+    uint32_t snd_cwnd = first_cwnd, snd_ssthresh = infinite_ssthresh, snd_cwnd_cnt = 0;
     uint32_t prior_cwnd = 0, prr_delivered = 0, prr_out = 0;
     uint32_t sacked_out = 0, lost_out = 0, retrans_out = 0;
     uint32_t delivered = 0, delivered_ce = 0, lost = 0;
@@ -66,7 +72,7 @@ struct Sender {
     CaState state = CaState::open;
     // Round trips: srtt_us is eight times the smoothed one, as in the kernel.
     uint32_t srtt_us = 0, mdev_us = 0, mdev_max_us = 0, rttvar_us = 0, rtt_seq = 0;
-    uint32_t min_rtt_us = 0;
+    uint32_t min_rtt_us = 0, mss_bytes = 0;
     int64_t rto_ns = 1'000'000'000;
     uint32_t backoff = 0;
     // RACK (RFC 8985).

@@ -47,6 +47,7 @@ enum class Outcome : uint8_t { finished = 1, cut = 2, refused = 3, reset = 4 };
 
 struct NetworkConfig {
     uint32_t n_switches = 0, n_hosts = 0;
+    uint32_t frame_bytes = 1514;       // of a full packet, on every link
     std::vector<PortConfig> ports;     // those of the switches, then one a host
     std::vector<uint32_t> port_switch; // whose each switch port is
     bool counts_matrix = false;
@@ -174,6 +175,8 @@ class alignas(64) Simulation {
     void udp_tick(uint32_t slot);
     void udp_send_due(Flow &flow, uint32_t slot);
     void udp_receive(uint32_t slot, const Packet &packet);
+    uint64_t udp_sends_per_s(const Datagrams &flow) const;
+    uint64_t datagram_bytes() const { return config_.frame_bytes - udp_header_bytes; }
     int64_t udp_next_ns(const Flow &flow, uint64_t ahead_bytes) const;
 
     // tcp_output.cpp

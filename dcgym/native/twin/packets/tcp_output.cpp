@@ -71,7 +71,7 @@ void Simulation::connected(uint32_t slot, const Packet &answer) {
 }
 
 uint32_t Simulation::segment_bytes(const Flow &flow, uint32_t seq, uint32_t count) const {
-    const uint32_t bytes = count * mss_bytes;
+    const uint32_t mss_bytes = flow.sender.mss_bytes, bytes = count * mss_bytes;
     if (flow.size_bytes < 0 || seq + count != flow.sender.total)
         return bytes;
     return bytes - static_cast<uint32_t>(uint64_t{flow.sender.total} * mss_bytes -
@@ -80,17 +80,19 @@ uint32_t Simulation::segment_bytes(const Flow &flow, uint32_t seq, uint32_t coun
 
 // As tcp_tso_autosize with tcp_tso_rtt_log=0: by rate alone.
 uint32_t Simulation::packet_segments(const Sender &sender) const {
-    const uint64_t segments = (sender.pacing_rate >> pacing_shift) / mss_bytes;
+    // In 32 bits, which a processor divides faster: more is capped anyhow.
+    const auto bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(sender.pacing_rate >> pacing_shift, UINT32_MAX));
+    const uint32_t segments = bytes / sender.mss_bytes;
     const uint32_t least = sender.ca->min_tso_segments != nullptr
                                ? sender.ca->min_tso_segments(sender)
                                : least_tso_segments;
-    return static_cast<uint32_t>(
-        std::min<uint64_t>(std::max<uint64_t>(segments, least), sender.tso_segments));
+    return std::min(std::max(segments, least), sender.tso_segments);
 }
 
 // TCP small queues: no more waits in the host than a millisecond sends, and two packets.
 bool Simulation::is_small_queue_full(Sender &sender, uint32_t segments, uint32_t factor) const {
-    uint64_t limit = std::max<uint64_t>(2 * (skb_bytes + uint64_t{segments} * mss_bytes),
+    uint64_t limit = std::max<uint64_t>(2 * (skb_bytes + uint64_t{segments} * sender.mss_bytes),
                                         sender.pacing_rate >> pacing_shift);
     limit = std::min(limit, most_queued_bytes) << factor;
     if (sender.queued_bytes + 1 <= limit)

@@ -48,15 +48,15 @@ void Simulation::on_data(uint32_t slot, const Packet &packet) {
     if (flow.sender.uses_ecn)
         hear_congestion(slot, (packet.flags & congestion_experienced) != 0);
     if (fresh > 0) {
-        uint64_t bytes = uint64_t{fresh} * mss_bytes;
+        uint64_t bytes = uint64_t{fresh} * flow.sender.mss_bytes;
         if (flow.size_bytes >= 0 && end_seq == flow.sender.total)
-            bytes -=
-                uint64_t{flow.sender.total} * mss_bytes - static_cast<uint64_t>(flow.size_bytes);
+            bytes -= uint64_t{flow.sender.total} * flow.sender.mss_bytes -
+                     static_cast<uint64_t>(flow.size_bytes);
         hosts_[flow.dst].rx_bytes += bytes;
         hosts_[flow.src].tx_bytes += bytes;
     }
     if (receiver.rcv_nxt != before_nxt) {
-        flow.read_bytes = uint64_t{receiver.rcv_nxt} * mss_bytes;
+        flow.read_bytes = uint64_t{receiver.rcv_nxt} * flow.sender.mss_bytes;
         if (flow.size_bytes >= 0)
             flow.read_bytes = std::min(flow.read_bytes, static_cast<uint64_t>(flow.size_bytes));
         if (receiver.rcv_nxt == flow.sender.total)
@@ -159,8 +159,7 @@ void Simulation::write_note(Receiver &receiver, Packet &packet) {
     free_notes_.pop_back();
     AckNote &note = notes_[packet.b];
     note.sent_ms = stamp_ms();
-    note.window_end =
-        receiver.rcv_nxt + receiver.window.offer(receiver.rcv_nxt - receiver.rcv_wup) / mss_bytes;
+    note.window_end = receiver.rcv_nxt + receiver.window.offer(receiver.rcv_nxt - receiver.rcv_wup);
     note.count = 0;
     note.is_duplicate = receiver.duplicate.begin != receiver.duplicate.end;
     if (note.is_duplicate)

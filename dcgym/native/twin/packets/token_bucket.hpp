@@ -34,18 +34,20 @@ class ByteRate {
     uint32_t shift_ = 0;
 };
 
+constexpr uint32_t cheap_packet_bytes = 4 * 1514;
+
 // Bytes a bucket may send at once: a millisecond of the rate, two frames at least. The same rule as
 // burst_for and packet_for of kernel/netlink/netlink.cpp, which a test compares.
-inline uint32_t burst_for(uint64_t rate_bps) {
+inline uint32_t burst_for(uint64_t rate_bps, uint32_t frame_bytes) {
     return static_cast<uint32_t>(
         std::clamp<uint64_t>(rate_bps / 8 / 1000, 2 * frame_bytes, UINT32_MAX));
 }
 
 // Largest packet that may wait at an interface of this full rate; larger ones are segmented.
-inline uint32_t packet_for(uint64_t link_rate_bps) {
+inline uint32_t packet_for(uint64_t link_rate_bps, uint32_t frame_bytes) {
     const uint64_t millisecond = link_rate_bps / 8 / 1000;
-    const uint64_t bytes =
-        std::max<uint64_t>(millisecond / 16, std::min<uint64_t>(millisecond / 2, 4 * frame_bytes));
+    const uint64_t bytes = std::max<uint64_t>(
+        millisecond / 16, std::min<uint64_t>(millisecond / 2, cheap_packet_bytes));
     return static_cast<uint32_t>(std::clamp<uint64_t>(bytes, frame_bytes, UINT32_MAX));
 }
 
@@ -53,9 +55,11 @@ inline uint32_t packet_for(uint64_t link_rate_bps) {
 // at most depth_ns. That makes the departure of a packet known when it is enqueued.
 class TokenBucket {
   public:
-    void set_rate(uint64_t rate_bps, uint64_t link_rate_bps, int64_t now_ns) {
+    // The rate now, that of the link, and the largest frame.
+    void set_rate(uint64_t rate_bps, uint64_t link_rate_bps, uint32_t frame_bytes, int64_t now_ns) {
         rate_ = ByteRate(rate_bps);
-        depth_ns_ = rate_.time_ns(std::max(burst_for(rate_bps), packet_for(link_rate_bps)));
+        depth_ns_ = rate_.time_ns(
+            std::max(burst_for(rate_bps, frame_bytes), packet_for(link_rate_bps, frame_bytes)));
         fill(now_ns);
     }
     void fill(int64_t now_ns) { empty_ns_ = now_ns - depth_ns_; }

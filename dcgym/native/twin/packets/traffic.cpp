@@ -155,10 +155,14 @@ void Simulation::begin_tcp(Flow &flow, const PlannedFlow &plan) {
     sender.uses_ecn = sender.ca->needs_ecn;
     sender.base_rtt_us = config_.base_rtt_us;
     sender.packet_ns = config_.packet_ns;
+    const uint32_t frame_bytes = config_.frame_bytes, mss_bytes = frame_bytes - tcp_header_bytes;
+    sender.mss_bytes = mss_bytes;
+    sender.window_end = first_window(mss_bytes);
+    flow.receiver.window = ReceiveWindow(mss_bytes);
     // 64 KB is the most that a packet holds.
-    sender.skb_segments = sender.head_segments =
-        std::min(packet_for(config_.ports[n_switch_ports() + plan.src].rate_bps) / frame_bytes,
-                 65536 / mss_bytes);
+    sender.skb_segments = sender.head_segments = std::min(
+        packet_for(config_.ports[n_switch_ports() + plan.src].rate_bps, frame_bytes) / frame_bytes,
+        65536 / mss_bytes);
     sender.tso_segments = std::max(sender.skb_segments, least_tso_segments);
     if (plan.size_bytes >= 0)
         sender.total = static_cast<uint32_t>((plan.size_bytes + mss_bytes - 1) / mss_bytes);
@@ -193,8 +197,7 @@ void Simulation::end(uint32_t slot, Outcome outcome) {
     active_.pop_back();
     tree_.set(leaf_of(slot), never);
     if (flow.is_udp)
-        udp_sends_per_s_ -=
-            std::min<uint64_t>(flow.datagrams.rate_bps / 8 / datagram_bytes + 1, 1000);
+        udp_sends_per_s_ -= udp_sends_per_s(flow.datagrams);
     if (outcome != Outcome::cut)
         go_on(flow);
     give_back(slot);

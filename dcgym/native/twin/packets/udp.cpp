@@ -10,21 +10,21 @@ namespace {
 constexpr int64_t bits_ns = 8'000'000'000;
 constexpr int64_t step_ns = 1'000'000;
 constexpr int64_t straggler_ns = 100'000'000;
-constexpr uint64_t segments_per_send = 40;
+constexpr uint64_t segments_per_send = 40, bytes_per_send = 65'535 - 28;
 constexpr uint64_t most_sends_per_s = 50'000;
 
-uint64_t sends_per_s(const Datagrams &flow) {
-    return std::min<uint64_t>(flow.rate_bps / 8 / datagram_bytes + 1, 1'000'000'000 / step_ns);
-}
-
 } // namespace
+
+uint64_t Simulation::udp_sends_per_s(const Datagrams &flow) const {
+    return std::min<uint64_t>(flow.rate_bps / 8 / datagram_bytes() + 1, 1'000'000'000 / step_ns);
+}
 
 void Simulation::udp_begin(uint32_t slot) {
     Flow &flow = flows_[slot];
     flow.stage = Flow::Stage::sending;
     flow.datagrams.rate_bps = static_cast<uint64_t>(plan_[flow.id].rate_bps);
     flow.datagrams.origin_ns = flow.planned_ns;
-    udp_sends_per_s_ += sends_per_s(flow.datagrams);
+    udp_sends_per_s_ += udp_sends_per_s(flow.datagrams);
     flow.datagrams.tick_ns = flow.start_ns;
 }
 
@@ -59,7 +59,7 @@ void Simulation::udp_tick(uint32_t slot) {
         }
         own.tick_ns = now_ns_ + step_ns;
     } else {
-        const uint64_t ahead = own.scheduled_bytes - own.base_bytes + datagram_bytes;
+        const uint64_t ahead = own.scheduled_bytes - own.base_bytes + datagram_bytes();
         own.tick_ns =
             std::min(udp_next_ns(flow, ahead) + lateness_.draw(timer_random_), flow.deadline_ns);
     }
@@ -68,6 +68,8 @@ void Simulation::udp_tick(uint32_t slot) {
 
 void Simulation::udp_send_due(Flow &flow, uint32_t slot) {
     Datagrams &own = flow.datagrams;
+    const uint64_t full = datagram_bytes();
+    const uint64_t most = std::min(segments_per_send, bytes_per_send / full) * full;
     const auto elapsed = static_cast<__int128>(std::min(now_ns_, flow.deadline_ns) - own.origin_ns);
     uint64_t due = own.base_bytes;
     if (elapsed > 0)
@@ -78,8 +80,8 @@ void Simulation::udp_send_due(Flow &flow, uint32_t slot) {
     while (own.scheduled_bytes < due) {
         uint64_t bytes = due - own.scheduled_bytes;
         if (!(is_sized && due == size))
-            bytes -= bytes % datagram_bytes;
-        bytes = std::min<uint64_t>(bytes, segments_per_send * datagram_bytes);
+            bytes -= bytes % full;
+        bytes = std::min(bytes, most);
         if (bytes == 0)
             return;
         own.scheduled_bytes += bytes;
@@ -87,7 +89,7 @@ void Simulation::udp_send_due(Flow &flow, uint32_t slot) {
         hosts_[flow.src].tx_bytes += bytes;
         Packet packet{};
         packet.flow = slot;
-        packet.count = static_cast<uint8_t>((bytes + datagram_bytes - 1) / datagram_bytes);
+        packet.count = static_cast<uint8_t>((bytes + full - 1) / full);
         packet.b = static_cast<uint32_t>(bytes);
         packet.bytes = packet.b + packet.count * udp_header_bytes;
         packet.kind = Kind::datagram;

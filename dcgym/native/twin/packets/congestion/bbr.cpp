@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t policed_rtts = 48;
 
 uint64_t pacing_rate_for(const Sender &sender, uint64_t bw, uint32_t gain) {
-    return std::min(bytes_per_s(bw, gain), sender.max_pacing_rate);
+    return std::min(bytes_per_s(sender, bw, gain), sender.max_pacing_rate);
 }
 
 // Before the first measurement of bandwidth: the window in a round trip.
@@ -47,8 +47,8 @@ uint32_t bdp(const Bbr &bbr, uint32_t bw, uint32_t gain) {
 }
 
 uint32_t segments_goal(const Sender &sender) {
-    const uint64_t bytes = std::min(sender.pacing_rate >> 10, most_gso_bytes);
-    const auto segments = static_cast<uint32_t>(bytes / mss_bytes);
+    const auto bytes = static_cast<uint32_t>(std::min(sender.pacing_rate >> 10, most_gso_bytes));
+    const uint32_t segments = bytes / sender.mss_bytes;
     return std::min(std::max(segments, bbr_min_tso_segments(sender)), 0x7fU);
 }
 

@@ -93,8 +93,8 @@ inline uint32_t bandwidth(const Bbr &bbr) {
     return bbr.is_policed ? bbr.policer_bw : bbr.bw.best();
 }
 
-inline uint64_t bytes_per_s(uint64_t bw, uint32_t gain) {
-    uint64_t rate = bw * mss_bytes * gain >> gain_shift;
+inline uint64_t bytes_per_s(const Sender &sender, uint64_t bw, uint32_t gain) {
+    uint64_t rate = bw * sender.mss_bytes * gain >> gain_shift;
     rate *= 1'000'000 / 100 * (100 - pacing_margin_percent);
     return rate >> bw_shift;
 }

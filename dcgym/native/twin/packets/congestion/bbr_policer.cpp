@@ -21,7 +21,7 @@ void policer_interval_done(const Sender &sender, Bbr &bbr, uint64_t bw) {
     if (bbr.policer_bw != 0) {
         const uint64_t difference = bw > bbr.policer_bw ? bw - bbr.policer_bw : bbr.policer_bw - bw;
         if (difference * gain_one <= uint64_t{policer_ratio_of_256} * bbr.policer_bw ||
-            bytes_per_s(difference, gain_one) <= policer_difference) {
+            bytes_per_s(sender, difference, gain_one) <= policer_difference) {
             bbr.policer_bw = static_cast<uint32_t>((bw + bbr.policer_bw) >> 1);
             bbr.is_policed = true;
             bbr.pacing_gain = gain_one;

@@ -39,8 +39,9 @@ void update_pacing_rate(Sender &sender, uint32_t cwnd, uint32_t ssthresh) {
     if (sender.srtt_us == 0)
         return;
     const uint64_t percent = cwnd < ssthresh / 2 ? 200 : 120;
-    const uint64_t rate = static_cast<uint64_t>(mss_bytes) * std::max(cwnd, sender.packets_out()) *
-                          8 * 10'000 * percent / sender.srtt_us;
+    const uint64_t rate = static_cast<uint64_t>(sender.mss_bytes) *
+                          std::max(cwnd, sender.packets_out()) * 8 * 10'000 * percent /
+                          sender.srtt_us;
     sender.pacing_rate = std::min(rate, sender.max_pacing_rate);
 }
 

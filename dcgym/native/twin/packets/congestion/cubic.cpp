@@ -150,7 +150,7 @@ void hystart(Sender &sender, Cubic &cubic, uint32_t delay_us) {
     if (now - cubic.last_ack_us <= hystart_train_gap_us) {
         cubic.last_ack_us = now;
         uint32_t threshold = cubic.delay_min_us;
-        const uint64_t packet_bytes = sender.skb_segments * mss_bytes + gso_room_bytes;
+        const uint64_t packet_bytes = sender.skb_segments * sender.mss_bytes + gso_room_bytes;
         if (sender.pacing_rate != 0)
             threshold += static_cast<uint32_t>(
                 std::min<uint64_t>(1000, packet_bytes * 4 * 1'000'000 / sender.pacing_rate));

@@ -57,7 +57,7 @@ bool is_limited(const Sender &sender, const dcgym_agent &agent) {
 
 void put_in_force(Sender &sender, AgentControl &control) {
     const dcgym_cc_decision decision =
-        dcgym_agent_decide(&control.agent, mss_bytes, sender.srtt_us >> 3);
+        dcgym_agent_decide(&control.agent, sender.mss_bytes, sender.srtt_us >> 3);
     sender.snd_cwnd = decision.cwnd_packets;
     if (decision.pacing_bytes_per_s == 0)
         return update_pacing_rate(sender, decision.cwnd_packets, control.agent.ssthresh_packets);
@@ -72,7 +72,7 @@ void agent_cong_control(Sender &sender, const RateSample &sample) {
     ack.rtt_us = static_cast<uint32_t>(std::max(sample.rtt_us, 0));
     ack.srtt_us = sender.srtt_us >> 3;
     ack.acked_packets = sample.acked_sacked;
-    ack.mss_bytes = mss_bytes;
+    ack.mss_bytes = sender.mss_bytes;
     ack.is_limited = is_limited(sender, control.agent);
     if (ack.rtt_us != 0)
         control.rtt_us = ack.rtt_us;
@@ -124,7 +124,7 @@ dcgym_agent_flow show_flow(const Sender &sender) {
     flow.min_rtt_us = agent.min_rtt_us;
     flow.cwnd_packets = sender.snd_cwnd;
     flow.in_flight_packets = sender.packets_in_flight();
-    flow.mss_bytes = mss_bytes;
+    flow.mss_bytes = sender.mss_bytes;
     flow.flags = agent.flags;
     flow.clamped = agent.clamped;
     flow.fallbacks = agent.fallbacks;

@@ -108,8 +108,8 @@ bool measure(Sender &sender, NewVegas &state, const RateSample &sample) {
     else
         state.min_rtt_us = rtt_us;
     state.average_rtt_us = std::max(rtt_us, 1U);
-    const uint64_t rate =
-        static_cast<uint64_t>(sample.delivered) * mss_bytes * 1'000'000 / state.average_rtt_us;
+    const uint64_t rate = static_cast<uint64_t>(sample.delivered) * sender.mss_bytes * 1'000'000 /
+                          state.average_rtt_us;
     state.max_rate = std::max(state.max_rate, rate);
     state.samples = std::min(state.samples + 1, 255U);
     state.min_rtt_us = std::min(state.min_rtt_us, rtt_us);
@@ -161,9 +161,9 @@ void allow_growth(NewVegas &state) {
 }
 
 // Once an RTT: compare the window with the one that the reached rate needs.
-uint32_t decide(NewVegas &state, uint32_t cwnd) {
-    const auto wanted =
-        static_cast<uint32_t>(state.max_rate * state.min_rtt_us / 1'000'000 / mss_bytes + pad);
+uint32_t decide(const Sender &sender, NewVegas &state, uint32_t cwnd) {
+    const auto wanted = static_cast<uint32_t>(
+        state.max_rate * state.min_rtt_us / 1'000'000 / sender.mss_bytes + pad);
     if (cwnd > wanted) {
         if (!may_decrease(state))
             return cwnd;
@@ -187,7 +187,7 @@ uint32_t avoid(Sender &sender, NewVegas &state, uint32_t cwnd, const RateSample 
         return cwnd;
     state.round_end_seq = sender.snd_nxt;
     state.rounds = std::min(state.rounds + 1, 255U);
-    return raise_least_cwnd(sender, state, acked) ? cwnd : decide(state, cwnd);
+    return raise_least_cwnd(sender, state, acked) ? cwnd : decide(sender, state, cwnd);
 }
 
 uint32_t grow(const Sender &sender, NewVegas &state, uint32_t cwnd, uint32_t acked) {

@@ -15,7 +15,8 @@ template <typename Algorithm> struct WindowControl {
     using State = typename Algorithm::State;
 
     static dcgym_cc_decision decide(Sender &sender) {
-        return Algorithm::decide(&sender.private_state<State>(), mss_bytes, sender.srtt_us >> 3);
+        return Algorithm::decide(&sender.private_state<State>(), sender.mss_bytes,
+                                 sender.srtt_us >> 3);
     }
 
     static dcgym_cc_ack ack_of(Sender &sender, const RateSample &sample) {
@@ -31,7 +32,7 @@ template <typename Algorithm> struct WindowControl {
         ack.packet_ns = sender.packet_ns;
         ack.una_seq = sender.snd_una;
         ack.nxt_seq = sender.snd_nxt;
-        ack.mss_bytes = mss_bytes;
+        ack.mss_bytes = sender.mss_bytes;
         ack.is_limited = sender.is_cwnd_limited ||
                          (state.in_slow_start != 0 && sender.snd_cwnd < 2 * sender.max_packets_out);
         return ack;
