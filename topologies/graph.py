@@ -192,7 +192,8 @@ class Topology:
 
         Args:
             graph: Nodes need a "role"; edges the fields of a link, as in `from_dict`. The
-                attribute "order" of the edges, where present, restores the order of the links.
+                attribute "order" of the edges, where present, restores the order of the links. The
+                two directions of an edge are one link, and must be the same.
             name: Name of the topology; the graph's own name if None.
 
         Raises:
@@ -217,7 +218,9 @@ class Topology:
 
     @classmethod
     def load(cls, path: str | Path) -> Topology:
-        """Read a topology from a .yaml, .json or .graphml file.
+        """Read a topology from a .yaml, .json, .graphml or .gml file that says all of a network.
+
+        `plain_graph` reads files that leave something open.
 
         Args:
             path: The file.

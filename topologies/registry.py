@@ -27,8 +27,8 @@ def make_topology(spec: str | Path | Mapping[str, object] | Topology, **params: 
 
     Args:
         spec: A name ("dumbbell"), a mapping of a name and its parameters
-            ({"name": "dumbbell", "hosts": 4}), a mapping of nodes and links, the path of a .yaml,
-            .json or .graphml file, or a finished topology.
+            ({"name": "dumbbell", "hosts": 4}), a mapping of nodes and links, the path of a file (see
+            `Topology.load`), or a finished topology.
         **params: Parameters of the named topology; they win over those of the mapping.
 
     Returns:
@@ -72,7 +72,7 @@ def _find(name: object) -> str:
     if normal not in TOPOLOGIES:
         names = TOPOLOGIES.names()
         if normal not in names:
-            allowed = f"{', '.join(names)}, or a .yaml, .json or .graphml file"
+            allowed = f"{', '.join(names)}, or a file"
             hint = suggest(normal, names) if normal else None
             raise ConfigError("topology", name, allowed, hint)
     return normal

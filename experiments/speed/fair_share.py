@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Network
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.network.max_min import max_min_rates
+from dcgym.tasks.network.max_min import MaxMin, Segments
 from dcgym.traffic import Plan
 
 __all__ = ["measure_fair_share"]
@@ -59,9 +59,12 @@ def measure_fair_share(
     )
     is_on_path = (rates_bps[:, columns] > ON_PATH * reached_bps).T
     capacities_bps = np.array([port.rate_bps for port in topology.switch_ports], np.float64)
+    flows, ports = np.nonzero(is_on_path)
+    paths = Segments(flows, ports, np.ones(flows.size))
+    max_min = MaxMin(np.arange(len(sources))[:, None], paths, capacities_bps)
     return {
         "reached_bps": reached_bps,
-        "fair_bps": max_min_rates(is_on_path.astype(np.float64), capacities_bps),
+        "fair_bps": max_min.rates(np.ones(len(sources), np.int64)),
         "hops": is_on_path.sum(axis=1),
     }
 

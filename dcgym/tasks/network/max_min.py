@@ -113,7 +113,8 @@ class MaxMin:
         """Return the rate of a flow of each row, in the unit of the capacities, (n,).
 
         Args:
-            counts: Flows of each row, all alike, (n,); the rate of none is 0.
+            counts: Flows of each row, all alike, (n,). The rate of none is 0, and that of flows
+                that cross no link too.
         """
         segments, links = self._segments.segments, self._segments.links
         rates, level = np.zeros(len(counts)), 0.0
@@ -123,7 +124,7 @@ class MaxMin:
         flows = self._flows[segments]
         self._load = np.bincount(links, flows * self._segments.parts, len(left))
         self._users = np.bincount(links[flows > 0], minlength=len(left))
-        while self._open.any():
+        while self._users.any():
             used = np.flatnonzero(self._users)
             load = self._load[used]
             room = left[used] / load

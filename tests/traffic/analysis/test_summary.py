@@ -18,7 +18,6 @@ from dcgym.topologies import Topology, dumbbell
 from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.analysis.drawing import draw_plan
 from dcgym.traffic.analysis.summary import link_loads, pair_bytes, summarise_plan
-from dcgym.traffic.arrivals.load import directed_ports
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def test_loads_by_hand(topology: Topology) -> None:
     plan = flows(("h1", "h3", 125_000, 0), ("h2", "h3", 250_000, 10**9), ("h3", "h4", 125_000, 0))
     loads = link_loads(plan.to_records(["h1", "h2", "h3", "h4"]), topology)
     assert loads is not None
-    names = [f"{port.node}-{port.peer}" for port in directed_ports(topology)]
+    names = [f"{port.node}-{port.peer}" for port in topology.directed_ports]
     found = {name: round(load, 6) for name, load in zip(names, loads.tolist(), strict=True) if load}
     expected = {"h1-s1": 0.1, "h2-s1": 0.2, "s1-s2": 0.3, "s2-h3": 0.3, "h3-s2": 0.1, "s2-h4": 0.1}
     assert found == expected

@@ -16,7 +16,7 @@ import pytest
 from dcgym.errors import ConfigError
 from dcgym.topologies import Link, Topology, dumbbell, fat_tree, make_topology
 from dcgym.traffic import KINDS, PLANS, Plan, make_plan
-from dcgym.traffic.arrivals.load import directed_ports, link_amounts
+from dcgym.traffic.arrivals.load import link_amounts
 from dcgym.traffic.plans.options import MOST_FLOWS
 
 
@@ -35,7 +35,7 @@ def offered_bps(plan: Plan, topology: Topology, duration_s: float) -> dict[str, 
     table = np.array([index[name] for name in plan.hosts])
     pairs = table[np.stack([plan.records["src"], plan.records["dst"]], axis=1)]
     amounts = link_amounts(topology, pairs, plan.records["size_bytes"] * 8 / duration_s)
-    names = [f"{port.node}-{port.peer}" for port in directed_ports(topology)]
+    names = [f"{port.node}-{port.peer}" for port in topology.directed_ports]
     return dict(zip(names, amounts.tolist(), strict=True))
 
 
@@ -97,7 +97,7 @@ def test_patterns_fit_every_topology(kind: str) -> None:
 
 @pytest.mark.parametrize("link", ["bottleneck", "h1-s9", "s9-s1"])
 def test_poisson_offers_the_stated_load_of_the_stated_link(fabric: Topology, link: str) -> None:
-    names = [f"{port.node}-{port.peer}" for port in directed_ports(fabric)]
+    names = [f"{port.node}-{port.peer}" for port in fabric.directed_ports]
     if link != "bottleneck":
         first = fabric.host_ports[0]
         uplink = next(p for p in fabric.ports(first.peer) if p.peer not in ("h1", "h2"))
