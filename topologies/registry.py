@@ -27,7 +27,7 @@ def make_topology(spec: str | Path | Mapping[str, object] | Topology, **params: 
 
     Args:
         spec: A name ("dumbbell"), a mapping of a name and its parameters
-            ({"name": "dumbbell", "hosts": 4}), a mapping of nodes and links, the path of a file (see
+            ({"name": "dumbbell", "hosts": 4}), a mapping of nodes and links, a file (see
             `Topology.load`), or a finished topology.
         **params: Parameters of the named topology; they win over those of the mapping.
 

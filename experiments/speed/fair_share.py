@@ -59,14 +59,18 @@ def measure_fair_share(
     )
     is_on_path = (rates_bps[:, columns] > ON_PATH * reached_bps).T
     capacities_bps = np.array([port.rate_bps for port in topology.switch_ports], np.float64)
-    flows, ports = np.nonzero(is_on_path)
-    paths = Segments(flows, ports, np.ones(flows.size))
-    max_min = MaxMin(np.arange(len(sources))[:, None], paths, capacities_bps)
     return {
         "reached_bps": reached_bps,
-        "fair_bps": max_min.rates(np.ones(len(sources), np.int64)),
+        "fair_bps": _fair_bps(is_on_path, capacities_bps),
         "hops": is_on_path.sum(axis=1),
     }
+
+
+def _fair_bps(is_on_path: npt.NDArray[np.bool_], capacities_bps: FloatArray) -> FloatArray:
+    flows, ports = np.nonzero(is_on_path)
+    rows = np.arange(len(is_on_path))
+    max_min = MaxMin(rows[:, None], Segments(flows, ports, np.ones(flows.size)), capacities_bps)
+    return max_min.rates(np.ones_like(rows))
 
 
 def _run_for(network: Network, seconds: float) -> None:
