@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.routing import KEPT, RouteTable
+from dcgym.topologies.routing import KEPT, RouteTable, find_routes, route_table
 
-__all__ = ["RouteChange", "RouteSet", "route_changes", "surviving_routes", "surviving_table"]
+__all__ = ["RouteChange", "RouteSet", "route_changes", "surviving_routes"]
 
 RouteSet = Mapping[tuple[str, str], tuple[int | None, tuple[int, ...]]]
 """By switch and host: number of further switches on the way (None: no path), and next hops."""
@@ -31,36 +31,22 @@ def surviving_routes(topology: Topology, dead_ports: Collection[str] = ()) -> Ro
         topology: The whole network.
         dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
     """
-    return _routes(topology, frozenset(dead_ports))
+    if not dead_ports:
+        return _whole_routes(topology)
+    return _routes(topology, find_routes(topology, frozenset(dead_ports)))
 
 
-def surviving_table(topology: Topology, dead_ports: Collection[str] = ()) -> RouteTable:
-    """Return the shortest paths over what is left.
-
-    Args:
-        topology: The whole network.
-        dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
-    """
-    dead = frozenset(dead_ports)
-    peers = {
-        node.name: [
-            (port.number, port.peer)
-            for port in topology.ports(node.name)
-            if port.name not in dead and port.peer_name not in dead
-        ]
-        for node in topology.nodes
-    }
-    return RouteTable(peers, [host.name for host in topology.hosts])
-
-
-@lru_cache(maxsize=KEPT)
-def _routes(topology: Topology, dead_ports: frozenset[str]) -> RouteSet:
-    table = surviving_table(topology, dead_ports)
+def _routes(topology: Topology, table: RouteTable) -> RouteSet:
     return {
         (switch.name, host.name): table.route(switch.name, host.name)
         for switch in topology.switches
         for host in topology.hosts
     }
+
+
+@lru_cache(maxsize=KEPT)
+def _whole_routes(topology: Topology) -> RouteSet:
+    return _routes(topology, route_table(topology))
 
 
 def route_changes(old: RouteSet, new: RouteSet) -> list[RouteChange]:

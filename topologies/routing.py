@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dcgym.topologies.graph import Topology
 
-__all__ = ["KEPT", "RouteTable", "route_table"]
+__all__ = ["KEPT", "RouteTable", "find_routes", "route_table"]
 
 KEPT = 16
 """Networks of which a process keeps what it derived: equal ones share it, in every environment."""
@@ -105,6 +105,24 @@ class RouteTable:
         return hops
 
 
+def find_routes(topology: Topology, dead_ports: frozenset[str] = frozenset()) -> RouteTable:
+    """Return the shortest paths of a network, or those over what is left of it.
+
+    Args:
+        topology: The network.
+        dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
+    """
+    peers = {
+        node.name: [
+            (port.number, port.peer)
+            for port in topology.ports(node.name)
+            if port.name not in dead_ports and port.peer_name not in dead_ports
+        ]
+        for node in topology.nodes
+    }
+    return RouteTable(peers, [host.name for host in topology.hosts])
+
+
 @lru_cache(maxsize=KEPT)
 def route_table(topology: Topology) -> RouteTable:
     """Return the shortest paths of a network; equal networks share them.
@@ -112,8 +130,4 @@ def route_table(topology: Topology) -> RouteTable:
     Args:
         topology: The network.
     """
-    peers = {
-        node.name: [(port.number, port.peer) for port in topology.ports(node.name)]
-        for node in topology.nodes
-    }
-    return RouteTable(peers, [host.name for host in topology.hosts])
+    return find_routes(topology)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dcgym
 from dcgym.backends.simulation.packets import PacketTwin
+from dcgym.policies import make_policy
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import Flow, Plan, make_plan
@@ -83,3 +85,22 @@ def series(
         )
     columns = np.array(rows).T
     return dict(zip(("time_s", "queue", "drops", "marks", "rtt_ms"), columns, strict=True))
+
+
+def flows_on_a_switch(traffic: Any) -> Any:
+    """Return the records of a plan's flows, by number: Reno over 10 Mbit/s, till all have ended."""
+    env = dcgym.make_env(
+        topology={"name": "single-switch", "hosts": 3, "rate": "10Mbit"},
+        traffic=traffic,
+        interval="50ms",
+        max_steps=40,
+    )
+    policy = make_policy("reno", env)
+    observation, info = env.reset(seed=0)
+    ended = False
+    while not ended:
+        observation, _, terminated, truncated, info = env.step(policy.act(observation, info))
+        ended = terminated or truncated
+    records = env.unwrapped.flow_records()  # type: ignore[attr-defined]
+    env.close()
+    return np.sort(records, order="id")

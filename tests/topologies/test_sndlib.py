@@ -143,6 +143,7 @@ def test_both_forms_are_read_whole(text: str, name: str, tmp_path: Path) -> None
 def test_a_rate_is_what_is_installed_or_the_only_module(tmp_path: Path) -> None:
     assert sndlib_content(write(tmp_path, NATIVE)) == {
         "name": "little",
+        "directed": True,
         "nodes": [{"name": "A"}, {"name": "B"}, {"name": "C"}],
         "links": [
             {"a": "A", "b": "B", "rate_bps": 2_500_500_000},
@@ -179,26 +180,32 @@ def test_rates_are_exact() -> None:
 def test_both_directions_of_a_directed_network_are_one_link(tmp_path: Path) -> None:
     rows = ("ab ( A B ) 5 0 0 0 ( )", "ba ( B A ) 5 0 0 0 ( )")
     both = (*rows, "cb ( C B ) 0 0 0 0 ( )", "bc ( B C ) 0 0 0 0 ( )")
-    assert sndlib_content(write(tmp_path, network("\n".join(both))))["links"] == [
-        {"a": "A", "b": "B", "rate_bps": 5_000_000},
-        {"a": "C", "b": "B"},
-    ]
-    parallel = "\n".join((rows[0], rows[0].replace("ab", "second")))
-    links = sndlib_content(write(tmp_path, network(parallel)))["links"]
-    assert links == [{"a": "A", "b": "B", "rate_bps": 5_000_000}] * 2
+    assert cables(write(tmp_path, network("\n".join(both)))) == [("A", "B", 5), ("C", "B", 3)]
+    parallel = "\n".join((rows[0], rows[0].replace("ab", "second"), both[2]))
+    links = cables(write(tmp_path, network(parallel)))
+    assert links == [("A", "B", 5), ("A", "B", 5), ("C", "B", 3)]
+
+
+def cables(path: Path) -> list[tuple[str, str, int]]:
+    """Return the links between nodes of a file, with their rates in Mbit/s."""
+    links = plain_graph(path, rate="3Mbit").links
+    return [(k.a, k.b, k.rate_bps // 10**6) for k in links if k.a in "ABC"]
 
 
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ("ab ( A B ) 5 0 0 0 ( )\nba ( B A ) 6 0 0 0 ( )", "line 8: value 'ab' .*opposite one"),
-        ("ab ( A B ) 5 0 0 0 ( )\nba ( B A ) 5 0 0 0 ( )\nac ( A C ) 5 0 0 0 ( )", "value 'ac'"),
-        ("aa ( A A ) 5 0 0 0 ( )", "line 8, target: value 'A' .*other than the source"),
+        ("ab ( A B ) 5 0 0 0 ( )\nba ( B A ) 6 0 0 0 ( )", "links A-B and B-A: value '5000000 and"),
+        (
+            "ab ( A B ) 5 0 0 0 ( )\nba ( B A ) 5 0 0 0 ( )\nac ( A C ) 5 0 0 0 ( )",
+            "links A-C and C-A: value '1 and 0'.*directed: false",
+        ),
+        ("aa ( A A ) 5 0 0 0 ( )", "a link from A to itself"),
     ],
 )
 def test_links_that_are_no_cables_are_refused(links: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
-        sndlib_content(write(tmp_path, network(links)))
+        plain_graph(write(tmp_path, network(links)))
 
 
 def test_an_unknown_unit_is_refused(tmp_path: Path) -> None:

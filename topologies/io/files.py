@@ -25,7 +25,9 @@ __all__ = ["SUFFIXES", "is_path", "load", "read_any", "save"]
 
 _SAVED = (".yaml", ".yml", ".json", ".graphml")
 
-SUFFIXES = (*_SAVED, ".gml", ".xml", ".txt")
+_FOREIGN = (".xml", ".txt")
+
+SUFFIXES = (*_SAVED, ".gml", *_FOREIGN)
 """File formats that can be read; GML, and files of SNDlib and HPCC, cannot be written."""
 
 
@@ -66,7 +68,11 @@ def load(path: str | Path) -> dict[str, Any]:
         ConfigError: Unknown suffix, or the file cannot be read.
     """
     content = read_any(path)
-    return content if isinstance(content, dict) else network_content(content)
+    if not isinstance(content, dict):
+        return network_content(content)
+    if Path(path).suffix.lower() in _FOREIGN:
+        content.pop("directed", None)
+    return content
 
 
 def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] | dict[str, Any]:
@@ -83,7 +89,7 @@ def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] |
     suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), SUFFIXES)
     if suffix in (".graphml", ".gml"):
         return _read_graph(path, field)
-    if suffix in (".xml", ".txt"):
+    if suffix in _FOREIGN:
         return _read_text(path, field)
     return {"name": path.stem, **load_mapping(path, field, (TOPOLOGY,))}
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import dcgym
 from dcgym.errors import ConfigError
-from dcgym.policies import make_policy
 from dcgym.topologies import Topology, single_switch
 from dcgym.topologies.builders.plain_graph import plain_graph
 from dcgym.traffic import Flow, Plan, make_plan
+from tests.support.packets import flows_on_a_switch
 
 MINUTES = 60 * 10**9
 
@@ -205,22 +203,8 @@ def test_the_twin_plays_two_matrices(tmp_path: Path) -> None:
         text = native(demands=[("A", "B", value)], time=f"20240301-{time}")
         write(tmp_path / "days", text, f"{name}.txt")
     spec = {"file": str(tmp_path / "days"), "scale": 0.001, "interval": "400ms"}
-    env = dcgym.make_env(
-        topology=single_switch(hosts=3, rate="10Mbit"),
-        traffic={"name": "demand-matrices", **spec},
-        interval="50ms",
-        max_steps=40,
-    )
-    policy = make_policy("reno", env)
-    observation, info = env.reset(seed=0)
-    ended = False
-    while not ended:
-        observation, _, terminated, truncated, info = env.step(policy.act(observation, info))
-        ended = terminated or truncated
-    records = env.unwrapped.flow_records()  # type: ignore[attr-defined]
-    first, second = np.sort(records, order="id")
+    first, second = flows_on_a_switch({"name": "demand-matrices", **spec})
     assert (first["planned_start_ns"], second["planned_start_ns"]) == (0, 400_000_000)
     # The first window of ten segments is not paced.
     assert 99_000 < first["bytes"] < 116_000
     assert 199_000 < second["bytes"] < 216_000
-    env.close()

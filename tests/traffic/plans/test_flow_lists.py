@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import dcgym
 from dcgym.cli.app import app
 from dcgym.errors import ConfigError
-from dcgym.policies import make_policy
-from dcgym.topologies import Topology, dumbbell, single_switch
+from dcgym.topologies import Topology, dumbbell
 from dcgym.traffic import Flow, Plan, make_plan
+from tests.support.packets import flows_on_a_switch
 
 MATRIX = """Nodes 4
 Connections 3
@@ -211,22 +209,8 @@ def test_the_twin_plays_a_chain(tmp_path: Path) -> None:
         "0->1 id 1 start 20000000000 size 100000 recv_done_trigger 1\n"
         "1->2 id 2 trigger 1 size 50000\ntrigger id 1 oneshot\n"
     )
-    env = dcgym.make_env(
-        topology=single_switch(hosts=3, rate="10Mbit"),
-        traffic=str(write(tmp_path, text)),
-        interval="50ms",
-        max_steps=40,
-    )
-    policy = make_policy("reno", env)
-    observation, info = env.reset(seed=0)
-    ended = False
-    while not ended:
-        observation, _, terminated, truncated, info = env.step(policy.act(observation, info))
-        ended = terminated or truncated
-    records = env.unwrapped.flow_records()  # type: ignore[attr-defined]
-    first, second = np.sort(records, order="id")
+    first, second = flows_on_a_switch(str(write(tmp_path, text)))
     assert (first["bytes"], second["bytes"]) == (100_000, 50_000)
     assert first["end_ns"] - first["start_ns"] == pytest.approx(84e6, rel=0.1)
     assert first["planned_start_ns"] == 20_000_000
     assert second["planned_start_ns"] == first["end_ns"]
-    env.close()
