@@ -7,6 +7,8 @@ library and no shared object is loaded before something asks for it.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -47,14 +49,17 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a factory on first use, which keeps ``import dcgym`` cheap."""
-    if name not in _LAZY:
+    """Load a factory or a package on first use, which keeps ``import dcgym`` cheap."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name.startswith("_") or importlib.util.find_spec(f"dcgym.{name}") is None:
         raise AttributeError(f"module 'dcgym' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    return importlib.import_module(f"dcgym.{name}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return sorted({*__all__, *(name for name in found if not name.startswith("_"))})
 
 
 # The emulator's processes make no environments, and start a quarter faster without Gymnasium.

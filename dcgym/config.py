@@ -11,7 +11,7 @@ from dataclasses import fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from dcgym.errors import ConfigError, suggest
+from dcgym.errors import ConfigError, UnexpectedArgument, suggest
 from dcgym.units import PLAIN, as_python, parse_ns, parse_rate, parse_size, read_number
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST",
+    "check_arguments",
     "check_flag",
     "check_in",
     "check_int",
@@ -171,6 +172,22 @@ def check_keys(
         if key not in allowed:
             raise ConfigError(f"{where} field", key, sorted(allowed), suggest(key, allowed))
     return mapping
+
+
+def check_arguments(given: Mapping[str, object], allowed: Collection[str]) -> None:
+    """Check the names of keyword arguments.
+
+    Args:
+        given: The arguments by name.
+        allowed: The names that mean something.
+
+    Raises:
+        UnexpectedArgument: One is not known.
+    """
+    for name, value in given.items():
+        if name not in allowed:
+            field, hint = f"unexpected keyword argument {name!r}", suggest(name, allowed)
+            raise UnexpectedArgument(field, value, sorted(allowed), hint)
 
 
 def plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ __all__ = [
     "FeatureNotSupported",
     "MissingDependency",
     "TrainingError",
+    "UnexpectedArgument",
     "suggest",
 ]
 
@@ -48,6 +49,14 @@ class ConfigError(DcgymError, ValueError):
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str, str | None]]:
         """Survive pickling: errors cross process borders (workers, Ray)."""
         return type(self), (self.field, self.value, self.allowed, self.hint)
+
+
+class UnexpectedArgument(ConfigError, TypeError):
+    """A call was given a keyword argument that it does not take.
+
+    It is Python's own error too: TorchRL and others offer arguments such as ``frameskip``, and
+    leave out what a `TypeError` names.
+    """
 
 
 class BackendError(DcgymError, RuntimeError):

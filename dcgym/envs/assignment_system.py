@@ -182,6 +182,26 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "failed": self.seen["failed"].astype(np.float64),
         }
 
+    @property
+    def has_action_masks(self) -> bool:
+        """Whether actions are numbers of servers, of which some may be gone."""
+        return self._task.settings.action == "server"
+
+    def action_masks(self) -> Mask:
+        """Return which servers take new jobs, (E, 1, N); all of them where none does.
+
+        Raises:
+            BackendError: No episode is running.
+        """
+        if not self.seen:
+            raise BackendError("no episode is running: call reset() first")
+        return self._feasible()[:, None]
+
+    def _feasible(self) -> Mask:
+        eligible = self.seen["eligible"]
+        masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
+        return masks
+
     def finish(self, mask: Mask) -> None:
         """Do nothing: the step of the last job has served all of them."""
 
@@ -196,6 +216,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
             "servers": {name: values[env] for name, values in self._servers().items()},
             "size_ms": float(self.seen["demand_ns"][env]) / NS_PER_MS,
+            "action_mask": self._feasible()[env].astype(np.int8),
         }
 
     def infos(self) -> Info:
@@ -205,6 +226,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
             "servers": {name: values[:, None] for name, values in self._servers().items()},
             "size_ms": self.seen["demand_ns"][:, None] / NS_PER_MS,
+            "action_mask": self._feasible()[:, None].astype(np.int8),
         }
 
     def state(self, env: int) -> FloatArray:

@@ -266,6 +266,8 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         """Tell in which copies nothing is left to decide."""
         return np.array([self.episode(env).is_over for env in self._all()])
 
+    has_action_masks = True
+
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Return which actions are feasible, (E, 1, n)."""
         return np.stack([self.episode(env).mask for env in self._all()])[:, None]

@@ -72,7 +72,7 @@ def flat_columns(infos: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]
     }
 
 
-def of_slot(infos: Mapping[str, Any], slot: int) -> Info:
+def of_slot(infos: Mapping[str, Any], slot: int | np.intp) -> Info:
     """Return the info of one slot of a vector environment, as a single environment gives it.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import seeding
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_arguments, check_int
 from dcgym.envs.face import Face, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
@@ -61,7 +61,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         if form is None:
             several = [name for name, one in ENVIRONMENTS.items() if one.agents is not None]
             raise ConfigError("env", env, f"one with several agents: {', '.join(several)}")
-        check_keys(arguments, form.arguments, "config")
+        check_arguments(arguments, form.arguments)
         # Libraries of several agents store infos as tensors.
         self.settings: TaskSettings = form.settings(**{"info": "flat", **arguments})
         self.session = Session(form.make(self.settings, 1))

@@ -240,15 +240,13 @@ class RandomisedSystem:
             "action_mask": np.repeat(masks[:, None], n_agents, axis=1),
         }
 
-    def action_masks(self) -> Mask:
-        """Return which actions are feasible, (E, A, n).
+    @property
+    def has_action_masks(self) -> bool:
+        """Whether some actions may be infeasible."""
+        return isinstance(self._largest, MaskedActions) and self._largest.has_action_masks
 
-        Raises:
-            ConfigError: All actions of this environment are feasible at any time.
-        """
-        if not isinstance(self._largest, MaskedActions):
-            allowed = "one whose actions may be infeasible"
-            raise ConfigError("environment", "this one", allowed)
+    def action_masks(self) -> Mask:
+        """Return which actions are feasible, (E, A, n)."""
         return np.stack([self._mask(one) for one in self._all()])[:, None]
 
     def state(self, env: int) -> FloatArray:
@@ -289,7 +287,7 @@ class RandomisedSystem:
 
     def _mask(self, own: System) -> Mask:
         """Return what of an action means something now; of positions where there are such."""
-        if isinstance(own, MaskedActions):
+        if isinstance(own, MaskedActions) and own.has_action_masks:
             own_mask: Mask = own.action_masks()[0, 0]
             return own_mask
         return self._spaces.mask(own)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Mapping
+from multiprocessing import forkserver
+from typing import Any
 
 import gymnasium as gym
 
@@ -25,6 +28,8 @@ BUILT_IN: Mapping[str, bool] = {
 
 A test compares `ENVIRONMENTS`.
 """
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 def register_id(env_id: str, is_deterministic: bool) -> None:
@@ -50,6 +55,15 @@ def register_id(env_id: str, is_deterministic: bool) -> None:
 
 
 def register_envs() -> None:
-    """Register every environment of this package; a second call does nothing."""
+    """Register every environment of this package; a second call does nothing.
+
+    Processes that Python's fork server starts know the ids too, where it starts later than this:
+    those of Stable-Baselines3's `SubprocVecEnv` get an id, and import nothing that registers it.
+    """
     for env_id, is_deterministic in BUILT_IN.items():
         register_id(env_id, is_deterministic)
+    # Modules that others have asked for stay; nothing public tells them.
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    known = server._preload_modules
+    if _PACKAGE not in known:
+        multiprocessing.set_forkserver_preload([*known, _PACKAGE])

@@ -14,7 +14,6 @@ from dcgym.config import check_flag
 from dcgym.envs.factory import make_env, parallel_env
 from dcgym.envs.parallel import TaskParallelEnv
 from dcgym.envs.registry import ENVIRONMENTS
-from dcgym.envs.system import MaskedActions
 from dcgym.errors import ConfigError, MissingDependency
 
 try:
@@ -101,9 +100,8 @@ class MaskedObservations(gym.Wrapper[dict[str, Any], Any, Any, Any]):
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
-        system = getattr(env.unwrapped, "system", None)
         is_discrete = isinstance(env.action_space, gym.spaces.Discrete)
-        if not is_discrete or not isinstance(system, MaskedActions):
+        if not is_discrete or not env.has_wrapper_attr("action_masks"):
             raise ConfigError("masks", True, "an environment whose actions may be infeasible")
         masks = gym.spaces.Box(0.0, 1.0, (int(env.action_space.n),), np.float32)  # type: ignore[attr-defined]
         self.observation_space = gym.spaces.Dict(

@@ -10,7 +10,7 @@ One call steps all copies: fifty times the speed of the library's own ``make_vec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -19,80 +19,21 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from dcgym.envs.system import MaskedActions
+from dcgym.envs.infos import of_slot
 from dcgym.errors import ConfigError
 
-__all__ = ["SealedVecEnv", "SlotVecEnv"]
+__all__ = ["SlotVecEnv"]
 
 Observations = npt.NDArray[np.float32]
 Report = dict[str, Any]
 
 
-class SealedVecEnv(VecEnv):
-    """A vector of the library whose environments cannot be reached one by one.
-
-    Attributes:
-        refusal: What is said of such a call, with braces where it says what cannot be done.
-    """
-
-    refusal: ClassVar[str]
-
-    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
-        """Refuse: no environment is an object of its own here.
-
-        Args:
-            attr_name: Name of the attribute.
-            value: Its value.
-            indices: Environments.
-
-        Raises:
-            AttributeError: Always.
-        """
-        raise AttributeError(self.refusal.format(f"{attr_name} cannot be set"))
-
-    def env_method(
-        self,
-        method_name: str,
-        *method_args: object,
-        indices: VecEnvIndices = None,
-        **method_kwargs: object,
-    ) -> list[Any]:
-        """Refuse: no environment is an object of its own here.
-
-        Args:
-            method_name: Name of the method.
-            *method_args: Its arguments.
-            indices: Environments.
-            **method_kwargs: Its arguments by name.
-
-        Raises:
-            AttributeError: Always.
-        """
-        raise AttributeError(self.refusal.format(f"{method_name} cannot be called"))
-
-    def env_is_wrapped(
-        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
-    ) -> list[bool]:
-        """Return False for each: the library's wrappers are not used.
-
-        Args:
-            wrapper_class: What is asked for.
-            indices: Environments; all if None.
-        """
-        return [False] * len(self._indices(indices))
-
-    def _indices(self, indices: VecEnvIndices) -> Sequence[int]:
-        return list(self._get_indices(indices))
-
-
-class SlotVecEnv(SealedVecEnv):
+class SlotVecEnv(VecEnv):
     """A native vector environment as the library's own.
 
     Those of Stable-Baselines3 begin the next episode in the step that ends one: slots that ended
     are reset here, whether the environment would do so in the next step or not at all.
     """
-
-    refusal = "slots share one environment: {}"
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
         """Wrap a vector environment.
@@ -110,12 +51,22 @@ class SlotVecEnv(SealedVecEnv):
         self._returns = np.zeros(envs.num_envs)
         self._lengths = np.zeros(envs.num_envs, np.int64)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self.metadata = {**envs.metadata, **self.metadata}
 
     def reset(self) -> Observations:
-        """Begin an episode in every slot, with the seed that was set last."""
-        seed = self._seeds[0]
-        observations: Observations = self._envs.reset(seed=seed)[0]
+        """Begin an episode in every slot, with the seed and the options that were set last.
+
+        Raises:
+            ConfigError: Slots have options that differ.
+        """
+        options = self._options[0]
+        if any(other != options for other in self._options):
+            raise ConfigError("options", self._options, "the same for all slots")
+        observations: Observations
+        observations, infos = self._envs.reset(seed=self._seeds[0], options=options)
+        self.reset_infos = self._each(infos)
         self._reset_seeds()
+        self._reset_options()
         self._returns[:], self._lengths[:] = 0.0, 0
         return observations
 
@@ -131,46 +82,24 @@ class SlotVecEnv(SealedVecEnv):
         self,
     ) -> tuple[Observations, npt.NDArray[np.float32], npt.NDArray[np.bool_], list[Report]]:
         """Step every slot; at the end of an episode return the first observation of the next."""
-        observations, rewards, terminated, truncated, _ = self._envs.step(self._actions)
+        observations, rewards, terminated, truncated, found = self._envs.step(self._actions)
         self._returns += rewards
         self._lengths += 1
-        infos: list[Report] = [{} for _ in range(self.num_envs)]
+        infos = self._each(found)
         done = terminated | truncated
         if done.any():
-            for slot in np.flatnonzero(done):
-                infos[slot] = self._end(slot, observations[slot], not terminated[slot])
-            observations = self._envs.reset(options={"reset_mask": done})[0]
+            ended = np.flatnonzero(done)
+            for slot in ended:
+                infos[slot] |= self._end(slot, observations[slot], not terminated[slot])
+            observations, found = self._envs.reset(options={"reset_mask": done})
+            for slot in ended:
+                self.reset_infos[slot] = of_slot(found, slot)
             self._returns[done], self._lengths[done] = 0.0, 0
         return observations, rewards.astype(np.float32), done, infos
 
-    @property
-    def has_masks(self) -> bool:
-        """Whether some actions may be infeasible."""
-        return isinstance(getattr(self._envs.unwrapped, "system", None), MaskedActions)
-
-    def env_method(
-        self,
-        method_name: str,
-        *method_args: object,
-        indices: VecEnvIndices = None,
-        **method_kwargs: object,
-    ) -> list[Any]:
-        """Return the masks of slots, for MaskablePPO of sb3-contrib; anything else is refused.
-
-        Args:
-            method_name: "action_masks".
-            *method_args: Its arguments.
-            indices: Slots; all if None.
-            **method_kwargs: Its arguments by name.
-
-        Raises:
-            AttributeError: Another method was asked for, or there are no masks.
-        """
-        if method_name != "action_masks" or not self.has_masks:
-            return super().env_method(method_name, *method_args, indices=indices, **method_kwargs)
-        envs: Any = self._envs.unwrapped
-        masks = envs.action_masks()
-        return [masks[slot] for slot in self._indices(indices)]
+    def _each(self, infos: Report) -> list[Report]:
+        """Return the infos of each slot."""
+        return [of_slot(infos, slot) for slot in range(self.num_envs)]
 
     def _end(self, slot: np.intp, observation: npt.NDArray[np.float32], is_cut: bool) -> Report:
         """Return what the library wants to know of an episode that ended."""
@@ -184,16 +113,75 @@ class SlotVecEnv(SealedVecEnv):
         """Close the environment."""
         self._envs.close()
 
+    def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
+        """Return a picture of each slot, or None where the render mode asks for none."""
+        return list(self._envs.render() or ())
+
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute, the same for every slot.
+        """Return an attribute of slots.
 
         Args:
-            attr_name: Name of the attribute.
+            attr_name: Of an attribute of single environments.
             indices: Slots; all if None.
 
         Raises:
-            AttributeError: Masks were asked for, and there are none.
+            AttributeError: There is none.
         """
-        if attr_name == "action_masks" and not self.has_masks:
-            raise AttributeError(self.refusal.format("all actions are feasible"))
-        return [getattr(self._envs, attr_name, None)] * len(self._indices(indices))
+        return [slot.get_wrapper_attr(attr_name) for slot in self._slots(indices)]
+
+    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
+        """Set an attribute of slots.
+
+        Args:
+            attr_name: Name of the attribute.
+            value: Its value.
+            indices: Slots; all if None.
+
+        Raises:
+            AttributeError: It belongs to all slots, and cannot be set.
+        """
+        for slot in self._slots(indices):
+            setattr(slot, attr_name, value)
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: object,
+        indices: VecEnvIndices = None,
+        **method_kwargs: object,
+    ) -> list[Any]:
+        """Call a method of slots, such as "action_masks" for MaskablePPO of sb3-contrib.
+
+        Args:
+            method_name: Of a method of single environments; slots reset and step together alone.
+            *method_args: Its arguments.
+            indices: Slots; all if None.
+            **method_kwargs: Its arguments by name.
+
+        Raises:
+            AttributeError: There is none.
+        """
+        if method_name == "action_masks":
+            masks = self._vector.call(method_name)
+            return [masks[number] for number in self._get_indices(indices)]
+        methods = self.get_attr(method_name, indices)
+        return [method(*method_args, **method_kwargs) for method in methods]
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        """Return False for each: wrappers of single environments are not used here.
+
+        Args:
+            wrapper_class: What is asked for.
+            indices: Slots; all if None.
+        """
+        return [False for _ in self._get_indices(indices)]
+
+    @property
+    def _vector(self) -> Any:
+        """The vector environment below its wrappers."""
+        return self._envs.unwrapped
+
+    def _slots(self, indices: VecEnvIndices) -> list[Any]:
+        return [self._vector.envs[number] for number in self._get_indices(indices)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -9,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.config import check_int, check_keys
+from dcgym.config import check_arguments, check_int
 from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.limits import limit_around, limited, tell_limit
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
-from dcgym.envs.system import Info, MaskedActions
-from dcgym.errors import ConfigError
+from dcgym.envs.system import Info, Mask, masks_of
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
 __all__ = ["TaskEnv"]
@@ -46,7 +46,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
 
     def __init__(self, env: str, **arguments: Any) -> None:
         form = ENVIRONMENTS.find(env).single
-        check_keys(arguments, form.arguments, "config")
+        check_arguments(arguments, form.arguments)
         self.settings: TaskSettings = form.settings(**arguments)
         self._is_limit_asked = "max_steps" in arguments
         self._max_steps = self.settings.max_steps
@@ -119,16 +119,14 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
             shaped(info, self.settings.info),
         )
 
-    def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Return which actions are feasible now, (n,), as MaskablePPO of sb3-contrib asks for.
+    @property
+    def action_masks(self) -> Callable[[], Mask]:
+        """What returns which actions are feasible now, (n,); only where some may not be.
 
-        Raises:
-            ConfigError: All actions of this environment are feasible at any time.
+        MaskablePPO of sb3-contrib asks for it by this name.
         """
-        if not isinstance(self.system, MaskedActions):
-            raise ConfigError("environment", self._title, "one whose actions may be infeasible")
-        mask: npt.NDArray[np.bool_] = self.system.action_masks()[0, 0]
-        return mask
+        masks = masks_of(self.system)
+        return lambda: masks()[0, 0]
 
     def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
         """Return a picture of the copy, or None where the render mode asks for none."""

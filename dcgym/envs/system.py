@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -25,6 +25,7 @@ __all__ = [
     "System",
     "TimeArray",
     "WholeSteps",
+    "masks_of",
 ]
 
 MOST_COPIES = 65_536
@@ -226,5 +227,23 @@ class BoundedEpisodes(Protocol):
 class MaskedActions(Protocol):
     """What a `System` may have beside: some of its discrete actions are not feasible now."""
 
-    def action_masks(self) -> npt.NDArray[np.bool_]:
+    @property
+    def has_action_masks(self) -> bool:
+        """Whether it has, with its task."""
+
+    def action_masks(self) -> Mask:
         """Return which actions are feasible, (E, A, n)."""
+
+
+def masks_of(system: System) -> Callable[[], Mask]:
+    """Return what tells which actions of a system are feasible, (E, A, n).
+
+    Args:
+        system: The task on its backend.
+
+    Raises:
+        AttributeError: All its actions are feasible at any time, and there are no masks.
+    """
+    if not isinstance(system, MaskedActions) or not system.has_action_masks:
+        raise AttributeError("no attribute 'action_masks': all actions are feasible at any time")
+    return system.action_masks

@@ -14,33 +14,34 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, iterate
 
-from dcgym.config import check_in, check_int, check_keys
-from dcgym.envs.face import Face, fitting_spec, seeds_of_copies
+from dcgym.config import check_arguments, check_in, check_int, check_keys
+from dcgym.envs.face import fitting_spec, frames_per_second, seeds_of_copies
 from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.limits import limited
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
+from dcgym.envs.slots import SlottedVectorEnv
 from dcgym.envs.system import (
     MOST_COPIES,
     Actions,
     FloatArray,
     Info,
     Mask,
-    MaskedActions,
     System,
 )
 from dcgym.errors import BackendError, ConfigError
-from dcgym.tasks.common.settings import TaskSettings
+from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
 __all__ = ["TaskVectorEnv"]
 
 
-class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
+class TaskVectorEnv(SlottedVectorEnv):
     """Many copies of an environment, with the same arguments; `gym.make_vec` makes it.
 
     Slot i gives exactly what a single environment gives with seed ``seed + i``, as far as the
     backend is deterministic; observations, rewards and infos are those of Gymnasium's
-    `SyncVectorEnv` over single environments.
+    `SyncVectorEnv` over single environments. So are `call`, `get_attr`, `set_attr` and `render`,
+    which reach the slots one by one.
 
     Args:
         num_envs: Number of slots.
@@ -62,7 +63,10 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         ConfigError: Unknown id, or an argument that is not allowed.
     """
 
-    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+        "render_modes": list(RENDER_MODES),
+    }
     # Until it is set up there is nothing to close, even after a refused argument.
     closed = True
 
@@ -78,9 +82,8 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     ) -> None:
         form = _form(ENVIRONMENTS.find(env), check_in("is_shared", is_shared, (True, False)))
         self._mode = _autoreset_mode(autoreset_mode)
-        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
         num_envs = check_int("num_envs", num_envs, 1)
-        check_keys(arguments, form.arguments, "config")
+        check_arguments(arguments, form.arguments)
         settings = form.settings(**arguments)
         # -1 is Gymnasium's word for no limit.
         around = None if max_episode_steps == -1 else max_episode_steps
@@ -89,8 +92,12 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         self._max_steps = limited(settings.max_steps, "max_steps" in arguments, around)
         # What a backend draws for an episode is bounded by its length.
         self.settings: TaskSettings = replace(settings, max_steps=self._max_steps)
-        system, self._per_copy = _bind(form, self.settings, num_envs)
+        system, self.slots_per_copy = _bind(form, self.settings, num_envs)
         self.session = Session(system)
+        self.render_mode = self.settings.render_mode
+        fps = frames_per_second(system)
+        self.metadata = {**self.metadata, "autoreset_mode": self._mode, "render_fps": fps}
+        self.title = env.rpartition("/")[2]
         self.num_envs = num_envs
         self.single_action_space = system.action_space
         self.single_observation_space = system.observation_space
@@ -99,7 +106,6 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         self._steps = np.zeros(system.n_envs, np.int64)
         self._never: Mask = np.zeros(system.n_envs, np.bool_)
         self._is_over = self._never.copy()
-        self._generators: list[np.random.Generator] = []
         self._spec: EnvSpec | None = None
         self.closed = False
 
@@ -111,6 +117,11 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
         self._spec = fitting_spec(spec, self.system, self._max_steps)
+
+    @property
+    def autoreset_mode(self) -> AutoresetMode:
+        """When a slot whose episode ended begins the next one."""
+        return self._mode
 
     def reset(
         self,
@@ -155,7 +166,7 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         has_new = np.count_nonzero(begins) > 0
         if has_new:
             if self._mode is AutoresetMode.DISABLED:
-                slots = np.flatnonzero(np.repeat(begins, self._per_copy)).tolist()
+                slots = np.flatnonzero(np.repeat(begins, self.slots_per_copy)).tolist()
                 raise BackendError(f"slots {slots} have ended: reset them with reset_mask first")
             self._start(begins)
         self.session.advance(self._by_copy(actions))
@@ -177,21 +188,10 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         return (
             self._observations(),
             rewards.reshape(-1),
-            np.repeat(terminated, self._per_copy),
-            np.repeat(truncated, self._per_copy),
+            np.repeat(terminated, self.slots_per_copy),
+            np.repeat(truncated, self.slots_per_copy),
             infos,
         )
-
-    def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Return which actions are feasible now in each slot, (num_envs, n).
-
-        Raises:
-            ConfigError: All actions of this environment are feasible at any time.
-        """
-        if not isinstance(self.system, MaskedActions):
-            raise ConfigError("environment", "this one", "one whose actions may be infeasible")
-        masks = self.system.action_masks()
-        return masks.reshape(self.num_envs, masks.shape[-1])
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the backend."""
@@ -218,12 +218,12 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
 
     def _start(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:
         """Begin an episode in some copies; the next `advance` or `settle` observes it."""
-        pairs = zip(self._generators, begins, strict=True)
-        self.session.begin([one if is_new else None for one, is_new in pairs], options)
+        pairs = zip(self.chance, begins, strict=True)
+        self.session.begin([one[0] if is_new else None for one, is_new in pairs], options)
 
     def _renew(self, over: Mask) -> dict[str, Any]:
         """Begin the next episode of some copies; return what the infos keep of the last one."""
-        ended = np.repeat(over, self._per_copy)
+        ended = np.repeat(over, self.slots_per_copy)
         last, observations = np.full(self.num_envs, None, object), self._observations()
         for slot in np.flatnonzero(ended):
             last[slot] = observations[slot]
@@ -236,21 +236,18 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
     def _by_copy(self, actions: Any) -> Actions:
         if isinstance(self.single_action_space, gym.spaces.Dict):
             each = list(iterate(self.action_space, actions))
-            n_agents = self._per_copy
+            n_agents = self.slots_per_copy
             return [each[i : i + n_agents] for i in range(0, len(each), n_agents)]
         batch = np.asarray(actions)
         # Copies whose agents are one slot have one agent.
-        return batch.reshape(self.system.n_envs, self._per_copy, *batch.shape[1:])
+        return batch.reshape(self.system.n_envs, self.slots_per_copy, *batch.shape[1:])
 
     def _seed(self, seed: int | Sequence[int | None] | None, begins: Mask) -> None:
         """Give the copies that begin generators of these seeds; None keeps what they have."""
-        n_copies = self.system.n_envs
-        seeds = seeds_of_copies(seed, n_copies)
-        if not self._generators:
-            self._generators = [seeding.np_random(None)[0] for _ in seeds]
+        seeds = seeds_of_copies(seed, self.system.n_envs)
         for copy, (one, is_new) in enumerate(zip(seeds, begins, strict=True)):
             if is_new and one is not None:
-                self._generators[copy] = seeding.np_random(one)[0]
+                self.chance[copy] = seeding.np_random(one)
 
     def _observations(self) -> npt.NDArray[np.float32]:
         return self.session.observations.reshape(self.num_envs, -1)
@@ -262,7 +259,7 @@ class TaskVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
             return {}
         present = np.ones(self.num_envs, np.bool_)
         if copies is not None:
-            present = np.repeat(copies, self._per_copy)
+            present = np.repeat(copies, self.slots_per_copy)
         infos = _by_slot(self.session.infos())
         return masked(flat_columns(infos) if form == "flat" else infos, present)
 

@@ -159,7 +159,8 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
 
     ## Action Space
     `Discrete(N)`, the number of the server. With ``action="scores"``: `Box(-1, 1, (N,))`, and the
-    highest score gets the job, the first of several: for learners of continuous actions. With
+    highest score gets the job, the first of several: for learners of continuous actions. A server
+    that is gone or drained takes no job; `env.unwrapped.action_masks()` says which do. With
     ``rule`` a rule of the data plane decides, and the action is ignored.
 
     ## Observation Space
@@ -201,6 +202,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | | sojourn_ms; since the episode began: failed |
     | servers | of each: jobs, waiting_ms, in_service_ms, remaining_ms, eligible |
     | size_ms | size of the job to be placed |
+    | action_mask | (N,), 1 for each server that takes new jobs; all where none does |
     | time_s | simulated time since the first job, which events count from too |
     | interval_us | time since the last decision |
     | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits |

@@ -8,9 +8,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
+from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from dcgym.envs.sb3 import SealedVecEnv
 from dcgym.errors import BackendError
 from dcgym.policies.learned.shaping import Shaping
 from dcgym.policies.learned.view import View
@@ -22,16 +22,16 @@ __all__ = ["WorkerVecEnv"]
 MOST_DEATHS = 3
 """Deaths of one environment's processes, without a step in between, after which training ends."""
 
+_ELSEWHERE = "{}: the environments are in other processes"
+
 _log = logging.getLogger("dcgym")
 
 
-class WorkerVecEnv(SealedVecEnv):
+class WorkerVecEnv(VecEnv):
     """Copies that wait for real time at the same time.
 
     The episode of a process that dies ends with the observation and the reward before, truncated.
     """
-
-    refusal = "{} in other processes"
 
     def __init__(
         self,
@@ -142,10 +142,59 @@ class WorkerVecEnv(SealedVecEnv):
             worker.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return None for each copy: nothing of them is in this process.
+        """Return the render mode of copies, None; nothing else of them is in this process.
+
+        Args:
+            attr_name: "render_mode".
+            indices: Copies; all if None.
+
+        Raises:
+            AttributeError: Another attribute was asked for.
+        """
+        if attr_name != "render_mode":
+            raise AttributeError(_ELSEWHERE.format(attr_name))
+        return [None for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
+        """Refuse: the copies are in other processes.
 
         Args:
             attr_name: Name of the attribute.
+            value: Its value.
+            indices: Copies.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(_ELSEWHERE.format(attr_name))
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: object,
+        indices: VecEnvIndices = None,
+        **method_kwargs: object,
+    ) -> list[Any]:
+        """Refuse: the copies are in other processes.
+
+        Args:
+            method_name: Name of the method.
+            *method_args: Its arguments.
+            indices: Copies.
+            **method_kwargs: Its arguments by name.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(_ELSEWHERE.format(method_name))
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        """Return False for each: the library's wrappers are not used.
+
+        Args:
+            wrapper_class: What is asked for.
             indices: Copies; all if None.
         """
-        return [None] * len(self._indices(indices))
+        return [False for _ in self._get_indices(indices)]
