@@ -7,8 +7,6 @@ library and no shared object is loaded before something asks for it.
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +44,40 @@ _LAZY = {
     "parallel_env": "dcgym.envs.factory",
     "register_envs": "dcgym.envs.registration",
 }
+_MODULES = {
+    "backends": "dcgym.backends",
+    "cli": "dcgym.cli",
+    "config": "dcgym.config",
+    "defaults": "dcgym.defaults",
+    "envs": "dcgym.envs",
+    "errors": "dcgym.errors",
+    "files": "dcgym.files",
+    "json_text": "dcgym.json_text",
+    "monitors": "dcgym.monitors",
+    "native": "dcgym.native",
+    "policies": "dcgym.policies",
+    "registry": "dcgym.registry",
+    "sndlib": "dcgym.sndlib",
+    "suites": "dcgym.suites",
+    "tasks": "dcgym.tasks",
+    "testing": "dcgym.testing",
+    "topologies": "dcgym.topologies",
+    "traffic": "dcgym.traffic",
+    "units": "dcgym.units",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load a factory or a package on first use, which keeps ``import dcgym`` cheap."""
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    if name.startswith("_") or importlib.util.find_spec(f"dcgym.{name}") is None:
+    """Load a factory or a module on first use, which keeps ``import dcgym`` cheap."""
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name not in _LAZY:
         raise AttributeError(f"module 'dcgym' has no attribute {name!r}")
-    return importlib.import_module(f"dcgym.{name}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:
-    found = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted({*__all__, *(name for name in found if not name.startswith("_"))})
+    return sorted([*__all__, *_MODULES])
 
 
 # The emulator's processes make no environments, and start a quarter faster without Gymnasium.

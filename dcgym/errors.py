@@ -58,6 +58,26 @@ class UnexpectedArgument(ConfigError, TypeError):
     leave out what a `TypeError` names.
     """
 
+    def __init__(
+        self,
+        field: str,
+        value: object = None,
+        allowed: str | Iterable[object] = "",
+        hint: str | None = None,
+    ) -> None:
+        """Build the message.
+
+        Args:
+            field: "unexpected keyword argument" and the name; or, alone, the whole message, from
+                which `gymnasium.make` raises a `TypeError` again.
+            value: What the argument was given.
+            allowed: Names of the arguments that the call takes.
+            hint: Nearest allowed name, if any.
+        """
+        super().__init__(field, value, allowed, hint)
+        if not allowed:
+            self.args = (field,)
+
 
 class BackendError(DcgymError, RuntimeError):
     """A backend died, hangs, or delivers stale data."""

@@ -195,12 +195,14 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         """
         if not self.seen:
             raise BackendError("no episode is running: call reset() first")
-        return self._feasible()[:, None]
-
-    def _feasible(self) -> Mask:
         eligible = self.seen["eligible"]
         masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
-        return masks
+        return masks[:, None]
+
+    def _mask_infos(self) -> dict[str, npt.NDArray[np.int8]]:
+        """Return the masks as Gymnasium's spaces sample under them, where there are any."""
+        has_masks = self.has_action_masks
+        return {"action_mask": self.action_masks().astype(np.int8)} if has_masks else {}
 
     def finish(self, mask: Mask) -> None:
         """Do nothing: the step of the last job has served all of them."""
@@ -216,8 +218,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
             "servers": {name: values[env] for name, values in self._servers().items()},
             "size_ms": float(self.seen["demand_ns"][env]) / NS_PER_MS,
-            "action_mask": self._feasible()[env].astype(np.int8),
-        }
+        } | {name: masks[env, 0] for name, masks in self._mask_infos().items()}
 
     def infos(self) -> Info:
         """Return what `info` says of every copy and agent, as arrays of shape (E, 1, ...)."""
@@ -226,8 +227,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
             "servers": {name: values[:, None] for name, values in self._servers().items()},
             "size_ms": self.seen["demand_ns"][:, None] / NS_PER_MS,
-            "action_mask": self._feasible()[:, None].astype(np.int8),
-        }
+        } | self._mask_infos()
 
     def state(self, env: int) -> FloatArray:
         """Return the jobs at each server, as the observation "counts" shows them."""

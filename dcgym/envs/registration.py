@@ -63,7 +63,7 @@ def register_envs() -> None:
     for env_id, is_deterministic in BUILT_IN.items():
         register_id(env_id, is_deterministic)
     # Modules that others have asked for stay; nothing public tells them.
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     known = server._preload_modules
     if _PACKAGE not in known:
         multiprocessing.set_forkserver_preload([*known, _PACKAGE])

@@ -90,6 +90,17 @@ def test_all_names_exist() -> None:
         assert getattr(dcgym, name) is not None
 
 
+def test_modules_are_attributes_of_the_package() -> None:
+    done = run_python(
+        "import pkgutil, dcgym\n"
+        "names = [m.name for m in pkgutil.iter_modules(dcgym.__path__)]\n"
+        "found = {name for name in names if not name.startswith('_')}\n"
+        "print(all(getattr(dcgym, name).__name__ == 'dcgym.' + name for name in found))\n"
+        "print(set(dir(dcgym)) == {*found, *dcgym.__all__})\n"
+    )
+    assert done.stdout.splitlines() == ["True", "True"], done.stderr
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     import dcgym
 

@@ -137,9 +137,10 @@ def test_masks_where_sizes_are_drawn_and_where_there_are_none() -> None:
     inner: Any = env.unwrapped
     np.testing.assert_array_equal(inner.action_masks(), info["action_mask"].astype(bool))
     env.close()
-    other: Any = gym.make("dcgym/JobAssignment-v0")
-    with pytest.raises(ConfigError, match="infeasible"):
+    other: Any = gym.make("dcgym/LoadBalancing-v1")
+    with pytest.raises(AttributeError, match="feasible at any time"):
         other.unwrapped.action_masks()
+    assert not other.has_wrapper_attr("action_masks")
     other.close()
 
 

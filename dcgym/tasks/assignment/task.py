@@ -202,7 +202,8 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | | sojourn_ms; since the episode began: failed |
     | servers | of each: jobs, waiting_ms, in_service_ms, remaining_ms, eligible |
     | size_ms | size of the job to be placed |
-    | action_mask | (N,), 1 for each server that takes new jobs; all where none does |
+    | action_mask | with ``action="server"``: 1 for each server that takes new jobs; 1 for all |
+    | | where none does |
     | time_s | simulated time since the first job, which events count from too |
     | interval_us | time since the last decision |
     | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits |

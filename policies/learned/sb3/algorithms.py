@@ -215,7 +215,7 @@ def open_sb3(name: str, job: TrainingJob) -> Iterator[Sb3Trainee]:
     form = training_form(job.env_config, job.n_envs)
     envs = make_envs(job.env_config, form, job.view, job.shaping)
     try:
-        if SB3_ALGORITHMS[name].is_masked and not getattr(envs, "has_masks", False):
+        if SB3_ALGORITHMS[name].is_masked and not envs.has_attr("action_masks"):
             shown = job.env_config.get("env", "the default one")
             raise ConfigError("env", shown, "one whose actions may be infeasible, in simulation")
         model = make_model(name, envs, form, job)
