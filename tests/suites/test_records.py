@@ -68,7 +68,7 @@ def test_what_is_no_record_is_none(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.simulation
-def test_tables_and_columns_of_a_run_without_an_end_of_a_flow(tmp_path: Path) -> None:
+def test_what_a_short_run_cannot_tell_is_null_in_json_and_nan_in_tables(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "sed-0"
     spec = RunSpec(env={"env": "LoadBalancing-v1"}, policy="sed", steps=2, folder=str(folder))
     ran = run_episode(spec)

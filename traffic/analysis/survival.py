@@ -11,10 +11,21 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Survival", "completion_metrics", "count_flows", "enough_for"]
+__all__ = ["Survival", "completion_metrics", "count_flows", "ends_of", "enough_for"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+def ends_of(outcomes: npt.NDArray[np.integer], names: Sequence[str]) -> tuple[BoolArray, BoolArray]:
+    """Return which flows were served, and which ended otherwise; the rest are under way.
+
+    Args:
+        outcomes: Of each flow its position in the names, or their number while it is under way.
+        names: The outcomes, "completed" among them.
+    """
+    is_finished = outcomes == names.index("completed")
+    return is_finished, ~is_finished & (outcomes != len(names))
 
 
 def count_flows(is_finished: BoolArray, is_failed: BoolArray) -> dict[str, float]:

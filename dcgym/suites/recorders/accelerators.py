@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.accelerators import COMPLETED, UNDER_WAY
+from dcgym.backends.simulation.accelerators import COMPLETED, OUTCOMES, UNDER_WAY
 from dcgym.envs.accelerator_system import AcceleratorSystem
 from dcgym.suites.recorders.base import (
     Columns,
@@ -23,7 +23,7 @@ from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing.records import NOBODY
-from dcgym.traffic.analysis.survival import completion_metrics, count_flows
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows, ends_of
 
 __all__ = ["AcceleratorRecorder"]
 
@@ -107,8 +107,7 @@ def request_metrics(requests: npt.NDArray[Any], pool: AcceleratorPool) -> Row:
         requests: All that came in a window, those under way too (`AcceleratorTwin.records`).
         pool: Their pool.
     """
-    is_done, is_open = requests["outcome"] == COMPLETED, requests["outcome"] == UNDER_WAY
-    is_failed = ~is_done & ~is_open
+    is_done, is_failed = ends_of(requests["outcome"], OUTCOMES)
     latency_ms = (requests["end_ns"] - requests["arrival_ns"] + 2 * pool.latency_ns) / NS_PER_MS
     fastest_ms = min(pool.mean_service_ns(g.devices[0]) for g in pool.groups) / NS_PER_MS
     is_slow = ~is_failed & (latency_ms > SLOW_FACTOR * fastest_ms)

@@ -10,8 +10,8 @@ from dcgym.suites.recorders.base import Columns, Outcome, Recorder, narrowed, sp
 from dcgym.suites.recorders.pool_best import RECORD_LIMIT
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
-from dcgym.tasks.balancing.records import COMPLETED, UNDER_WAY
-from dcgym.traffic.analysis.survival import completion_metrics, count_flows
+from dcgym.tasks.balancing.records import OUTCOMES
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows, ends_of
 
 __all__ = ["AssignmentRecorder"]
 
@@ -68,8 +68,7 @@ class AssignmentRecorder(Recorder):
         jobs = np.concatenate([self._ended, later[np.isin(later["flow"], self._placed)]])
         arrived_s = (jobs["arrival_ns"] - jobs["arrival_ns"].min(initial=0)) / 1e9
         kept = jobs[arrived_s >= self.spec.warmup_s]
-        is_finished = kept["outcome"] == COMPLETED
-        is_failed = ~is_finished & (kept["outcome"] != UNDER_WAY)
+        is_finished, is_failed = ends_of(kept["outcome"], OUTCOMES)
         sojourn_ms = np.asarray((kept["end_ns"] - kept["arrival_ns"]) / NS_PER_MS)
         steady = steady_part(columns, self.spec.warmup_s) if self.spec.warmup_s else columns
         metrics = {

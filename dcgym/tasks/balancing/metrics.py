@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.balancing.records import COMPLETED, UNDER_WAY
+from dcgym.tasks.balancing.records import COMPLETED, OUTCOMES
 from dcgym.tasks.balancing.scenario import Scenario
-from dcgym.traffic.analysis.survival import completion_metrics, count_flows
+from dcgym.traffic.analysis.survival import completion_metrics, count_flows, ends_of
 
 __all__ = [
     "MESSAGE_METRICS",
@@ -42,8 +42,7 @@ def flow_metrics(records: FlowRecords, applications: Sequence[str]) -> dict[str,
     Returns:
         Those of `count_flows`; ``fct_us_mean, _p50, _p90, _p95, _p99`` (`completion_metrics`).
     """
-    is_finished = records["outcome"] == COMPLETED
-    is_failed = ~is_finished & (records["outcome"] != UNDER_WAY)
+    is_finished, is_failed = ends_of(records["outcome"], OUTCOMES)
     elapsed_us = (records["end_ns"] - records["arrival_ns"]) / 1e3
     metrics = count_flows(is_finished, is_failed)
     metrics |= completion_metrics("fct_us", elapsed_us, is_finished, PERCENTS)
