@@ -15,14 +15,8 @@ from dcgym.errors import ConfigError
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.base import Observation
 from dcgym.suites.checks import interval_s
-from dcgym.suites.models import (
-    FunctionPolicy,
-    Model,
-    ModelPolicy,
-    Spaces,
-    check_spaces,
-    copies_of,
-)
+from dcgym.suites.model_wrappers import Spaces, check_spaces
+from dcgym.suites.models import FunctionPolicy, Model, ModelPolicy, copies_of
 from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -53,17 +53,33 @@ class Shown(NamedTuple):
     info: Mapping[str, Any]
 
 
-class Layer(Protocol):
-    """One wrapper."""
+class Layer:
+    """One wrapper; this one changes nothing."""
 
     def show(self, seen: Shown, is_first: bool) -> Shown:
-        """Return what is seen above the wrapper; in an episode before anything else."""
+        """Return what is seen above the wrapper.
 
-    def act(self, action: Any) -> Any:
-        """Return the action that is taken below the wrapper."""
+        Args:
+            seen: What is seen below it.
+            is_first: Whether an episode begins.
+        """
+        return seen
 
     def mask(self, mask: Mask | None) -> Mask | None:
-        """Return which actions are feasible above the wrapper, None where all are."""
+        """Return which actions are feasible above the wrapper, None where all are.
+
+        Args:
+            mask: Which are below it.
+        """
+        return mask
+
+    def act(self, action: Any) -> Any:
+        """Return the action that is taken below the wrapper.
+
+        Args:
+            action: The action above it.
+        """
+        return action
 
 
 def refusal(name: str, reason: str) -> ConfigError:
@@ -77,7 +93,7 @@ def refusal(name: str, reason: str) -> ConfigError:
     return ConfigError("policy", name, f"a model under other wrappers, since {reason}: {way_out}")
 
 
-class Normalized:
+class Normalized(Layer):
     """`VecNormalize`, with its statistics as they are."""
 
     def __init__(self, wrapper: Any) -> None:
@@ -88,34 +104,18 @@ class Normalized:
         reward = self._wrapper.normalize_reward(np.array([seen.reward]))[0]
         return Shown(self._wrapper.normalize_obs(seen.observation), float(reward), seen.info)
 
-    def act(self, action: Any) -> Any:
-        """Return the action."""
-        return action
 
-    def mask(self, mask: Mask | None) -> Mask | None:
-        """Return the mask."""
-        return mask
-
-
-class Buffered:
+class Buffered(Layer):
     """A vector of single environments, which keeps observations in arrays of its space."""
 
-    def __init__(self, space: gym.Space[Any]) -> None:
-        self._space = space
+    def __init__(self, envs: Any) -> None:
+        self._space = getattr(envs, "single_observation_space", envs.observation_space)
 
     def show(self, seen: Shown, is_first: bool) -> Shown:
         """Return the observation with the type of the space."""
         if not isinstance(self._space, gym.spaces.Box):
             return seen
         return seen._replace(observation=np.asarray(seen.observation, self._space.dtype))
-
-    def act(self, action: Any) -> Any:
-        """Return the action."""
-        return action
-
-    def mask(self, mask: Mask | None) -> Mask | None:
-        """Return the mask."""
-        return mask
 
 
 class _StandIn:
@@ -213,7 +213,7 @@ class _LibrarySlots(_StandIn):
         return _repeated(self.seen.observation, n), rewards, np.zeros(n, np.bool_), infos
 
 
-class Driven:
+class Driven(Layer):
     """A wrapper of Gymnasium, of a single environment or of a vector of them."""
 
     def __init__(self, wrapper: Any, below: Sequence[object]) -> None:
@@ -277,7 +277,7 @@ class Driven:
         return found
 
 
-class DrivenSlots:
+class DrivenSlots(Layer):
     """A wrapper of Stable-Baselines3, of a vector of environments."""
 
     def __init__(self, wrapper: Any, below: Sequence[object]) -> None:
@@ -314,10 +314,6 @@ class DrivenSlots:
         if len(self._stand_in.told) != 1:
             raise refusal(self._name, f"it takes {len(self._stand_in.told)} steps at a time")
         return self._stand_in.told[0][0]
-
-    def mask(self, mask: Mask | None) -> Mask | None:
-        """Return the mask."""
-        return mask
 
 
 def _copied(wrapper: Any, below: Sequence[object], stand_in: _StandIn) -> Any:
