@@ -18,6 +18,7 @@ from dcgym.errors import ConfigError
 sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 vec = pytest.importorskip("stable_baselines3.common.vec_env")
+maskers = pytest.importorskip("sb3_contrib.common.wrappers")
 
 pytestmark = [pytest.mark.simulation, pytest.mark.learning]
 
@@ -122,7 +123,7 @@ STACKS = {
     "slots-normalized": lambda: native(slots.NormalizeObservation),
     "slots-rescaled": lambda: native(
         lambda envs: slots.RescaleAction(envs, np.float32(-3), np.float32(2)),
-        lambda envs: slots.TransformObservation(envs, np.sqrt, envs.single_observation_space),
+        lambda envs: slots.TransformObservation(envs, np.tanh),
     ),
     "silent": lambda: vec.VecCheckNan(
         single(gym.wrappers.RecordEpisodeStatistics, gym.wrappers.NormalizeReward)
@@ -242,7 +243,6 @@ def test_wrappers_in_other_processes_are_known_by_name(taken):
     with pytest.raises(ConfigError, match=r"^policy: value 'SubprocVecEnv'.*ended"):
         evaluated(model)
     envs = vec.SubprocVecEnv([make_monitored], start_method="fork")
-    model.set_env(envs) if model.action_space == envs.action_space else None
     model = made(sb3.PPO, envs)
     found = taken(lambda: evaluated(model))
     envs.close()
@@ -276,7 +276,7 @@ def test_a_loaded_model_needs_the_statistics_that_its_file_lacks(kind, taken):
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_other_spaces_are_refused_before_the_run(is_loaded, taken):
-    model = made(sb3.PPO, single(scenario={"servers": 4}))
+    model = made(sb3.PPO, single(scenario="testbed-7"))
     if is_loaded:
         file = io.BytesIO()
         model.save(file)
@@ -292,6 +292,17 @@ def test_other_spaces_are_refused_before_the_run(is_loaded, taken):
     made(sb3.PPO, STACKS["frames"]()).save(file)
     with pytest.raises(ConfigError, match=r"observations.*set_env"):
         evaluated(sb3.PPO.load(file))
+
+
+def test_a_randomised_environment_has_the_spaces_of_its_largest_draw(taken):
+    drawn = {
+        "scenario": {"preset": "two-speeds"},
+        "randomise": {"scenario.servers": {"choice": [4, 6]}},
+    }
+    envs = vec.VecNormalize(single(**drawn), training=False)
+    model = made(sb3.PPO, envs)
+    found = taken(lambda: evaluated(model, {"env": ENV, **drawn}))
+    np.testing.assert_array_equal(found, taken(lambda: play(model, envs)))
 
 
 def test_a_recurrent_model_remembers_an_episode_and_no_longer(taken):
@@ -336,7 +347,7 @@ def test_a_model_that_takes_masks_gets_them(wrapper, taken):
         "foreign": lambda env: np.ones(env.action_space.n, np.bool_),
     }
     if wrapper is not None:
-        env = contrib.common.wrappers.ActionMasker(env, masks[wrapper])
+        env = maskers.ActionMasker(env, masks[wrapper])
     model = made(contrib.MaskablePPO, vec.DummyVecEnv([lambda: env]))
     config = {"env": "dcgym/VipPlacement-v0", **VIPS}
     if wrapper == "foreign":
