@@ -12,7 +12,6 @@ from gymnasium.wrappers import vector as slots
 
 import dcgym
 from dcgym.envs.sb3 import SlotVecEnv
-from dcgym.envs.session import Session
 from dcgym.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3")
@@ -28,6 +27,11 @@ VIPS = {
     "data_centre": {"preset": "rubik-20", "tunnel_entries": 8},
     "vips": {"vips": 20, "total": "45Gbit"},
     "candidates": 4,
+}
+
+DRAWN = {
+    "scenario": {"preset": "two-speeds"},
+    "randomise": {"scenario.servers": {"choice": [4, 6]}},
 }
 
 
@@ -131,27 +135,6 @@ STACKS = {
 }
 
 
-@pytest.fixture
-def taken(monkeypatch):
-    """Return what tells the actions that environments are given meanwhile."""
-    actions = []
-    advance = Session.advance
-
-    def spied(session, given=None):
-        if given is not None:
-            actions.append(np.array(given, np.float64)[0])
-        advance(session, given)
-
-    monkeypatch.setattr(Session, "advance", spied)
-
-    def during(work):
-        actions.clear()
-        work()
-        return np.array(actions[:STEPS])
-
-    return during
-
-
 def made(kind, envs, policy=None, **options):
     """Return a model whose answers depend on what it sees, as those of trained models do."""
     name = policy or ("MultiInputPolicy" if _has_parts(envs) else "MlpPolicy")
@@ -181,7 +164,8 @@ def frozen(envs):
             if hasattr(type(envs), name) or name in vars(envs):
                 setattr(envs, name, False)
         own = vars(envs)
-        envs = own.get("venv") or own.get("_envs") or own.get("env") or (own.get("envs") or [None])[0]
+        below = (own[name] for name in ("venv", "_envs", "env") if name in own)
+        envs = next(below, next(iter(own.get("envs", ())), None))
 
 
 def play(model, envs):
@@ -295,13 +279,9 @@ def test_other_spaces_are_refused_before_the_run(is_loaded, taken):
 
 
 def test_a_randomised_environment_has_the_spaces_of_its_largest_draw(taken):
-    drawn = {
-        "scenario": {"preset": "two-speeds"},
-        "randomise": {"scenario.servers": {"choice": [4, 6]}},
-    }
-    envs = vec.VecNormalize(single(**drawn), training=False)
+    envs = vec.VecNormalize(single(**DRAWN), training=False)
     model = made(sb3.PPO, envs)
-    found = taken(lambda: evaluated(model, {"env": ENV, **drawn}))
+    found = taken(lambda: evaluated(model, {"env": ENV, **DRAWN}))
     np.testing.assert_array_equal(found, taken(lambda: play(model, envs)))
 
 
@@ -366,26 +346,3 @@ def test_a_model_that_takes_masks_gets_them(wrapper, taken):
             observation, _, is_over, _, info = env.step(action)
 
     np.testing.assert_array_equal(found.ravel(), taken(play_masked).ravel())
-
-
-class Remembering:
-    """A policy whose action tells how often it was asked."""
-
-    name = "remembering"
-
-    def env_overrides(self):
-        return {}
-
-    def bind(self, env):
-        self.count = 0
-        return self
-
-    def act(self, observation, info):
-        self.count += 1
-        return np.full(8, self.count / 1000, np.float32)
-
-
-def test_a_policy_is_copied_for_each_agent(taken):
-    found = taken(lambda: evaluated(Remembering(), every_agent=True))
-    expected = np.arange(1, STEPS + 1)[:, None, None] / 1000
-    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-6)
