@@ -130,11 +130,9 @@ def evaluate(
 
     Args:
         env: Id of the environment, or a mapping of ``env`` and its arguments.
-        policy: What acts. A model of Stable-Baselines3 acts under the wrappers of its environment
-            (`VecNormalize`, `VecFrameStack`, those of Gymnasium), or is refused with the name of
-            the one that cannot be taken; of several environments those of the first. Their
-            statistics stay as they are. A model that was loaded without its environment has no
-            wrappers: give it one by `load(..., env=...)` or `set_env`.
+        policy: What acts. A model acts under the wrappers of its environment, of several
+            environments those of the first; what cannot be taken is refused by name. A model that
+            was loaded without its environment, or its `policy` alone, knows of no wrappers.
         seeds: Number of seeds, or the seeds. Learners train on seeds too: take others than theirs.
         seconds: Length of a run.
         warmup: Seconds at its start that the metrics leave out.
@@ -151,15 +149,13 @@ def evaluate(
     config = {"env": env} if isinstance(env, str) else dict(env)
     if not every_agent:
         config = {**_of_one_agent(config), **config}
-    begin = _makers(policy, find_environment(env_id_of(config)).family)
+    begin = _makers(policy, config)
     spec = RunSpec(
         env=config,
         policy=name or begin()(0).name,
         steps=max(1, round(seconds / interval_s(config))),
         warmup_s=warmup,
     )
-    if isinstance(policy, Model) and not isinstance(policy, Policy):
-        check_spaces(policy, _spaces_of(config))
     return Evaluation([run_episode(replace(spec, seed=s), make=begin()) for s in _seeds(seeds)])
 
 
@@ -195,9 +191,10 @@ def _seeds(seeds: object) -> Iterable[int]:
     return tuple(check_int("seeds", seed, 0) for seed in seeds)
 
 
-def _makers(policy: object, family: str) -> Callable[[], MakePolicy]:
+def _makers(policy: object, config: Mapping[str, object]) -> Callable[[], MakePolicy]:
     """Return what is called once a run; it returns what makes the policy of each agent."""
     if isinstance(policy, str):
+        family = find_environment(env_id_of(config)).family
         return lambda: lambda seed: make_policy(policy, family=family, seed=seed)
     if isinstance(policy, Path):
         return lambda: lambda seed: load_policy(policy)
@@ -205,6 +202,9 @@ def _makers(policy: object, family: str) -> Callable[[], MakePolicy]:
         return copies_of(policy)
     if isinstance(policy, Model):
         model = policy
+        # Says more of a wrapper than that the spaces differ by it.
+        ModelPolicy(model)
+        check_spaces(model, _spaces_of(config))
         return lambda: lambda seed: ModelPolicy(model)
     if not callable(policy):
         allowed = "a name, a folder, a Policy, a model with predict(), or a function"

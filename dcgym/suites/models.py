@@ -65,8 +65,11 @@ class FunctionPolicy:
 class ModelPolicy:
     """A model as a policy, under copies of the wrappers that it was trained under.
 
-    It acts without exploration. A recurrent model keeps its state for an episode, and a model that
-    takes masks gets those of the environment.
+    It acts without exploration, and statistics of wrappers stay as they are. A recurrent model
+    keeps its state for an episode, and a model that takes masks gets those of the environment.
+
+    What the model does not tell is not known: wrappers of one that was loaded without its
+    environment, where the spaces are the same, and what an environment of one's own does inside.
     """
 
     def __init__(self, model: Model) -> None:
@@ -123,8 +126,9 @@ class ModelPolicy:
         given: dict[str, Any] = {
             "state": self._state,
             "episode_start": np.array([self._is_first]),
-            "action_masks": mask if self._is_mask(mask) else None,
         }
+        if self._is_mask(mask):
+            given["action_masks"] = mask
         given = {name: value for name, value in given.items() if name in self._takes}
         found = self._model.predict(shown, deterministic=True, **given)
         if not isinstance(found, tuple):

@@ -95,3 +95,20 @@ def test_a_policy_is_copied_for_each_agent(taken):
     ]
     expected = np.arange(1, STEPS + 1)[:, None, None] / 1000
     np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-6)
+
+
+class Counting:
+    """A recurrent model of another library, whose state is the number of the step."""
+
+    def predict(self, observation, **options):
+        assert "action_masks" not in options
+        state = 0 if options["episode_start"][0] else options["state"] + 1
+        return np.full(8, state / 1000, np.float32), state
+
+
+@pytest.mark.parametrize("every_agent", [False, True])
+def test_a_model_gets_its_state_of_the_step_before(every_agent, taken):
+    options = {"seconds": STEPS * 0.25, "every_agent": every_agent}
+    found = taken(lambda: dcgym.evaluate(ENV, Counting(), [SEED, SEED + 1], **options))
+    expected = np.arange(STEPS)[:, None, None] / 1000
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-6)
