@@ -130,9 +130,9 @@ def evaluate(
 
     Args:
         env: Id of the environment, or a mapping of ``env`` and its arguments.
-        policy: What acts. A model acts under the wrappers of its environment, of several
-            environments those of the first; what cannot be taken is refused by name. A model that
-            was loaded without its environment, or its `policy` alone, knows of no wrappers.
+        policy: What acts. A model acts under the `VecNormalize` of its environment; other wrappers
+            that may change what it sees or does are refused by name. A model that was loaded
+            without its environment, or its `policy` alone, knows of no wrappers.
         seeds: Number of seeds, or the seeds. Learners train on seeds too: take others than theirs.
         seconds: Length of a run.
         warmup: Seconds at its start that the metrics leave out.
@@ -202,7 +202,7 @@ def _makers(policy: object, config: Mapping[str, object]) -> Callable[[], MakePo
         return copies_of(policy)
     if isinstance(policy, Model):
         model = policy
-        # Says more of a wrapper than that the spaces differ by it.
+        # First: a wrapper's name says more than that the spaces differ by it.
         ModelPolicy(model)
         check_spaces(model, _spaces_of(config))
         return lambda: lambda seed: ModelPolicy(model)

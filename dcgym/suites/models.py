@@ -13,8 +13,7 @@ import numpy as np
 
 from dcgym.errors import ConfigError
 from dcgym.policies.base import AnyAction, Info, Observation, Overrides, Policy
-from dcgym.suites.model_layers import Mask, Shown
-from dcgym.suites.model_wrappers import layers_of
+from dcgym.suites.model_wrappers import normalization_of
 from dcgym.suites.rollout import MakePolicy
 
 __all__ = ["FunctionPolicy", "Model", "ModelPolicy", "copies_of"]
@@ -63,10 +62,11 @@ class FunctionPolicy:
 
 
 class ModelPolicy:
-    """A model as a policy, under copies of the wrappers that it was trained under.
+    """A model as a policy, which acts as in its training but for exploration.
 
-    It acts without exploration, and statistics of wrappers stay as they are. A recurrent model
-    keeps its state for an episode, and a model that takes masks gets those of the environment.
+    Observations pass through the `VecNormalize` of its environment, whose statistics stay as they
+    are. A recurrent model keeps its state for an episode, and a model that takes masks gets those
+    of the environment.
 
     What the model does not tell is not known: wrappers of one that was loaded without its
     environment, where the spaces are the same, and what an environment of one's own does inside.
@@ -79,10 +79,10 @@ class ModelPolicy:
             model: The model.
 
         Raises:
-            ConfigError: A wrapper cannot be taken, or is not known any more.
+            ConfigError: Another wrapper may change what it sees or does.
         """
         self.name = type(model).__name__.lower()
-        self._model, self._layers = model, layers_of(model)
+        self._model, self._show = model, normalization_of(model)
         self._takes = _parameters_of(model)
         self._state: Any = None
         self._is_first = True
@@ -101,48 +101,30 @@ class ModelPolicy:
         return self
 
     def act(self, observation: Observation, info: Info) -> AnyAction:
-        """Return what the model prefers, as its wrappers hand it on.
+        """Return what the model prefers.
 
         Args:
             observation: What `reset` or `step` returned last.
             info: The info that came with it.
-
-        Raises:
-            ConfigError: A wrapper cannot be taken.
         """
-        seen = Shown(observation, float(sum(info.get("reward_terms", {}).values())), info)
         mask = info.get("action_mask")
-        mask = None if mask is None else np.asarray(mask, np.bool_)
-        for layer in self._layers:
-            seen = layer.show(seen, self._is_first)
-            mask = layer.mask(mask) if "action_masks" in self._takes else None
-        action = self._predict(seen.observation, mask)
-        for layer in reversed(self._layers):
-            action = layer.act(action)
-        self._is_first = False
-        return _as_action(action)
-
-    def _predict(self, shown: Any, mask: Mask | None) -> Any:
-        given: dict[str, Any] = {
-            "state": self._state,
-            "episode_start": np.array([self._is_first]),
-        }
+        given: dict[str, Any] = {"state": self._state, "episode_start": np.array([self._is_first])}
         if self._is_mask(mask):
-            given["action_masks"] = mask
+            given["action_masks"] = np.asarray(mask, np.bool_)
         given = {name: value for name, value in given.items() if name in self._takes}
-        found = self._model.predict(shown, deterministic=True, **given)
+        found = self._model.predict(self._show(observation), deterministic=True, **given)
+        self._is_first = False
         if not isinstance(found, tuple):
-            return found
+            return _as_action(found)
         self._state = found[1] if len(found) > 1 else None
-        # One choice is a number, as it is in a row of choices.
-        return found[0][()] if isinstance(found[0], np.ndarray) else found[0]
+        return _as_action(found[0])
 
-    def _is_mask(self, mask: Mask | None) -> bool:
+    def _is_mask(self, mask: Any) -> bool:
         """Tell whether a mask is of choices: randomised environments have others, too."""
         space = getattr(self._model, "action_space", None)
         if mask is None or isinstance(space, gym.spaces.Box):
             return False
-        return space is None or mask.size == gym.spaces.flatdim(space)
+        return space is None or np.size(mask) == gym.spaces.flatdim(space)
 
 
 def copies_of(policy: Policy) -> Callable[[], MakePolicy]:
