@@ -156,7 +156,7 @@ def test_wrappers_in_other_processes_are_known_by_name(taken):
     with pytest.raises(ConfigError, match=r"^policy: value 'RescaleAction'"):
         evaluated(model)
     envs.close()
-    with pytest.raises(ConfigError, match=r"^policy: value 'SubprocVecEnv'.*ended"):
+    with pytest.raises(ConfigError, match=r"^policy: value 'SubprocVecEnv'.*environments run"):
         evaluated(model)
     envs = vec.SubprocVecEnv([make_monitored], start_method="fork")
     model = made(sb3.PPO, envs)
