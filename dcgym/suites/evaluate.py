@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dcgym.config import check_int, check_positive, check_range
-from dcgym.envs.factory import default_of, env_id_of, find_environment
+from dcgym.envs.factory import default_of, env_id_of, find_environment, make_session
 from dcgym.errors import ConfigError
 from dcgym.policies import Policy, load_policy, make_policy
-from dcgym.policies.base import Action, Info, Observation, Overrides
+from dcgym.policies.base import Observation
 from dcgym.suites.checks import interval_s
+from dcgym.suites.model_wrappers import Spaces, check_spaces
+from dcgym.suites.models import FunctionPolicy, Model, ModelPolicy, copies_of
 from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
@@ -32,14 +34,6 @@ __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
 
 # Width of a terminal that nobody has made wider.
 LINE = 80
-
-
-@runtime_checkable
-class Model(Protocol):
-    """A model of a learning library, such as those of Stable-Baselines3."""
-
-    def predict(self, observation: Observation, *, deterministic: bool) -> Any:
-        """Return an action, alone or first in a tuple."""
 
 
 Acting: TypeAlias = "str | Path | Policy | Model | Callable[[Observation], Any]"
@@ -136,7 +130,9 @@ def evaluate(
 
     Args:
         env: Id of the environment, or a mapping of ``env`` and its arguments.
-        policy: What acts.
+        policy: What acts. A model acts under the `VecNormalize` of its environment; other wrappers
+            that may change what it sees or does are refused by name. A model that was loaded
+            without its environment, or its `policy` alone, knows of no wrappers.
         seeds: Number of seeds, or the seeds. Learners train on seeds too: take others than theirs.
         seconds: Length of a run.
         warmup: Seconds at its start that the metrics leave out.
@@ -153,14 +149,14 @@ def evaluate(
     config = {"env": env} if isinstance(env, str) else dict(env)
     if not every_agent:
         config = {**_of_one_agent(config), **config}
-    make = _maker(policy, find_environment(env_id_of(config)).family)
+    begin = _makers(policy, config)
     spec = RunSpec(
         env=config,
-        policy=name or make(0).name,
+        policy=name or begin()(0).name,
         steps=max(1, round(seconds / interval_s(config))),
         warmup_s=warmup,
     )
-    return Evaluation([run_episode(replace(spec, seed=s), make=make) for s in _seeds(seeds)])
+    return Evaluation([run_episode(replace(spec, seed=s), make=begin()) for s in _seeds(seeds)])
 
 
 def compare(
@@ -195,45 +191,34 @@ def _seeds(seeds: object) -> Iterable[int]:
     return tuple(check_int("seeds", seed, 0) for seed in seeds)
 
 
-class _Function:
-    """A function or a model as a policy."""
-
-    def __init__(self, name: str, function: Callable[[Observation], Any]) -> None:
-        self.name, self._function = name, function
-
-    def env_overrides(self) -> Overrides:
-        return {}
-
-    def bind(self, env: object) -> _Function:
-        return self
-
-    def act(self, observation: Observation, info: Info) -> Action:
-        return np.asarray(self._function(observation))
-
-
-def _maker(policy: object, family: str) -> MakePolicy:
-    """Return what makes a policy of a seed; names and folders give each agent one of its own."""
+def _makers(policy: object, config: Mapping[str, object]) -> Callable[[], MakePolicy]:
+    """Return what is called once a run; it returns what makes the policy of each agent."""
     if isinstance(policy, str):
-        return lambda seed: make_policy(policy, family=family, seed=seed)
+        family = find_environment(env_id_of(config)).family
+        return lambda: lambda seed: make_policy(policy, family=family, seed=seed)
     if isinstance(policy, Path):
-        return lambda seed: load_policy(policy)
-    found = policy if isinstance(policy, Policy) else _wrapped(policy)
-    return lambda seed: found
-
-
-def _wrapped(policy: object) -> Policy:
+        return lambda: lambda seed: load_policy(policy)
+    if isinstance(policy, Policy):
+        return copies_of(policy)
     if isinstance(policy, Model):
         model = policy
-
-        def predict(observation: Observation) -> Any:
-            found = model.predict(observation, deterministic=True)
-            return found[0] if isinstance(found, tuple) else found
-
-        return _Function(type(policy).__name__.lower(), predict)
+        # First: a wrapper's name says more than that the spaces differ by it.
+        ModelPolicy(model)
+        check_spaces(model, _spaces_of(config))
+        return lambda: lambda seed: ModelPolicy(model)
     if not callable(policy):
         allowed = "a name, a folder, a Policy, a model with predict(), or a function"
         raise ConfigError("policy", policy, allowed)
-    return _Function(getattr(policy, "__name__", "function"), policy)
+    found = FunctionPolicy(getattr(policy, "__name__", "function"), policy)
+    return lambda: lambda seed: found
+
+
+def _spaces_of(config: Mapping[str, object]) -> Spaces:
+    session = make_session(dict(config))
+    try:
+        return session.system.observation_space, session.system.action_space
+    finally:
+        session.close()
 
 
 def _of_one_agent(config: Mapping[str, object]) -> dict[str, object]:

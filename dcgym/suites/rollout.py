@@ -20,6 +20,7 @@ from dcgym.backends.names import named_runs
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_session
 from dcgym.envs.session import Session
 from dcgym.policies import Policy, load_policy, make_policy
+from dcgym.policies.learned.acting import LearnedPolicy
 from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
 from dcgym.suites.results import machine, run_name, write_run
 from dcgym.suites.spec import RunSpec
@@ -99,11 +100,16 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> tuple[Columns, Ou
     session = run.session
     every = math.ceil(spec.steps / REPORTS)
     progress(0.0, "building")
+    # A randomised environment shows what its largest draw has: what networks were trained on.
+    largest = session.system.task()
     with named_runs(run_name(spec.scenario, spec.policy, spec.seed)):
         session.begin([seeding.np_random(spec.seed)[0]])
     # Now: a randomised environment has drawn what the episode is about.
     recorder, task = run.recorder(session, spec), session.system.task()
-    policies = [policy.bind(task) for policy in run.policies]
+    policies = [
+        policy.bind(largest if isinstance(policy, LearnedPolicy) else task)
+        for policy in run.policies
+    ]
     session.advance()
     recorder.begin()
     steps = _steps(session, policies)
