@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.backends.base import Backend
+from dcgym.backends.base import Backend, Record
 from dcgym.config import check_int, check_list
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
@@ -50,6 +50,10 @@ class Face:
     def flow_records(self) -> npt.NDArray[np.void]:
         """Return the flows of the first copy that have ended (`System.flow_records`)."""
         return self.system.flow_records(0)
+
+    def event_records(self) -> list[Record]:
+        """Return the events of the first copy's episode so far (`System.event_records`)."""
+        return self.system.event_records(0)
 
 
 def fitting_spec(spec: EnvSpec | None, system: System, max_steps: int | None) -> EnvSpec | None:

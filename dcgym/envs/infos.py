@@ -11,11 +11,50 @@ import numpy.typing as npt
 
 from dcgym.envs.system import Info, Mask
 
-__all__ = ["flat_columns", "flattened", "masked", "of_slot", "shaped"]
+__all__ = [
+    "NO_VALUE",
+    "NoValue",
+    "ValueArray",
+    "flat_columns",
+    "flattened",
+    "masked",
+    "of_slot",
+    "shaped",
+]
+
+
+class NoValue(float):
+    """NaN that equals itself: what an info has where there was nothing to measure.
+
+    The checkers of Gymnasium and PettingZoo compare the infos of two runs with ``==``, by which
+    NaN would differ. A number would claim a measurement, and libraries that take the names of the
+    first info want them in all. ``!=`` is that of NaN: ``x != x`` still finds it, as `json` does.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoValue)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __reduce__(self) -> str:
+        return "NO_VALUE"
+
+
+NO_VALUE = NoValue("nan")
+"""The one of its class; copies and pickles are it."""
+
+
+class ValueArray(npt.NDArray[Any]):
+    """An array in which NaN equals itself by ``==``, and so for `numpy.allclose`: see `NoValue`."""
+
+    def __eq__(self, other: object) -> Any:
+        own, others = np.asarray(self), np.asarray(other)
+        return (own == others) | ((own != own) & (others != others))
 
 
 def shaped(info: Info, form: str) -> Info:
-    """Return an info in a form.
+    """Return an info in a form, with `NO_VALUE` for numbers that are NaN.
 
     Args:
         info: Nested, as a session gives it.
@@ -23,7 +62,7 @@ def shaped(info: Info, form: str) -> Info:
     """
     if form == "none":
         return {}
-    return flattened(info) if form == "flat" else info
+    return flattened(info) if form == "flat" else _with_no_values(info)
 
 
 def flattened(info: Mapping[str, Any]) -> dict[str, float]:
@@ -33,8 +72,21 @@ def flattened(info: Mapping[str, Any]) -> dict[str, float]:
         info: Nested mappings.
     """
     return {
-        path: float(value) for path, value in _by_path(info) if isinstance(value, Real | np.bool_)
+        path: number if (number := float(value)) == number else NO_VALUE
+        for path, value in _by_path(info)
+        if isinstance(value, Real | np.bool_)
     }
+
+
+def _with_no_values(info: Info) -> Info:
+    """Put `NO_VALUE` where a number of an info is NaN; in place, as sessions make new ones."""
+    for name, value in info.items():
+        if isinstance(value, float | np.floating):
+            if value != value:
+                info[name] = NO_VALUE
+        elif isinstance(value, dict):
+            _with_no_values(value)
+    return info
 
 
 def masked(infos: Mapping[str, Any], present: Mask) -> Info:
