@@ -11,6 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from dcgym.backends.base import Backend, Record
 from dcgym.config import check_int, check_list
+from dcgym.envs.plain import plain_arguments
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
 from dcgym.units import read_number
@@ -67,7 +68,8 @@ def fitting_spec(spec: EnvSpec | None, system: System, max_steps: int | None) ->
     if spec is None:
         return None
     is_random = not system.capabilities.deterministic
-    return replace(spec, nondeterministic=is_random, max_episode_steps=max_steps)
+    arguments = plain_arguments(spec.kwargs)
+    return replace(spec, nondeterministic=is_random, max_episode_steps=max_steps, kwargs=arguments)
 
 
 def frames_per_second(system: System) -> float:

@@ -23,12 +23,13 @@ __all__ = [
 ]
 
 
-class NoValue(float):
+class NoValue(np.float64):
     """NaN that equals itself: what an info has where there was nothing to measure.
 
     The checkers of Gymnasium and PettingZoo compare the infos of two runs with ``==``, by which
     NaN would differ. A number would claim a measurement, and libraries that take the names of the
     first info want them in all. ``!=`` is that of NaN: ``x != x`` still finds it, as `json` does.
+    Gymnasium's vector environments make arrays of floats of this type, and objects of others.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -37,12 +38,15 @@ class NoValue(float):
     def __hash__(self) -> int:
         return 0
 
+    def __repr__(self) -> str:
+        return "nan"
+
     def __reduce__(self) -> str:
         return "NO_VALUE"
 
 
 NO_VALUE = NoValue("nan")
-"""The one of its class; copies and pickles are it."""
+"""The only one: copies and pickles are the same object."""
 
 
 class ValueArray(npt.NDArray[Any]):
