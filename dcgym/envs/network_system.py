@@ -272,7 +272,7 @@ class NetworkSystem:
         return {
             "reward_terms": {name: term.item(env) for name, term in now.terms.items()},
             "metrics": now.metrics_of(env),
-            "events": int(self._new_events[env]),
+            "events": self._new_events.item(env),
             **{name: values[env] for name, values in now.info.items()},
         }
 

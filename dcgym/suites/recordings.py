@@ -1,7 +1,8 @@
 """Data sets for offline learning: episodes of a policy, in Minari's format.
 
 Minari (https://minari.farama.org) keeps observations, actions, rewards and ends of whole episodes,
-and infos where they are asked for, beside the specification of the environment, from which ``recover_environment`` makes it again.
+infos where they are asked for, and the specification of the environment, from which
+``recover_environment`` makes it again.
 """
 
 from __future__ import annotations
