@@ -161,6 +161,7 @@ def train_policy(order: TrainingOrder) -> Record:
             )
 
 
+# Long because every option of the command is an argument.
 def record_dataset(
     env: str | None,
     config: Path | None,
