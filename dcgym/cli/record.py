@@ -36,6 +36,9 @@ def record(
         typer.Option(help="Name of the data set; dcgym/ENV/POLICY-v0 if not given."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of data sets.")] = Path("runs/datasets"),
+    record_infos: Annotated[
+        bool, typer.Option("--record-infos", help="Keep the infos of every step too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Record episodes of a policy as a Minari data set, for offline learning.
@@ -48,7 +51,7 @@ def record(
     if scenario is not None:
         chosen["scenario"] = read_spec(scenario, SCENARIO)
     summary = single.record_dataset(
-        env, config, chosen, policy, episodes, seconds, seed, checkpoint, name, out
+        env, config, chosen, policy, episodes, seconds, seed, checkpoint, name, out, record_infos
     )
     if as_json:
         print_json(summary)

@@ -161,6 +161,7 @@ def train_policy(order: TrainingOrder) -> Record:
             )
 
 
+# Long because every option of the command is an argument.
 def record_dataset(
     env: str | None,
     config: Path | None,
@@ -172,6 +173,7 @@ def record_dataset(
     checkpoint: Path | None,
     name: str | None,
     out: Path,
+    record_infos: bool,
 ) -> Record:
     """Record a data set with a progress bar and return what it holds.
 
@@ -186,6 +188,7 @@ def record_dataset(
         checkpoint: Folder of a learned policy.
         name: Name of the data set; None for one of environment and policy.
         out: Folder of data sets.
+        record_infos: Whether the data set holds infos.
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -202,6 +205,7 @@ def record_dataset(
         seed=seed,
         checkpoint=None if checkpoint is None else str(checkpoint),
         name=name,
+        record_infos=record_infos,
     )
     return _with_bar(f"record {policy}", lambda follow: recordings.record_dataset(spec, follow))
 

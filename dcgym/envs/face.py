@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.backends.base import Backend
+from dcgym.backends.base import Backend, Record
 from dcgym.config import check_int, check_list
+from dcgym.envs.plain import plain_arguments
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
 from dcgym.units import read_number
@@ -51,6 +52,10 @@ class Face:
         """Return the flows of the first copy that have ended (`System.flow_records`)."""
         return self.system.flow_records(0)
 
+    def event_records(self) -> list[Record]:
+        """Return the events of the first copy's episode so far (`System.event_records`)."""
+        return self.system.event_records(0)
+
 
 def fitting_spec(spec: EnvSpec | None, system: System, max_steps: int | None) -> EnvSpec | None:
     """Return a specification with what is not known before the environment is made.
@@ -63,7 +68,8 @@ def fitting_spec(spec: EnvSpec | None, system: System, max_steps: int | None) ->
     if spec is None:
         return None
     is_random = not system.capabilities.deterministic
-    return replace(spec, nondeterministic=is_random, max_episode_steps=max_steps)
+    arguments = plain_arguments(spec.kwargs)
+    return replace(spec, nondeterministic=is_random, max_episode_steps=max_steps, kwargs=arguments)
 
 
 def frames_per_second(system: System) -> float:

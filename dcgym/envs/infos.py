@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any
@@ -11,11 +12,58 @@ import numpy.typing as npt
 
 from dcgym.envs.system import Info, Mask
 
-__all__ = ["flat_columns", "flattened", "masked", "of_slot", "shaped"]
+__all__ = [
+    "NO_VALUE",
+    "NoValue",
+    "ValueArray",
+    "flat_columns",
+    "flattened",
+    "masked",
+    "of_slot",
+    "shaped",
+]
+
+
+_NUMBERS = frozenset({float, int, bool, np.float64})
+_NUMERIC = (Real, np.bool_)
+
+
+class NoValue(np.float64):
+    """NaN that equals itself: what an info has where there was nothing to measure.
+
+    The checkers of Gymnasium and PettingZoo compare the infos of two runs with ``==``, by which
+    NaN would differ. A number would claim a measurement, and libraries that take the names of the
+    first info want them in all. ``!=`` is that of NaN: ``x != x`` still finds it, as `json` does.
+    Gymnasium's vector environments make arrays of floats of this type, and objects of others.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoValue)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "nan"
+
+    def __reduce__(self) -> str:
+        return "NO_VALUE"
+
+
+NO_VALUE = NoValue("nan")
+"""The only one: copies and pickles are the same object."""
+
+
+class ValueArray(npt.NDArray[Any]):
+    """An array in which NaN equals itself by ``==``, and so for `numpy.allclose`: see `NoValue`."""
+
+    def __eq__(self, other: object) -> Any:
+        own, others = np.asarray(self), np.asarray(other)
+        return (own == others) | ((own != own) & (others != others))
 
 
 def shaped(info: Info, form: str) -> Info:
-    """Return an info in a form.
+    """Return an info in a form, with `NO_VALUE` for numbers that are NaN.
 
     Args:
         info: Nested, as a session gives it.
@@ -23,7 +71,7 @@ def shaped(info: Info, form: str) -> Info:
     """
     if form == "none":
         return {}
-    return flattened(info) if form == "flat" else info
+    return flattened(info) if form == "flat" else _with_no_values(info)
 
 
 def flattened(info: Mapping[str, Any]) -> dict[str, float]:
@@ -32,9 +80,24 @@ def flattened(info: Mapping[str, Any]) -> dict[str, float]:
     Args:
         info: Nested mappings.
     """
+    # Nearly all are of these classes: an abstract one takes ten times as long.
     return {
-        path: float(value) for path, value in _by_path(info) if isinstance(value, Real | np.bool_)
+        path: float(value) if value == value else NO_VALUE
+        for path, value in _by_path(info)
+        if value.__class__ in _NUMBERS or issubclass(value.__class__, _NUMERIC)
     }
+
+
+def _with_no_values(info: Info) -> Info:
+    """Put `NO_VALUE` where a metric is NaN, which nothing else can be; in place, as infos are new.
+
+    Arrays that may hold NaN are each a `ValueArray`.
+    """
+    metrics = info["metrics"]
+    # One sum in every step in place of a look at each number.
+    if math.isnan(sum(metrics.values())):
+        info["metrics"] = {key: one if one == one else NO_VALUE for key, one in metrics.items()}
+    return info
 
 
 def masked(infos: Mapping[str, Any], present: Mask) -> Info:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -104,7 +104,7 @@ class NetworkSystem:
         # The first observation of each copy's episode, when its traffic begins.
         self._begun_ns = np.zeros(self.n_envs, np.int64)
         self._told_events = [0] * self.n_envs
-        self._events: list[list[Record]] = [[] for _ in self.tasks]
+        self._new_events = np.zeros(self.n_envs, np.int64)
         # Made with the first picture.
         self._painter: NetworkPainter | None = None
         self._spec = backend
@@ -227,7 +227,7 @@ class NetworkSystem:
         networks = cast(CompiledRuns, self.network)
         self._measured, finished = self._meter.run(networks, until_ns, self._values, self._traffic)
         if self.tasks[0].events:
-            self._events = [self._new_events(env) for env in range(self.n_envs)]
+            self._count_events(range(self.n_envs))
         return finished
 
     def restart(self, mask: Mask) -> None:
@@ -272,21 +272,17 @@ class NetworkSystem:
         return {
             "reward_terms": {name: term.item(env) for name, term in now.terms.items()},
             "metrics": now.metrics_of(env),
-            "events": list(self._events[env]),
+            "events": self._new_events.item(env),
             **{name: values[env] for name, values in now.info.items()},
         }
 
     def infos(self) -> Info:
         """Return what `info` says of every copy, as arrays of shape (E, 1, ...)."""
         now = self._now
-        events = np.empty((self.n_envs, 1), object)
-        for env, records in enumerate(self._events):
-            # One by one: NumPy would take lists of one length for rows.
-            events[env, 0] = list(records)
         return {
             "reward_terms": dict(self.terms),
             "metrics": {name: values[:, None] for name, values in now.metrics.items()},
-            "events": events,
+            "events": self._new_events[:, None].copy(),
             **{name: values[:, None] for name, values in now.info.items()},
         }
 
@@ -359,13 +355,14 @@ class NetworkSystem:
             self._values, self._traffic, measured=mask, is_first=is_first
         )
         if self.tasks[0].events:
-            for env in range(self.n_envs) if mask is None else np.flatnonzero(mask).tolist():
-                self._events[env] = self._new_events(env)
+            self._count_events(
+                range(self.n_envs) if mask is None else np.flatnonzero(mask).tolist()
+            )
 
-    def _new_events(self, env: int) -> list[Record]:
-        records = self.network.event_records(env)
-        told, self._told_events[env] = self._told_events[env], len(records)
-        return records[told:]
+    def _count_events(self, envs: Iterable[int]) -> None:
+        for env in envs:
+            told, count = self._told_events[env], len(self.network.event_records(env))
+            self._new_events[env], self._told_events[env] = count - told, count
 
     @property
     def _now(self) -> Measured:

@@ -15,6 +15,7 @@ from dcgym.backends.base import Fidelity, Pool, Record
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_int
 from dcgym.envs.backends import draws_ahead, find_object, taken_options
+from dcgym.envs.infos import ValueArray
 from dcgym.envs.pool_checks import check_pool
 from dcgym.envs.pool_flows import serve_out, traffic_ns
 from dcgym.envs.scenario_time import records_since, rows_since
@@ -267,6 +268,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         """Return what an agent is told beside its observation."""
         own = self._balancers_of(agent)
         servers = server_info(self.seen, own, env, origin_ns=self.origin_ns)
+        servers["probe_time_s"] = servers["probe_time_s"].view(ValueArray)
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
             "metrics": dict(self._metrics_of(env)),

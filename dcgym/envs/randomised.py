@@ -32,6 +32,7 @@ from dcgym.envs.system import (
     TimeArray,
 )
 from dcgym.errors import ConfigError
+from dcgym.json_text import json_text
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.balancing.settings import PoolSettings
@@ -221,7 +222,7 @@ class RandomisedSystem:
         """Return what an agent is told, what was drawn, and how many draws were impossible."""
         own = self.inner(env)
         return own.info(0, agent) | {
-            "drawn": dict(self._drawn[env]),
+            "drawn": _told(self._drawn[env]),
             "rejected_draws": int(self._rejected[env]),
             "action_mask": self._mask(own),
         }
@@ -232,7 +233,7 @@ class RandomisedSystem:
         drawn = np.empty((self.n_envs, n_agents), object)
         for env, values in enumerate(self._drawn):
             for agent in range(n_agents):
-                drawn[env, agent] = dict(values)
+                drawn[env, agent] = _told(values)
         masks = np.array([self._mask(one) for one in self._all()])
         return stacked([one.infos() for one in self._all()]) | {
             "drawn": drawn,
@@ -370,3 +371,11 @@ class RandomisedSystem:
         if not found:
             raise errors[0]
         return found
+
+
+def _told(drawn: Mapping[str, object]) -> dict[str, object]:
+    """Return what was drawn as infos have it: numbers and texts, and JSON of lists and mappings."""
+    return {
+        path: value if isinstance(value, str | int | float) else json_text(value, indent=None)
+        for path, value in drawn.items()
+    }

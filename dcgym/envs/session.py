@@ -319,14 +319,15 @@ class Session:
             env: Number of the copy.
             agent: Number of the agent.
         """
-        return self.system.info(env, agent) | {
-            "time_s": self.time_s(env),
-            "interval_us": float(self._length_ns[env]) / 1e3,
-            "gap_us": float(self._gap_ns[env]) / 1e3,
-            "action_latency_us": float(max(self._latency_ns[env], 0)) / 1e3,
-            "observation_age_us": float(self._age_ns[env]) / 1e3,
-            "deadline_overrun_us": float(max(self._overrun_ns[env], 0)) / 1e3,
-            "is_restarted": bool(self._is_late[env]),
+        return {
+            **self.system.info(env, agent),
+            "time_s": self._clock.item(ELAPSED, env) / 1e9,
+            "interval_us": self._length_ns.item(env) / 1e3,
+            "gap_us": self._gap_ns.item(env) / 1e3,
+            "action_latency_us": max(self._latency_ns.item(env), 0) / 1e3,
+            "observation_age_us": self._age_ns.item(env) / 1e3,
+            "deadline_overrun_us": max(self._overrun_ns.item(env), 0) / 1e3,
+            "is_restarted": self._is_late.item(env),
         }
 
     def infos(self) -> Info:

@@ -1,7 +1,8 @@
 """Data sets for offline learning: episodes of a policy, in Minari's format.
 
-Minari (https://minari.farama.org) keeps observations, actions, rewards and ends of whole episodes
-beside the specification of the environment, from which ``recover_environment`` makes it again.
+Minari (https://minari.farama.org) keeps observations, actions, rewards and ends of whole episodes,
+infos where they are asked for, and the specification of the environment, from which
+``recover_environment`` makes it again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import numpy as np
 from dcgym._version import __version__
 from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
-from dcgym.config import check_int, read_numbers
+from dcgym.config import check_flag, check_int, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
+from dcgym.envs.system import Info
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.suites.recorders import recorder_for
@@ -55,6 +57,7 @@ class RecordingSpec:
         seed: Seed of the first episode, and of the policy.
         checkpoint: Folder of a learned policy.
         name: Name of the data set, which ends with its version; `dataset_name` if None.
+        record_infos: Whether the data set holds the infos, in their full form.
     """
 
     env: Arguments
@@ -64,6 +67,7 @@ class RecordingSpec:
     seed: int = 0
     checkpoint: str | None = None
     name: str | None = None
+    record_infos: bool = False
 
     def __post_init__(self) -> None:
         """Check what no environment does.
@@ -74,6 +78,7 @@ class RecordingSpec:
         read_numbers(self)
         check_int("episodes", self.episodes, 1, MOST_RUNS)
         check_int("seed", self.seed, 0)
+        check_flag("record_infos", self.record_infos)
         if self.name is not None and not NAME.fullmatch(self.name):
             allowed = "a name that ends with a version, such as mine/pool/sed-v0"
             raise ConfigError("name", self.name, allowed)
@@ -176,12 +181,14 @@ def _episodes(
         progress(number / spec.episodes, f"episode {number + 1}")
         observation, info = env.reset(seed=spec.seed + number)
         policy.bind(env)
-        seen, actions, rewards = [observation.copy()], [], []
+        seen, infos, actions, rewards = [observation.copy()], [info], [], []
         ends: list[tuple[bool, bool]] = []
         while not ends or not any(ends[-1]):
             action = policy.act(observation.copy(), info)
             observation, reward, terminated, truncated, info = env.step(action)
             seen.append(observation.copy())
+            if spec.record_infos:
+                infos.append(info)
             actions.append(action)
             rewards.append(float(reward))
             ends.append((terminated, truncated))
@@ -193,6 +200,7 @@ def _episodes(
             rewards=rewards,
             terminations=[terminated for terminated, _ in ends],
             truncations=[truncated for _, truncated in ends],
+            infos=_stacked_infos(infos) if spec.record_infos else None,
         )
     progress(1.0, "")
 
@@ -202,6 +210,19 @@ def _stacked(actions: list[Any]) -> Any:
     if isinstance(actions[0], dict):
         return {name: np.stack([one[name] for one in actions]) for name in actions[0]}
     return np.stack([np.asarray(one) for one in actions])
+
+
+def _stacked_infos(infos: list[Info]) -> dict[str, Any]:
+    """Return infos of one structure as one, with an array for each number; texts stay a list."""
+    made: dict[str, Any] = {}
+    for name, first in infos[0].items():
+        values = [info[name] for info in infos]
+        is_text = isinstance(first, str)
+        if isinstance(first, dict):
+            made[name] = _stacked_infos(values)
+        else:
+            made[name] = values if is_text else np.stack([np.asarray(one) for one in values])
+    return made
 
 
 class _Totals:

@@ -1,4 +1,4 @@
-"""The checkers of Gymnasium and Stable-Baselines3 find nothing, not even something to warn of."""
+"""The checkers of Gymnasium, PettingZoo and Stable-Baselines3 find nothing to warn of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gymnasium.utils.env_checker import check_env
 
 import dcgym
 from dcgym.envs.registration import BUILT_IN
+from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.testing import FakeBackend
 
 # Spaces of -1 to 1, in which learners begin in the middle.
@@ -47,6 +49,71 @@ def test_gymnasium_has_nothing_to_say(env_id, config):
         env = gym.make(env_id, render_mode="rgb_array", **config)
         check_env(env.unwrapped)
         env.close()
+
+
+NETWORK = {"backend": "simulation", "interval": "1ms"}
+POOL = {"interval": "2ms", "lead_in": 0}
+# Nothing ends in an interval, nobody sends, or nobody is ever asked.
+WITHOUT_VALUES = {
+    "pool": ("LoadBalancing-v1", POOL, "metrics/ended_fct_us_mean"),
+    "central": ("CentralLoadBalancing-v1", POOL, "metrics/ended_fct_us_mean"),
+    "devices": ("AcceleratorBalancing-v0", {"interval": "1ms"}, "metrics/latency_ms_p99"),
+    "network": ("CongestionControl-v2", {**NETWORK, "action": "linear"}, "metrics/rtt_us"),
+    "flows": ("FlowControl-v1", NETWORK, "metrics/rtt_us"),
+}
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("form", ["full", "flat"])
+@pytest.mark.parametrize(
+    ("env_id", "config", "metric"), WITHOUT_VALUES.values(), ids=WITHOUT_VALUES
+)
+def test_gymnasium_compares_infos_that_lack_a_value(env_id, config, metric, form):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make(f"dcgym/{env_id}", info=form, **config).unwrapped
+        _, info = env.reset(seed=0)
+        group, _, name = metric.partition("/")
+        assert np.isnan(info[metric] if form == "flat" else info[group][name])
+        check_env(env, skip_render_check=True)
+        env.close()
+
+
+@pytest.mark.simulation
+def test_gymnasium_compares_polls_that_nobody_has_answered():
+    silent = make_scenario("yao-sim-8").changed(probe_interval_ns=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make("dcgym/LoadBalancing-v1", scenario=silent, lead_in=0).unwrapped
+        assert np.isnan(env.reset(seed=0)[1]["servers"]["probe_time_s"]).all()
+        check_env(env, skip_render_check=True)
+        env.close()
+
+
+SEVERAL = [name for name, one in ENVIRONMENTS.items() if one.agents and name in BUILT_IN]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("form", ["full", "flat", "none"])
+@pytest.mark.parametrize("env_id", SEVERAL)
+def test_pettingzoo_has_nothing_to_say(env_id, form):
+    pytest.importorskip("pettingzoo")
+    from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
+    from pettingzoo.utils import parallel_to_aec
+
+    short = NETWORK if env_id == FLOWS else POOL
+
+    def make():
+        return dcgym.parallel_env(env_id, max_steps=20, info=form, **short)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Its own words: of an observation of zeros, and of names of agents without a number.
+        warnings.filterwarnings("ignore", module="pettingzoo")
+        api_test(parallel_to_aec(make()), num_cycles=30)
+        parallel_api_test(make(), num_cycles=30)
+        seed_test(lambda: parallel_to_aec(make()), 50)
+        parallel_seed_test(make, 20)
 
 
 @pytest.mark.learning

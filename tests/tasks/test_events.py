@@ -112,7 +112,7 @@ def test_records_are_fetched_only_when_an_event_is_due() -> None:
     assert len(calls) == 1
 
 
-def test_info_tells_each_event_once() -> None:
+def test_info_counts_each_event_once() -> None:
     events = [
         {"at": "120ms", "link": ["s1", "s2"], "action": "down"},
         {"at": "130ms", "link": ["s1", "s2"], "action": "up"},
@@ -124,6 +124,6 @@ def test_info_tells_each_event_once() -> None:
         for _ in range(4):
             *_, info = env.step(np.ones(4, np.float32))
             seen.append(info["events"])
-        happened = [[record["action"] for record in records] for records in seen]
-        assert happened == [[], [], [], ["down", "up"], []]
+        assert seen == [0, 0, 0, 2, 0]
+        assert [record["action"] for record in env.unwrapped.event_records()] == ["down", "up"]
     env.close()
