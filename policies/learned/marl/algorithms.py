@@ -46,7 +46,7 @@ class MarlAlgorithm:
         config_name: Name of the class of its configuration.
         settings: Hyper-parameters in place of the library's, by its names.
         actions: Kinds of actions that it takes. Several choices are learned by a head for each
-            (`dcgym.policies.learned.marl.heads`).
+            (`dcgym.envs.heads`).
         has_memory: Whether a GRU acts where nobody says anything.
     """
 
@@ -144,6 +144,8 @@ def open_marl(name: str, job: TrainingJob) -> Iterator[MarlTrainee]:
 
     limit_torch_threads()
     given = {key: job.env_config[key] for key in env.agents.arguments if key in job.env_config}
+    # Nobody reads infos.
+    given["info"] = "none"
     with tempfile.TemporaryDirectory(prefix="dcgym-marl-") as folder:
         with _quiet():
             experiment = _experiment(name, env.id, given, form, job, folder)
@@ -206,15 +208,12 @@ def _experiment(
     from torch import nn
 
     from dcgym.envs.benchmarl import benchmarl_task
-    from dcgym.policies.learned.marl.heads import heads_task
     from dcgym.policies.learned.marl.network import SharedModelConfig, memory_model
 
     config, own = _configs(name, form, job, folder)
-    algorithm, rows = MARL_ALGORITHMS[name], form.rows
+    algorithm = MARL_ALGORITHMS[name]
+    rows = None if algorithm.has_heads else form.rows
     task = benchmarl_task(env_id, **arguments)
-    if algorithm.has_heads:
-        assert rows is not None
-        task, rows = heads_task(task, rows), None
     remembers = check_flag(MEMORY, job.settings.get(MEMORY, algorithm.has_memory))
     try:
         return Experiment(
