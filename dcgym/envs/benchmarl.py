@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
+from multiprocessing import current_process
 from typing import Any
 
 import gymnasium as gym
@@ -37,22 +37,31 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
         """Return what makes the environment of one worker.
 
         Args:
-            num_envs: Ignored: copies are made by calling the result several times.
+            num_envs: Number of copies. Each is made by a call of the result.
             continuous_actions: Whether the algorithm wants them.
-            seed: Seed of the first episode of the first copy; others have the seeds behind it.
+            seed: Seed of the first episode of one copy; others have the seeds behind it.
             device: Where tensors are.
+
+        Raises:
+            ConfigError: There are no actions of this kind.
         """
-        config = self._config(continuous_actions) or self.config
-        numbers = itertools.count()
+        config = self._config(continuous_actions)
+        if config is None:
+            raise ConfigError("continuous_actions", continuous_actions, str(not continuous_actions))
+        number, depth = -1, len(current_process()._identity)
 
         def make() -> PettingZooWrapper:
+            nonlocal number
+            number += 1
             env = _choosing_once(config)
+            # Copies with one seed would meet the same traffic. Worker processes count from 0 each.
+            own = (number + sum(current_process()._identity[depth:])) % num_envs
             return PettingZooWrapper(
                 env,
                 return_state=True,
                 categorical_actions=True,
                 group_map={_group_name(env.possible_agents): list(env.possible_agents)},
-                seed=None if seed is None else seed + next(numbers),
+                seed=None if seed is None else seed + own,
                 device=device,
             )
 
