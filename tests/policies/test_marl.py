@@ -185,6 +185,7 @@ def test_heads_see_their_rows_and_their_levels_are_weights() -> None:
     [
         ("qmix", POOL, {}, "takes multi-discrete ones"),
         ("qmix", {**POOL, "action": "discrete"}, {"settings": {"memory": 1}}, "memory"),
+        ("mappo", POOL, {"settings": {"prefer_continuous_actions": False}}, "settings field"),
         ("isac", {"env": "CentralLoadBalancing-v1"}, {}, "one with several agents"),
         ("isac", POOL, {"frames": 2}, "none with isac of benchmarl"),
     ],

@@ -34,6 +34,7 @@ __all__ = ["MARL_ALGORITHMS", "MarlAlgorithm", "open_marl", "require_benchmarl"]
 STEPS_ON_POLICY, STEPS_OFF_POLICY = 120, 30
 # A setting of ours beside the library's.
 MEMORY = "memory"
+KIND = "prefer_continuous_actions"
 # The clock ends a training.
 NO_LIMIT = 1_000_000_000
 
@@ -170,7 +171,8 @@ def _configs(name: str, form: TrainingForm, job: TrainingJob, folder: str) -> tu
     algorithm = MARL_ALGORITHMS[name]
     config = ExperimentConfig.get_from_yaml()
     own = getattr(import_module("benchmarl.algorithms"), algorithm.config_name).get_from_yaml()
-    known = {one.name for part in (config, own) for one in fields(part)}
+    # The environment says of which kind actions are.
+    known = {one.name for part in (config, own) for one in fields(part)} - {KIND}
     check_keys(job.settings, sorted({*known, MEMORY}), "settings")
     fixed = {
         "max_n_frames": NO_LIMIT,
