@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from multiprocessing import current_process
 from typing import Any
 
+import gymnasium as gym
+
 from dcgym.envs.factory import default_of, env_id_of, parallel_env
-from dcgym.errors import MissingDependency
+from dcgym.envs.heads import HeadsEnv
+from dcgym.envs.parallel import TaskParallelEnv
+from dcgym.errors import ConfigError, MissingDependency
 
 try:
     from benchmarl.environments.pettingzoo.common import PettingZooClass
@@ -16,9 +21,15 @@ except ImportError as error:
 
 __all__ = ["DcgymClass", "benchmarl_task"]
 
+ENDLESS_STEPS = 1_000_000
+
 
 class DcgymClass(PettingZooClass):  # type: ignore[misc]
-    """A task of BenchMARL; `benchmarl_task` makes it."""
+    """A task of BenchMARL; `benchmarl_task` makes it.
+
+    Where nobody names an ``action``, the algorithm gets the kind that it takes. An agent that would
+    choose several levels at a time is one head for each of them (`dcgym.envs.heads`).
+    """
 
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
@@ -26,39 +37,43 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
         """Return what makes the environment of one worker.
 
         Args:
-            num_envs: Ignored: copies are made by calling the result several times.
+            num_envs: Number of copies. Each is made by a call of the result.
             continuous_actions: Whether the algorithm wants them.
-            seed: Seed of the first episode.
+            seed: Seed of the first episode of one copy; others have the seeds behind it.
             device: Where tensors are.
+
+        Raises:
+            ConfigError: There are no actions of this kind.
         """
-        chosen = dict(self.config)
-        if self._has_both:
-            chosen["action"] = "continuous" if continuous_actions else "discrete"
-        return lambda: PettingZooWrapper(
-            parallel_env(chosen),
-            return_state=True,
-            categorical_actions=True,
-            seed=seed,
-            device=device,
-        )
+        config = self._config(continuous_actions)
+        if config is None:
+            raise ConfigError("continuous_actions", continuous_actions, str(not continuous_actions))
+        number, depth = -1, len(current_process()._identity)
+
+        def make() -> PettingZooWrapper:
+            nonlocal number
+            number += 1
+            env = _choosing_once(config)
+            # Copies with one seed would meet the same traffic. Worker processes count from 0 each.
+            own = (number + sum(current_process()._identity[depth:])) % num_envs
+            return PettingZooWrapper(
+                env,
+                return_state=True,
+                categorical_actions=True,
+                group_map={_group_name(env.possible_agents): list(env.possible_agents)},
+                seed=None if seed is None else seed + own,
+                device=device,
+            )
+
+        return make
 
     def supports_continuous_actions(self) -> bool:
         """Tell whether the configuration leaves them."""
-        return self._has_both or self._action != "discrete"
+        return self._config(True) is not None
 
     def supports_discrete_actions(self) -> bool:
         """Tell whether the configuration leaves them."""
-        return self._has_both or self._action == "discrete"
-
-    @property
-    def _action(self) -> object:
-        default = default_of(env_id_of(self.config), "action")
-        return self.config.get("action", default)
-
-    @property
-    def _has_both(self) -> bool:
-        """Whether the algorithm may choose: "continuous" is the default and nobody said more."""
-        return "action" not in self.config and self._action == "continuous"
+        return self._config(False) is not None
 
     def has_state(self) -> bool:
         """Tell that there is a state for centralised critics."""
@@ -69,14 +84,32 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
         return self.config.get("render_mode") is not None
 
     def max_steps(self, env: Any) -> int:
-        """Return the steps of an episode."""
+        """Return the steps of an episode that is evaluated.
+
+        Args:
+            env: The environment. Where its episodes have no end, the default of its id holds.
+        """
         limit = env.settings.max_steps
-        return 1_000_000 if limit is None else int(limit)
+        if limit is None:
+            limit = default_of(env_id_of(self.config), "max_steps")
+        return ENDLESS_STEPS if limit is None else int(limit)
 
     @staticmethod
     def env_name() -> str:
         """Return the name of the family in results."""
         return "dcgym"
+
+    def _config(self, is_continuous: bool) -> Mapping[str, Any] | None:
+        """Return the configuration whose actions are of a kind, None where there is none."""
+        if _is_continuous(self.config) == is_continuous:
+            return dict(self.config)
+        if "action" in self.config:
+            return None
+        other = {**self.config, "action": "continuous" if is_continuous else "discrete"}
+        try:
+            return other if _is_continuous(other) == is_continuous else None
+        except ConfigError:
+            return None
 
 
 def benchmarl_task(env: str, **arguments: Any) -> DcgymClass:
@@ -84,13 +117,42 @@ def benchmarl_task(env: str, **arguments: Any) -> DcgymClass:
 
     Args:
         env: Id of an environment with several agents; "dcgym/" may be left out.
-        **arguments: Its arguments.
+        **arguments: Its arguments; ``info`` is "flat" or "none".
 
     Raises:
         ConfigError: Unknown name, field or value that is not allowed.
     """
     config = {"env": env, **arguments}
+    if arguments.get("info") == "full":
+        raise ConfigError("info", "full", "flat or none: BenchMARL stores infos as tensors")
     # What is wrong must fail here, not in BenchMARL.
-    made = parallel_env(config)
+    made = _choosing_once(config)
     made.close()
-    return DcgymClass(name=str(made.metadata["name"]), config=config)
+    return DcgymClass(name=env_id_of(config).rpartition("/")[2], config=config)
+
+
+def _choosing_once(config: Mapping[str, Any]) -> TaskParallelEnv | HeadsEnv:
+    """Return an environment whose agents choose one thing each, or numbers.
+
+    Raises:
+        ConfigError: An argument is not allowed, or actions are of no kind that BenchMARL takes.
+    """
+    env = parallel_env(config)
+    space = env.action_space(env.possible_agents[0])
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return HeadsEnv(env)
+    if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
+        raise ConfigError("action", str(space), "numbers, a choice, or a choice for each row")
+    return env
+
+
+def _is_continuous(config: Mapping[str, Any]) -> bool:
+    made = _choosing_once(config)
+    made.close()
+    return isinstance(made.action_space(made.possible_agents[0]), gym.spaces.Box)
+
+
+def _group_name(agents: list[str]) -> str:
+    """Return the agents' name without numbers: all are alike, and share one network."""
+    names = {agent.rstrip("_0123456789") for agent in agents}
+    return (names.pop() if len(names) == 1 else "") or "agents"

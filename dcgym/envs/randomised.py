@@ -38,9 +38,10 @@ from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.common.draws import Draws
 from dcgym.tasks.common.nested import replaced
+from dcgym.tasks.common.rows import RowLayout
 from dcgym.tasks.common.settings import TaskSettings
 
-__all__ = ["MOST_REJECTED", "RandomisedSystem", "drawn_system"]
+__all__ = ["MOST_REJECTED", "RandomisedSystem", "drawn_system", "largest_rows"]
 
 MOST_REJECTED = 1000
 """Draws in a row that may be impossible before a reset gives up."""
@@ -67,6 +68,19 @@ def drawn_system(make: Make[Settings], settings: Settings, n_envs: int) -> Syste
     if settings.randomise is None:
         return make(settings, n_envs)
     return RandomisedSystem(make, settings, n_envs)
+
+
+def largest_rows(system: System) -> RowLayout | None:
+    """Return the layout of observations that are tables, None for others.
+
+    Args:
+        system: The system, before its first episode. In draws smaller than the largest one some
+            rows are left over.
+    """
+    rows: RowLayout | None = system.task().rows
+    if rows is not None and isinstance(system, RandomisedSystem):
+        rows = replace(rows, is_padded=True)
+    return rows
 
 
 class RandomisedSystem:

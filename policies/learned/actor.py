@@ -14,9 +14,9 @@ from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.policies.learned.memory import Array, Memory, MemoryState
 from dcgym.policies.learned.view import View
-from dcgym.tasks.common.rows import RowLayout
+from dcgym.tasks.common.rows import RowLayout, row_inputs, rows_of
 
-__all__ = ["ACTIVATIONS", "Actor", "Array", "Linear", "row_inputs", "rows_of"]
+__all__ = ["ACTIVATIONS", "Actor", "Array", "Linear"]
 
 
 def _relu(values: Array) -> Array:
@@ -228,38 +228,3 @@ class Actor:
             arrays += [getattr(self.memory, part) for part in self.memory.parts]
         if not all(np.isfinite(array).all() for array in arrays):
             raise ConfigError("weights", "not finite", "finite numbers")
-
-
-def row_inputs(layout: RowLayout) -> int:
-    """Return how many numbers the network sees of one row.
-
-    Args:
-        layout: Layout of what is shown.
-    """
-    return 2 * (layout.row_columns + layout.action_columns) + layout.common_columns
-
-
-def rows_of(shown: npt.NDArray[np.float32], layout: RowLayout) -> Array:
-    """Return what the network sees of each row: it, the mean over all, and what is common.
-
-    Args:
-        shown: What is shown of one observation or of many, (..., layout.size).
-        layout: Its layout.
-
-    Returns:
-        Shape (..., n_rows, row_inputs(layout)).
-    """
-    n, many = layout.n_rows, shown.shape[:-1]
-    measured = shown[..., layout.measured].reshape(*many, n, layout.row_columns)
-    actions = shown[..., layout.actions].reshape(*many, n, layout.action_columns)
-    rows = np.concatenate([measured, actions], axis=-1)
-    if layout.is_padded:
-        counted = (measured != 0).any(axis=-1, keepdims=True)
-        total = np.where(counted, rows, 0).sum(axis=-2, keepdims=True)
-        mean = total / np.maximum(counted.sum(axis=-2, keepdims=True), 1)
-    else:
-        mean = rows.mean(axis=-2, keepdims=True)
-    means = np.broadcast_to(mean.astype(rows.dtype), rows.shape)
-    common = shown[..., None, layout.common]
-    each = np.broadcast_to(common, (*many, n, layout.common_columns))
-    return np.concatenate([rows, means, each], axis=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
+from dcgym.envs.randomised import largest_rows
 from dcgym.policies.learned.flat import (
     FlatSpace,
     flat_action_space,
@@ -77,11 +78,8 @@ def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
     form = environment.agents or environment.single
     given = {name: value for name, value in config.items() if name in form.arguments}
     system = form.make(form.settings(**given), 1)
-    can, n_agents, task = system.capabilities, len(system.agents), system.task()
-    rows: RowLayout | None = task.rows
-    if rows is not None and given.get("randomise"):
-        # The largest draw; in smaller ones rows are left over.
-        rows = replace(rows, is_padded=True)
+    can, n_agents = system.capabilities, len(system.agents)
+    rows = largest_rows(system)
     labels = tuple(system.observation_labels)
     system.close()
     size = int(np.prod(system.observation_space.shape))

@@ -11,13 +11,13 @@ import pytest
 import dcgym
 from dcgym.errors import ConfigError
 from dcgym.policies import TrainingOptions, find_learner, load_policy
-from dcgym.policies.learned.actor import Actor, Linear, row_inputs, rows_of
+from dcgym.policies.learned.actor import Actor, Linear
 from dcgym.policies.learned.cloning import Demonstrations, demonstrate
 from dcgym.policies.learned.environments import training_form
 from dcgym.policies.learned.plain.cma_es import merits_of
 from dcgym.policies.learned.plain.small import SmallPolicy
 from dcgym.policies.learned.view import View
-from dcgym.tasks.common.rows import RowLayout
+from dcgym.tasks.common.rows import RowLayout, row_inputs, rows_of
 
 POOL = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "max_steps": 6, "lead_in": 0}
 UNEQUAL = {**POOL, "scenario": {"preset": "two-speeds", "servers": 4, "ratio": 4}}

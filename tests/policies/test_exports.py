@@ -7,7 +7,7 @@ import pytest
 from dcgym.policies import RECIPES
 from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.flat import from_unit, unit_action_space
-from dcgym.tasks.common.rows import RowLayout
+from dcgym.tasks.common.rows import RowLayout, row_inputs
 from tests.support.simulated import simulated
 
 pytestmark = pytest.mark.learning
@@ -120,7 +120,7 @@ def test_a_published_training_is_what_rllib_takes(name):
 
 
 def test_a_network_of_any_number_of_rows_answers_each_row_alike():
-    from dcgym.policies.learned.actor import Actor, Linear, row_inputs
+    from dcgym.policies.learned.actor import Actor, Linear
 
     weight = np.random.default_rng(0).normal(size=(1, row_inputs(ROWS))).astype("f4")
     ends = np.full(4, -1, "f4"), np.full(4, 1, "f4")

@@ -12,8 +12,8 @@ import dcgym
 from dcgym.errors import ConfigError
 from dcgym.policies import TrainingOptions, find_learner, load_policy
 from dcgym.policies.learned.acting import ActorPolicy
-from dcgym.policies.learned.actor import rows_of
 from dcgym.policies.learned.training import TrainingClock, TrainingJob
+from dcgym.tasks.common.rows import rows_of
 
 POOL = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "max_steps": 20, "lead_in": 0}
 # Where the library keeps what its GRU remembers.
@@ -158,12 +158,12 @@ def test_a_training_goes_on_and_acts_for_any_balancer(
 @pytest.mark.timeout(300)
 def test_heads_see_their_rows_and_their_levels_are_weights() -> None:
     pytest.importorskip("benchmarl")
-    from dcgym.policies.learned.marl.heads import HeadsEnv
+    from dcgym.envs.heads import HeadsEnv
 
     config = {**POOL, "action": "discrete"}
     plain, inner = dcgym.parallel_env(config), dcgym.parallel_env(config)
     rows = plain.system.task().rows
-    heads = HeadsEnv(inner, rows)
+    heads = HeadsEnv(inner)
     expected, _ = plain.reset(seed=3)
     seen, _ = heads.reset(seed=3)
     n, levels = rows.n_rows, np.arange(2 * rows.n_rows) % 3
@@ -185,6 +185,7 @@ def test_heads_see_their_rows_and_their_levels_are_weights() -> None:
     [
         ("qmix", POOL, {}, "takes multi-discrete ones"),
         ("qmix", {**POOL, "action": "discrete"}, {"settings": {"memory": 1}}, "memory"),
+        ("mappo", POOL, {"settings": {"prefer_continuous_actions": False}}, "settings field"),
         ("isac", {"env": "CentralLoadBalancing-v1"}, {}, "one with several agents"),
         ("isac", POOL, {"frames": 2}, "none with isac of benchmarl"),
     ],

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dcgym.config import check_flag, check_int
 
-__all__ = ["RowLayout"]
+__all__ = ["RowLayout", "row_inputs", "rows_of"]
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,38 @@ class RowLayout:
     def size(self) -> int:
         """Length of the observation."""
         return int(self.actions.stop)
+
+
+def row_inputs(layout: RowLayout) -> int:
+    """Return how many numbers the network sees of one row.
+
+    Args:
+        layout: Layout of what is shown.
+    """
+    return 2 * (layout.row_columns + layout.action_columns) + layout.common_columns
+
+
+def rows_of(shown: npt.NDArray[np.float32], layout: RowLayout) -> npt.NDArray[Any]:
+    """Return what the network sees of each row: it, the mean over all, and what is common.
+
+    Args:
+        shown: What is shown of one observation or of many, (..., layout.size).
+        layout: Its layout.
+
+    Returns:
+        Shape (..., n_rows, row_inputs(layout)).
+    """
+    n, many = layout.n_rows, shown.shape[:-1]
+    measured = shown[..., layout.measured].reshape(*many, n, layout.row_columns)
+    actions = shown[..., layout.actions].reshape(*many, n, layout.action_columns)
+    rows = np.concatenate([measured, actions], axis=-1)
+    if layout.is_padded:
+        counted = (measured != 0).any(axis=-1, keepdims=True)
+        total = np.where(counted, rows, 0).sum(axis=-2, keepdims=True)
+        mean = total / np.maximum(counted.sum(axis=-2, keepdims=True), 1)
+    else:
+        mean = rows.mean(axis=-2, keepdims=True)
+    means = np.broadcast_to(mean.astype(rows.dtype), rows.shape)
+    common = shown[..., None, layout.common]
+    each = np.broadcast_to(common, (*many, n, layout.common_columns))
+    return np.concatenate([rows, means, each], axis=-1)

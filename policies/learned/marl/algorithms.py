@@ -34,6 +34,7 @@ __all__ = ["MARL_ALGORITHMS", "MarlAlgorithm", "open_marl", "require_benchmarl"]
 STEPS_ON_POLICY, STEPS_OFF_POLICY = 120, 30
 # A setting of ours beside the library's.
 MEMORY = "memory"
+KIND = "prefer_continuous_actions"
 # The clock ends a training.
 NO_LIMIT = 1_000_000_000
 
@@ -46,7 +47,7 @@ class MarlAlgorithm:
         config_name: Name of the class of its configuration.
         settings: Hyper-parameters in place of the library's, by its names.
         actions: Kinds of actions that it takes. Several choices are learned by a head for each
-            (`dcgym.policies.learned.marl.heads`).
+            (`dcgym.envs.heads`).
         has_memory: Whether a GRU acts where nobody says anything.
     """
 
@@ -144,6 +145,8 @@ def open_marl(name: str, job: TrainingJob) -> Iterator[MarlTrainee]:
 
     limit_torch_threads()
     given = {key: job.env_config[key] for key in env.agents.arguments if key in job.env_config}
+    # Nobody reads infos.
+    given["info"] = "none"
     with tempfile.TemporaryDirectory(prefix="dcgym-marl-") as folder:
         with _quiet():
             experiment = _experiment(name, env.id, given, form, job, folder)
@@ -168,7 +171,8 @@ def _configs(name: str, form: TrainingForm, job: TrainingJob, folder: str) -> tu
     algorithm = MARL_ALGORITHMS[name]
     config = ExperimentConfig.get_from_yaml()
     own = getattr(import_module("benchmarl.algorithms"), algorithm.config_name).get_from_yaml()
-    known = {one.name for part in (config, own) for one in fields(part)}
+    # The environment says of which kind actions are.
+    known = {one.name for part in (config, own) for one in fields(part)} - {KIND}
     check_keys(job.settings, sorted({*known, MEMORY}), "settings")
     fixed = {
         "max_n_frames": NO_LIMIT,
@@ -206,15 +210,12 @@ def _experiment(
     from torch import nn
 
     from dcgym.envs.benchmarl import benchmarl_task
-    from dcgym.policies.learned.marl.heads import heads_task
     from dcgym.policies.learned.marl.network import SharedModelConfig, memory_model
 
     config, own = _configs(name, form, job, folder)
-    algorithm, rows = MARL_ALGORITHMS[name], form.rows
+    algorithm = MARL_ALGORITHMS[name]
+    rows = None if algorithm.has_heads else form.rows
     task = benchmarl_task(env_id, **arguments)
-    if algorithm.has_heads:
-        assert rows is not None
-        task, rows = heads_task(task, rows), None
     remembers = check_flag(MEMORY, job.settings.get(MEMORY, algorithm.has_memory))
     try:
         return Experiment(

@@ -40,17 +40,11 @@ class MarlTrainee:
             experiment: What the library has set up.
             space: The actions of one agent of the environment.
             rows: Layout of its observations, where the library's agents are heads of one row each.
-
-        Raises:
-            ConfigError: Its agents are not alike.
         """
         self._experiment, self._space, self._rows = experiment, space, rows
         self._is_open = True
         self._shipped_bytes = 0
-        groups = list(experiment.group_map)
-        if len(groups) != 1:
-            raise ConfigError("env", groups, "one whose agents are all alike")
-        self._group = groups[0]
+        (self._group,) = experiment.group_map
 
     @property
     def network(self) -> SharedModel | Gru:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.policies.learned.actor import Actor, Linear, row_inputs, rows_of
+from dcgym.policies.learned.actor import Actor, Linear
 from dcgym.policies.learned.cloning import Demonstrations
 from dcgym.policies.learned.flat import FlatSpace, action_bounds
 from dcgym.policies.learned.view import View
+from dcgym.tasks.common.rows import row_inputs, rows_of
 
 __all__ = ["SmallPolicy"]
 

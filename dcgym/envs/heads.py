@@ -8,22 +8,19 @@ they learn acts as one policy of the balancer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from pettingzoo import ParallelEnv
-from torchrl.envs import PettingZooWrapper
 
-from dcgym.envs.benchmarl import DcgymClass
-from dcgym.envs.factory import parallel_env
 from dcgym.envs.parallel import Infos, Observations, TaskParallelEnv
-from dcgym.policies.learned.actor import row_inputs, rows_of
-from dcgym.tasks.common.rows import RowLayout
+from dcgym.envs.randomised import largest_rows
+from dcgym.errors import ConfigError
+from dcgym.tasks.common.rows import RowLayout, row_inputs, rows_of
 
-__all__ = ["HeadsClass", "HeadsEnv", "heads_task"]
+__all__ = ["HeadsEnv"]
 
 
 class HeadsEnv(ParallelEnv):  # type: ignore[misc]
@@ -35,25 +32,29 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         state_space: Space of `state`, which is the other one's.
     """
 
-    metadata: dict[str, Any] = {"name": "heads", "is_parallelizable": True}  # noqa: RUF012
-
-    def __init__(self, env: TaskParallelEnv, rows: RowLayout) -> None:
+    def __init__(self, env: TaskParallelEnv) -> None:
         """Wrap an environment.
 
         Args:
             env: One whose actions have a choice for each row.
-            rows: Layout of its observations.
+
+        Raises:
+            ConfigError: They have none, or rows choose among different numbers of levels.
         """
+        first = env.possible_agents[0]
+        seen, chosen = env.observation_space(first), env.action_space(first)
+        rows = largest_rows(env.system)
+        if rows is None or not _is_level_a_row(chosen, rows):
+            allowed = "as many levels for each row of an observation, where agents choose once"
+            raise ConfigError("action", str(chosen), allowed)
         self.env, self.rows = env, rows
-        self.settings, self.render_mode = env.settings, None
+        self.settings, self.render_mode = env.settings, env.render_mode
+        self.metadata = env.metadata
         self.state_space = env.state_space
         count = len(env.possible_agents) * rows.n_rows
         self.possible_agents = [f"head_{number}" for number in range(count)]
         self.agents: list[str] = []
-        first = env.possible_agents[0]
-        seen, chosen = env.observation_space(first), env.action_space(first)
         assert isinstance(seen, gym.spaces.Box)
-        assert isinstance(chosen, gym.spaces.MultiDiscrete)
         low, high = float(seen.low.min()), float(seen.high.max())
         shape, levels = (row_inputs(rows),), int(chosen.nvec[0])
         self.observation_spaces = {
@@ -119,8 +120,9 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         """Return what a critic of all agents may see."""
         return self.env.state()
 
-    def render(self) -> None:
-        """Return nothing: the other environment draws."""
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """Return the other one's picture."""
+        return self.env.render()
 
     def close(self) -> None:
         """End the backend."""
@@ -133,49 +135,7 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         return dict(zip(self.possible_agents, heads, strict=True))
 
 
-class HeadsClass(DcgymClass):
-    """A task of BenchMARL with a head for each row of each agent."""
-
-    def get_env_fun(
-        self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
-    ) -> Callable[[], Any]:
-        """Return what makes the environment of one worker.
-
-        Args:
-            num_envs: Ignored: copies are made by calling the result several times.
-            continuous_actions: Ignored: levels are discrete.
-            seed: Seed of the first episode.
-            device: Where tensors are.
-        """
-        config = dict(self.config)
-        rows: RowLayout = config.pop("rows")
-
-        def make() -> PettingZooWrapper:
-            env = parallel_env(config)
-            return PettingZooWrapper(
-                HeadsEnv(env, rows),
-                return_state=True,
-                categorical_actions=True,
-                seed=seed,
-                device=device,
-            )
-
-        return make
-
-    def supports_continuous_actions(self) -> bool:
-        """Tell that levels are none."""
-        return False
-
-    def supports_discrete_actions(self) -> bool:
-        """Tell that levels are."""
-        return True
-
-
-def heads_task(task: DcgymClass, rows: RowLayout) -> HeadsClass:
-    """Return a task with a head for each row of each agent of another one.
-
-    Args:
-        task: The other one, whose agents have a choice for each row.
-        rows: Layout of their observations.
-    """
-    return HeadsClass(name=task.name, config={**task.config, "rows": rows})
+def _is_level_a_row(space: gym.Space[Any], rows: RowLayout) -> TypeGuard[gym.spaces.MultiDiscrete]:
+    return isinstance(space, gym.spaces.MultiDiscrete) and (
+        space.nvec.tolist() == [space.nvec.flat[0]] * rows.n_rows
+    )
