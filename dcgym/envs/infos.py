@@ -77,12 +77,14 @@ def shaped(info: Info, form: str) -> Info:
 def flattened(info: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of an info by path, such as ``metrics/queue``; arrays are left out.
 
+    They are NumPy's, which Python takes for its own: TorchRL asks them for their type.
+
     Args:
         info: Nested mappings.
     """
     # Nearly all are of these classes: an abstract one takes ten times as long.
     return {
-        path: float(value) if value == value else NO_VALUE
+        path: np.float64(value) if value == value else NO_VALUE
         for path, value in _by_path(info)
         if value.__class__ in _NUMBERS or issubclass(value.__class__, _NUMERIC)
     }

@@ -65,6 +65,32 @@ def test_a_rollout_is_what_the_environment_returned(env_id: str, categorical: bo
     env.close()
 
 
+def test_an_id_is_made_by_the_library_itself() -> None:
+    from torchrl.envs import GymEnv
+    from torchrl.envs.utils import check_env_specs
+
+    # It offers `frameskip` to every environment, and repeats actions itself where that is refused.
+    env = GymEnv("dcgym/LoadBalancing-v1", frame_skip=2, info="flat", max_steps=8)
+    env = env.auto_register_info_dict()
+    check_env_specs(env)
+    rollout = env.rollout(10)
+    assert rollout["next", "time_s"].flatten().tolist() == [0.5, 1.0, 1.5, 2.0]
+
+
+def test_slots_are_a_batch() -> None:
+    from torchrl.envs import GymWrapper
+    from torchrl.envs.utils import check_env_specs
+
+    form = {"max_steps": 4, "autoreset_mode": "Disabled"}
+    env = GymWrapper(gym.make_vec("dcgym/LoadBalancing-v1", 3, **form))
+    check_env_specs(env)
+    rollout = env.rollout(8, break_when_any_done=False)
+    assert rollout.batch_size == (3, 8)
+    assert rollout["next", "done"][..., 0].sum(dim=1).tolist() == [2, 2, 2]
+    # The fifth step begins the next episode.
+    assert not np.array_equal(rollout["observation"][:, 4], rollout["next", "observation"][:, 3])
+
+
 @pytest.mark.parametrize("env_id", IDS)
 def test_pixels_stand_beside_the_observation(env_id: str) -> None:
     pytest.importorskip("PIL")
