@@ -20,13 +20,14 @@ __all__ = ["Face", "fitting_spec", "frames_per_second", "seeds_of_copies"]
 
 
 class Face:
-    """A session, and what may be known of it.
+    """A session, and what may be known of one of its copies: the first, where it has several.
 
     Attributes:
         session: The copies and their clock.
     """
 
     session: Session
+    _copy = 0
 
     @property
     def system(self) -> System:
@@ -35,8 +36,8 @@ class Face:
 
     @property
     def task(self) -> Any:
-        """The task of the first copy, as policies see it."""
-        return self.system.task()
+        """The task of the copy, as policies see it."""
+        return self.system.task(self._copy)
 
     @property
     def backend(self) -> Backend | None:
@@ -49,12 +50,12 @@ class Face:
         return self.system.observation_labels
 
     def flow_records(self) -> npt.NDArray[np.void]:
-        """Return the flows of the first copy that have ended (`System.flow_records`)."""
-        return self.system.flow_records(0)
+        """Return the flows of the copy that have ended (`System.flow_records`)."""
+        return self.system.flow_records(self._copy)
 
     def event_records(self) -> list[Record]:
-        """Return the events of the first copy's episode so far (`System.event_records`)."""
-        return self.system.event_records(0)
+        """Return the events of the copy's episode so far (`System.event_records`)."""
+        return self.system.event_records(self._copy)
 
 
 def fitting_spec(spec: EnvSpec | None, system: System, max_steps: int | None) -> EnvSpec | None:

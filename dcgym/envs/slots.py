@@ -12,16 +12,15 @@ import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import seeding
 
-from dcgym.backends.base import Backend
 from dcgym.envs.face import Face
-from dcgym.envs.system import Mask, System, masks_of
+from dcgym.envs.system import Mask, masks_of
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.settings import TaskSettings
 
 __all__ = ["Slot", "SlottedVectorEnv"]
 
 
-class Slot:
+class Slot(Face):
     """One slot of a vector environment, in place of an environment of its own.
 
     Its attributes are those of a single environment, without `reset`, `step` and `close`, which all
@@ -38,8 +37,13 @@ class Slot:
         render_mode: What `render` returns.
     """
 
+    # As there, the attribute itself: a slot has no wrappers.
+    get_wrapper_attr = gym.Env.get_wrapper_attr
+    has_wrapper_attr = gym.Env.has_wrapper_attr
+    set_wrapper_attr = gym.Env.set_wrapper_attr
+
     def __init__(self, envs: SlottedVectorEnv, number: int) -> None:
-        self._envs = envs
+        self._envs, self.session = envs, envs.session
         self._copy, self._agent = divmod(number, envs.slots_per_copy)
         self.action_space = envs.single_action_space
         self.observation_space = envs.single_observation_space
@@ -62,26 +66,6 @@ class Slot:
         return self._envs.spec
 
     @property
-    def system(self) -> System:
-        """The task on its backend, which holds all copies."""
-        return self._envs.system
-
-    @property
-    def task(self) -> Any:
-        """The task of the slot's copy, as policies see it."""
-        return self.system.task(self._copy)
-
-    @property
-    def backend(self) -> Backend | None:
-        """The backend, or None after `close` or a failure."""
-        return self.system.backend
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of an observation."""
-        return self.system.observation_labels
-
-    @property
     def np_random(self) -> np.random.Generator:
         """What the seeds of the copy's episodes are drawn from."""
         return self._envs.chance[self._copy][0]
@@ -102,25 +86,11 @@ class Slot:
         masks = masks_of(self.system)
         return lambda: masks()[self._copy, self._agent]
 
-    def get_wrapper_attr(self, name: str) -> Any:
-        """Return an attribute (`gymnasium.Env.get_wrapper_attr`).
-
-        Args:
-            name: Its name.
-
-        Raises:
-            AttributeError: There is none.
-        """
-        return getattr(self, name)
-
-    def flow_records(self) -> npt.NDArray[np.void]:
-        """Return the flows of the copy that have ended (`System.flow_records`)."""
-        return self.system.flow_records(self._copy)
-
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the copy, or None where the render mode asks for none."""
-        envs = self._envs
-        return None if self.render_mode is None else envs.session.render(self._copy, envs.title)
+        if self.render_mode is None:
+            return None
+        return self.session.render(self._copy, self._envs.title)
 
 
 class SlottedVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):

@@ -59,6 +59,13 @@ def test_attributes_of_slots_are_those_of_single_environments() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+def test_a_slot_has_every_attribute_of_a_single_environment_but_three() -> None:
+    single: Any = gym.make(VIPS).unwrapped
+    slot = gym.make_vec(VIPS, 2).unwrapped.envs[1]  # type: ignore[attr-defined]
+    wanted = {name for name in dir(single) if not name.startswith("_") and hasattr(single, name)}
+    assert wanted - {name for name in wanted if hasattr(slot, name)} == {"reset", "step", "close"}
+
+
 @pytest.mark.parametrize("name", ["reset", "step", "close", "nonsense", "action_masks"])
 def test_what_a_slot_does_not_have_is_an_attribute_error(name: str) -> None:
     envs: Any = gym.make_vec(POOL, 2)
@@ -124,6 +131,15 @@ def test_masks_of_slots_are_those_of_single_environments(env_id: str, config: An
     masks = native.get_attr("action_masks")
     np.testing.assert_array_equal(masks, sync.get_attr("action_masks"))
     np.testing.assert_array_equal(masks, native.unwrapped.action_masks())
+
+
+def test_events_of_slots_are_those_of_single_environments() -> None:
+    native, sync = both(JOBS, **DRAINED)
+    for envs in (native, sync):
+        for _ in range(100):
+            envs.step(np.zeros(SLOTS, np.int64))
+    told = native.call("event_records")
+    assert told == sync.call("event_records") and [len(one) for one in told] == [1] * SLOTS
 
 
 def test_masks_of_jobs_are_the_servers_that_take_some() -> None:
