@@ -148,8 +148,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         self.read_ns = np.zeros(n_envs, np.int64)
         self.seeds = np.zeros(n_envs, np.uint64)
         self._zeros = np.zeros(n_envs, np.int64)
-        # Never changed in place: copies of the system share it.
-        self._decisions = self._zeros
         self._episodes: list[AnyEpisode | None] = [None] * n_envs
         # Unknown names must fail here, not in the first episode.
         self._model: Placement | None = self._make_model()
@@ -205,7 +203,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
                 continue
             mask[env], self.seeds[env] = True, seed
             self._episodes[env] = self.make_episode(env, seed)
-        self._decisions = np.where(mask, 0, self._decisions)
         self._show(mask)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
@@ -220,7 +217,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         given = self._task.actions_of(actions)
         for env in np.flatnonzero(~fresh).tolist():
             self.episode(env).act(given[env])
-        self._decisions = self._decisions + ~fresh
         return self.read_ns
 
     def whole_step(self, actions: Actions, until_ns: TimeArray) -> Mask:
@@ -233,7 +229,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         given = self._task.actions_of(actions)
         for env in range(self.n_envs):
             self.episode(env).act(given[env])
-        self._decisions = self._decisions + 1
         self._show(None)
         return self.finished()
 
@@ -284,7 +279,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
             "metrics": dict(zip(self._task.metric_names, map(float, one.metrics), strict=True)),
             **one.info(),
-            "decisions": int(self._decisions[env]),
             "action_mask": one.mask.astype(np.int8),
         }
 
@@ -294,7 +288,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             "reward_terms": dict(self.terms),
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
             **_stacked([self.episode(env).info() for env in self._all()]),
-            "decisions": self._decisions[:, None],
             "action_mask": self.action_masks().astype(np.int8),
         }
 

@@ -328,6 +328,7 @@ class Session:
             "observation_age_us": self._age_ns.item(env) / 1e3,
             "deadline_overrun_us": max(self._overrun_ns.item(env), 0) / 1e3,
             "is_restarted": self._is_late.item(env),
+            "steps": self.steps(env),
         }
 
     def infos(self) -> Info:
@@ -340,6 +341,7 @@ class Session:
             "observation_age_us": self._age_ns / 1e3,
             "deadline_overrun_us": np.maximum(self._overrun_ns, 0) / 1e3,
             "is_restarted": self._is_late,
+            "steps": self._clock[STEPS],
         }
         n_agents = len(self.system.agents)
         return self.system.infos() | {

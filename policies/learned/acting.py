@@ -67,10 +67,9 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
 
         Args:
             observation: What `reset` or `step` returned last.
-            info: No `decisions` so far begin an episode, a `time_s` of 0 where there are none.
+            info: Its `steps` of 0 begin an episode.
         """
-        # Time stands still where only decisions are counted.
-        if info.get("decisions", info.get("time_s")) == 0:
+        if info.get("steps") == 0:
             self.begin()
         self.mask = info.get("action_mask")
         return restore_action(self.task.action_space, self.infer(observation))

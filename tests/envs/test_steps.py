@@ -76,7 +76,7 @@ def test_steps_and_gaps_add_up_to_the_time_that_passed(monkeypatch: pytest.Monke
     assert figures["gap_share"] == (20 + 300 + 39 + 41) / (7 * 50 + 400)
     assert figures["late_share"] == 3 / 7
     *_, info = env.reset(seed=0)
-    assert (info["time_s"], info["gap_us"], info["interval_us"]) == (0, 0, 0)
+    assert (info["time_s"], info["gap_us"], info["interval_us"], info["steps"]) == (0, 0, 0, 0)
     assert not env.unwrapped.session.fidelity(0).figures, "nothing has happened yet"
 
 
@@ -111,11 +111,13 @@ def test_copies_are_late_each_for_itself() -> None:
     envs.reset(seed=0)
     first, _ = envs.unwrapped.system.network._networks
     actions = np.ones((2, 4), np.float32)
-    for passed_ms, thought_ms in [((70, 50), 20), ((120, 100), 0), ((270, 150), 100)]:
+    thoughts = [((70, 50), 20), ((120, 100), 0), ((270, 150), 100)]
+    for step, (passed_ms, thought_ms) in enumerate(thoughts, 1):
         first.think(thought_ms * MS)
         infos = envs.step(actions)[-1]
         assert infos["gap_us"].tolist() == [thought_ms * 1e3, 0]
         assert infos["interval_us"].tolist() == [50_000, 50_000]
+        assert infos["steps"].tolist() == [step, step]
         assert infos["time_s"].tolist() == [ms / 1e3 for ms in passed_ms]
     session = envs.unwrapped.session
     shares = [session.fidelity(copy).figures["gap_share"] for copy in range(2)]

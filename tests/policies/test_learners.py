@@ -157,9 +157,9 @@ def test_options_are_saved_with_the_policy(tmp_path):
     assert (view.frames, view.is_scaled) == (3, True)
     observation, info = env.reset(seed=0)
     first = policy.act(observation, info)
-    later = [policy.act(observation * 0.5, {"time_s": 1.0}) for _ in range(3)]
+    later = [policy.act(observation * 0.5, {"steps": 1}) for _ in range(3)]
     assert not np.array_equal(later[0], later[1]), "two of three observations are the first one"
-    # Time 0 begins an episode.
+    # No step so far: an episode begins.
     np.testing.assert_array_equal(policy.act(observation, info), first)
     env.close()
 

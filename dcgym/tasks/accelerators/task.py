@@ -349,6 +349,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     | action_latency_us, observation_age_us, deadline_overrun_us | how late actions, state and |
     | | end of the interval were; 0 in the twin, where time waits for the agent |
     | is_restarted | whether the interval began anew with a late action; false in the twin |
+    | steps | steps since the first observation |
 
     ## Arguments
     | name | meaning |

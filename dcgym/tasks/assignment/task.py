@@ -208,6 +208,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | interval_us | time since the last decision |
     | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits |
     | is_restarted | false |
+    | steps | steps since the first observation |
 
     ## Arguments
     | name | meaning |

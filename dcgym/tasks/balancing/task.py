@@ -284,6 +284,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | observation_age_us | age of the balancers' counters in it, up to 10 ms |
     | deadline_overrun_us | how late the interval ended; all three are 0 in the simulation |
     | is_restarted | whether the action came so late that an interval of its own began |
+    | steps | steps since the first observation |
 
     ## Arguments
     | name | meaning |

@@ -112,6 +112,7 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |
     | is_restarted | the action came late, and the interval began with its acknowledgement |
+    | steps | steps since the first observation |
     | events | records of the events that took effect since the last step, with recovery times |
 
     ## Arguments

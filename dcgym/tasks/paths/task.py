@@ -146,6 +146,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | observation_age_us | age of this observation's snapshot when `step` returns it |
     | deadline_overrun_us | how late the environment woke |
     | is_restarted | the action came late, and the interval began with its acknowledgement |
+    | steps | steps since the first observation |
     | events | records of the events that took effect since the last step, with recovery times |
 
     `metrics` adds `uplink_load_max`, the utilisation of the busiest uplink; `uplink_imbalance`, the

@@ -198,10 +198,10 @@ def dip_placement(settings: DipPlacementSettings) -> DipPlacementTask:
     | candidates | of each: rack, bps, needed, here, arriving |
     | seed | seed of the episode's VIPs |
     | action_mask | 1 for each action that is feasible, int8 |
-    | decisions | decisions taken in the episode |
     | time_s, interval_us | 0: time stands still |
     | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
     | is_restarted | false |
+    | steps | steps since the first observation |
 
     ## Arguments
     | name | meaning |

@@ -229,10 +229,10 @@ def vip_migration(settings: VipMigrationSettings) -> VipMigrationTask:
     | candidates | of each: vip, bytes (share), here, there (switches, -1 for the muxes) |
     | epoch | epochs that are over |
     | action_mask | 1 for each action that is feasible, int8 |
-    | decisions | decisions taken in the episode |
     | time_s, interval_us | 0: time stands still |
     | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
     | is_restarted | false |
+    | steps | steps since the first observation |
 
     ## Arguments
     | name | meaning |

@@ -203,10 +203,10 @@ def vip_placement(settings: VipPlacementSettings) -> VipPlacementTask:
     | candidates | of each: switch, link, memory, hops, mru, scan, which is its place in a random |
     | | order; utilisations are of capacities less the reserve |
     | action_mask | 1 for each action that is feasible, int8 |
-    | decisions | decisions taken in the episode |
     | time_s, interval_us | 0: time stands still |
     | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
     | is_restarted | false |
+    | steps | steps since the first observation |
 
     ## Arguments
     | name | meaning |
