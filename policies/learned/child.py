@@ -15,13 +15,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import resources
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import cloudpickle
+
+from dcgym.processes import find_processes
 
 __all__ = ["Child", "main"]
 
@@ -50,7 +52,7 @@ class Child:
             *arguments: What goes with it; functions of a script may be among them.
             log: File of what it prints; None for our own standard error.
         """
-        self._family = secrets.token_hex(8)
+        self._family, self._owner_pid = secrets.token_hex(8), os.getpid()
         self.pipe, theirs = Pipe()
         # The package may have been imported from a checkout that the child would not find.
         home = str(Path(str(resources.files("dcgym"))).parent)
@@ -90,13 +92,16 @@ class Child:
     def close(self, deadline_s: float = END_DEADLINE_S) -> int:
         """End it, and all that it has started; returns its exit code.
 
+        A fork of the owner only closes its own end of the pipe.
+
         Args:
             deadline_s: How long it may take to end by itself.
         """
         self.hang_up()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(deadline_s)
-        end_family(self._family)
+        if os.getpid() == self._owner_pid:
+            end_family(self._family)
         return self._process.wait()
 
 
@@ -108,23 +113,13 @@ def end_family(word: str, spared: int = 0) -> None:
         spared: A process that is left.
     """
     deadline_s = time.monotonic() + END_DEADLINE_S
-    while pids := [pid for pid in _family(word) if pid != spared]:
+    while pids := [pid for pid in find_processes(FAMILY_VARIABLE, word) if pid != spared]:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline_s:
             return
         time.sleep(PAUSE_S)
-
-
-def _family(word: str) -> Iterator[int]:
-    """Yield the processes that have a word in their environment; not those that have ended."""
-    wanted = f"{FAMILY_VARIABLE}={word}".encode()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                    yield int(entry.name)
 
 
 def _end_with_owner(owner_pidfd: int) -> None:

@@ -100,6 +100,19 @@ def test_nothing_that_a_child_has_started_is_left(machine: Machine) -> None:
     assert not machine.our_processes()
 
 
+def test_a_fork_of_the_owner_ends_nothing(machine: Machine) -> None:
+    child = Child(_start_strays)
+    assert child.pipe.recv() == "ready"
+    fork = os.fork()
+    if fork == 0:
+        child.interrupt()
+        os._exit(child.close(deadline_s=0.0))
+    assert os.waitpid(fork, 0)[1] == 0
+    assert len(machine.our_processes()) == 2
+    child.close()
+    assert not machine.our_processes()
+
+
 def test_a_child_ends_with_its_owner_and_takes_what_it_has_started_along(machine: Machine) -> None:
     program = "import sys; sys.path.insert(0, '.'); from tests.policies import test_kills as t\n"
     # The child is kept: without its pipe's other end it would end before its owner.

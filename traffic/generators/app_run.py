@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 from typing import TypedDict
 
+from dcgym.processes import find_processes
 from dcgym.traffic.generators.tool_run import in_namespace
 from dcgym.traffic.plans.applications import AppOrder
 
 __all__ = ["AppReport", "AppRun"]
 
 GRACE_NS = 500_000_000
+FAMILY_VARIABLE = "DCGYM_APP"
 TAIL_BYTES = 200
 _STREAMS = ("out", "err")
 
@@ -29,7 +32,10 @@ class AppReport(TypedDict):
 
 
 class AppRun:
-    """A command, its process group, and the files that hold what it prints.
+    """A command, all that it starts, and the files that hold what it prints.
+
+    It has ended when its own process has. What it leaves behind, such as a daemon, goes on until
+    the duration is over or the episode ends.
 
     Attributes:
         outcome: "waiting" before its start, "running", then "finished" (exit code 0), "failed" (any
@@ -60,7 +66,8 @@ class AppRun:
         self.said = ""
         self._settings, self._namespace = settings, namespace
         self._process: subprocess.Popen[bytes] | None = None
-        self._ending = ""
+        self._ending, self._is_over = "", False
+        self._family = secrets.token_hex(8)
         self._kill_ns = 0
         self._fds: list[int] = []
         try:
@@ -86,7 +93,7 @@ class AppRun:
         return self._process.pid if self._process is not None else 0
 
     def step(self, now_ns: int, origin_ns: int) -> None:
-        """Do what is due: start, notice the end, end what has lasted long enough.
+        """Do what is due: start, notice the end, end what has lasted long enough, and the rest.
 
         Args:
             now_ns: The present (CLOCK_MONOTONIC).
@@ -95,20 +102,22 @@ class AppRun:
         if self.outcome == "waiting":
             if now_ns >= origin_ns + self.planned_ns:
                 self._start(now_ns)
-        elif self.active:
+        elif not self._is_over:
             self._watch(now_ns, origin_ns)
 
     def end(self, outcome: str, now_ns: int) -> None:
-        """Ask the process group to end; `step` kills it when it does not.
+        """Ask all processes to end; `step` kills those that do not.
 
         Args:
-            outcome: What to call its end.
+            outcome: What to call its end, if it has not ended by itself.
             now_ns: The present (CLOCK_MONOTONIC).
         """
-        if self.active and not self._ending:
-            self._ending, self.end_ns = outcome, now_ns
-            self._kill_ns = now_ns + GRACE_NS
-            self._signal(signal.SIGTERM)
+        if self._ending:
+            return
+        if self.active:
+            self.end_ns = now_ns
+        self._ending, self._kill_ns = outcome, now_ns + GRACE_NS
+        self._is_over = not self._signal(signal.SIGTERM)
 
     def report(self, origin_ns: int) -> AppReport:
         """Return what became of it, as plain data; times in seconds of the plan.
@@ -127,7 +136,7 @@ class AppRun:
     def close(self) -> None:
         """Kill what still runs and close the files."""
         if self._process is not None:
-            self._signal(signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
         for fd in self._fds:
             os.close(fd)
@@ -141,32 +150,42 @@ class AppRun:
             stdout=self._fds[0],
             stderr=self._fds[1],
             start_new_session=True,
-            env={**os.environ, **self._settings["env"]},
+            env={**os.environ, **self._settings["env"], FAMILY_VARIABLE: self._family},
         )
 
     def _watch(self, now_ns: int, origin_ns: int) -> None:
         assert self._process is not None
         duration_ns = self._settings["duration_ns"]
-        if self._process.poll() is not None:
+        if self.active and self._process.poll() is not None:
             self._note_end(self.end_ns or now_ns)
-        elif self._ending:
+        if self._ending:
             if now_ns > self._kill_ns:
-                self._signal(signal.SIGKILL)
-        elif duration_ns is not None and now_ns >= origin_ns + self.planned_ns + duration_ns:
+                self._is_over = not self._signal(signal.SIGKILL)
+        elif duration_ns is None:
+            self._is_over = self.ended
+        elif now_ns >= origin_ns + self.planned_ns + duration_ns:
             self.end("stopped", now_ns)
 
     def _note_end(self, end_ns: int) -> None:
-        """Keep the exit code, and let nothing of the group outlive its first process."""
         assert self._process is not None
-        self._signal(signal.SIGKILL)
         self.end_ns, self.exit_code = end_ns, self._process.returncode
         self.said = self._tail()
         self.outcome = self._ending or ("failed" if self.exit_code else "finished")
 
-    def _signal(self, number: int) -> None:
+    def _signal(self, number: int) -> bool:
+        """Signal the process group and what has left it; returns whether anybody was there."""
         assert self._process is not None
+        # The number of a group whose first process has been waited for may be another's.
+        group = self._process.pid if self._process.returncode is None else 0
+        found = set(find_processes(FAMILY_VARIABLE, self._family))
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+            if group:
+                os.killpg(group, number)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                if os.getpgid(pid) != group:
+                    os.kill(pid, number)
+        return bool(group or found)
 
     def _tail(self) -> str:
         for fd in reversed(self._fds):

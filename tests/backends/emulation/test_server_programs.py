@@ -121,6 +121,7 @@ def test_of_any_program_the_connections_are_counted(make_pool: MakePool) -> None
     [
         (("sh", "-c", "echo no licence; exit 1"), "sh at s1: no licence"),
         (("no-such-program",), "no-such-program at s1: .*No such file"),
+        (("sh", "-c", "sleep 1000 &"), "sh at s1: .* stays in the foreground"),
     ],
 )
 def test_a_program_that_does_not_start_is_one_line(

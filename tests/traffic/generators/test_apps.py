@@ -40,6 +40,17 @@ for _ in range(600):
 else:
     sys.exit("no server")
 """
+# As daemon(3), but for the time that the child takes to leave the group.
+DAEMONISE = """
+import os, sys, time
+if os.fork():
+    os._exit(0)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+os.setsid()
+print("serving", flush=True)
+time.sleep(1000)
+"""
 DAEMON = "setsid sh -c 'trap \"\" TERM; sleep 1000 & wait' & sleep 1000"
 
 
@@ -143,6 +154,26 @@ def test_a_duration_ends_even_what_ignores_it(generator: Generator) -> None:
     assert forced["exit_code"] == -signal.SIGKILL
     # The adapter alone is left.
     wait_for(lambda: len(descendants(generator.pid)) == 1)
+
+
+def test_a_daemon_goes_on_until_its_duration_is_over(generator: Generator, tmp_path: Path) -> None:
+    leave, output = tmp_path / "leave", tmp_path / "output"
+    output.mkdir()
+    daemon = (sys.executable, "-c", DAEMONISE, str(leave))
+    apps = [App("h1", daemon, duration_ns=4_000_000_000), App("h1", daemon), App("h2", ("true",))]
+    run_apps(generator, *apps, output=output)
+    view = GeneratorView(generator.shm_fd)
+    wait_for(lambda: view.finished)
+    view.close()
+    rows = generator.app_records()
+    assert [(row["outcome"], row["exit_code"]) for row in rows] == [("finished", 0)] * 3
+    leave.touch()
+    wait_for(lambda: (output / "1-h1.out").read_text() == "serving\n")
+    # The adapter and the daemon without a duration.
+    wait_for(lambda: len(descendants(generator.pid)) == 2)
+    assert [row["ended_s"] for row in generator.app_records()] == [row["ended_s"] for row in rows]
+    assert generator.stop() == 0
+    assert len(descendants(generator.pid)) == 1
 
 
 @pytest.mark.parametrize("way", ["stop", "close", "kill"])

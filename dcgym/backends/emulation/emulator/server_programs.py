@@ -165,11 +165,19 @@ class _Running:
         deadline_s = time.monotonic() + START_DEADLINE_S
         while not (self._listens() and self._load() is not None):
             if not self._is_up() or time.monotonic() > deadline_s:
-                said = (self._folder / OUTPUT).read_text("utf-8", "replace").strip().splitlines()
-                reason = said[-1] if said else f"it does not listen at port {self._port}"
-                raise BackendError(f"{self._program.command[0]} at {self._place.name}: {reason}")
+                raise BackendError(
+                    f"{self._program.command[0]} at {self._place.name}: {self._complaint()}"
+                )
             time.sleep(POLL_S)
         self.show()
+
+    def _complaint(self) -> str:
+        said = (self._folder / OUTPUT).read_text("utf-8", "replace").strip().splitlines()
+        if said:
+            return said[-1]
+        if self._process is not None and self._process.returncode == 0:
+            return "it has ended; a program stays in the foreground"
+        return f"it does not listen at port {self._port}"
 
     def change(self, change: str) -> None:
         """Kill, restart or drain it."""

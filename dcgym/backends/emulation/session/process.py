@@ -164,16 +164,23 @@ class EmulatorProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGKILL)
         self._process.wait(END_DEADLINE_S)
-        if self._pidfd >= 0:
-            # The first process of a pid namespace ends only after all others have.
-            if not has_ended(self._pidfd, END_DEADLINE_S):
-                raise BackendError(f"emulator {self.run_id} did not end within {END_DEADLINE_S} s")
-            os.close(self._pidfd)
-            self._pidfd = -1
-        if self._log_fd >= 0:
-            os.close(self._log_fd)
-            self._log_fd = -1
+        # The first process of a pid namespace ends only after all others have.
+        if self._pidfd >= 0 and not has_ended(self._pidfd, END_DEADLINE_S):
+            raise BackendError(f"emulator {self.run_id} did not end within {END_DEADLINE_S} s")
+        self._close_descriptors()
         forget_run(self.run_id)
+
+    def let_go(self) -> None:
+        """Close what a fork has inherited; the emulator goes on, as that of the parent."""
+        self.channel.close()
+        self._process.poll()  # It is no child of the fork, and nobody need be warned of it.
+        self._close_descriptors()
+
+    def _close_descriptors(self) -> None:
+        for descriptor in (self._pidfd, self._log_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._pidfd = self._log_fd = -1
 
     def _log_tail(self) -> str:
         size = os.fstat(self._log_fd).st_size

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TypeVar
+from weakref import WeakSet
 
 # NumPy imports this in the first call of some functions, such as `unique`, which takes 0.1 s: real
 # traffic would run meanwhile, and nobody decide.
@@ -41,6 +42,7 @@ class EmulatorSession:
 
     It begins with construction. It ends with `close`, with the object, or when a call finds the
     emulator dead. It then releases, in this order: what `at_end` was told, descriptors, processes.
+    A fork of the process that made it finds it closed, while the emulator goes on.
 
     Attributes:
         process: The emulator's process tree.
@@ -66,6 +68,7 @@ class EmulatorSession:
         self.process = EmulatorProcess()
         self._releases.callback(self.process.close)
         self._releases.callback(_close_all, self._descriptors)
+        _SESSIONS.add(self)
         self._lives = select.poll()
         self._lives.register(self.process.pidfd, select.POLLIN)
         self._watched: dict[int, str] = {}
@@ -189,8 +192,28 @@ class EmulatorSession:
         self.is_closed = True
         self._releases.close()
 
+    def let_go(self) -> None:
+        """Close the descriptors that a fork has inherited, and leave all else to the parent."""
+        self.is_closed = True
+        self._releases.pop_all()
+        _close_all(self._descriptors)
+        self.process.let_go()
+
     def __del__(self) -> None:
         self.close()
+
+
+_SESSIONS: WeakSet[EmulatorSession] = WeakSet()
+
+
+def _let_go_in_fork() -> None:
+    for session in list(_SESSIONS):
+        if not session.is_closed:
+            session.let_go()
+
+
+# A fork that lives on would keep the kernel's objects of an emulation that its parent has ended.
+os.register_at_fork(after_in_child=_let_go_in_fork)
 
 
 def _speaks(heartbeat_ns: Callable[[], int]) -> bool:

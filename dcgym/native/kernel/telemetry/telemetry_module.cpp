@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collector.hpp"
+#include "owned.hpp"
 #include "queues.hpp"
 #include "telemetry.h"
 
@@ -83,19 +84,19 @@ py::dict telemetry_layout() {
 }
 
 void bind_collector(py::module_ &module) {
-    py::class_<Collector>(module, "Collector")
+    py::class_<Collector, Owned<Collector>>(module, "Collector")
         .def(py::init([](int telemetry_fd, size_t n_hosts, int queue_program_fd, int queue_map_fd,
                          size_t n_queues, std::vector<size_t> rx_slots, int port_map_fd,
                          int generator_fd) {
-                 return std::make_unique<Collector>(
-                     CollectorSources{.telemetry_fd = telemetry_fd,
-                                      .n_hosts = n_hosts,
-                                      .queues = {.program_fd = queue_program_fd,
-                                                 .map_fd = queue_map_fd,
-                                                 .n_queues = n_queues,
-                                                 .rx_slots = std::move(rx_slots)},
-                                      .port_map_fd = port_map_fd,
-                                      .generator_fd = generator_fd});
+                 return Owned<Collector>(
+                     new Collector(CollectorSources{.telemetry_fd = telemetry_fd,
+                                                    .n_hosts = n_hosts,
+                                                    .queues = {.program_fd = queue_program_fd,
+                                                               .map_fd = queue_map_fd,
+                                                               .n_queues = n_queues,
+                                                               .rx_slots = std::move(rx_slots)},
+                                                    .port_map_fd = port_map_fd,
+                                                    .generator_fd = generator_fd}));
              }),
              py::kw_only(), py::arg("telemetry_fd"), py::arg("n_hosts"),
              py::arg("queue_program_fd"), py::arg("queue_map_fd"), py::arg("n_queues"),

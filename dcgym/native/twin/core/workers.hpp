@@ -2,9 +2,6 @@
 // Threads that serve many environments, call after call.
 #pragma once
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -16,6 +13,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "owned.hpp"
 
 namespace dcgym::twin {
 
@@ -64,8 +63,6 @@ class WorkerPool {
             std::rethrow_exception(std::exchange(failure_, nullptr));
     }
 
-    pid_t owner() const { return owner_; }
-
   private:
     // A thread's own part, the same in each call, so that it stays in the cache of its processor.
     struct alignas(64) Part {
@@ -110,7 +107,6 @@ class WorkerPool {
         }
     }
 
-    const pid_t owner_ = getpid();
     std::mutex mutex_;
     std::condition_variable begins_, ended_;
     bool ends_ = false, is_open_ = false;
@@ -136,7 +132,6 @@ class Workers {
         std::swap(pool_, other.pool_);
         return *this;
     }
-    ~Workers() { leave_to_parent(); }
 
     // Calls work(index) for each index below n, and returns when all are done; rethrows what one of
     // them threw. Which thread serves an index is chance. One call at a time.
@@ -154,21 +149,14 @@ class Workers {
         };
         if (threads_ < 2 || n < 2)
             return serve(&work, 0, n);
-        leave_to_parent();
-        if (!pool_)
-            pool_ = std::make_unique<WorkerPool>(std::min(threads_, n) - 1);
+        if (!pool_ || !pool_.get_deleter().is_owner())
+            pool_ = Owned<WorkerPool>(new WorkerPool(std::min(threads_, n) - 1));
         pool_->run(n, &work, serve);
     }
 
   private:
-    // Threads of the process that forked are not there, and cannot be ended.
-    void leave_to_parent() {
-        if (pool_ && pool_->owner() != getpid())
-            static_cast<void>(pool_.release());
-    }
-
     size_t threads_;
-    std::unique_ptr<WorkerPool> pool_;
+    Owned<WorkerPool> pool_;
 };
 
 } // namespace dcgym::twin

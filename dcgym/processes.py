@@ -1,0 +1,41 @@
+"""Processes that are known by a variable of their environment, which what they start inherits.
+
+They may leave their process group and their session, and their parent may end before them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["find_processes"]
+
+
+def find_processes(name: str, value: str) -> Iterator[int]:
+    """Yield the processes with this variable in their environment; not those that have ended.
+
+    Args:
+        name: The variable.
+        value: Its value.
+
+    Yields:
+        Process numbers of our own pid namespace, whichever namespace /proc shows.
+    """
+    wanted = f"{name}={value}".encode()
+    depth = len(_numbers(Path("/proc/self"))) - 1
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError):
+                if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    yield _numbers(Path(entry.path))[depth]
+
+
+def _numbers(process: Path) -> list[int]:
+    """Return the numbers of a process in each pid namespace from that of /proc on (proc(5))."""
+    for line in (process / "status").read_text().splitlines():
+        name, _, numbers = line.partition(":")
+        if name == "NSpid":
+            return [int(number) for number in numbers.split()]
+    raise OSError(f"{process} shows no NSpid")
