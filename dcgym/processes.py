@@ -7,10 +7,33 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["find_processes"]
+__all__ = ["end_processes", "find_processes"]
+
+END_DEADLINE_S = 5.0
+PAUSE_S = 0.02
+
+
+def end_processes(name: str, value: str, spared: int = 0) -> None:
+    """Kill all processes with this variable in their environment, and wait for their end.
+
+    Args:
+        name: The variable.
+        value: Its value.
+        spared: A process that is left.
+    """
+    deadline_s = time.monotonic() + END_DEADLINE_S
+    while pids := [pid for pid in find_processes(name, value) if pid != spared]:
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline_s:
+            return
+        time.sleep(PAUSE_S)
 
 
 def find_processes(name: str, value: str) -> Iterator[int]:

@@ -23,15 +23,13 @@ from pathlib import Path
 
 import cloudpickle
 
-from dcgym.processes import find_processes
+from dcgym.processes import END_DEADLINE_S, end_processes
 
 __all__ = ["Child", "main"]
 
 PROGRAM = "from dcgym.policies.learned.child import main; main()"
 FAMILY_VARIABLE = "DCGYM_FAMILY"
 STDERR_FD = 2
-END_DEADLINE_S = 5.0
-PAUSE_S = 0.02
 
 
 class Child:
@@ -101,32 +99,15 @@ class Child:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(deadline_s)
         if os.getpid() == self._owner_pid:
-            end_family(self._family)
+            end_processes(FAMILY_VARIABLE, self._family)
         return self._process.wait()
-
-
-def end_family(word: str, spared: int = 0) -> None:
-    """Kill all processes that have a word in their environment.
-
-    Args:
-        word: The word.
-        spared: A process that is left.
-    """
-    deadline_s = time.monotonic() + END_DEADLINE_S
-    while pids := [pid for pid in find_processes(FAMILY_VARIABLE, word) if pid != spared]:
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline_s:
-            return
-        time.sleep(PAUSE_S)
 
 
 def _end_with_owner(owner_pidfd: int) -> None:
     """End soon after the owner; what is under way may take longer than that."""
     wait([owner_pidfd])
     time.sleep(END_DEADLINE_S / 2)
-    end_family(os.environ[FAMILY_VARIABLE], os.getpid())
+    end_processes(FAMILY_VARIABLE, os.environ[FAMILY_VARIABLE], os.getpid())
     os._exit(1)
 
 
@@ -145,4 +126,4 @@ def main() -> None:
         pass  # The owner has hung up.
     finally:
         # It may have died, and who else would do so.
-        end_family(os.environ[FAMILY_VARIABLE], os.getpid())
+        end_processes(FAMILY_VARIABLE, os.environ[FAMILY_VARIABLE], os.getpid())

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import secrets
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from dcgym.errors import MissingDependency
+from dcgym.errors import BackendError, MissingDependency
 from dcgym.policies.clusters import attach
 from dcgym.policies.learned.threads import limit_torch_threads
+from dcgym.processes import end_processes
 
 __all__ = [
     "CPUS_PER_RUNNER",
@@ -25,6 +29,25 @@ __all__ = [
 # An emulated environment mostly waits for real time to pass.
 CPUS_PER_RUNNER = 0.1
 OBJECT_STORE_BYTES = 200_000_000
+
+# Ray's settings, unless somebody has others.
+SETTINGS = {
+    # Its usage report calls a server of its makers: not from a benchmark, unless asked for.
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Its workers have a niceness of 15: beside anything else a runner would get a thirtieth of a
+    # core, and act late on what passes in real time.
+    "RAY_worker_niceness": "0",
+    # It gives up what takes half a minute or one, and takes longer on a busy machine.
+    "RAY_gcs_server_port_wait_time_s": "300",
+    "RAY_gcs_server_request_timeout_seconds": "300",
+    "RAY_worker_register_timeout_seconds": "600",
+    # Its processes have titles, which would make their environment unreadable.
+    "SPT_NOENV": "1",
+}
+# Other limits cannot be set: a raylet ends when its agents, which are Python, take 15 s to start.
+START_TRIES = 5
+START_PAUSE_S = 5.0
+START_VARIABLE = "DCGYM_RAY"
 
 
 def is_importable(name: str) -> bool:
@@ -56,11 +79,8 @@ def require_rllib() -> None:
     Raises:
         MissingDependency: It is not installed.
     """
-    # Ray's usage report calls a server of its makers: not from a benchmark, unless asked for.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's workers have a niceness of 15: beside anything else a runner would get a thirtieth of a
-    # core, and act late on what passes in real time.
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
     try:
         import ray  # noqa: F401
         import torch  # noqa: F401
@@ -79,6 +99,7 @@ def running_ray(n_runners: int, address: str | None = None) -> Iterator[None]:
         address: Head of a cluster to attach to; None starts a Ray of this training.
 
     Raises:
+        BackendError: Ray did not start.
         ConfigError: No cluster answers at the address.
     """
     import ray
@@ -94,7 +115,7 @@ def running_ray(n_runners: int, address: str | None = None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    ray.init(
+    _start(
         # A cluster that this machine belongs to is for those who name it.
         address="local",
         # As many as the runners ask for: on one core Ray would wait for ever.
@@ -108,3 +129,31 @@ def running_ray(n_runners: int, address: str | None = None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _start(**options: Any) -> None:
+    """Start Ray, again where a busy machine was too slow for its limits.
+
+    Args:
+        **options: Arguments of `ray.init`.
+
+    Raises:
+        BackendError: It did not start.
+    """
+    import ray
+
+    for tries in range(1, START_TRIES + 1):
+        os.environ[START_VARIABLE] = word = secrets.token_hex(8)
+        try:
+            ray.init(**options)
+            return
+        except Exception as error:  # Ray's own is of no narrower class.
+            ray.shutdown()
+            # What had started by then is nobody's.
+            end_processes(START_VARIABLE, word)
+            if tries == START_TRIES:
+                reason = str(error).partition("\n")[0]
+                raise BackendError(f"Ray did not start in {tries} tries: {reason}") from error
+            time.sleep(START_PAUSE_S)
+        finally:
+            del os.environ[START_VARIABLE]
