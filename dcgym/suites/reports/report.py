@@ -42,6 +42,7 @@ from dcgym.suites.reports.plots import (
     legend,
     look,
     make_axes,
+    one_page,
     scale_of,
 )
 from dcgym.suites.reports.published import published_section
@@ -64,6 +65,7 @@ MOST_DRAWN = 8
 MOST_THIN = 4
 
 
+@one_page()
 def write_report(
     folder: Path, records: Records, refused: Records = (), case: str | None = None
 ) -> Path:
