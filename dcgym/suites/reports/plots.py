@@ -61,7 +61,7 @@ PNG_DPI = 300
 _SAVE: ContextVar[Callable[[Figure, str], None] | None] = ContextVar("save", default=None)
 _NUMBERS: ContextVar[Iterator[int]] = ContextVar("numbers", default=itertools.count(1))  # noqa: B039
 # Names are no formulas. Letters stay letters, and equal figures are equal texts.
-_DRAWN: Mapping[str, object] = {
+_DRAWN: dict[Any, Any] = {
     "text.parse_math": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "dcgym",
@@ -219,7 +219,7 @@ def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
     import matplotlib as mpl
 
     text = f"{title.text if isinstance(title, Defined) else title}{note}"
-    with mpl.rc_context(dict(_DRAWN)):
+    with mpl.rc_context(_DRAWN):
         _write_plainly(figure)
         if (save := _SAVE.get()) is not None:
             save(figure, text)
@@ -231,7 +231,7 @@ def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
     )
 
 
-def _svg_of(figure: Figure, **options: object) -> str:
+def _svg_of(figure: Figure, **options: Any) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None}, **options)
     return printable(text.getvalue())
@@ -240,7 +240,7 @@ def _svg_of(figure: Figure, **options: object) -> str:
 def _write_plainly(figure: Figure) -> None:
     """Show names as they are, and numbers of logarithmic axes without formulas."""
     from matplotlib.text import Text
-    from matplotlib.ticker import LogFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import AutoLocator, LogFormatter, LogLocator, NullFormatter
 
     every = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
     # Others have labels of their own.
@@ -254,20 +254,23 @@ def _write_plainly(figure: Figure) -> None:
         # Names beside the axes say how much room these have.
         figure.draw_without_rendering()
     for axis in found:
-        for steps in LOG_STEPS:
-            axis.set_major_locator(LogLocator(subs=steps))
-            if _has_room(axis):
+        # Less than between two steps is as good as linear.
+        for locator in (*(LogLocator(subs=steps) for steps in LOG_STEPS), AutoLocator()):
+            axis.set_major_locator(locator)
+            if _is_readable(axis):
                 break
 
 
-def _has_room(axis: Any) -> bool:
-    """Whether the labels of an axis lie apart."""
+def _is_readable(axis: Any) -> bool:
+    """Whether an axis has two labels or more, and they lie apart."""
     low, high = sorted(axis.get_view_interval())
     # Moves the ticks to where they are.
     axis.get_majorticklabels()
     ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
     boxes = [tick.label1.get_window_extent().padded(APART, 0) for tick in ticks]
-    return not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+    return len(boxes) > 1 and not any(
+        one.overlaps(other) for one, other in itertools.pairwise(boxes)
+    )
 
 
 def _plain(value: float) -> str:
