@@ -52,8 +52,9 @@ LOG_FROM_RATIO = 30.0
 # Values that many median deviations from the median would flatten what lies between.
 FENCE = 8.0
 MOST_BEYOND = 3
-# Steps within a decade of a logarithmic axis; the finest that there is room for.
+# Steps within a decade of a logarithmic axis: the finest that there is room for, or few decades.
 LOG_STEPS = ((1, 2, 5), (1, 3), (1,))
+FEW_TICKS = 4
 # Pixels on either side of a label.
 APART = 4
 FIGURE_FORMATS = ("pdf", "png", "svg")
@@ -254,8 +255,9 @@ def _write_plainly(figure: Figure) -> None:
         # Names beside the axes say how much room these have.
         figure.draw_without_rendering()
     for axis in found:
-        # Less than between two steps is as good as linear.
-        for locator in (*(LogLocator(subs=steps) for steps in LOG_STEPS), AutoLocator()):
+        steps = [LogLocator(subs=within) for within in LOG_STEPS]
+        # What is narrower than the steps is as good as linear.
+        for locator in (*steps, LogLocator(numticks=FEW_TICKS), AutoLocator()):
             axis.set_major_locator(locator)
             if _is_readable(axis):
                 break

@@ -38,8 +38,8 @@ def slim(svg: str, prefix: str) -> str:
     values = [value for element in root.iter() for value in element.attrib.values()]
     # A colour looks like a reference.
     wanted = {name for value in values for name in _REFERENCE.findall(value)}
-    found = [name for element in root.iter() if (name := element.get("id")) in wanted]
-    ids = {name: f"{prefix}-{number}" for number, name in enumerate(filter(None, found))}
+    named = [element.attrib["id"] for element in root.iter() if element.get("id") in wanted]
+    ids = {name: f"{prefix}-{number}" for number, name in enumerate(named)}
     for element in root.iter():
         _slim(element, ids)
     return ElementTree.tostring(root, encoding="unicode")
@@ -47,9 +47,10 @@ def slim(svg: str, prefix: str) -> str:
 
 def _slim(element: ElementTree.Element, ids: Mapping[str, str]) -> None:
     """Shorten an element, and give what is referred to the ids that it has in the page."""
-    element.text, element.tail = (
-        text if text and text.strip() else None for text in (element.text, element.tail)
-    )
+    if not (element.text or "").strip():
+        element.text = None
+    if not (element.tail or "").strip():
+        element.tail = None
     for name, value in list(element.attrib.items()):
         if (name == "id" and value not in ids) or value.startswith(NOT_TURNED):
             del element.attrib[name]
