@@ -149,15 +149,15 @@ def definitions(columns: Iterable[Column]) -> str:
     """Return the list to which titles lead; nothing where nothing is defined.
 
     Args:
-        columns: The metrics.
+        columns: The metrics; of several with one name the first is defined.
     """
     better = {"high": " Higher is better.", "low": " Lower is better."}
-    found = {
-        one.metric: f'<dt id="m-{html.escape(one.metric)}">{html.escape(one.title)}</dt>'
-        f"<dd>{html.escape(one.meaning)}{better.get(one.better or '', '')}</dd>"
-        for one in columns
-        if one.meaning
-    }
+    found: dict[str, str] = {}
+    for one in columns:
+        title = f'<dt id="m-{html.escape(one.metric)}">{html.escape(one.title)}</dt>'
+        meaning = f"{html.escape(one.meaning or '')}{better.get(one.better or '', '')}"
+        if one.meaning:
+            found.setdefault(one.metric, f"{title}<dd>{meaning}</dd>")
     return f"<h2>Definitions</h2><dl>{''.join(found.values())}</dl>" if found else ""
 
 

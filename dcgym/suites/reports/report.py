@@ -314,4 +314,6 @@ def _shown_columns(records: Records) -> list[Column]:
     """Return what tables and figures show, each once."""
     if is_sweep(records):
         return curve_columns(records)
-    return [column for runs in scenarios_of(records).values() for column in layout_of(runs).columns]
+    layouts = [layout_of(runs) for runs in scenarios_of(records).values()]
+    # What is drawn over time may be in no table.
+    return [column for one in layouts for column in (*one.columns, *one.series)]
