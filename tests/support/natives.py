@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import dcgym.native
+from dcgym.suites.reports.layout import _layout_of_env
+
 __all__ = ["hide_natives"]
 
 MODULES = ("_native", "_simulation", "_packets", "_placement", "_measure")
@@ -19,8 +22,8 @@ def hide_natives(patch: pytest.MonkeyPatch, empty: Path) -> None:
         patch: Undoes it.
         empty: A folder without programs and BPF objects.
     """
-    import dcgym.native
-
+    # What was compiled may have told it already.
+    _layout_of_env.cache_clear()
     for name in MODULES:
         patch.setitem(sys.modules, f"dcgym.native.{name}", None)
     patch.setattr("dcgym.native._root", lambda: empty)
