@@ -75,6 +75,8 @@ class AgentForm:
         make: Binds copies of the task to a backend, from its arguments and the number of copies.
         page: What it decides, sees and is rewarded for, in Markdown.
         makers: The backends that it can be given by name.
+        task: Makes the task of one copy from its arguments, without a backend: results are read
+            where none can run. None takes it from what ``make`` has bound.
     """
 
     settings: type[TaskSettings]
@@ -86,6 +88,7 @@ class AgentForm:
         | Registry[DevicePoolMaker]
         | Registry[PlacementMaker]
     )
+    task: Callable[[Any], object] | None = None
 
     @property
     def arguments(self) -> list[str]:
@@ -148,12 +151,8 @@ def network_form(
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    return AgentForm(
-        settings,
-        _drawn(lambda given, n_envs: network_system(task, given, n_envs)),
-        task.__doc__ or "",
-        NETWORKS,
-    )
+    bound = partial(network_system, task)
+    return AgentForm(settings, _drawn(bound), task.__doc__ or "", NETWORKS, partial(_alone, task))
 
 
 def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
@@ -163,11 +162,9 @@ def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
+    bound = partial(flow_system, task)
     return AgentForm(
-        FlowSettings,
-        _drawn(lambda given, n_envs: flow_system(task, given, n_envs)),
-        task.__doc__ or "",
-        NETWORKS,
+        FlowSettings, _drawn(bound), task.__doc__ or "", NETWORKS, partial(_alone, task)
     )
 
 
@@ -178,12 +175,13 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
         settings: Frozen dataclass of its arguments.
         task: Makes the task of the settings. Its docstring is the page.
     """
-    return AgentForm(
-        settings,
-        _drawn(lambda given, n_envs: pool_system(task, given, n_envs)),
-        task.__doc__ or "",
-        POOLS,
-    )
+    bound = partial(pool_system, task)
+    return AgentForm(settings, _drawn(bound), task.__doc__ or "", POOLS, task)
+
+
+def _alone(task: Callable[[Any, None], object], settings: NetworkSettings) -> object:
+    """Return a task on a network, without the network."""
+    return task(settings, None)
 
 
 def _drawn(make: Callable[[Any, int], System]) -> Callable[[Any, int], System]:
@@ -219,7 +217,11 @@ for _environment in (
         "dcgym/JobAssignment-v0",
         "assignment",
         AgentForm(
-            JobAssignmentSettings, _drawn(assignment_system), job_assignment.__doc__ or "", POOLS
+            JobAssignmentSettings,
+            _drawn(assignment_system),
+            job_assignment.__doc__ or "",
+            POOLS,
+            job_assignment,
         ),
     ),
     Environment(
@@ -230,6 +232,7 @@ for _environment in (
             _drawn(accelerator_system),
             accelerator_balancing.__doc__ or "",
             DEVICE_POOLS,
+            accelerator_balancing,
         ),
     ),
     Environment(
@@ -240,13 +243,18 @@ for _environment in (
             _drawn(placement_system),
             vip_placement.__doc__ or "",
             PLACEMENTS,
+            vip_placement,
         ),
     ),
     Environment(
         "dcgym/DipPlacement-v0",
         "dips",
         AgentForm(
-            DipPlacementSettings, _drawn(dip_system), dip_placement.__doc__ or "", PLACEMENTS
+            DipPlacementSettings,
+            _drawn(dip_system),
+            dip_placement.__doc__ or "",
+            PLACEMENTS,
+            dip_placement,
         ),
     ),
     Environment(
@@ -257,6 +265,7 @@ for _environment in (
             _drawn(migration_system),
             vip_migration.__doc__ or "",
             PLACEMENTS,
+            vip_migration,
         ),
     ),
 ):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
 
 import dcgym
-from dcgym.envs.factory import argument_names, default_of, newest_id
+from dcgym.envs.factory import argument_names, default_of, make_session, make_task, newest_id
 from dcgym.envs.registration import BUILT_IN
 from dcgym.envs.registry import ENVIRONMENTS, Environment, add_environment
 from dcgym.errors import ConfigError
 from dcgym.suites.reports.layout import layout_of, resolved_config
+from dcgym.tasks.common.layout import Layout
+from tests.support.natives import hide_natives
 
 
 def test_the_ids_of_the_package_are_those_of_the_registry() -> None:
@@ -84,3 +87,15 @@ def test_what_an_earlier_version_recorded_is_shown_as_that_of_the_last() -> None
     assert layout_of(old) == layout_of(new) and layout_of(old).columns
     assert resolved_config(old[0]) == resolved_config(new[0])
     assert newest_id("acme/Absent-v3") == "acme/Absent-v3"
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_results_are_shown_alike_where_nothing_is_compiled(
+    env_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = make_session({"env": env_id}).system.task()
+    records = [{"env": env_id, "metrics": {one.metric: 1.0 for one in task.layout.columns}}]
+    hide_natives(monkeypatch, tmp_path)
+    assert layout_of(records) == task.layout != Layout()
+    assert type(make_task(env_id)) is type(task)

@@ -36,6 +36,7 @@ from dcgym.suites.statistics import METRICS, Sums, summarise
 from dcgym.suites.suite import Training
 from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
+from tests.support.pages import pictures_of
 from tests.support.suites import leave_figures_empty
 from tests.support.waiting import wait_for
 
@@ -174,7 +175,8 @@ def test_results_and_report_hold_every_run(tmp_path: Path) -> None:
     assert sorted(frame["policy"]) == ["cubic", "cubic", "fair-share", "fair-share"]
     page = write_report(tmp_path, records).read_text()
     assert "fair-share" in page
-    assert page.count("<figcaption>") >= 10 and "goodput, Mbit/s" in page
+    assert page.count("<figcaption>") == len(pictures_of(page)) >= 10
+    assert "goodput, Mbit/s" in page
     assert "<script" not in page and 'src="http' not in page and 'href="http' not in page
     assert len(page) < 500_000
     assert "How this was made" in page and "commit" in page and "prefers-color-scheme" in page

@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
+from dcgym.cli.tables import print_results
+from dcgym.envs.factory import make_task
 from dcgym.errors import ConfigError
 from dcgym.suites import RunSpec, load_records, quick, run_episode, write_report
+from dcgym.suites.evaluate import Evaluation
 from dcgym.suites.reports.layout import policies_of
 from dcgym.suites.reports.numbers import Ranking, best_of
 from dcgym.suites.reports.plots import clip, embed, look, make_axes, saving_figures
 from dcgym.suites.results import SUITE_FILE, write_json
 from dcgym.tasks.common.layout import Column
 from dcgym.testing.fake_backend import FakeBackend
+from tests.support.natives import hide_natives
+from tests.support.pages import pictures_of, texts_of
 
 ENV = {"topology": "dumbbell", "traffic": "pairs", "interval": "50ms", "backend": FakeBackend}
 
@@ -85,7 +90,8 @@ def test_figures_are_written_for_papers(tmp_path: Path) -> None:
         assert names == [f"01-goodput-mbit-s-log-scale.{form}", f"02-goodput-mbit-s.{form}"]
         assert (tmp_path / form / names[0]).read_bytes().startswith(start)
     # The title belongs to the file; the page has it as a caption.
-    assert "Goodput" in page and "Goodput" not in page[page.index("<svg") :]
+    (picture,) = pictures_of(page)
+    assert "Goodput" in page and not any("Goodput" in text for text in texts_of(picture))
     with pytest.raises(ConfigError, match="format"), saving_figures(tmp_path, "gif"):
         pass
 
@@ -97,6 +103,7 @@ def test_many_cases_have_tables_and_one_is_drawn_when_asked_for(
     records = [{**one, "scenario": f"case-{number}"} for number in range(9) for one in few]
     page = write_report(tmp_path, records).read_text()
     assert page.count("<details><summary>case-") == 9 and "Comparison" not in page
+    assert not pictures_of(page)
     for one in few:
         copied = tmp_path / "runs" / f"case-3-{one['policy']}-{one['seed']}"
         shutil.copytree(folder / "runs" / f"{one['policy']}-{one['seed']}", copied)
@@ -139,3 +146,33 @@ def test_the_page_marks_defines_and_says_how_it_was_made(folder: Path) -> None:
     assert "One run of each policy, seed 0" in page
     assert page.index("random") < page.index("fixed-share")
     assert len(page) < 150_000
+    # Of each metric, and of the first runs over time.
+    assert len(pictures_of(page)) == 8 + 3
+
+
+def test_results_need_neither_backends_nor_what_was_compiled_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide_natives(monkeypatch, tmp_path)
+    columns = make_task("dcgym/LoadBalancing-v1").layout.columns  # type: ignore[attr-defined]
+    records = [
+        {
+            "env": "dcgym/LoadBalancing-v0",
+            "scenario": f"case-{number}",
+            "policy": policy,
+            "seed": 0,
+            "metrics": {one.metric: 1.0 for one in columns},
+            "config": {"warmup_s": 0.0},
+            "fidelity": {"status": "ok", "reasons": []},
+        }
+        for number in range(9)
+        for policy in ("sed", "ecmp")
+    ]
+    page = write_report(tmp_path, records).read_text()
+    assert all(f">{one.title}</" in page for one in columns) and len(columns) > 10
+    assert "&quot;drain&quot;" in page
+    monkeypatch.setenv("COLUMNS", "400")
+    print_results(records)
+    printed = capsys.readouterr().out
+    assert all(one.title.split(",")[0] in printed for one in columns)
+    assert "FCT p99, s" in str(Evaluation(records))

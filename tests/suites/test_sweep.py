@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
@@ -21,6 +22,7 @@ from dcgym.suites.progress import progress_bars
 from dcgym.suites.reports.curves import points_of, quantity
 from dcgym.suites.sweep import make_cells, set_argument
 from dcgym.suites.workers import Workers
+from tests.support.pages import pictures_of, texts_of
 from tests.support.suites import leave_figures_empty
 
 # Fluid flows in virtual time; the worker processes know the test double by its name.
@@ -177,10 +179,10 @@ def test_report_draws_each_policy_over_the_swept_value(tmp_path: Path) -> None:
     # Two sections; goodput differs by more than LOG_FROM_RATIO nowhere.
     plain = [re.sub(r"<.*?>", "", caption) for caption in captions]
     assert plain == [f"{name} over topology.rate" for name in columns] * 2
-    figure = page[page.index("<svg", page.index("<figcaption>")) :]
-    figure = figure[: figure.index("</svg>")]
-    ticks = re.findall(r">(500Kbit|2Mbit|10Mbit)<", figure)
-    assert ticks == ["500Kbit", "2Mbit", "10Mbit"]
+    pictures = pictures_of(page)
+    assert len(pictures) == 2 * len(columns)
+    assert texts_of(pictures[0])[:3] == ["500Kbit", "2Mbit", "10Mbit"]
+    figure = ElementTree.tostring(pictures[0], "unicode")
     # Dots of runs that kept up are filled, the others hollow.
     assert "fill: #0072b2" in figure and "fill: #d55e00" not in figure
     assert "slowdown, mean" in page and "degraded (2 of 2)" in page

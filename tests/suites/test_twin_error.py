@@ -24,6 +24,7 @@ from dcgym.suites.twin_error.markdown import markdown
 from dcgym.suites.twin_error.quantities import BALANCING, NETWORK, TRACE, Quantity
 from dcgym.suites.twin_error.traces import Trace, align
 from tests.cli.test_cli import dcgym
+from tests.support.pages import pictures_of
 
 QUEUE = Quantity("queue_bytes_mean", "queue", "queue", "KB", 1e3, within=0.05, least=10.0)
 FLOWS = Quantity("fct_us_p99", "FCT p99", "FCT")
@@ -375,7 +376,7 @@ def test_the_command_compares_both_backends(tmp_path: Path) -> None:
     assert " cubic " in errors
     assert "| `cubic` |" in table.read_text()
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "<svg" in page and "The fullest queue" in page
+    assert pictures_of(page) and "The fullest queue" in page
     (tmp_path / "out" / "report.html").unlink()
     again = dcgym("report", str(tmp_path / "out"))
     assert again.returncode == 0 and "within tolerance" in again.stdout, again.stderr

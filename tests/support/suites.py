@@ -47,6 +47,11 @@ def leave_comparisons_out(patch: pytest.MonkeyPatch, module: str) -> None:
 class _EmptyFigure:
     """A figure of a page, written without its axes."""
 
+    axes = ()
+
+    def findobj(self, _: object) -> tuple[()]:
+        return ()
+
     def savefig(self, out: TextIO, **_: object) -> None:
         out.write("<svg></svg>")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -205,6 +206,14 @@ class TestDrawing:
         texts = {"".join(element.itertext()) for element in ElementTree.parse(path).iter()}
         assert {"h1", "h2", "h3", "h4", "s1", "s2"} <= texts
         assert "dumbbell: 4 hosts, 2 switches, 10Mbit/s" in texts
+
+    def test_a_name_is_no_formula(self, tmp_path: Path) -> None:
+        matplotlib = pytest.importorskip("matplotlib")
+        path = tmp_path / "net.svg"
+        with matplotlib.rc_context({"svg.fonttype": "none"}):
+            replace(dumbbell(), name="a$\\frac{$<b>").draw(path)
+        texts = {"".join(element.itertext()) for element in ElementTree.parse(path).iter()}
+        assert "a$\\frac{$<b>: 4 hosts, 2 switches, 10Mbit/s" in texts
 
     def test_png_has_a_sensible_size(self, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")

@@ -92,7 +92,7 @@ def paint(topology: Topology, axes: Axes) -> None:
     _paint_nodes(topology, axes, positions, points)
     # A picture of 16 inches is looked at from further away.
     width_inches = axes.get_window_extent().width / axes.figure.dpi
-    axes.set_title(_title(topology), fontsize=max(10.0, width_inches), color=_INK)
+    axes.set_title(_title(topology), fontsize=max(10.0, width_inches), color=_INK, parse_math=False)
     xs, ys = zip(*positions.values(), strict=True)
     axes.set_xlim(min(xs) - _MARGIN, max(xs) + _MARGIN)
     axes.set_ylim(min(ys) - _MARGIN, max(ys) + _MARGIN)

@@ -71,7 +71,9 @@ def plan_figure(plan: Plan, topology: Topology) -> Figure:
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplots(2, 2)
     figure.suptitle(
-        f"{plan.name}, seed {plan.seed}: {len(plan):,} flows on {topology.name}", color=_INK
+        f"{plan.name}, seed {plan.seed}: {len(plan):,} flows on {topology.name}",
+        color=_INK,
+        parse_math=False,  # names are no formulas
     )
     _paint_arrivals(axes[0, 0], records, topology)
     _paint_sizes(axes[0, 1], records)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -186,7 +185,7 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
     _name_axis(axes, points, path)
     axes.set_yscale(scale_of(drawn, column))
     note = " (log scale)" if axes.get_yscale() == "log" else ""
-    return embed(figure, defined(column), f" over {html.escape(path)}{note}")
+    return embed(figure, defined(column), f" over {path}{note}")
 
 
 def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ __all__ = [
     "definitions",
     "heading",
     "page",
+    "printable",
     "table",
     "write_page",
 ]
@@ -47,6 +49,9 @@ figcaption{font-size:.9em;font-weight:bold}
 .legend{position:sticky;top:0;background:var(--paper);padding:.3em 0}
 pre{overflow-x:auto;font-size:.85em}
 """
+
+
+_NOT_PRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,9 @@ class Defined:
         shown = html.escape(self.text)
         if not self.meaning:
             return shown
-        return f'<a href="#m-{self.name}" title="{html.escape(self.meaning)}">{shown}</a>'
+        return (
+            f'<a href="#m-{html.escape(self.name)}" title="{html.escape(self.meaning)}">{shown}</a>'
+        )
 
 
 Cell: TypeAlias = str | Marked | Defined
@@ -94,7 +101,7 @@ def page(title: str, *parts: str) -> str:
         title: Its title, without markup.
         *parts: What it shows, as HTML.
     """
-    return "\n".join(
+    whole = "\n".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
@@ -103,6 +110,16 @@ def page(title: str, *parts: str) -> str:
             "</body></html>",
         )
     )
+    return printable(whole)
+
+
+def printable(text: str) -> str:
+    """Return a text without the characters that neither XML nor HTML has, which names may have.
+
+    Args:
+        text: The text.
+    """
+    return _NOT_PRINTABLE.sub("\ufffd", text)
 
 
 def write_page(folder: Path, content: str, name: str = "report") -> Path:
@@ -132,15 +149,15 @@ def definitions(columns: Iterable[Column]) -> str:
     """Return the list to which titles lead; nothing where nothing is defined.
 
     Args:
-        columns: The metrics.
+        columns: The metrics; of several with one name the first is defined.
     """
     better = {"high": " Higher is better.", "low": " Lower is better."}
-    found = {
-        one.metric: f'<dt id="m-{one.metric}">{html.escape(one.title)}</dt>'
-        f"<dd>{html.escape(one.meaning)}{better.get(one.better or '', '')}</dd>"
-        for one in columns
-        if one.meaning
-    }
+    found: dict[str, str] = {}
+    for one in columns:
+        title = f'<dt id="m-{html.escape(one.metric)}">{html.escape(one.title)}</dt>'
+        meaning = f"{html.escape(one.meaning or '')}{better.get(one.better or '', '')}"
+        if one.meaning:
+            found.setdefault(one.metric, f"{title}<dd>{meaning}</dd>")
     return f"<h2>Definitions</h2><dl>{''.join(found.values())}</dl>" if found else ""
 
 

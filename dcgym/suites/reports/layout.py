@@ -8,7 +8,7 @@ from functools import cache
 from typing import Protocol, runtime_checkable
 
 from dcgym.backends.base import Record
-from dcgym.envs.factory import argument_names, default_of, make_session, newest_id
+from dcgym.envs.factory import argument_names, default_of, make_task, newest_id
 from dcgym.errors import DcgymError
 from dcgym.suites.results import Records
 from dcgym.tasks.common.layout import Column, Layout
@@ -97,8 +97,8 @@ def resolved_config(record: Record) -> dict[str, object]:
     Args:
         record: Record of the run.
     """
-    env_id = newest_id(str(record["env"]))
     try:
+        env_id = newest_id(str(record["env"]))
         defaults = {name: default_of(env_id, name) for name in argument_names(env_id)}
     except DcgymError:
         # Results outlive the package of their environment.
@@ -122,8 +122,8 @@ def scenarios_of(records: Records) -> dict[str, list[Record]]:
 def _layout_of_env(env_id: str) -> Layout:
     """Return what an environment's task shows; the plain layout where nobody knows it here."""
     try:
-        task = make_session({"env": newest_id(env_id)}).system.task()
+        task = make_task(newest_id(env_id))
     except DcgymError:
-        # Results outlive the package of their environment, and what its backend needs.
+        # Results outlive the package of their environment.
         return Layout()
     return task.layout if isinstance(task, _HasLayout) else Layout()

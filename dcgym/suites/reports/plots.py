@@ -18,9 +18,10 @@ import numpy as np
 
 from dcgym.config import check_in
 from dcgym.errors import MissingDependency
-from dcgym.suites.reports.html import Defined
+from dcgym.suites.reports.html import Defined, printable
 from dcgym.suites.reports.layout import Column, policies_of
 from dcgym.suites.reports.numbers import Spread, written
+from dcgym.suites.reports.svg import slim
 from dcgym.suites.results import Records
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "legend",
     "look",
     "make_axes",
+    "one_page",
     "saving_figures",
     "scale_of",
 ]
@@ -50,19 +52,23 @@ LOG_FROM_RATIO = 30.0
 # Values that many median deviations from the median would flatten what lies between.
 FENCE = 8.0
 MOST_BEYOND = 3
-# What the page's style says once, and names that nothing refers to.
-_SPARE = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"(?<=<g) id=\"[^\"]*\"",
-        r"font-family: [^;]*; ",
-        r' transform="rotate\(-0 [^"]*"',
-    )
-)
+# Steps within a decade of a logarithmic axis: the finest that there is room for, or few decades.
+LOG_STEPS = ((1, 2, 5), (1, 3), (1,))
+FEW_TICKS = 4
+# Pixels on either side of a label.
+APART = 4
 FIGURE_FORMATS = ("pdf", "png", "svg")
 PNG_DPI = 300
 _SAVE: ContextVar[Callable[[Figure, str], None] | None] = ContextVar("save", default=None)
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}(?![\d%])")
+_NUMBERS: ContextVar[Iterator[int]] = ContextVar("numbers", default=itertools.count(1))  # noqa: B039
+# Names are no formulas. Letters stay letters, and equal figures are equal texts.
+_DRAWN: dict[Any, Any] = {
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dcgym",
+    # Journals refuse Matplotlib's usual type 3.
+    "pdf.fonttype": 42,
+}
 
 
 @dataclass(frozen=True)
@@ -209,29 +215,81 @@ def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
     Args:
         figure: The figure.
         title: Its title.
-        note: What follows the title.
+        note: What follows the title, without markup.
     """
     import matplotlib as mpl
 
-    if (save := _SAVE.get()) is not None:
-        save(figure, f"{getattr(title, 'text', title)}{note}")
-    text = io.StringIO()
-    # Letters stay letters, and equal figures are equal texts.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": str(title)}):
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
-    # The metadata names the library's address; a page that loads nothing need not mention any.
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # A hundredth of a point is less than anybody sees, and half of the file.
-    svg = re.sub(r'="[^"]*"', lambda found: _LONG_NUMBER.sub(_rounded, found[0]), svg)
-    for pattern in _SPARE:
-        svg = pattern.sub("", svg)
-    svg = re.sub(r"\s+", " ", svg)
-    label = f'role="img" aria-label="{html.escape(str(getattr(title, "text", title)))}{note}"'
+    text = f"{title.text if isinstance(title, Defined) else title}{note}"
+    with mpl.rc_context(_DRAWN):
+        _write_plainly(figure)
+        if (save := _SAVE.get()) is not None:
+            save(figure, text)
+        svg = slim(_svg_of(figure, transparent=True), f"f{next(_NUMBERS.get())}")
     shown = title if isinstance(title, Defined) else html.escape(title)
-    return f"<figure {label}><figcaption>{shown}{note}</figcaption>{svg}</figure>"
+    return (
+        f'<figure role="img" aria-label="{html.escape(text)}">'
+        f"<figcaption>{shown}{html.escape(note)}</figcaption>{svg}</figure>"
+    )
+
+
+def _svg_of(figure: Figure, **options: Any) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None}, **options)
+    return printable(text.getvalue())
+
+
+def _write_plainly(figure: Figure) -> None:
+    """Show names as they are, and numbers of logarithmic axes without formulas."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import AutoLocator, LogFormatter, LogLocator, NullFormatter
+
+    every = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    # Others have labels of their own.
+    found = [axis for axis in every if isinstance(axis.get_major_formatter(), LogFormatter)]
+    for axis in found:
+        axis.set_major_formatter(lambda value, _: _plain(value))
+        axis.set_minor_formatter(NullFormatter())
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    if found:
+        # Names beside the axes say how much room these have.
+        figure.draw_without_rendering()
+    for axis in found:
+        steps = [LogLocator(subs=within) for within in LOG_STEPS]
+        # What is narrower than the steps is as good as linear.
+        for locator in (*steps, LogLocator(numticks=FEW_TICKS), AutoLocator()):
+            axis.set_major_locator(locator)
+            if _is_readable(axis):
+                break
+
+
+def _is_readable(axis: Any) -> bool:
+    """Whether an axis has two labels or more, and they lie apart."""
+    low, high = sorted(axis.get_view_interval())
+    # Moves the ticks to where they are.
+    axis.get_majorticklabels()
+    ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [tick.label1.get_window_extent().padded(APART, 0) for tick in ticks]
+    return len(boxes) > 1 and not any(
+        one.overlaps(other) for one, other in itertools.pairwise(boxes)
+    )
+
+
+def _plain(value: float) -> str:
+    if 1e-4 <= value < 1e6:
+        return f"{value:g}"
+    digits, exponent = f"{value:.2e}".split("e")
+    return f"{float(digits):g}e{int(exponent)}"
+
+
+@contextmanager
+def one_page() -> Iterator[None]:
+    """Number the figures that are drawn meanwhile from 1: each has ids of its own in the page."""
+    token = _NUMBERS.set(itertools.count(1))
+    try:
+        yield
+    finally:
+        _NUMBERS.reset(token)
 
 
 @contextmanager
@@ -247,28 +305,23 @@ def saving_figures(folder: Path, form: str) -> Iterator[None]:
     Raises:
         ConfigError: Unknown form.
     """
-    import matplotlib as mpl
-
     check_in("format", form, FIGURE_FORMATS)
     folder.mkdir(parents=True, exist_ok=True)
     numbers = itertools.count(1)
 
     def save(figure: Figure, title: str) -> None:
         name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60]
-        # Type 42 fonts: journals refuse Matplotlib's usual type 3.
-        with mpl.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
-            path = folder / f"{next(numbers):02d}-{name}.{form}"
-            axes = figure.axes[0]
-            axes.set_title(title, fontsize="medium", loc="left")
+        path = folder / f"{next(numbers):02d}-{name}.{form}"
+        axes = figure.axes[0]
+        axes.set_title(title, fontsize="medium", loc="left")
+        if form == "svg":
+            path.write_text(_svg_of(figure), encoding="utf-8")
+        else:
             figure.savefig(path, dpi=PNG_DPI)
-            axes.set_title("", loc="left")
+        axes.set_title("", loc="left")
 
     token = _SAVE.set(save)
     try:
         yield
     finally:
         _SAVE.reset(token)
-
-
-def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.1f}".removesuffix(".0")

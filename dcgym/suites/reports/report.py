@@ -42,6 +42,7 @@ from dcgym.suites.reports.plots import (
     legend,
     look,
     make_axes,
+    one_page,
     scale_of,
 )
 from dcgym.suites.reports.published import published_section
@@ -64,6 +65,7 @@ MOST_DRAWN = 8
 MOST_THIN = 4
 
 
+@one_page()
 def write_report(
     folder: Path, records: Records, refused: Records = (), case: str | None = None
 ) -> Path:
@@ -312,4 +314,6 @@ def _shown_columns(records: Records) -> list[Column]:
     """Return what tables and figures show, each once."""
     if is_sweep(records):
         return curve_columns(records)
-    return [column for runs in scenarios_of(records).values() for column in layout_of(runs).columns]
+    layouts = [layout_of(runs) for runs in scenarios_of(records).values()]
+    # What is drawn over time may be in no table.
+    return [column for one in layouts for column in (*one.columns, *one.series)]

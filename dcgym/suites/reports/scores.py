@@ -90,7 +90,7 @@ def _written(found: Estimate) -> str:
 
 def _board(board: Scoreboard) -> str:
     rows = score_cells(board)
-    parts = [f"<h3>Score by {board.metric}</h3>{table(SCORE_TITLES, rows)}"]
+    parts = [f"<h3>Score by {html.escape(board.metric)}</h3>{table(SCORE_TITLES, rows)}"]
     if board.left_out:
         names = ", ".join(case or "the only case" for case in board.left_out)
         text = f"Left out, as {board.high} is no better than {board.low} beyond noise: {names}."
@@ -98,7 +98,7 @@ def _board(board: Scoreboard) -> str:
     cases = list(dict.fromkeys(case for one in board.standings for case in one.by_case))
     if len(cases) > 1:
         state = "" if len(cases) > MOST_OPEN else " open"
-        title = f"Mean score by {board.metric} in each case"
+        title = html.escape(f"Mean score by {board.metric} in each case")
         parts.append(
             f"<details{state}><summary>{title}</summary>{_by_case(board, cases)}</details>"
         )

@@ -81,9 +81,6 @@ def completion_figures(folder: Path, found: Comparison, case: str) -> Iterator[s
             axes.plot(np.quantile(own, parts), parts, **look)
         axes.set(xlabel="completion time, ms", ylabel="part of the flows", ylim=(0, 1))
         axes.set_xscale("log")
-        # Powers of ten would be drawn as formulas, which a page without their fonts lacks.
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter("")
         yield embed(figure, policy, f", seed {real['seed']}, flows that ended")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dcgym.suites.reports.facts import facts_section
 from dcgym.suites.reports.html import Cell, Marked, heading, page, table, write_page
+from dcgym.suites.reports.plots import one_page
 from dcgym.suites.twin_error.comparison import BEYOND, MISSING, OK, OWN_SPREAD, TwinError
 from dcgym.suites.twin_error.figures import KEY, completion_figures, trace_figures
 from dcgym.suites.twin_error.found import Comparison, percent, sample_text
@@ -19,6 +20,7 @@ __all__ = ["write_comparison"]
 KINDS = {OK: "ok", OWN_SPREAD: "own", BEYOND: "beyond", MISSING: "missing"}
 
 
+@one_page()
 def write_comparison(folder: Path, found: Comparison) -> Path:
     """Write the report of a comparison and return its path.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -101,6 +102,16 @@ def test_pictures_have_four_panels(spec: object, topology: Topology, tmp_path: P
     path = tmp_path / "plan.svg"
     draw_plan(make_plan(spec, topology, 1), topology, path)  # type: ignore[arg-type]
     assert path.read_text("utf-8").count('<g id="axes_') >= 4
+
+
+def test_the_name_of_a_plan_is_no_formula(topology: Topology, tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    path = tmp_path / "plan.svg"
+    plan = Plan("a$\\frac{$<b>", 1)
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw_plan(plan, topology, path)
+    texts = ("".join(element.itertext()) for element in ElementTree.parse(path).iter())
+    assert any(text.startswith(f"{plan.name}, seed 1: 0 flows") for text in texts)
 
 
 def test_pictures_need_a_known_suffix(topology: Topology, tmp_path: Path) -> None:

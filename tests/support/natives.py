@@ -1,0 +1,31 @@
+"""A machine on which nothing was compiled, such as one that only reads results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import dcgym.native
+from dcgym.suites.reports.layout import _layout_of_env
+
+__all__ = ["hide_natives"]
+
+MODULES = ("_native", "_simulation", "_packets", "_placement", "_measure")
+
+
+def hide_natives(patch: pytest.MonkeyPatch, empty: Path) -> None:
+    """Let nothing be compiled.
+
+    Args:
+        patch: Undoes it.
+        empty: A folder without programs and BPF objects.
+    """
+    # What was compiled may have told it already.
+    _layout_of_env.cache_clear()
+    for name in MODULES:
+        patch.setitem(sys.modules, f"dcgym.native.{name}", None)
+    patch.setattr("dcgym.native._root", lambda: empty)
+    found = dcgym.native.missing_parts()
+    assert {*found} >= {*MODULES, *dcgym.native.BPF_OBJECTS, *dcgym.native.PROGRAMS}
