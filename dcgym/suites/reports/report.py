@@ -265,7 +265,7 @@ def _page(folder: Path, records: Records, refused: Records, sections: Sequence[s
     return page(
         "dcgym benchmark",
         f"<h1>{html.escape(str(first['env']))}</h1>",
-        f"<p>{len(records)} runs. The metrics leave out the first {warmup_s} s of each run. "
+        f"<p>{len(records)} runs. The metrics leave out the first {warmup_s:g} s of each run. "
         "Mean over seeds with its 95 % interval (studentised bootstrap; Student's t below five "
         "runs), which covers the chance of training only where a policy has several trainings. "
         "Every policy meets the same traffic for the same seed.</p>",
