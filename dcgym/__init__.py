@@ -56,6 +56,7 @@ _MODULES = {
     "monitors": "dcgym.monitors",
     "native": "dcgym.native",
     "policies": "dcgym.policies",
+    "processes": "dcgym.processes",
     "registry": "dcgym.registry",
     "sndlib": "dcgym.sndlib",
     "suites": "dcgym.suites",
