@@ -9,7 +9,6 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["end_processes", "find_processes"]
@@ -27,7 +26,7 @@ def end_processes(name: str, value: str, spared: int = 0) -> None:
         spared: A process that is left.
     """
     deadline_s = time.monotonic() + END_DEADLINE_S
-    while pids := [pid for pid in find_processes(name, value) if pid != spared]:
+    while pids := [pid for pid in find_processes(name).get(value, []) if pid != spared]:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -36,23 +35,26 @@ def end_processes(name: str, value: str, spared: int = 0) -> None:
         time.sleep(PAUSE_S)
 
 
-def find_processes(name: str, value: str) -> Iterator[int]:
-    """Yield the processes with this variable in their environment; not those that have ended.
+def find_processes(name: str) -> dict[str, list[int]]:
+    """Return the processes with this variable in their environment; not those that have ended.
 
     Args:
         name: The variable.
-        value: Its value.
 
-    Yields:
-        Process numbers of our own pid namespace, whichever namespace /proc shows.
+    Returns:
+        By its value, numbers of our own pid namespace, whichever namespace /proc shows.
     """
-    wanted = f"{name}={value}".encode()
+    wanted = f"{name}=".encode()
     depth = len(_numbers(Path("/proc/self"))) - 1
+    found: dict[str, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError, IndexError):
-                if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                    yield _numbers(Path(entry.path))[depth]
+                for word in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    if word.startswith(wanted):
+                        value = word.removeprefix(wanted).decode(errors="replace")
+                        found.setdefault(value, []).append(_numbers(Path(entry.path))[depth])
+    return found
 
 
 def _numbers(process: Path) -> list[int]:

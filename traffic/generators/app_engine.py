@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dcgym.traffic.generators.app_run import AppRun
+from dcgym.processes import find_processes
+from dcgym.traffic.generators.app_run import FAMILY_VARIABLE, AppRun
 from dcgym.traffic.generators.interfaces import InterfaceCounters
 from dcgym.traffic.generators.shared_block import SharedBlock
 from dcgym.traffic.generators.tool_routes import CongestionRoutes
@@ -51,6 +52,7 @@ class AppEngine:
         self._origin_ns = 0
         self._reported_ns = 0  # the origin that the records count from
         self._plan: bytes = b"[]"
+        self._families: Mapping[str, Sequence[int]] | None = None
         self._next_sample_ns = 0
 
     def set_hosts(self, namespaces: Sequence[str], addresses: Sequence[str]) -> None:
@@ -98,7 +100,7 @@ class AppEngine:
     def stop(self) -> int:
         """End everything that runs, and return how many applications that were."""
         active = [run for run in self._runs if run.active]
-        now_ns = time.monotonic_ns()
+        now_ns, self._families = time.monotonic_ns(), None
         for run in active:
             run.end("cut", now_ns)
         deadline_ns = now_ns + GRACE_NS
@@ -132,12 +134,19 @@ class AppEngine:
             run.close()
         self._runs = []
         for row in json.loads(self._plan):
-            self._runs.append(AppRun(row, self._namespaces[row["host"]]))
+            namespace = self._namespaces[row["host"]]
+            self._runs.append(AppRun(row, namespace, self._all_families))
 
     def _step(self, runs: Sequence[AppRun]) -> None:
-        now_ns = time.monotonic_ns()
+        now_ns, self._families = time.monotonic_ns(), None
         for run in runs:
             run.step(now_ns, self._origin_ns)
+
+    def _all_families(self) -> Mapping[str, Sequence[int]]:
+        """Look at all processes, once in a step: many applications may end in it."""
+        if self._families is None:
+            self._families = find_processes(FAMILY_VARIABLE)
+        return self._families
 
     def _kill_all(self, active: Sequence[AppRun]) -> None:
         """End what left its process group too, and wait until all are gone."""

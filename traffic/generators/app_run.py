@@ -7,16 +7,18 @@ import os
 import secrets
 import signal
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-from dcgym.processes import find_processes
 from dcgym.traffic.generators.tool_run import in_namespace
 from dcgym.traffic.plans.applications import AppOrder
 
-__all__ = ["AppReport", "AppRun"]
+__all__ = ["FAMILY_VARIABLE", "AppReport", "AppRun"]
 
 GRACE_NS = 500_000_000
 FAMILY_VARIABLE = "DCGYM_APP"
+"""Variable of an application's environment, which all that it starts inherits."""
+
 TAIL_BYTES = 200
 _STREAMS = ("out", "err")
 
@@ -47,12 +49,18 @@ class AppRun:
         said: The last line of its errors, or else of its output, once it has ended.
     """
 
-    def __init__(self, settings: AppOrder, namespace: str) -> None:
+    def __init__(
+        self,
+        settings: AppOrder,
+        namespace: str,
+        families: Callable[[], Mapping[str, Sequence[int]]],
+    ) -> None:
         """Open the files; starts nothing.
 
         Args:
             settings: A row of `dcgym.traffic.plans.applications.AppPlan.to_generator`.
             namespace: File of the host's network namespace.
+            families: Returns the processes of all applications, by `FAMILY_VARIABLE`.
 
         Raises:
             OSError: A file cannot be written.
@@ -64,7 +72,7 @@ class AppRun:
         self.start_ns = self.end_ns = 0
         self.exit_code: int | None = None
         self.said = ""
-        self._settings, self._namespace = settings, namespace
+        self._settings, self._namespace, self._families = settings, namespace, families
         self._process: subprocess.Popen[bytes] | None = None
         self._ending, self._is_over = "", False
         self._family = secrets.token_hex(8)
@@ -177,7 +185,7 @@ class AppRun:
         assert self._process is not None
         # The number of a group whose first process has been waited for may be another's.
         group = self._process.pid if self._process.returncode is None else 0
-        found = set(find_processes(FAMILY_VARIABLE, self._family))
+        found = self._families().get(self._family, ())
         with contextlib.suppress(ProcessLookupError):
             if group:
                 os.killpg(group, number)

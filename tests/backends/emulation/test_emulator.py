@@ -67,11 +67,6 @@ def test_each_switch_on_the_way_takes_one_from_the_ttl(share: Any) -> None:
     assert backend.lab.drops()["ttl_expired"] == before + 1
 
 
-def test_a_command_ends_before_what_it_leaves_in_the_background(share: Any) -> None:
-    said = share("dumbbell").lab.execute("h1", "sh", "-c", "sleep 1000 & echo up", timeout_s=60.0)
-    assert said == "up\n"
-
-
 @pytest.fixture(scope="module")
 def gigabit() -> Iterator[EmulationNetwork]:
     """A fast network for several tests, each of which resets it."""
