@@ -11,7 +11,7 @@ from typing import Any
 
 from dcgym.errors import ConfigError, MissingDependency
 
-__all__ = ["EMULATION", "attach", "check_address"]
+__all__ = ["EMULATION", "attach", "check_address", "set_ray_up"]
 
 EMULATION = "emulation"
 """Resource of a machine: how many emulations it runs at the same time."""
@@ -19,6 +19,27 @@ EMULATION = "emulation"
 HEAD = "the head of a running Ray cluster as host:port, such as 10.0.0.1:6379"
 CONNECT_S = 5.0
 ATTACH_S = 180.0  # It takes 3 s on an idle machine.
+
+# Ray's settings, unless somebody has others.
+SETTINGS = {
+    # Its usage report calls a server of its makers: not from a benchmark, unless asked for.
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Its workers have a niceness of 15: beside anything else a runner would get a thirtieth of a
+    # core, and act late on what passes in real time.
+    "RAY_worker_niceness": "0",
+    # It gives up what takes half a minute or one, and takes longer on a busy machine.
+    "RAY_gcs_server_port_wait_time_s": "300",
+    "RAY_gcs_server_request_timeout_seconds": "300",
+    "RAY_worker_register_timeout_seconds": "600",
+    # Its processes have titles, which would make their environment unreadable.
+    "SPT_NOENV": "1",
+}
+
+
+def set_ray_up() -> None:
+    """Set Ray's environment variables that nobody has set; before it is imported."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
 
 
 def check_address(address: object) -> tuple[str, int]:
@@ -47,7 +68,7 @@ def attach(address: str, extra: str) -> tuple[Any, bool]:
         ConfigError: Nobody answers there in time, or this machine is not one of it.
         MissingDependency: Ray is not installed.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    set_ray_up()
     host, port = check_address(address)
     try:
         import ray

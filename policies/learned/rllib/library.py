@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dcgym.errors import BackendError, MissingDependency
-from dcgym.policies.clusters import attach
+from dcgym.policies.clusters import attach, set_ray_up
 from dcgym.policies.learned.threads import limit_torch_threads
 from dcgym.processes import end_processes
 
@@ -30,21 +30,7 @@ __all__ = [
 CPUS_PER_RUNNER = 0.1
 OBJECT_STORE_BYTES = 200_000_000
 
-# Ray's settings, unless somebody has others.
-SETTINGS = {
-    # Its usage report calls a server of its makers: not from a benchmark, unless asked for.
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Its workers have a niceness of 15: beside anything else a runner would get a thirtieth of a
-    # core, and act late on what passes in real time.
-    "RAY_worker_niceness": "0",
-    # It gives up what takes half a minute or one, and takes longer on a busy machine.
-    "RAY_gcs_server_port_wait_time_s": "300",
-    "RAY_gcs_server_request_timeout_seconds": "300",
-    "RAY_worker_register_timeout_seconds": "600",
-    # Its processes have titles, which would make their environment unreadable.
-    "SPT_NOENV": "1",
-}
-# Other limits cannot be set: a raylet ends when its agents, which are Python, take 15 s to start.
+# Some limits cannot be set: a raylet ends when its agents, which are Python, take 15 s to start.
 START_TRIES = 5
 START_PAUSE_S = 5.0
 START_VARIABLE = "DCGYM_RAY"
@@ -79,8 +65,7 @@ def require_rllib() -> None:
     Raises:
         MissingDependency: It is not installed.
     """
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
+    set_ray_up()
     try:
         import ray  # noqa: F401
         import torch  # noqa: F401
