@@ -13,9 +13,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from table_cells import policy_rows
+
 import dcgym
-from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
-from dcgym.suites.reports.numbers import spread_of, written
 
 TABLES = Path(__file__).parent / "baselines"
 
@@ -118,25 +118,14 @@ def table_of(baselines: Baselines) -> str:
     bad = {str(run["fidelity"]["status"]) for run in found.records} - {"ok"}
     if bad:
         sys.exit(f"{baselines.env}: fidelity {', '.join(sorted(bad))}; let the machine be quiet")
-    columns = layout_of(found.records).columns
-    lines = [
-        "| policy | " + " | ".join(column.title for column in columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
-    for policy in policies_of(found.records):
-        runs = runs_of(found.records, policy)
-        cells = [
-            " ".join(filter(None, written(spread_of(runs, column), column))) for column in columns
-        ]
-        role = baselines.policies[policy]
-        lines.append(f"| `{policy}`{f' ({role})' if role else ''} | " + " | ".join(cells) + " |")
     length = f"{baselines.seconds:g} s a run"
     if baselines.warmup:
         length += f", the first {baselines.warmup:g} s left out"
     said = (
         f"At the defaults, {baselines.seeds} seeds, {length}; intervals are 95 %, over the seeds."
     )
-    return "\n".join([*lines, "", " ".join(filter(None, [said, baselines.remark]))]) + "\n"
+    table = policy_rows(found.records, baselines.policies)
+    return f"{table}\n\n{' '.join(filter(None, [said, baselines.remark]))}\n"
 
 
 def main() -> None:

@@ -1,0 +1,274 @@
+"""How the measured tables of pages are written from the results of suites, in Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dcgym.backends.base import Record
+from dcgym.suites.intervals import bootstrap_95
+from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
+from dcgym.suites.reports.numbers import spread_of, written
+from dcgym.suites.reports.scores import SCORE_TITLES, score_cells
+from dcgym.suites.results import Records, load_records
+from dcgym.suites.scores import find_scores
+from dcgym.suites.verdicts import Finding, find_verdicts
+
+__all__ = [
+    "Cells",
+    "Gap",
+    "Writer",
+    "markdown",
+    "mean",
+    "pivot",
+    "policies",
+    "policy_rows",
+    "provenance",
+    "scores",
+    "shapes",
+    "short",
+]
+
+Row = Sequence[str]
+Writer = Callable[[Path], str]
+"""Writes a table of the results in a folder."""
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """Return a table, its first row the heading.
+
+    Args:
+        rows: The rows, all of the same length.
+    """
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * (lines[0].count(" | ") + 1) + "|", *lines[1:]])
+
+
+def short(value: float, digits: int = 2) -> str:
+    """Return a number with some digits, or all of those before the point; a dash for NaN.
+
+    Args:
+        value: The number.
+        digits: How many.
+    """
+    if math.isnan(value):
+        return "-"
+    if value == 0:
+        return "0"
+    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+
+
+def mean(runs: Records, metric: str, sizes: str = "") -> float:
+    """Return a metric's mean over runs; NaN where one of them has not measured it.
+
+    Args:
+        runs: Records of the runs.
+        metric: Name of the metric.
+        sizes: The size class of flows, if the metric is of one.
+    """
+    values = [float(_metrics(run, sizes).get(metric, math.nan)) for run in runs]
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _metrics(run: Record, sizes: str) -> Record:
+    if not sizes:
+        return run["metrics"]
+    return next((row for row in run.get("flow_sizes", ()) if row["sizes"] == sizes), {})
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column of a table: means over the seeds, one behind the other.
+
+    Attributes:
+        title: Its heading.
+        case: Name of the case; with ``{}`` the row's name stands there.
+        metrics: Names of the metrics.
+        divisor: What a metric is divided by.
+        sizes: The size class of flows, if the metrics are of one.
+        policy: The policy; empty for that of the row.
+        in_brackets: A metric that follows in brackets where it is not 0.
+        digits: Digits of a number.
+    """
+
+    title: str
+    case: str
+    metrics: tuple[str, ...]
+    divisor: float = 1.0
+    sizes: str = ""
+    policy: str = ""
+    in_brackets: str = ""
+    digits: int = 2
+
+    def write(self, records: Records, row: str) -> str:
+        """Return the cell of a row, with a star where a run's fidelity is invalid.
+
+        Args:
+            records: Records of all runs.
+            row: Name of the row.
+        """
+        case, policy = self.case.format(row), self.policy or row
+        runs = [run for run in runs_of(records, policy) if run["scenario"] == case]
+        if not runs:
+            return ""
+        means = [mean(runs, one, self.sizes) / self.divisor for one in self.metrics]
+        text = ", ".join(short(value, self.digits) for value in means)
+        if self.in_brackets and (more := mean(runs, self.in_brackets)):
+            text += f" ({short(more)})"
+        is_invalid = any(run["fidelity"]["status"] == "invalid" for run in runs)
+        return text + ("*" if is_invalid else "")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A column of a table: how far a metric is above another policy's, seed by seed.
+
+    Attributes:
+        title: Its heading.
+        case: Name of the case.
+        metric: Name of the metric.
+        over: The other policy.
+        divisor: What the metric is divided by.
+    """
+
+    title: str
+    case: str
+    metric: str
+    over: str
+    divisor: float = 1.0
+
+    def write(self, records: Records, row: str) -> str:
+        """Return the mean of the paired differences with its 95 % interval.
+
+        Args:
+            records: Records of all runs.
+            row: Name of the row.
+        """
+        if row == self.over:
+            return "0"
+        own, other = (self._by_seed(records, policy) for policy in (row, self.over))
+        seeds = sorted(own.keys() & other.keys())
+        if not seeds:
+            return ""
+        return bootstrap_95([own[seed] - other[seed] for seed in seeds]).text(".2f", ".2f")
+
+    def _by_seed(self, records: Records, policy: str) -> Mapping[int, float]:
+        return {
+            int(run["seed"]): float(run["metrics"][self.metric]) / self.divisor
+            for run in runs_of(records, policy)
+            if run["scenario"] == self.case
+        }
+
+
+def pivot(heading: str, rows: Sequence[str], columns: Sequence[Cells | Gap]) -> Writer:
+    """Return a writer of a table with a row for each policy, or whatever the columns make of it.
+
+    Args:
+        heading: What stands over the names of the rows.
+        rows: Their names; those without a run are left out.
+        columns: The columns.
+    """
+
+    def write(folder: Path) -> str:
+        records = load_records(folder)
+        found = [[f"`{row}`", *(column.write(records, row) for column in columns)] for row in rows]
+        kept = [cells for cells in found if any(cells[1:])]
+        return markdown([[heading, *(column.title for column in columns)], *kept])
+
+    return write
+
+
+def policies(*metrics: str) -> Writer:
+    """Return a writer of a row for each policy of a suite with one case.
+
+    Args:
+        *metrics: The only metrics of the task's columns; all if none is named.
+    """
+    return lambda folder: policy_rows(load_records(folder), {}, metrics)
+
+
+def policy_rows(records: Records, roles: Mapping[str, str], metrics: Sequence[str] = ()) -> str:
+    """Return a row for each policy of some runs, with intervals over the seeds.
+
+    Args:
+        records: Records of runs in one environment.
+        roles: What a policy is here, in brackets behind its name.
+        metrics: The only metrics of the task's columns; all if empty.
+    """
+    columns = [one for one in layout_of(records).columns if one.metric in metrics or not metrics]
+    rows = [["policy", *(column.title for column in columns)]]
+    for policy in policies_of(records):
+        runs, role = runs_of(records, policy), roles.get(policy, "")
+        cells = [" ".join(filter(None, written(spread_of(runs, one), one))) for one in columns]
+        rows.append([f"`{policy}`{f' ({role})' if role else ''}", *cells])
+    return markdown(rows)
+
+
+def scores(folder: Path) -> str:
+    """Return the normalised scores of a suite, a table for each metric.
+
+    Args:
+        folder: Folder of the results.
+    """
+    parts = []
+    for board in find_scores(folder, load_records(folder)):
+        rows = [[f"`{cells[0]}`", *cells[1:SCORED]] for cells in score_cells(board)]
+        parts += [f"`{board.metric}`:", markdown([SCORE_TITLES[:SCORED], *rows])]
+    return "\n\n".join(parts)
+
+
+SCORED = 5
+"""Columns of scores that a page shows."""
+
+
+def shapes(folder: Path) -> str:
+    """Return the verdicts on the expected shapes of a suite.
+
+    Args:
+        folder: Folder of the results.
+    """
+    verdicts = find_verdicts(folder, load_records(folder))
+    rows = [["shape", "verdict", "what decided"]]
+    rows += [
+        [one.claim, one.verdict, "; ".join(map(_found, one.decisive[:LISTED]))] for one in verdicts
+    ]
+    return markdown(rows)
+
+
+LISTED = 3
+"""Findings that a row shows."""
+
+
+def _found(finding: Finding) -> str:
+    half = "" if math.isnan(finding.half_width) else f" ± {short(finding.half_width)}"
+    return (
+        f"{finding.check}: {short(finding.left)}, {short(finding.right)}, "
+        f"difference {short(finding.difference)}{half}"
+    )
+
+
+def provenance(command: str, records: Records) -> str:
+    """Say which command made the runs, at which commit, how many, and how true they are.
+
+    Args:
+        command: The command.
+        records: Records of the runs.
+    """
+    commits = sorted({str(run["machine"]["git_commit"])[:7] for run in records})
+    seeds = len({run["seed"] for run in records})
+    trained = {str(run["training"]["checkpoint"]) for run in records if run.get("training")}
+    said = f"`{command}` at commit {', '.join(commits)}: {_count(len(records), 'run')}"
+    said += f", {_count(seeds, 'seed')}"
+    if trained:
+        said += f", {_count(len(trained), 'trained policy', 'trained policies')}"
+    states = Counter(str(run["fidelity"]["status"]) for run in records)
+    if set(states) != {"ok"}:
+        said += "; fidelity " + ", ".join(f"{states[one]} {one}" for one in sorted(states))
+    return f"{said}."
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
