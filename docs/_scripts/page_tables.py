@@ -45,7 +45,7 @@ def put(page: Path, name: str, text: str) -> None:
     begin = f"<!-- table {name} -->"
     before, rest = page.read_text(encoding="utf-8").split(begin, 1)
     _, after = rest.split(END, 1)
-    page.write_text(f"{before}{begin}\n{text.strip()}\n{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{END}{after}", encoding="utf-8")
 
 
 def measure(name: str, source: Source, runs: Path, shown: Mapping[str, list[Path]]) -> None:

@@ -96,7 +96,7 @@ class Cells:
 
     title: str
     case: str
-    metrics: tuple[str, ...]
+    metrics: Sequence[str]
     divisor: float = 1.0
     sizes: str = ""
     policy: str = ""
