@@ -125,6 +125,16 @@ def shell(command: str, folder: Path) -> str:
     ).stdout
 
 
+def rows_and_columns() -> Suite:
+    """Return `modern-congestion` as tables show it: rules with DCTCP, and controls with ECMP."""
+    suite = modern_congestion()
+    cases = tuple(
+        case if case.env["congestion_control"] == "dctcp" else replace(case, policies=("ecmp",))
+        for case in suite.cases
+    )
+    return replace(suite, cases=cases)
+
+
 def letflow_gaps() -> Suite:
     """Return LetFlow with each gap: bulk, and web search over slow core links."""
     suite = modern_congestion()
@@ -192,7 +202,7 @@ def held_out() -> Suite:
 SOURCES: Mapping[str, Source] = {
     # In simulation.
     "modern-balancing": Command("dcgym bench modern-balancing"),
-    "modern-congestion": Command("dcgym bench modern-congestion --seeds 2"),
+    "modern-congestion": Made(rows_and_columns),
     "letflow-gaps": Made(letflow_gaps),
     "held-out-balancing": Made(held_out),
     "balancing-quick": Command("dcgym bench balancing-quick"),
