@@ -11,8 +11,10 @@
 namespace dcgym::twin::packets {
 
 // Of timers of high resolution, in ns: what the interrupt takes, what holds it up as a rule, and
-// now and then another task of the processor. As measured of tbf and of the relay of link delay
-// (docs/guides/packet_twin.md, "Chance").
+// now and then another task of the processor. As measured on two idle cores, in us late at the
+// median, p90 and p99: tbf at 25 Mbit/s 12 to 14, 23 to 33 and 55 to 2,070; the relay of link delay
+// 7 to 13, 13 to 25 and 37 to 57 with a flow of 10 or 30 Mbit/s, and 10 to 12, 37 to 61 and 147 to
+// 197 with bursts of 16 flows after 90 ms of silence. The most of 10,000 was 700 to 3,300.
 constexpr double late_least_ns = 5'000, late_beyond_ns = 10'000, late_held_up_ns = 250'000;
 constexpr size_t late_quantiles = 1024, late_held_up = 4;
 constexpr int64_t mean_late_ns = 16'000;
