@@ -20,6 +20,7 @@ from dcgym.suites.verdicts import Finding, find_verdicts
 __all__ = [
     "Cells",
     "Gap",
+    "Spread",
     "Writer",
     "markdown",
     "mean",
@@ -123,22 +124,54 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A column of a table: how far a metric is above another policy's, seed by seed.
+class Spread:
+    """A column of a table: the mean of a metric over the seeds, with its 95 % interval.
 
     Attributes:
         title: Its heading.
         case: Name of the case.
         metric: Name of the metric.
-        over: The other policy.
         divisor: What the metric is divided by.
     """
 
     title: str
     case: str
     metric: str
-    over: str
     divisor: float = 1.0
+
+    def write(self, records: Records, row: str) -> str:
+        """Return the cell of a row.
+
+        Args:
+            records: Records of all runs.
+            row: Name of the row.
+        """
+        found = self.by_seed(records, row)
+        return bootstrap_95([*found.values()]).text(".2f", ".2f") if found else ""
+
+    def by_seed(self, records: Records, policy: str) -> Mapping[int, float]:
+        """Return the metric of each seed.
+
+        Args:
+            records: Records of all runs.
+            policy: Name of the policy.
+        """
+        return {
+            int(run["seed"]): float(run["metrics"][self.metric]) / self.divisor
+            for run in runs_of(records, policy)
+            if run["scenario"] == self.case
+        }
+
+
+@dataclass(frozen=True)
+class Gap(Spread):
+    """A column of a table: how far a metric is above another policy's, seed by seed.
+
+    Attributes:
+        over: The other policy.
+    """
+
+    over: str = ""
 
     def write(self, records: Records, row: str) -> str:
         """Return the mean of the paired differences with its 95 % interval.
@@ -149,21 +182,14 @@ class Gap:
         """
         if row == self.over:
             return "0"
-        own, other = (self._by_seed(records, policy) for policy in (row, self.over))
+        own, other = (self.by_seed(records, policy) for policy in (row, self.over))
         seeds = sorted(own.keys() & other.keys())
         if not seeds:
             return ""
         return bootstrap_95([own[seed] - other[seed] for seed in seeds]).text(".2f", ".2f")
 
-    def _by_seed(self, records: Records, policy: str) -> Mapping[int, float]:
-        return {
-            int(run["seed"]): float(run["metrics"][self.metric]) / self.divisor
-            for run in runs_of(records, policy)
-            if run["scenario"] == self.case
-        }
 
-
-def pivot(heading: str, rows: Sequence[str], columns: Sequence[Cells | Gap]) -> Writer:
+def pivot(heading: str, rows: Sequence[str], columns: Sequence[Cells | Spread]) -> Writer:
     """Return a writer of a table with a row for each policy, or whatever the columns make of it.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from table_cells import Cells, Gap, Writer, pivot, policies, scores, shapes
+from table_cells import Cells, Gap, Spread, Writer, pivot, policies, scores, shapes
 from table_runs import GAPS, LIMITS, PRINTED, SERVICES, TWIN_ERRORS
 
 from dcgym.suites.balancing import QUICK_POLICIES
@@ -133,6 +133,18 @@ THREE_FLOWS = pivot(
         Cells("queue mean, KB", "", ("queue_bytes_mean",), 1e3),
     ),
 )
+LATE_FLOWS = pivot(
+    "control",
+    ("copa", "bbr"),
+    [
+        Spread(f"{title}, {name}", case, metric, divisor)
+        for title, metric, divisor in (
+            ("queue mean, KB", "queue_bytes_mean", 1e3),
+            ("Jain", "jain", 1.0),
+        )
+        for case, name in (("emulation", "kernel"), ("simulation", "twin"))
+    ],
+)
 LONE_FLOWS = pivot(
     "control",
     ("cubic",),
@@ -160,7 +172,7 @@ ABOVE_ORACLE = pivot(
     "policy",
     QUICK_POLICIES,
     [
-        Gap(f"{title}, s", case, "fct_us_mean", "oracle", 1e6)
+        Gap(f"{title}, s", case, "fct_us_mean", 1e6, "oracle")
         for case, title in (
             ("right-weights", "right weights"),
             ("wrong-weights", "wrong weights"),
@@ -191,6 +203,7 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "balancing-quick": ("balancing-quick", ABOVE_ORACLE),
     "handshakes": ("handshakes", HANDSHAKES),
     "three-flows": ("three-flows", THREE_FLOWS),
+    "late-flows": ("late-flows", LATE_FLOWS),
     "lone-flows": ("lone-flows", LONE_FLOWS),
     "beat-sed": ("beat-sed", text_of(PRINTED, "text")),
     "dctcp-and-ppo": ("dctcp-and-ppo", text_of(PRINTED, "text")),

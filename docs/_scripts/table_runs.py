@@ -163,6 +163,22 @@ def three_flows() -> Suite:
     return Suite("three-flows", "Flows that end.", (Case(env),), rules, 2, 13.0, 0.0)
 
 
+def late_flows() -> Suite:
+    """Return three flows that begin one after the other, in the kernel and in the twin."""
+    flows = [
+        {"src": f"h{n}", "dst": f"h{n + 3}", "start_ns": start_ns}
+        for n, start_ns in enumerate((0, 700_000_000, 1_900_000_000), 1)
+    ]
+    env = {
+        "env": "CongestionControl-v2",
+        "topology": {"name": "dumbbell", "hosts": 6, "rate": "25Mbit", "queue": "60KB"},
+        "traffic": {"flows": flows},
+        "interval": "10ms",
+    }
+    cases = tuple(Case({**env, "backend": one}, one) for one in ("emulation", "simulation"))
+    return Suite("late-flows", "Late flows.", cases, ("copa", "bbr"), 8, 20.0, 3.0, 1, True)
+
+
 def lone_flows() -> Suite:
     """Return one CUBIC flow after the other over an idle dumbbell, a size each."""
     flows = [
@@ -224,6 +240,7 @@ SOURCES: Mapping[str, Source] = {
         " --seeds 5 --trainings 5 --train-seconds 100"
     ),
     "lone-flows": Made(lone_flows),
+    "late-flows": Made(late_flows),
     "modern-balancing-emulation": Command(
         "dcgym bench modern-balancing --backend emulation --seeds 1"
     ),

@@ -64,7 +64,7 @@ def test_a_gap_is_paired_by_seed(tmp_path: Path) -> None:
         add_run(tmp_path, "oracle", seed)
         later = {"fct_us_mean": 1e6 * (1 + seed) + 5e5}
         add_run(tmp_path, "sed", seed, metrics=later)
-    gap = Gap("above, s", CASE, "fct_us_mean", "oracle", 1e6)
+    gap = Gap("above, s", CASE, "fct_us_mean", 1e6, "oracle")
     rows = pivot("rule", ("oracle", "sed"), (gap,))(tmp_path).splitlines()[2:]
     assert rows == ["| `oracle` | 0 |", "| `sed` | 0.50 ± 0.00 |"]
 
