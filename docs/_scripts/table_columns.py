@@ -211,6 +211,7 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "quick": ("quick", policies(*SHOWN)),
     "quick-trained-in-twin": ("quick-trained-in-twin", policies(*SHOWN)),
     "twin-error-balancing": ("twin-error-balancing", text_of(TWIN_ERRORS)),
+    "twin-error-congestion-others": ("twin-error-congestion-others", text_of(TWIN_ERRORS)),
     "twin-error-congestion": ("twin-error-congestion", text_of(TWIN_ERRORS)),
 }
 """Source and writer of each table, by the name that stands in the pages."""

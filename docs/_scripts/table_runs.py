@@ -256,5 +256,11 @@ SOURCES: Mapping[str, Source] = {
         "dcgym twin-error congestion --seeds 2 --cases dumbbell-10,two-way,fat-tree-stride,incast",
         f"--markdown {{folder}}/{TWIN_ERRORS}",
     ),
+    "twin-error-congestion-others": Command(
+        "dcgym twin-error congestion --seeds 1"
+        " --cases dumbbell-100,dumbbell-1000,fat-tree-hotspot,web-search"
+        " --policies cubic,reno,dctcp,bbr,new-vegas,fixed-share,fair-share,random",
+        f"--markdown {{folder}}/{TWIN_ERRORS}",
+    ),
 }
 """Runs by name."""
