@@ -94,6 +94,11 @@ def production_rules(cases: Sequence[str]) -> Writer:
     return pivot("rule", MODERN_POLICIES, [*columns, lost])
 
 
+DUMBBELL = (
+    ("reward", "reward_mean", 1.0),
+    ("goodput, Mbit/s", "goodput_bps", 1e6),
+    ("queue, KB", "queue_bytes_mean", 1e3),
+)
 LETFLOW = pivot(
     "`flowlet_gap`",
     GAPS,
@@ -155,16 +160,21 @@ LONE_FLOWS = pivot(
         Cells("10 MB", "", ("slowdown_mean",), sizes=LONG),
     ),
 )
+FRONT_END = pivot(
+    "policy",
+    ("cubic", "dctcp", "shared-aimd"),
+    [
+        Cells(f"{clients} clients: {title}", f"clients={clients}", (metric,), divisor)
+        for clients in (2, 8)
+        for title, metric, divisor in DUMBBELL
+    ],
+)
 OVER_RATES = pivot(
     "link",
     ("5Mbit", "10Mbit", "20Mbit"),
     [
         Cells(f"`{policy}`: {title}", "rate={}", (metric,), divisor, policy=policy)
-        for title, metric, divisor in (
-            ("reward", "reward_mean", 1.0),
-            ("goodput, Mbit/s", "goodput_bps", 1e6),
-            ("queue, KB", "queue_bytes_mean", 1e3),
-        )
+        for title, metric, divisor in DUMBBELL
         for policy in ("dctcp", "ppo")
     ],
 )
@@ -208,6 +218,7 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "beat-sed": ("beat-sed", text_of(PRINTED, "text")),
     "dctcp-and-ppo": ("dctcp-and-ppo", text_of(PRINTED, "text")),
     "carries": ("dctcp-and-ppo", lambda folder: OVER_RATES(folder / "runs" / "carries")),
+    "front-end": ("front-end", lambda folder: FRONT_END(folder / "runs" / "front-end")),
     "quick": ("quick", policies(*SHOWN)),
     "quick-trained-in-twin": ("quick-trained-in-twin", policies(*SHOWN)),
     "twin-error-balancing": ("twin-error-balancing", text_of(TWIN_ERRORS)),

@@ -239,6 +239,15 @@ SOURCES: Mapping[str, Source] = {
         "dcgym bench quick --train-backend simulation --policies dctcp,fair-share,ppo,ddpg"
         " --seeds 5 --trainings 5 --train-seconds 100"
     ),
+    "front-end": Tutorial(
+        (
+            "cp -rL docs/tutorials/your_own package && pip install -q --no-deps"
+            " --no-build-isolation --target site ./package",
+            "PYTHONPATH=site dcgym sweep --config docs/tutorials/your_own/front_end.yaml"
+            " --policies cubic,dctcp,shared-aimd --set topology.clients=2,4,8 --seeds 3"
+            " --out runs/front-end",
+        )
+    ),
     "lone-flows": Made(lone_flows),
     "late-flows": Made(late_flows),
     "modern-balancing-emulation": Command(
