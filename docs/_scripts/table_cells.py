@@ -13,9 +13,10 @@ from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.reports.scores import SCORE_TITLES, score_cells
-from dcgym.suites.results import Records, load_records
+from dcgym.suites.results import SUITE_FILE, Records, load_records, read_json
 from dcgym.suites.scores import find_scores
-from dcgym.suites.verdicts import Finding, find_verdicts
+from dcgym.suites.shapes import Check, Term, shape_from_dict
+from dcgym.suites.verdicts import Finding, judge
 
 __all__ = [
     "Cells",
@@ -256,24 +257,45 @@ def shapes(folder: Path) -> str:
     Args:
         folder: Folder of the results.
     """
-    verdicts = find_verdicts(folder, load_records(folder))
+    records = load_records(folder)
     rows = [["shape", "verdict", "what decided"]]
-    rows += [
-        [one.claim, one.verdict, "; ".join(map(_found, one.decisive[:LISTED]))] for one in verdicts
-    ]
+    for one in read_json(folder / SUITE_FILE)["shapes"]:
+        shape = shape_from_dict(one)
+        verdict = judge(shape, records)
+        found = [
+            _found(check, finding)
+            for check, finding in zip(shape.checks, verdict.findings, strict=True)
+            if finding in verdict.decisive
+        ]
+        more = len(found) - LISTED
+        said = "; ".join(found[:LISTED]) + (f"; and {more} more" if more > 0 else "")
+        rows.append([shape.claim, verdict.verdict, said])
     return markdown(rows)
 
 
-LISTED = 3
+LISTED = 2
 """Findings that a row shows."""
+UNITS = (("_us_", 1e3, " ms"), ("_bytes_", 1e3, " KB"), ("_bps", 1e6, " Mbit/s"))
+"""Parts of the names of metrics, and what their numbers are shown in."""
 
 
-def _found(finding: Finding) -> str:
-    half = "" if math.isnan(finding.half_width) else f" ± {short(finding.half_width)}"
-    return (
-        f"{finding.check}: {short(finding.left)}, {short(finding.right)}, "
-        f"difference {short(finding.difference)}{half}"
+def _found(check: Check, finding: Finding) -> str:
+    """Return both sides of a check, and their difference with half of its 95 % interval."""
+    left, right, name = check.left, check.right, check.left.metric
+    divisor, unit = next(((by, unit) for part, by, unit in UNITS if part in name), (1.0, ""))
+    first, second, difference = (
+        short(value / divisor, 3) for value in (finding.left, finding.right, finding.difference)
     )
+    half = short(finding.half_width / divisor)
+    if not isinstance(right, Term):
+        return f"{left.case}: {first}{unit} ± {half}"
+    is_same = left.policy == right.policy
+    names = [term.case if is_same else f"`{term.policy}`" for term in (left, right)]
+    if right.factor != 1:
+        names[1] = f"{right.factor:g} x {names[1]}"
+    where = "" if is_same else f"{left.case}: "
+    sides = f"{names[0]} {first}, {names[1]} {second}{unit}"
+    return f"{where}{sides}, difference {difference} ± {half}"
 
 
 def provenance(command: str, records: Records) -> str:
@@ -283,10 +305,13 @@ def provenance(command: str, records: Records) -> str:
         command: The command.
         records: Records of the runs.
     """
-    commits = sorted({str(run["machine"]["git_commit"])[:7] for run in records})
+    ordered = sorted(records, key=lambda run: str(run["finished"]))
+    commits = dict.fromkeys(str(run["machine"]["git_commit"])[:7] for run in ordered)
     seeds = len({run["seed"] for run in records})
     trained = {str(run["training"]["checkpoint"]) for run in records if run.get("training")}
-    said = f"`{command}` at commit {', '.join(commits)}: {_count(len(records), 'run')}"
+    first, *_, last = [*commits] * 2
+    tree = f"commit {first}" if first == last else f"commits {first} to {last}"
+    said = f"`{command}` at {tree}: {_count(len(records), 'run')}"
     said += f", {_count(seeds, 'seed')}"
     if trained:
         said += f", {_count(len(trained), 'trained policy', 'trained policies')}"

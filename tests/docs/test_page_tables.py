@@ -29,6 +29,7 @@ def add_run(folder: Path, policy: str, seed: int, **changes: Any) -> None:
         "metrics": metrics,
         "fidelity": {"status": "ok"},
         "machine": {"git_commit": "0123456789"},
+        "finished": f"2026-11-27T12:00:0{seed}",
         "training": None,
         "config": {},
         **changes,
