@@ -12,11 +12,11 @@ from dcgym.suites.twin_error.quantities import TRACE, Quantity
 __all__ = ["check_file", "markdown", "write_markdown"]
 
 LEGEND = (
-    "A cell is the emulation's mean over the seeds, the twin's, and the twin's error. Behind ± is "
-    "the largest distance of a run from the mean. **Bold** is beyond the tolerance, *italic* is "
-    "beyond it but within the emulation's own spread, and - was not measured; = is a difference "
-    "below what a recorder resolves. The error of a trace "
-    "is over the emulation's mean queue."
+    "A cell holds the emulation's mean over the seeds, the twin's mean, and the twin's error. "
+    "Behind ± stands the largest distance of a run from the mean. **Bold** errors are beyond the "
+    "tolerance. *Italic* ones are beyond it, but within the emulation's own spread. A dash was not "
+    "measured. An equals sign is a difference below the resolution of a recorder. The error of a "
+    "trace is over the emulation's mean queue."
 )
 
 
