@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from table_cells import Cells, Gap, Spread, Writer, pivot, policies, scores, shapes
+from table_cells import Cells, Gap, Spread, Writer, pivot, policies, provenance, scores, shapes
 from table_runs import GAPS, LIMITS, PRINTED, SERVICES, TWIN_ERRORS
 
 from dcgym.suites.balancing import QUICK_POLICIES
 from dcgym.suites.modern import MODERN_POLICIES
 from dcgym.suites.modern_congestion import CONTROLS, PATH_POLICIES
+from dcgym.suites.results import load_records
 
 __all__ = ["TABLES"]
 
@@ -28,6 +29,21 @@ def text_of(name: str, language: str | None = None) -> Writer:
         return text if language is None else f"```{language}\n{text}\n```"
 
     return write
+
+
+def swept(name: str, write: Writer) -> Writer:
+    """Return a writer of a sweep of a tutorial.
+
+    Args:
+        name: Name of its folder.
+        write: Writes its table.
+    """
+
+    def written(folder: Path) -> str:
+        runs = folder / "runs" / name
+        return f"{write(runs)}\n\n{provenance('dcgym sweep', load_records(runs))}"
+
+    return written
 
 
 SHORT, LONG = "10 KB to 100 KB", "over 1 MB"
@@ -217,8 +233,8 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "lone-flows": ("lone-flows", LONE_FLOWS),
     "beat-sed": ("beat-sed", text_of(PRINTED, "text")),
     "dctcp-and-ppo": ("dctcp-and-ppo", text_of(PRINTED, "text")),
-    "carries": ("dctcp-and-ppo", lambda folder: OVER_RATES(folder / "runs" / "carries")),
-    "front-end": ("front-end", lambda folder: FRONT_END(folder / "runs" / "front-end")),
+    "carries": ("dctcp-and-ppo", swept("carries", OVER_RATES)),
+    "front-end": ("front-end", swept("front-end", FRONT_END)),
     "quick": ("quick", policies(*SHOWN)),
     "quick-trained-in-twin": ("quick-trained-in-twin", policies(*SHOWN)),
     "twin-error-balancing": ("twin-error-balancing", text_of(TWIN_ERRORS)),

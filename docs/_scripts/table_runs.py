@@ -84,10 +84,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Tutorial:
-    """Commands of a tutorial, the last of which prints what its page shows.
+    """Commands of a tutorial, as its page has them.
 
     Attributes:
-        commands: The commands, in order; their folder ``runs`` is that of the results.
+        commands: The commands, in order. What the last one prints is kept in `PRINTED`.
     """
 
     commands: tuple[str, ...]
@@ -100,8 +100,7 @@ class Tutorial:
         for command in self.commands:
             out = command.partition("--out ")[2]
             if not out or not (folder / out).exists():
-                printed = shell(command, folder)
-        (folder / PRINTED).write_text(printed, encoding="utf-8")
+                (folder / PRINTED).write_text(shell(command, folder), encoding="utf-8")
         return ""
 
 
