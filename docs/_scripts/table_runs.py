@@ -139,7 +139,11 @@ def letflow_gaps() -> Suite:
     suite = modern_congestion()
     kinds = ("dctcp-stride-8", "dctcp-asymmetric-0.5")
     cases = tuple(
-        replace(case, env={**case.env, "flowlet_gap": gap}, name=f"{gap}-{case.name}")
+        replace(
+            case,
+            env={**case.env, "path_rule": "letflow", "flowlet_gap": gap},
+            name=f"{gap}-{case.name}",
+        )
         for gap in GAPS
         for case in suite.cases
         if case.name in kinds
