@@ -75,6 +75,10 @@ def mean(runs: Records, metric: str, sizes: str = "") -> float:
     return math.fsum(values) / len(values) if values else math.nan
 
 
+def _chosen(records: Records, case: str, policy: str) -> list[Record]:
+    return [run for run in runs_of(records, policy) if run["scenario"] == case]
+
+
 def _metrics(run: Record, sizes: str) -> Record:
     if not sizes:
         return run["metrics"]
@@ -113,7 +117,7 @@ class Cells:
             row: Name of the row.
         """
         case, policy = self.case.format(row), self.policy or row
-        runs = [run for run in runs_of(records, policy) if run["scenario"] == case]
+        runs = _chosen(records, case, policy)
         if not runs:
             return ""
         means = [mean(runs, one, self.sizes) / self.divisor for one in self.metrics]
@@ -159,8 +163,7 @@ class Spread:
         """
         return {
             int(run["seed"]): float(run["metrics"][self.metric]) / self.divisor
-            for run in runs_of(records, policy)
-            if run["scenario"] == self.case
+            for run in _chosen(records, self.case, policy)
         }
 
 
