@@ -1,5 +1,7 @@
 """Write the page of each environment from its task's docstring: ``make docs``.
 
+Measured tables stay as they are: `page_tables.py` writes them.
+
 With ``--check`` nothing is written, and the exit code says whether the pages are up to date.
 """
 
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import yaml
 from environment_examples import EXAMPLES
+from page_tables import kept
+from table_baselines import BASELINES
 
 from dcgym.backends.registry import ASKS_NOTHING
 from dcgym.defaults import Default
@@ -20,7 +24,6 @@ from dcgym.envs.registry import ENVIRONMENTS, AgentForm
 
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = DOCS / "envs"
-TABLES = DOCS / "_scripts" / "baselines"
 LINKS = """## See also
 [Formulas](formulas.md) of actions, features and rewards; [presets and scenarios](presets.md); [step
 and session](../design/step.md)."""
@@ -91,9 +94,10 @@ def _picture(name: str) -> str:
 
 
 def _baselines(name: str) -> str:
-    """Return the section of what was measured (`docs/_scripts/baseline_tables.py`), if any."""
-    path = TABLES / f"{name}.md"
-    return f"## Baselines\n{path.read_text(encoding='utf-8').strip()}" if path.exists() else ""
+    """Return the section of what was measured, if any, with the table that the page has."""
+    if name not in BASELINES:
+        return ""
+    return f"## Baselines\n{kept(PAGES / f'{name}.md', f'baselines-{name}')}"
 
 
 def pages() -> list[tuple[Path, str]]:

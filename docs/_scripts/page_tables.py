@@ -21,8 +21,10 @@ from printed import ROOT, all_pages
 from table_columns import TABLES
 from table_runs import SOURCES, Source
 
+from dcgym.errors import BackendError
+
 BEGIN = re.compile(r"^<!-- table ([\w-]+) -->$", re.MULTILINE)
-END = "<!-- end of table -->"
+BEGUN, END = "<!-- table {} -->", "<!-- end of table -->"
 
 
 def places() -> dict[str, list[Path]]:
@@ -42,10 +44,23 @@ def put(page: Path, name: str, text: str) -> None:
         name: Name of the table.
         text: The table.
     """
-    begin = f"<!-- table {name} -->"
-    before, rest = page.read_text(encoding="utf-8").split(begin, 1)
+    begun = BEGUN.format(name)
+    before, rest = page.read_text(encoding="utf-8").split(begun, 1)
     _, after = rest.split(END, 1)
-    page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{begun}\n\n{text.strip()}\n\n{END}{after}", encoding="utf-8")
+
+
+def kept(page: Path, name: str) -> str:
+    """Return a table as it stands between its comments, with these; empty ones for a new table.
+
+    Args:
+        page: The page.
+        name: Name of the table.
+    """
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    begun = BEGUN.format(name)
+    inside = text.partition(begun)[2].partition(END)[0]
+    return begun + (inside or "\n\n") + END
 
 
 def measure(name: str, source: Source, runs: Path, shown: Mapping[str, list[Path]]) -> None:
@@ -81,7 +96,10 @@ def main() -> None:
     if strange := sorted((shown.keys() ^ TABLES.keys()) | (set(arguments.sources) - set(SOURCES))):
         sys.exit(f"in pages alone, or in docs/_scripts/table_columns.py alone: {strange}")
     for name in () if arguments.check else arguments.sources or SOURCES:
-        measure(name, SOURCES[name], arguments.runs, shown)
+        try:
+            measure(name, SOURCES[name], arguments.runs, shown)
+        except BackendError as error:
+            sys.exit(f"{name}: {error}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from table_baselines import BASELINES
 from table_cells import Cells, Gap, Spread, Writer, pivot, policies, provenance, scores, shapes
 from table_runs import GAPS, LIMITS, PRINTED, SERVICES, TWIN_ERRORS
 
@@ -240,5 +241,6 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "twin-error-balancing": ("twin-error-balancing", text_of(TWIN_ERRORS)),
     "twin-error-congestion-others": ("twin-error-congestion-others", text_of(TWIN_ERRORS)),
     "twin-error-congestion": ("twin-error-congestion", text_of(TWIN_ERRORS)),
+    **{f"baselines-{name}": (f"baselines-{name}", one.write) for name, one in BASELINES.items()},
 }
 """Source and writer of each table, by the name that stands in the pages."""

@@ -92,10 +92,14 @@ def test_a_line_says_what_was_run_and_how_true_it_is(tmp_path: Path) -> None:
 
 
 def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    from page_tables import put
+    from page_tables import kept, put
 
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- table x -->\n| old |\n<!-- end of table -->\nb\n", encoding="utf-8")
     put(page, "x", "| new |\n")
     text = page.read_text(encoding="utf-8")
-    assert text == "a\n<!-- table x -->\n\n| new |\n\n<!-- end of table -->\nb\n"
+    inside = "<!-- table x -->\n\n| new |\n\n<!-- end of table -->"
+    assert text == f"a\n{inside}\nb\n"
+    # As the generated pages keep it.
+    assert kept(page, "x") == inside
+    assert kept(page, "y") == "<!-- table y -->\n\n<!-- end of table -->"

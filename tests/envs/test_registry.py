@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -44,6 +45,16 @@ def test_every_environment_has_a_page_and_documented_settings(env_id: str) -> No
     documented = "".join(kind.__doc__ or "" for kind in settings.__mro__)
     for name in argument_names(env_id):
         assert f"        {name}: " in documented, f"{name} of {settings.__name__}"
+
+
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_the_history_of_a_page_says_every_version_from_the_last_on(env_id: str) -> None:
+    environment = ENVIRONMENTS[env_id]
+    last = int(env_id.rpartition("-v")[2])
+    for form in filter(None, (environment.single, environment.agents)):
+        told = [int(found) for found in re.findall(r"^ *- v(\d+): ", form.page, re.MULTILINE)]
+        assert told in ([], [*range(last, -1, -1)]), form.page
+    assert "## Version History" in environment.single.page
 
 
 def test_an_id_is_taken_once_and_has_a_version() -> None:

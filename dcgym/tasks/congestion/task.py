@@ -146,6 +146,7 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     see the guide on topologies.
 
     ## Version History
+    - v2: other results in the packet twin, whose flows and timers begin as the kernel's do
     - v1: the default reward is `delivery`; before, it was `joint_queue`
     - v0: first version
 

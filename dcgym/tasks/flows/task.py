@@ -284,6 +284,7 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 
     ## Version History
+    - v1: other results in the packet twin, whose flows and timers begin as the kernel's do
     - v0: first version
 
     Args:
@@ -325,6 +326,7 @@ def each_flow(settings: FlowSettings, given: Topology | None = None) -> FlowTask
     Those of `FlowControl-v1`, with `flows` above 1.
 
     ## Version History
+    - v1: other results in the packet twin, whose flows and timers begin as the kernel's do
     - v0: first version
 
     Args:

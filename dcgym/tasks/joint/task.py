@@ -101,6 +101,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 
     ## Version History
+    - v2: other results in the packet twin, whose flows and timers begin as the kernel's do
     - v1: the default reward is `delivery`; before, it was `goodput_queue` and `uplink_queue`
     - v0: first version
 

@@ -182,6 +182,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | info | "full"; "flat": one level of floats, such as ``metrics/drops``; or "none" |
 
     ## Version History
+    - v2: other results in the packet twin, whose flows and timers begin as the kernel's do
     - v1: the default reward is `delivery`; before, it was `goodput` and `uplink_queue`
     - v0: first version
 

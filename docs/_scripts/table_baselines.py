@@ -1,28 +1,22 @@
-"""Measure the baselines of each environment at its defaults, for its page.
-
-A table each goes to `docs/_scripts/baselines`, from where `environment_pages.py` takes it.
-
-How to run (as root, on a machine that does nothing else; a quarter of an hour):
-    .venv/bin/python docs/_scripts/baseline_tables.py
-    make docs
-"""
+"""Which baselines of each environment its page shows, and what they are there."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from table_cells import policy_rows
 
-import dcgym
+from dcgym.suites import Case, Suite
+from dcgym.suites.results import load_records
 
-TABLES = Path(__file__).parent / "baselines"
+__all__ = ["BASELINES", "Baselines"]
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """What is measured of an environment.
+    """What is measured of an environment at its defaults.
 
     Attributes:
         env: Its id.
@@ -34,14 +28,33 @@ class Baselines:
     """
 
     env: str
-    policies: dict[str, str]
+    policies: Mapping[str, str]
     seeds: int = 3
     seconds: float = 12.0
     warmup: float = 2.0
     remark: str = ""
 
+    def suite(self) -> Suite:
+        """Return the runs."""
+        cases = (Case({"env": self.env}),)
+        names = tuple(self.policies)
+        return Suite("baselines", "", cases, names, self.seeds, self.seconds, self.warmup, 1, True)
 
-BALANCING = {
+    def write(self, folder: Path) -> str:
+        """Return the table of the results in a folder.
+
+        Args:
+            folder: The folder.
+        """
+        length = f"At the defaults, {self.seconds:g} s a run"
+        if self.warmup:
+            length += f", the first {self.warmup:g} s left out"
+        said = f"{length}; intervals are 95 %, over the seeds."
+        table = policy_rows(load_records(folder), self.policies)
+        return f"{table}\n\n{' '.join(filter(None, [said, self.remark]))}"
+
+
+_POOL: Mapping[str, str] = {
     "random": "random",
     "ecmp": "naive",
     "sed": "what most would configure",
@@ -49,7 +62,7 @@ BALANCING = {
     "hlb": "best without knowledge of flows",
     "earliest-finish": "oracle: knows sizes and what servers do",
 }
-ALL = {
+BASELINES: Mapping[str, Baselines] = {
     "congestion_control": Baselines(
         "dcgym/CongestionControl-v2",
         {
@@ -75,8 +88,8 @@ ALL = {
             "fair-share+ecmp": "oracle of the rates: knows the plan",
         },
     ),
-    "load_balancing": Baselines("dcgym/LoadBalancing-v1", BALANCING, 10, 240.0, 0.0),
-    "central_load_balancing": Baselines("dcgym/CentralLoadBalancing-v1", BALANCING, 10, 240.0, 0.0),
+    "load_balancing": Baselines("dcgym/LoadBalancing-v1", _POOL, 10, 240.0, 0.0),
+    "central_load_balancing": Baselines("dcgym/CentralLoadBalancing-v1", _POOL, 10, 240.0, 0.0),
     "job_assignment": Baselines(
         "dcgym/JobAssignment-v0",
         {
@@ -100,41 +113,4 @@ ALL = {
         "five and more: compare rules on the same seeds. `dcgym bench park` repeats the table.",
     ),
 }
-
-
-def table_of(baselines: Baselines) -> str:
-    """Return the table, in Markdown.
-
-    Args:
-        baselines: What to measure.
-    """
-    found = dcgym.compare(
-        baselines.env,
-        list(baselines.policies),
-        baselines.seeds,
-        seconds=baselines.seconds,
-        warmup=baselines.warmup,
-    )
-    bad = {str(run["fidelity"]["status"]) for run in found.records} - {"ok"}
-    if bad:
-        sys.exit(f"{baselines.env}: fidelity {', '.join(sorted(bad))}; let the machine be quiet")
-    length = f"{baselines.seconds:g} s a run"
-    if baselines.warmup:
-        length += f", the first {baselines.warmup:g} s left out"
-    said = (
-        f"At the defaults, {baselines.seeds} seeds, {length}; intervals are 95 %, over the seeds."
-    )
-    table = policy_rows(found.records, baselines.policies)
-    return f"{table}\n\n{' '.join(filter(None, [said, baselines.remark]))}\n"
-
-
-def main() -> None:
-    """Write the tables named on the command line, or all."""
-    TABLES.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or ALL:
-        (TABLES / f"{name}.md").write_text(table_of(ALL[name]), encoding="utf-8")
-        print(f"{name}: done", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+"""By the name of the page."""
