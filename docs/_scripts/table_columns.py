@@ -241,6 +241,7 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "twin-error-balancing": ("twin-error-balancing", text_of(TWIN_ERRORS)),
     "twin-error-congestion-others": ("twin-error-congestion-others", text_of(TWIN_ERRORS)),
     "twin-error-congestion": ("twin-error-congestion", text_of(TWIN_ERRORS)),
+    "twin-error-fat-tree": ("twin-error-fat-tree", text_of(TWIN_ERRORS)),
     **{f"baselines-{name}": (f"baselines-{name}", one.write) for name, one in BASELINES.items()},
 }
 """Source and writer of each table, by the name that stands in the pages."""

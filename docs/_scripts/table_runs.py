@@ -268,12 +268,16 @@ SOURCES: Mapping[str, Source] = {
         f"--markdown {{folder}}/{TWIN_ERRORS}",
     ),
     "twin-error-congestion": Command(
-        "dcgym twin-error congestion --seeds 2 --cases dumbbell-10,two-way,fat-tree-stride,incast",
+        "dcgym twin-error congestion --seeds 2 --cases dumbbell-10,two-way,incast",
+        f"--markdown {{folder}}/{TWIN_ERRORS}",
+    ),
+    "twin-error-fat-tree": Command(
+        "dcgym twin-error congestion --seeds 1 --cases fat-tree-stride,fat-tree-hotspot"
+        " --require-fidelity degraded",
         f"--markdown {{folder}}/{TWIN_ERRORS}",
     ),
     "twin-error-congestion-others": Command(
-        "dcgym twin-error congestion --seeds 1"
-        " --cases dumbbell-100,dumbbell-1000,fat-tree-hotspot,web-search"
+        "dcgym twin-error congestion --seeds 1 --cases dumbbell-100,dumbbell-1000,web-search"
         " --policies cubic,reno,dctcp,bbr,new-vegas,fixed-share,fair-share,random",
         f"--markdown {{folder}}/{TWIN_ERRORS}",
     ),
