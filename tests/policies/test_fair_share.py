@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import dcgym
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import BackendError
+from dcgym.monitors import Snapshot
 from dcgym.policies import make_policy
 from dcgym.tasks.network.max_min import FairShares
 from dcgym.topologies import make_topology
@@ -27,8 +29,34 @@ RATE_BPS = 25_000_000
 DUMBBELL = {"name": "dumbbell", "hosts": 6, "rate": "25Mbit", "queue": "400KB"}
 SWITCH = {"name": "single-switch", "hosts": 4, "rate": "25Mbit"}
 SIZES = (20_000_000, 8_000_000, 4_000_000)
+UPTIME_NS = 10_000 * SECOND
+
+
+class LateTwin(PacketTwin):
+    """A twin whose clock runs since long ago, as that of a machine does."""
+
+    def now_ns(self) -> int:
+        return super().now_ns() + UPTIME_NS
+
+    def advance(self, until_ns: int) -> int:
+        return super().advance(until_ns - UPTIME_NS) + UPTIME_NS
+
+    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
+        return super().apply_rates(rates_bps) + UPTIME_NS
+
+    def snapshot(self) -> Snapshot:
+        found = super().snapshot()
+        return replace(found, time_ns=found.time_ns + UPTIME_NS)
+
+    def flow_records(self) -> npt.NDArray[np.void]:
+        records = super().flow_records().copy()
+        for name in ("planned_start_ns", "start_ns", "end_ns"):
+            records[name] += UPTIME_NS
+        return records
+
+
 # A batch of the twin, and a single network in an ensemble, as an emulation is one.
-BACKENDS = pytest.mark.parametrize("backend", ["simulation", PacketTwin], ids=["batch", "single"])
+BACKENDS = pytest.mark.parametrize("backend", ["simulation", LateTwin], ids=["batch", "single"])
 
 
 class Run:
@@ -101,6 +129,18 @@ def test_a_flow_has_a_share_from_the_decision_before_its_start_on(backend: Any) 
         assert run.env.unwrapped.task.active_flows().tolist() == [True, True]
         for _ in range(5):
             assert run.step() == [0.49, 0.49, 1, 1]
+
+
+@BACKENDS
+def test_a_flow_to_come_has_no_share_after_another_has_ended(backend: Any) -> None:
+    flows = [
+        Flow("h1", "h3"),
+        Flow("h2", "h3", size_bytes=300_000),
+        Flow("h4", "h3", start_ns=100 * SECOND),
+    ]
+    with contextlib.closing((run := Run(flows, backend=backend)).env):
+        assert run.step() == [0.49, 0.49, 1, 1]
+        assert run.step_to_an_end() == [0.98, 1, 1, 1]
 
 
 @BACKENDS

@@ -30,7 +30,10 @@ class Source(Protocol):
         """Return the time of each copy, (E,)."""
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
-        """Return the flows of a copy that have ended (`traffic.generators.view.RECORD_DTYPE`)."""
+        """Return the flows of a copy that have ended (`traffic.generators.view.RECORD_DTYPE`).
+
+        Their times count from the first observation.
+        """
 
 
 class Activity:
@@ -48,8 +51,9 @@ class Activity:
     def __init__(self, source: Source, env: int, plan: Plan) -> None:
         self._source, self._env, self._plan = source, env, plan
         self._progress, self._n_noted = Progress(plan.records), 0
-        # The plan begins some milliseconds later; the first record tells.
-        self._origin_ns = int(source.read_ns[env])
+        # Times from here on count from the first observation, as those of the records do. The plan
+        # may begin some milliseconds later; the first record tells.
+        self._begun_ns, self._origin_ns = int(source.read_ns[env]), 0
 
     def flows(self) -> npt.NDArray[np.bool_]:
         """Return which flows begin before the next decision and have not ended, (F,).
@@ -59,9 +63,9 @@ class Activity:
         """
         self._note_ended()
         rows, starts_ns = self._progress.open_runs(self._origin_ns)
-        until_ns = int(self._source.now_ns()[self._env]) + self._source.interval_ns
+        now_ns = int(self._source.now_ns()[self._env]) - self._begun_ns
         active = np.zeros(len(self._plan), np.bool_)
-        active[rows[starts_ns < until_ns]] = True
+        active[rows[starts_ns < now_ns + self._source.interval_ns]] = True
         return active
 
     def _note_ended(self) -> None:

@@ -23,7 +23,8 @@ def test_what_an_ended_flow_leaves_is_given_to_the_others() -> None:
         Flow("h1", "h3"),
         Flow("h2", "h3", size_bytes=200_000),
         Flow("h2", "h4", size_bytes=4_000_000, after=1),
-        Flow("h4", "h1", start_ns=10**15),
+        # On the clock of the machine that time is over.
+        Flow("h4", "h1", start_ns=60 * 10**9),
     ]
     env = dcgym.make_env(
         topology=SWITCH, traffic=Plan("ends", 0, flows), interval="50ms", preflight=False
