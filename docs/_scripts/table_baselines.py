@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from table_cells import policy_rows
@@ -25,6 +25,7 @@ class Baselines:
         seconds: Length of a run.
         warmup: Seconds at its start that the metrics leave out.
         remark: What a reader must know of the table.
+        arguments: Arguments of the environment, where they choose its form of one agent.
     """
 
     env: str
@@ -33,10 +34,11 @@ class Baselines:
     seconds: float = 12.0
     warmup: float = 2.0
     remark: str = ""
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
     def suite(self) -> Suite:
         """Return the runs."""
-        cases = (Case({"env": self.env}),)
+        cases = (Case({"env": self.env, **self.arguments}),)
         names = tuple(self.policies)
         return Suite("baselines", "", cases, names, self.seeds, self.seconds, self.warmup, 1, True)
 
@@ -88,7 +90,15 @@ BASELINES: Mapping[str, Baselines] = {
             "fair-share+ecmp": "oracle of the rates: knows the plan",
         },
     ),
-    "load_balancing": Baselines("dcgym/LoadBalancing-v1", _POOL, 10, 240.0, 0.0),
+    "load_balancing": Baselines(
+        "dcgym/LoadBalancing-v1",
+        _POOL,
+        10,
+        240.0,
+        0.0,
+        "One balancer follows the policy, and the others their rule, as in `gym.make`.",
+        {"balancer": 0},
+    ),
     "central_load_balancing": Baselines("dcgym/CentralLoadBalancing-v1", _POOL, 10, 240.0, 0.0),
     "job_assignment": Baselines(
         "dcgym/JobAssignment-v0",
