@@ -50,11 +50,11 @@ def test_every_environment_has_a_page_and_documented_settings(env_id: str) -> No
 @pytest.mark.parametrize("env_id", BUILT_IN)
 def test_the_history_of_a_page_says_every_version_from_the_last_on(env_id: str) -> None:
     environment = ENVIRONMENTS[env_id]
-    last = int(env_id.rpartition("-v")[2])
-    for form in filter(None, (environment.single, environment.agents)):
-        told = [int(found) for found in re.findall(r"^ *- v(\d+): ", form.page, re.MULTILINE)]
-        assert told in ([], [*range(last, -1, -1)]), form.page
-    assert "## Version History" in environment.single.page
+    versions = [*range(int(env_id.rpartition("-v")[2]), -1, -1)]
+    pages = [form.page for form in (environment.single, environment.agents) if form]
+    told = [[*map(int, re.findall(r"^ *- v(\d+): ", page, re.MULTILINE))] for page in pages]
+    # The page of several agents may leave it to the other one.
+    assert told[0] == versions and told[-1] in ([], versions)
 
 
 def test_an_id_is_taken_once_and_has_a_version() -> None:
