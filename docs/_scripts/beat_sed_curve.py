@@ -1,6 +1,6 @@
 """Draw docs/images/beat_sed.png: five trainings of the tutorial against constant weights and SED.
 
-Run from the repository: ``python docs/_scripts/beat_sed_curve.py``; some eight minutes on two cores.
+Run from the repository: ``python docs/_scripts/beat_sed_curve.py``; some five minutes on two cores.
 """
 
 from __future__ import annotations
