@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 30
 TORCH ?= cpu
 ALL := .[rllib,sb3,marl,minari,tensorboard,video,dev,docs]
 APT := mininet openvswitch-switch ccache clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
-	libasio-dev libboost-dev libmnl-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
+	libasio-dev libboost-dev libmnl-dev libseccomp-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl
 NO_DAEMONS := /usr/sbin/policy-rc.d
 # Emulators, trainings and tests are many processes of Python. Where the environment forbids bytecode
@@ -23,7 +23,7 @@ export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 BUILD_TOOLS := 'setuptools>=77' wheel 'pybind11>=2.13' uv
 WHEELS := --no-index --find-links $(CACHE)/dcgym/wheels
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
-BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay obj/fabric.bpf.o)
+BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay bin/dcgym-confine obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 

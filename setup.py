@@ -1,11 +1,12 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Eight artefacts go into ``dcgym/native``: five C++ modules, the BPF objects, the traffic generator
-and the relay. Each is optional: what cannot be built is named in a warning and the install goes on.
+Nine artefacts go into ``dcgym/native``: five C++ modules, the BPF objects and three
+programs. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import runpy
@@ -189,9 +190,15 @@ class BuildNative(build_ext):
             return
         self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
-        packages = "g++ libasio-dev libboost-dev"
-        self._attempt("the traffic generator", packages, lambda: self._build_program("generator"))
-        self._attempt("the relay", "g++", lambda: self._build_program("relay"))
+        # A static program starts sooner, and reads no libraries that would count as its command's.
+        confine = ("-lseccomp", *([] if SANITIZERS else ["-static"]))
+        for what, packages, folder, libraries in (
+            ("the traffic generator", "g++ libasio-dev libboost-dev", "generator", ()),
+            ("the relay", "g++", "relay", ()),
+            ("the filter of system calls", "g++ libseccomp-dev", "confine", confine),
+        ):
+            build = functools.partial(self._build_program, folder, libraries)
+            self._attempt(what, packages, build)
 
     def _attempt(self, what: str, packages: str, build: Callable[[], None]) -> None:
         try:
@@ -254,7 +261,7 @@ class BuildNative(build_ext):
                 commands.append((cached(command), target))
         self._compile_all(commands)
 
-    def _build_program(self, folder: str) -> None:
+    def _build_program(self, folder: str, libraries: Sequence[str] = ()) -> None:
         # It may have a word before it, such as ccache.
         compiler = shlex.split(os.environ.get("CXX", "g++"))
         options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-pthread", *SANITIZE]
@@ -275,7 +282,7 @@ class BuildNative(build_ext):
         target = self._output() / "bin" / f"dcgym-{folder}"
         files = [str(path) for path in objects]
         if files and outdated(target, files):
-            compile_file([*compiler, *options, *files], target)
+            compile_file([*compiler, *options, *files, *libraries], target)
 
 
 setup(

@@ -1,4 +1,4 @@
-"""The compiled parts: five C++ modules, BPF objects, the traffic generator and the relay.
+"""The compiled parts: five C++ modules, BPF objects and three programs.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -22,6 +22,7 @@ __all__ = [
     "SIMULATION_HINT",
     "available",
     "bpf_object",
+    "confine_path",
     "find_measure",
     "generator_path",
     "missing_parts",
@@ -36,8 +37,8 @@ __all__ = [
 ]
 
 APT_PACKAGES = (
-    "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libasio-dev libboost-dev g++ "
-    "python3-dev"
+    "clang llvm libbpf-dev libelf-dev zlib1g-dev libmnl-dev libseccomp-dev libasio-dev "
+    "libboost-dev g++ python3-dev"
 )
 HINT = f"apt-get install {APT_PACKAGES}, then 'make setup' (or: python setup.py build_ext -i)"
 SIMULATION_HINT = (
@@ -58,7 +59,7 @@ BPF_OBJECTS = (
     "dcgym_agent",
     "delay",
 )
-PROGRAMS = ("dcgym-generator", "dcgym-relay")
+PROGRAMS = ("dcgym-generator", "dcgym-relay", "dcgym-confine")
 
 
 def _root() -> Path:
@@ -155,6 +156,15 @@ def relay_path() -> Path:
         FeatureNotSupported: The executable was not built.
     """
     return _built(_root() / "bin" / "dcgym-relay", "the relay of link delay")
+
+
+def confine_path() -> Path:
+    """Return the path of the executable that runs a command of an emulated host under a filter.
+
+    Raises:
+        FeatureNotSupported: The executable was not built.
+    """
+    return _built(_root() / "bin" / "dcgym-confine", "the filter of hosts' system calls")
 
 
 def missing_parts() -> list[str]:

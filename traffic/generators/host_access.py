@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from dcgym.native import confine_path
+
 __all__ = ["HOST_ACCESS", "KEPT_CAPABILITIES", "choose_access", "chosen_access", "host_words"]
 
 HOST_ACCESS = ("limited", "read-only", "full")
@@ -67,6 +69,9 @@ def host_words(
         dies_with_parent: Whether it ends when its parent does.
         is_ours: Whether it is a program of ours, which needs no protection of files: what the words
             read would count as read by the program.
+
+    Raises:
+        FeatureNotSupported: The filter of system calls is not built.
     """
     access = chosen_access()
     words = []
@@ -77,4 +82,6 @@ def host_words(
     # With full access too: a program's counters then begin with the same bytes read.
     capabilities = "+all" if access == "full" else ",".join(["-all", *kept])
     limits = ["--pdeathsig", "KILL"] if dies_with_parent else []
+    # Before the capability goes that loading the filter takes.
+    words += [] if access == "full" else [str(confine_path())]
     return [*words, "setpriv", *limits, f"--bounding-set={capabilities}", "--"]

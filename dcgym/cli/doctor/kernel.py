@@ -105,7 +105,10 @@ def check_kernel() -> list[Check]:
     )
     pressure = Path("/proc/pressure/cpu").exists()
     cost, remedy = "fidelity does not see waits for processors", "a kernel with CONFIG_PSI"
-    return [*checks, present("kernel", "pressure", pressure, False, cost, remedy)]
+    checks.append(present("kernel", "pressure", pressure, False, cost, remedy))
+    filters = Path("/proc/sys/kernel/seccomp/actions_avail").exists()
+    cost, remedy = "hosts with full access alone", "a kernel with CONFIG_SECCOMP_FILTER"
+    return [*checks, present("kernel", "seccomp", filters, True, cost, remedy)]
 
 
 def check_version(release: str) -> list[Check]:

@@ -158,6 +158,9 @@ class EmulatedHost(LazyShell, Host):  # type: ignore[misc]
         if self.shell is None:
             # The shell itself. Its mnexec would make a namespace (-n), where there is one to enter.
             cmd = [*enter_namespace(self.namespace_fd), "mnexec", "-cd", *cmd[2:]]
+        elif cmd[:2] == ["mnexec", "-da"]:
+            # Mininet's `popen` joins the shell's namespaces, but not its limits.
+            cmd = [*enter_namespace(self.namespace_fd), "mnexec", "-d", *cmd[3:]]
         return super()._popen(cmd, **params)
 
     def config(self, ip: str | None = None, **_params: Any) -> dict[str, Any]:

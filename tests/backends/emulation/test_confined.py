@@ -1,0 +1,89 @@
+"""No host reaches the machine by a system call, whatever starts its program."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcgym.errors import CommandError
+from dcgym.traffic import Flow, Plan
+from dcgym.traffic.plans.applications import App, AppPlan
+from tests.support.commands import run_here
+from tests.support.networks import begin
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.emulation
+
+SCRIPT = Path(__file__).parents[2] / "support" / "ways_out.py"
+UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "32-bit unshare")
+FAMILIES = ("AF_VSOCK", "AF_VSOCK in an int", "AF_ALG", "family 1000")
+PROTOCOLS = ("NETLINK_AUDIT", "NETLINK_CONNECTOR")
+# What the kernel permits root in a network namespace of its own.
+OPEN_TO_ROOT = ("unshare", "clone", "clone3", "add_key", "keyctl")
+
+
+def assert_refused(said: str) -> None:
+    answers = json.loads(said.strip().splitlines()[-1])
+    expected = dict.fromkeys(answers, "EPERM")
+    expected |= dict.fromkeys(UNKNOWN, "ENOSYS") | dict.fromkeys(FAMILIES, "EAFNOSUPPORT")
+    expected |= dict.fromkeys(PROTOCOLS, "EPROTONOSUPPORT")
+    assert len(answers) > 25
+    assert answers == {name: expected[name] for name in answers}
+
+
+@pytest.mark.parametrize("access", ["limited", "read-only"])
+def test_a_command_finds_every_way_closed(
+    access: str, make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = make("dumbbell", host_access=access).lab
+    assert_refused(lab.execute("h1", "python3", str(SCRIPT)))
+    with pytest.raises(CommandError, match="[Oo]peration not permitted"):
+        lab.execute("h1", "unshare", "-UrmC", "sh", "-c", "mount -t cgroup -o freezer none /mnt")
+
+
+def test_the_ways_are_open_with_full_access(make: Any) -> None:
+    lab = make("dumbbell", host_access="full").lab
+    answers = json.loads(lab.execute("h1", "python3", str(SCRIPT), *OPEN_TO_ROOT))
+    assert answers == dict.fromkeys(OPEN_TO_ROOT, "done")
+
+
+def test_an_application_finds_every_way_closed(make: Any, tmp_path: Path) -> None:
+    network = make("dumbbell")
+    begin(network, AppPlan("ways", 0, (App("h1", (sys.executable, str(SCRIPT))),), tmp_path))
+    wait_for(network.finished)
+    network.stop_traffic()
+    assert_refused((tmp_path / "0-h1.out").read_text())
+
+
+@pytest.mark.parametrize(
+    "command", [f"h1 python3 {SCRIPT}", f"py net['h1'].popen('python3 {SCRIPT}').communicate()[0].decode()"]
+)
+def test_a_shell_finds_every_way_closed(
+    command: str,
+    make: Any,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
+    make("dumbbell")
+    done = run_here(capfd, "shell", "--command", command)
+    assert done.returncode == 0, done.stderr
+    assert_refused(done.stdout)
+
+
+def test_a_tool_has_the_filter_of_its_host(make: Any) -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    network = make("dumbbell", generator="iperf3")
+    begin(network, Plan("flow", 0, (Flow("h1", "h3"),)))
+    look = "grep -h ^Seccomp: $(grep -lx iperf3 /proc/[0-9]*/comm | sed s/comm/status/)"
+    wait_for(lambda: "2" in (said := network.lab.execute("h1", "sh", "-c", f"{look}; true")) and said)
+    filtered = network.lab.execute("h1", "sh", "-c", look).split("\n")
+    assert set(filter(None, filtered)) == {"Seccomp:\t2"}
