@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run a command without the system calls that reach beyond the namespaces of an emulated host.
 //
-// Capabilities do not close them: anybody may make a user namespace, and has all capabilities in it.
-// The filter is loaded first and the capabilities are dropped by the command (setpriv), since
-// loading takes CAP_SYS_ADMIN; the other way, PR_SET_NO_NEW_PRIVS, would take setuid from programs.
+// Dropped capabilities do not close them: any process may make a user namespace, in which it has
+// all capabilities. The filter comes first and the command drops capabilities (setpriv), since
+// loading takes CAP_SYS_ADMIN. The other way, PR_SET_NO_NEW_PRIVS, would break setuid programs.
 #include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -55,10 +55,9 @@ constexpr std::initializer_list<const char *> kUnknown = {"clone3", "io_uring_se
 constexpr std::initializer_list<int> kFamilies = {AF_UNIX,   AF_INET, AF_INET6, AF_NETLINK,
                                                   AF_PACKET, AF_KEY,  AF_XDP};
 // Netlink of the network. Programs take a missing NETLINK_AUDIT for a kernel without it.
-constexpr std::initializer_list<int> kNetlink = {NETLINK_ROUTE,     NETLINK_USERSOCK,
-                                                 NETLINK_SOCK_DIAG, NETLINK_XFRM,
-                                                 NETLINK_NETFILTER, NETLINK_KOBJECT_UEVENT,
-                                                 NETLINK_GENERIC};
+constexpr std::initializer_list<int> kNetlink = {
+    NETLINK_ROUTE,     NETLINK_USERSOCK,       NETLINK_SOCK_DIAG, NETLINK_XFRM,
+    NETLINK_NETFILTER, NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC};
 
 class Filter {
   public:
