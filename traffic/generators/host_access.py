@@ -39,7 +39,7 @@ cd "$PWD"
 """
 _MOUNTS = {
     "limited": "mount -t sysfs -o ro sysfs /sys",
-    "read-only": f"set -e\nmount -t sysfs -o ro sysfs /sys\n{_READ_ONLY}",
+    "read-only": f"mount -t sysfs -o ro sysfs /sys\n{_READ_ONLY}",
     "full": "mount -t sysfs sysfs /sys",
 }
 
@@ -58,25 +58,22 @@ def chosen_access() -> str:
     return os.environ.get(HOST_ACCESS_VARIABLE, HOST_ACCESS[0])
 
 
-def host_words(
-    shows_interfaces: bool = False, *, dies_with_parent: bool = False, is_ours: bool = False
-) -> list[str]:
+def host_words(*, dies_with_parent: bool = False, is_ours: bool = False) -> list[str]:
     """Return the words that, before a command in a host's network, limit what it may do.
 
     Args:
-        shows_interfaces: Give it a /sys that shows the host's own interfaces, which costs a few
-            milliseconds.
         dies_with_parent: Whether it ends when its parent does.
-        is_ours: Whether it is a program of ours, which needs no protection of files: what the words
-            read would count as read by the program.
+        is_ours: Whether it is a program of ours, which needs neither a /sys that shows the host's
+            own interfaces, to read only, nor protection of files: these cost milliseconds, and what
+            the words read would count as read by the program.
 
     Raises:
         FeatureNotSupported: The filter of system calls is not built.
     """
     access = chosen_access()
     words = []
-    if shows_interfaces or (access == "read-only" and not is_ours):
-        script = f'{_MOUNTS[access]}\nexec "$@"'
+    if not is_ours:
+        script = f'set -e\n{_MOUNTS[access]}\nexec "$@"'
         words += ["unshare", "--mount", "sh", "-c", script, "sh"]
     kept = [f"+{name}" for name in KEPT_CAPABILITIES]
     # With full access too: a program's counters then begin with the same bytes read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -10,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.errors import CommandError
+from dcgym.tasks.balancing import make_scenario
 from dcgym.traffic import Flow, Plan
+from dcgym.traffic.http.programs import PROGRAMS_FOLDER, ServerProgram
 from dcgym.traffic.plans.applications import App, AppPlan
 from tests.support.commands import run_here
 from tests.support.networks import begin
@@ -32,6 +36,7 @@ def assert_refused(said: str) -> None:
     expected = dict.fromkeys(answers, "EPERM")
     expected |= dict.fromkeys(UNKNOWN, "ENOSYS") | dict.fromkeys(FAMILIES, "EAFNOSUPPORT")
     expected |= dict.fromkeys(PROTOCOLS, "EPROTONOSUPPORT")
+    expected["write of sysfs"] = "EROFS"
     assert len(answers) > 25
     assert answers == {name: expected[name] for name in answers}
 
@@ -59,6 +64,17 @@ def test_an_application_finds_every_way_closed(make: Any, tmp_path: Path) -> Non
     wait_for(network.finished)
     network.stop_traffic()
     assert_refused((tmp_path / "0-h1.out").read_text())
+
+
+def test_a_server_program_and_a_command_of_a_pool_find_every_way_closed() -> None:
+    script = f'{sys.executable} {SCRIPT}; exec {sys.executable} -m http.server "$0"'
+    program = ServerProgram(("sh", "-c", script, "<port>"), has_requests=False)
+    pool = EmulatedPool(make_scenario("testbed-7"), server_program=program)
+    with contextlib.closing(pool):
+        pool.reset([1])
+        said = pool.execute("s1", "grep", "-m1", "clone3", f"{PROGRAMS_FOLDER}/s1/output")
+        assert_refused(said)
+        assert_refused(pool.execute("c1", "python3", str(SCRIPT)))
 
 
 @pytest.mark.parametrize(

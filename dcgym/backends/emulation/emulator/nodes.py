@@ -89,7 +89,7 @@ def enter_namespace(namespace_fd: int) -> list[str]:
         namespace_fd: Network namespace of the host.
     """
     network = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
-    return ["nsenter", network, *host_words(shows_interfaces=True)]
+    return ["nsenter", network, *host_words()]
 
 
 class LazyShell:

@@ -147,9 +147,10 @@ class _Running:
         (self._folder / "status").unlink(missing_ok=True)
         if self._program.report == "nginx":
             self._status = _NginxStatus(str(self._folder / "status"))
+        command = [*map(self._filled, self._program.command)]
         with (self._folder / OUTPUT).open("wb") as output:
             self._process = subprocess.Popen(
-                in_namespace(self._place.namespace, [*map(self._filled, self._program.command)]),
+                in_namespace(self._place.namespace, command, is_ours=False),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
