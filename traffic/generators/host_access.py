@@ -26,8 +26,13 @@ KEPT_CAPABILITIES = (
 )
 """Capabilities (capabilities(7)) of a host's processes, unless they have full access."""
 
+# "$1" is the program that comes next. Its folder may be one of the /tmp that becomes empty.
 _READ_ONLY = """
+programs=${1%/*}
+exec 9< "$programs"
 mount -t tmpfs -o mode=1777 tmpfs /tmp
+mkdir -p "$programs" && mount -c --bind /proc/self/fd/9 "$programs"
+exec 9<&-
 mkdir -p "$PWD" && mount -c --bind . "$PWD"
 while read -r _ _ _ _ place _; do
     case $place in
