@@ -18,17 +18,16 @@ from dcgym.native.digest import digest_path, interface_digest
 
 __all__ = [
     "BPF_OBJECTS",
+    "MODULES",
     "PROGRAMS",
     "SIMULATION_HINT",
     "available",
     "bpf_object",
-    "confine_path",
     "find_measure",
-    "generator_path",
     "missing_parts",
     "packets_available",
     "placement_available",
-    "relay_path",
+    "program_path",
     "require",
     "require_packets",
     "require_placement",
@@ -45,6 +44,7 @@ SIMULATION_HINT = (
     "install a C++20 compiler (apt-get install g++ python3-dev), then 'make setup' "
     "(or: pip install pybind11; python setup.py build_ext -i)"
 )
+MODULES = ("_native", "_simulation", "_packets", "_placement", "_measure")
 BPF_OBJECTS = (
     "fabric",
     "queues",
@@ -59,7 +59,11 @@ BPF_OBJECTS = (
     "dcgym_agent",
     "delay",
 )
-PROGRAMS = ("dcgym-generator", "dcgym-relay", "dcgym-confine")
+PROGRAMS = {
+    "dcgym-generator": "the traffic generator",
+    "dcgym-relay": "the relay of link delay",
+    "dcgym-confine": "the filter of hosts' system calls",
+}
 
 
 def _root() -> Path:
@@ -140,31 +144,16 @@ def bpf_object(name: str) -> Path:
     return _built(_root() / "obj" / f"{name}.bpf.o", f"the BPF object '{name}'")
 
 
-def generator_path() -> Path:
-    """Return the path of the traffic generator's executable.
+def program_path(name: str) -> Path:
+    """Return the path of a compiled program.
+
+    Args:
+        name: A name of `PROGRAMS`.
 
     Raises:
-        FeatureNotSupported: The executable was not built.
+        FeatureNotSupported: The program was not built.
     """
-    return _built(_root() / "bin" / "dcgym-generator", "the traffic generator")
-
-
-def relay_path() -> Path:
-    """Return the path of the executable that holds the packets of delayed links.
-
-    Raises:
-        FeatureNotSupported: The executable was not built.
-    """
-    return _built(_root() / "bin" / "dcgym-relay", "the relay of link delay")
-
-
-def confine_path() -> Path:
-    """Return the path of the executable that runs a command of an emulated host under a filter.
-
-    Raises:
-        FeatureNotSupported: The executable was not built.
-    """
-    return _built(_root() / "bin" / "dcgym-confine", "the filter of hosts' system calls")
+    return _built(_root() / "bin" / name, PROGRAMS[name])
 
 
 def missing_parts() -> list[str]:

@@ -12,8 +12,6 @@ from dcgym.suites.reports.layout import _layout_of_env
 
 __all__ = ["hide_natives"]
 
-MODULES = ("_native", "_simulation", "_packets", "_placement", "_measure")
-
 
 def hide_natives(patch: pytest.MonkeyPatch, empty: Path) -> None:
     """Let nothing be compiled.
@@ -24,8 +22,9 @@ def hide_natives(patch: pytest.MonkeyPatch, empty: Path) -> None:
     """
     # What was compiled may have told it already.
     _layout_of_env.cache_clear()
-    for name in MODULES:
+    for name in dcgym.native.MODULES:
         patch.setitem(sys.modules, f"dcgym.native.{name}", None)
     patch.setattr("dcgym.native._root", lambda: empty)
     found = dcgym.native.missing_parts()
-    assert {*found} >= {*MODULES, *dcgym.native.BPF_OBJECTS, *dcgym.native.PROGRAMS}
+    native = dcgym.native
+    assert {*found} >= {*native.MODULES, *native.BPF_OBJECTS, *native.PROGRAMS}

@@ -13,14 +13,15 @@ from importlib import resources
 from pathlib import Path
 from types import TracebackType
 
-from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.errors import BackendError
+from dcgym.native import program_path
 from dcgym.traffic.generators.tools import NATIVE, require_generator
 from dcgym.traffic.generators.view import GeneratorView, RecordStream, block_bytes
 from dcgym.traffic.http.control import HttpControl
 from dcgym.traffic.plans.applications import APPS
 from dcgym.traffic.plans.plan import Plan
 
-__all__ = ["Generator", "GeneratorView", "RecordStream", "generator_path", "plan_file"]
+__all__ = ["Generator", "GeneratorView", "RecordStream", "plan_file"]
 
 DEADLINE_S = 10.0
 RECORD_CAPACITY = 65_536
@@ -29,21 +30,6 @@ PROBE_PERIOD_NS = 10_000_000
 _MOST_REQUEST_BYTES = 1 << 20
 _SO_SNDBUFFORCE = 32  # socket(7); beyond net.core.wmem_max, for root
 _REPLY_BYTES = 1 << 20
-
-
-def generator_path() -> Path:
-    """Return the path of the executable.
-
-    Raises:
-        FeatureNotSupported: It was not built.
-    """
-    path = Path(str(resources.files("dcgym"))) / "native" / "bin" / "dcgym-generator"
-    if not path.exists():
-        raise FeatureNotSupported(
-            "the traffic generator",
-            "apt-get install g++ libasio-dev libboost-dev, then 'make setup'",
-        )
-    return path
 
 
 class Generator(HttpControl):
@@ -101,7 +87,7 @@ class Generator(HttpControl):
 
     def _spawn(self, control_fd: int) -> subprocess.Popen[bytes]:
         fds = (control_fd, self.shm_fd)
-        argv = [str(generator_path())]
+        argv = [str(program_path("dcgym-generator"))]
         if self._kind != NATIVE:
             # Dies with its parent as the native one sees to itself.
             argv = ["setpriv", "--pdeathsig", "KILL", "--"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from dcgym.native import confine_path
+from dcgym.native import program_path
 
 __all__ = ["HOST_ACCESS", "KEPT_CAPABILITIES", "choose_access", "chosen_access", "host_words"]
 
@@ -85,5 +85,5 @@ def host_words(*, dies_with_parent: bool = False, is_ours: bool = False) -> list
     capabilities = "+all" if access == "full" else ",".join(["-all", *kept])
     limits = ["--pdeathsig", "KILL"] if dies_with_parent else []
     # Before the capability goes that loading the filter takes.
-    words += [] if access == "full" else [str(confine_path())]
+    words += [] if access == "full" else [str(program_path("dcgym-confine"))]
     return [*words, "setpriv", *limits, f"--bounding-set={capabilities}", "--"]

@@ -96,17 +96,11 @@ def _mininet() -> Check:
 def check_native_parts() -> list[Check]:
     """Look for what setup builds."""
     missing = native.missing_parts()
-    names = (
-        "_native",
-        "_simulation",
-        "_packets",
-        "_measure",
-        *native.BPF_OBJECTS,
-        *native.PROGRAMS,
-    )
+    names = (*native.MODULES, *native.BPF_OBJECTS, *native.PROGRAMS)
     costs = {
         "_simulation": "no simulated load balancing",
         "_packets": "no simulated networks",
+        "_placement": "no simulated placement of VIPs",
         "_measure": "slower steps on networks",
         "dctcp": "no policy 'dctcp' where the kernel has no module",
         "new_vegas": "no policy 'new-vegas' where the kernel has no module",
@@ -126,9 +120,7 @@ def check_native_parts() -> list[Check]:
             "not built" if name in missing else "built",
             name not in costs,
             costs.get(name, "no emulation"),
-            native.SIMULATION_HINT
-            if name in ("_simulation", "_packets", "_measure")
-            else native.HINT,
+            native.SIMULATION_HINT if name in native.MODULES and name != "_native" else native.HINT,
         )
         for name in names
     ]

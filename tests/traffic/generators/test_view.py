@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dcgym.errors import BackendError, FeatureNotSupported
-from dcgym.traffic.generators.generator import generator_path
+from dcgym.native import program_path
 from dcgym.traffic.generators.view import (
     HEADER_DTYPE,
     HOST_DTYPE,
@@ -56,7 +56,7 @@ def write_record(fd: int, number: int) -> None:
 @pytest.mark.native
 def test_layout_equals_the_c_header() -> None:
     try:
-        path = generator_path()
+        path = program_path("dcgym-generator")
     except FeatureNotSupported as error:
         pytest.skip(str(error))
     layout = json.loads(subprocess.check_output([str(path), "--layout"]))

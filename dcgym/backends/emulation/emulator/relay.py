@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from dcgym.errors import BackendError
 from dcgym.monitors.network.link_delays import delay_block_bytes
-from dcgym.native import relay_path
+from dcgym.native import program_path
 
 __all__ = ["Relay"]
 
@@ -40,7 +40,8 @@ class Relay:
         self._socket.settimeout(DEADLINE_S)
         with theirs:
             fds = (theirs.fileno(), self.memory_fd)
-            argv = [str(relay_path()), "--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
+            program = str(program_path("dcgym-relay"))
+            argv = [program, "--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
             self._process = subprocess.Popen(
                 argv, pass_fds=fds, stdin=subprocess.DEVNULL, start_new_session=True
             )
