@@ -191,11 +191,11 @@ class BuildNative(build_ext):
         self._attempt("a native module", "g++ libbpf-dev libmnl-dev", super().run)
         self._attempt("the BPF objects", "clang llvm libbpf-dev linux-libc-dev", self._build_bpf)
         # A static program starts sooner, and reads no libraries that would count as its command's.
-        confine = ("-lseccomp", *([] if SANITIZERS else ["-static"]))
+        host = ("-lseccomp", *([] if SANITIZERS else ["-static"]))
         for what, packages, folder, libraries in (
             ("the traffic generator", "g++ libasio-dev libboost-dev", "generator", ()),
             ("the relay", "g++", "relay", ()),
-            ("the filter of system calls", "g++ libseccomp-dev", "confine", confine),
+            ("the namespaces of hosts", "g++ libseccomp-dev", "host", host),
         ):
             build = functools.partial(self._build_program, folder, libraries)
             self._attempt(what, packages, build)

@@ -42,25 +42,15 @@ def find_processes(name: str) -> dict[str, list[int]]:
         name: The variable.
 
     Returns:
-        By its value, numbers of our own pid namespace, whichever namespace /proc shows.
+        Their numbers, by its value.
     """
     wanted = f"{name}=".encode()
-    depth = len(_numbers(Path("/proc/self"))) - 1
     found: dict[str, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
-            with contextlib.suppress(OSError, IndexError):
+            with contextlib.suppress(OSError):
                 for word in Path(entry.path, "environ").read_bytes().split(b"\0"):
                     if word.startswith(wanted):
                         value = word.removeprefix(wanted).decode(errors="replace")
-                        found.setdefault(value, []).append(_numbers(Path(entry.path))[depth])
+                        found.setdefault(value, []).append(int(entry.name))
     return found
-
-
-def _numbers(process: Path) -> list[int]:
-    """Return the numbers of a process in each pid namespace from that of /proc on (proc(5))."""
-    for line in (process / "status").read_text().splitlines():
-        name, _, numbers = line.partition(":")
-        if name == "NSpid":
-            return [int(number) for number in numbers.split()]
-    raise OSError(f"{process} shows no NSpid")

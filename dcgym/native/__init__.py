@@ -62,7 +62,7 @@ BPF_OBJECTS = (
 PROGRAMS = {
     "dcgym-generator": "the traffic generator",
     "dcgym-relay": "the relay of link delay",
-    "dcgym-confine": "the filter of hosts' system calls",
+    "dcgym-host": "the namespaces of hosts",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -14,10 +13,10 @@ import numpy as np
 
 from dcgym.processes import find_processes
 from dcgym.traffic.generators.app_run import FAMILY_VARIABLE, AppRun
+from dcgym.traffic.generators.host_spaces import HostSpaces, start_in_host
 from dcgym.traffic.generators.interfaces import InterfaceCounters
 from dcgym.traffic.generators.shared_block import SharedBlock
 from dcgym.traffic.generators.tool_routes import CongestionRoutes
-from dcgym.traffic.generators.tool_run import in_namespace
 from dcgym.traffic.generators.view import HOST_DTYPE
 
 __all__ = ["AppEngine"]
@@ -30,25 +29,20 @@ PAUSE_S = 0.002
 
 
 class AppEngine:
-    """The first process of a pid namespace, so that nothing of an application survives it.
+    """Runs each host's applications in a space inside the host's, so that none survives it.
 
     The counters of the hosts are those of their interfaces: whatever the applications send and
     however they do it, it is counted.
     """
 
     def __init__(self, block_fd: int) -> None:
-        """Take the shared block.
-
-        Raises:
-            ValueError: Other processes than the applications' would be ended with them.
-        """
-        if os.getpid() != 1:
-            raise ValueError("applications need a pid namespace of their own")
+        """Take the shared block."""
         # What the emulator ignores, its children would; they shall have the usual disposition.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         self._block_fd = block_fd
         self._runs: list[AppRun] = []
         self._namespaces: list[str] = []
+        self._spaces: HostSpaces | None = None
         self._origin_ns = 0
         self._reported_ns = 0  # the origin that the records count from
         self._plan: bytes = b"[]"
@@ -91,7 +85,7 @@ class AppEngine:
         """
         if self._origin_ns:
             self.stop()
-        if any(run.ended for run in self._runs):
+        if self._spaces is None:
             self._rewind()
         self._origin_ns = self._reported_ns = start_ns
         self._block.begin()
@@ -108,7 +102,7 @@ class AppEngine:
             self._step(active)
             self._heartbeat()
             time.sleep(PAUSE_S)
-        self._kill_all(active)
+        self._end_spaces(active)
         self._close_sockets()
         self._origin_ns = 0
         self._publish()
@@ -118,7 +112,6 @@ class AppEngine:
         """Do what is due and publish the counters."""
         if self._origin_ns:
             self._step(self._runs)
-        self._reap_orphans()
         self._publish()
 
     def report(self, first: int) -> str:
@@ -133,9 +126,12 @@ class AppEngine:
         for run in self._runs:
             run.close()
         self._runs = []
-        for row in json.loads(self._plan):
-            namespace = self._namespaces[row["host"]]
-            self._runs.append(AppRun(row, namespace, self._all_families))
+        rows = json.loads(self._plan)
+        hosts = sorted({row["host"] for row in rows})
+        self._spaces = HostSpaces([self._namespaces[host] for host in hosts], nested=True)
+        namespaces = dict(zip(hosts, self._spaces.networks, strict=True))
+        for row in rows:
+            self._runs.append(AppRun(row, namespaces[row["host"]], self._all_families))
 
     def _step(self, runs: Sequence[AppRun]) -> None:
         now_ns, self._families = time.monotonic_ns(), None
@@ -148,20 +144,19 @@ class AppEngine:
             self._families = find_processes(FAMILY_VARIABLE)
         return self._families
 
-    def _kill_all(self, active: Sequence[AppRun]) -> None:
+    def _end_spaces(self, active: Sequence[AppRun]) -> None:
         """End what left its process group too, and wait until all are gone."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)  # kill(2): all of this pid namespace but process 1
+        if self._spaces is None:
+            return
+        self._spaces.end()
         deadline_ns = time.monotonic_ns() + END_NS
-        while time.monotonic_ns() < deadline_ns:
+        while not self._spaces.has_ended() and time.monotonic_ns() < deadline_ns:
+            # A space ends when what was started in it from outside has been waited for.
             self._step(active)
-            self._reap_orphans()
             self._heartbeat()
-            try:
-                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
             time.sleep(PAUSE_S)
+        self._spaces.close()
+        self._spaces = None
 
     def _close_sockets(self) -> None:
         """End the connections that outlive their processes, in TIME_WAIT or with data to send.
@@ -171,8 +166,9 @@ class AppEngine:
         hosts = {run.host for run in self._runs if run.start_ns}
         argv = ["ss", "--kill", "--tcp", "--all", "--numeric"]
         killers = [
-            subprocess.Popen(
-                in_namespace(self._namespaces[host], argv),
+            start_in_host(
+                self._namespaces[host],
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -182,16 +178,6 @@ class AppEngine:
         for killer in killers:
             killer.wait(END_NS / 1e9)
             self._heartbeat()
-
-    def _reap_orphans(self) -> None:
-        """Take the exit codes that nobody else asks for, as the first process must."""
-        own = {run.pid for run in self._runs if run.active}
-        with contextlib.suppress(ChildProcessError):
-            flags = os.WEXITED | os.WNOHANG
-            while (found := os.waitid(os.P_ALL, 0, flags | os.WNOWAIT)) is not None:
-                if found.si_pid in own:
-                    return
-                os.waitpid(found.si_pid, 0)
 
     def _finished(self) -> bool:
         """Tell whether all have ended whose end is waited for."""

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-from dcgym.traffic.generators.tool_run import in_namespace
+from dcgym.traffic.generators.host_spaces import start_in_host
 from dcgym.traffic.plans.applications import AppOrder
 
 __all__ = ["FAMILY_VARIABLE", "AppReport", "AppRun"]
@@ -152,8 +152,9 @@ class AppRun:
 
     def _start(self, now_ns: int) -> None:
         self.start_ns, self.outcome = now_ns, "running"
-        self._process = subprocess.Popen(
-            in_namespace(self._namespace, list(self._settings["argv"]), is_ours=False),
+        self._process = start_in_host(
+            self._namespace,
+            self._settings["argv"],
             stdin=subprocess.DEVNULL,
             stdout=self._fds[0],
             stderr=self._fds[1],

@@ -91,9 +91,6 @@ class Generator(HttpControl):
         if self._kind != NATIVE:
             # Dies with its parent as the native one sees to itself.
             argv = ["setpriv", "--pdeathsig", "KILL", "--"]
-            if self._kind == APPS:
-                # Whatever an application starts ends with the adapter (pid_namespaces(7)).
-                argv += ["unshare", "--pid", "--fork", "--kill-child=KILL", "--"]
             argv += [sys.executable, "-m", "dcgym.traffic.generators.adapter", "--tool", self._kind]
         argv += ["--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
         # The package may have been imported from a checkout that the child would not find.

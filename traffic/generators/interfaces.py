@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.traffic.generators.host_spaces import join_namespace
 from dcgym.traffic.generators.view import HOST_DTYPE
 
 __all__ = ["InterfaceCounters"]
@@ -16,11 +16,6 @@ __all__ = ["InterfaceCounters"]
 # Ethernet, IPv4, and TCP with the timestamps that Linux sends.
 HEADER_BYTES = 14 + 20 + 32
 _MOST_BYTES = 1 << 16
-_CLONE_NEWNET = 0x40000000  # linux/sched.h; `os` names it from Python 3.12 on
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.setns.argtypes = (ctypes.c_int, ctypes.c_int)
-_libc.setns.restype = ctypes.c_int
 
 
 class InterfaceCounters:
@@ -54,27 +49,17 @@ class InterfaceCounters:
 
 
 def _open_in(namespaces: Sequence[str], names: Sequence[str]) -> list[tuple[int, ...]]:
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     opened = []
     try:
         for namespace in namespaces:
-            fd = os.open(namespace, os.O_RDONLY)
-            try:
-                _enter(fd)
-            finally:
-                os.close(fd)
+            join_namespace(namespace)
             paths = (f"/proc/thread-self/net/{name}" for name in names)
             opened.append(tuple(os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths))
     finally:
-        _enter(home)
+        join_namespace(f"/proc/self/fd/{home}")
         os.close(home)
     return opened
-
-
-def _enter(fd: int) -> None:
-    if _libc.setns(fd, _CLONE_NEWNET):
-        number = ctypes.get_errno()
-        raise OSError(number, f"setns: {os.strerror(number)}")
 
 
 def _read(fd: int) -> str:

@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 
-from dcgym.traffic.generators.tool_run import in_namespace
+from dcgym.traffic.generators.host_spaces import children_in, host_words
 
 __all__ = ["CongestionRoutes"]
 
@@ -44,8 +44,9 @@ class CongestionRoutes:
 
 
 def _run(namespace: str, *argv: str) -> str:
-    command = in_namespace(namespace, list(argv))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+    command = [*host_words(namespace), *argv]
+    with children_in(namespace):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
     if done.returncode:
         raise ValueError(f"{' '.join(argv)}: {done.stderr.strip()}")
     return done.stdout

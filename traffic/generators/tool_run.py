@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from dcgym.traffic.generators.host_access import host_words
+from dcgym.traffic.generators.host_spaces import start_in_host
 from dcgym.traffic.generators.tool import Order, Result, Seen, Tool
 from dcgym.traffic.generators.view import CUT, FINISHED, REFUSED, RESET
 
-__all__ = ["ToolRun", "in_namespace"]
+__all__ = ["ToolRun"]
 
 LISTEN_DEADLINE_NS = 10_000_000_000
 ANSWER_DEADLINE_NS = 500_000_000
@@ -23,25 +23,14 @@ _LISTENING = {"tcp": "0A", "udp": "07"}  # enum of net/tcp_states.h: TCP_LISTEN,
 _T = TypeVar("_T")
 
 
-def in_namespace(namespace: str, argv: list[str], is_ours: bool = True) -> list[str]:
-    """Return a command line that runs another in a host and dies with its parent.
-
-    Args:
-        namespace: File of the host's network namespace.
-        argv: The command.
-        is_ours: Whether it is a program of ours, and not one of the experiment's.
-    """
-    words = host_words(dies_with_parent=True, is_ours=is_ours)
-    return ["nsenter", f"--net={namespace}", "--", *words, *argv]
-
-
 class _Process:
     """A tool's process, its output kept in memory."""
 
     def __init__(self, namespace: str, argv: list[str]) -> None:
         self._output_fd = os.memfd_create("dcgym-tool", os.MFD_CLOEXEC)
-        self._process = subprocess.Popen(
-            in_namespace(namespace, argv),
+        self._process = start_in_host(
+            namespace,
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=self._output_fd,
             stderr=self._output_fd,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dcgym.errors import BackendError
-from dcgym.traffic.generators.tool_run import in_namespace
+from dcgym.traffic.generators.host_spaces import start_in_host
 
 __all__ = ["AgentPlace", "DeviceAgents"]
 
@@ -85,8 +85,9 @@ class DeviceAgents:
         # Neither site packages nor the environment's: it starts in a fraction of the time.
         program = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps({**shared, **own})]
         fds = (int(str(shared["rows_fd"])), int(str(shared["shown_fd"])))
-        return subprocess.Popen(
-            in_namespace(place.namespace, program),
+        return start_in_host(
+            place.namespace,
+            program,
             pass_fds=fds,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

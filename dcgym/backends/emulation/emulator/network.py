@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -15,7 +16,6 @@ from dcgym.backends.emulation.emulator.events import EpisodeEvents
 from dcgym.backends.emulation.emulator.link_delays import make_delays, wire_sysctls
 from dcgym.backends.emulation.emulator.nodes import (
     Description,
-    enter_namespace,
     make_mininet,
     write_description,
 )
@@ -29,6 +29,7 @@ from dcgym.topologies import Link, NextHopGroup, Port, Topology, next_hop_groups
 from dcgym.topologies.round_trips import frame_bytes, full_frame_bytes
 from dcgym.topologies.validation import ETHERNET_BYTES
 from dcgym.traffic.generators.host_access import chosen_access
+from dcgym.traffic.generators.host_spaces import HostSpaces, children_in, host_words
 
 if TYPE_CHECKING:
     from dcgym.native._native import Fabric, HmuxSize, QueueReader
@@ -179,6 +180,8 @@ class EmulatedNetwork:
         sysctls |= IPV6_SYSCTLS if self._has_ipv6 else {}
         n_hosts = len(self.topology.hosts)
         self.namespace_fds = self._native.make_namespaces(n_hosts, [*sysctls.items()])
+        files = [f"/proc/{os.getpid()}/fd/{fd}" for fd in self.namespace_fds]
+        self.spaces = HostSpaces(files)
         self.rtnl_fd = self._native.open_rtnl()
         self.host_rtnl_fds = self._native.open_rtnls(self.namespace_fds)
 
@@ -231,7 +234,7 @@ class EmulatedNetwork:
         names = [host.name for host in self.topology.hosts]
         addresses = [f"{self.topology.ip(name)}/32" for name in names]
         return Description(
-            hosts=list(zip(names, self.namespace_fds, addresses, strict=True)),
+            hosts=list(zip(names, self.spaces.networks, addresses, strict=True)),
             switches=[switch.name for switch in self.topology.switches],
             links=[
                 (a.node, b.node, a.number, b.number, self._end(a)[3], self._end(b)[3])
@@ -349,15 +352,16 @@ class EmulatedNetwork:
             CommandError: It failed or took too long.
         """
         try:
-            return run(*enter_namespace(self.namespace_fd(host)), *argv, timeout_s=timeout_s)
+            namespace = self.namespace(host)
+            with children_in(namespace):
+                return run(*host_words(namespace), *argv, timeout_s=timeout_s)
         except CommandError as error:
             # Without the words before it.
             raise CommandError(argv, error.returncode, error.stderr) from None
 
-    def namespace_fd(self, host: str) -> int:
-        """Return the network namespace of a host."""
-        found: int = self.namespace_fds[self.topology.node(host).index]
-        return found
+    def namespace(self, host: str) -> str:
+        """Return the file of a host's network namespace."""
+        return self.spaces.networks[self.topology.node(host).index]
 
 
 def ipv6_address(number: int) -> str:

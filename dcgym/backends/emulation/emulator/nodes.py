@@ -7,7 +7,6 @@ pairs and addresses exist before its objects do, and a shell starts with the fir
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host
 
-from dcgym.traffic.generators.host_access import host_words
+from dcgym.traffic.generators.host_spaces import children_in, host_words
 
 __all__ = [
     "DESCRIPTION_PATH",
@@ -26,7 +25,6 @@ __all__ = [
     "Description",
     "EmulatedHost",
     "LazyShell",
-    "enter_namespace",
     "make_mininet",
     "write_description",
 ]
@@ -39,13 +37,13 @@ class Description:
     """A built network, as much of it as Mininet's objects need to know.
 
     Attributes:
-        hosts: Name, descriptor of the network namespace, address.
+        hosts: Name, file of the network namespace, address.
         switches: Names.
         links: Nodes, port numbers and MAC addresses of both ends.
         host_access: What the hosts' processes may do.
     """
 
-    hosts: list[tuple[str, int, str]]
+    hosts: list[tuple[str, str, str]]
     switches: list[str]
     links: list[tuple[str, str, int, int, str, str]]
     host_access: str
@@ -72,24 +70,14 @@ def make_mininet(description: Description, switches: Mapping[str, Mapping[str, o
     # Mininet's own initialisation raises limits of the whole machine (fs.file-max and others).
     Mininet.inited = True
     net = Mininet(host=EmulatedHost, controller=None, build=False)
-    for name, namespace_fd, ip in description.hosts:
-        net.addHost(name, namespace_fd=namespace_fd, ip=ip)
+    for name, namespace, ip in description.hosts:
+        net.addHost(name, namespace=namespace, ip=ip)
     for name in description.switches:
         net.addSwitch(name, **switches[name])
     for a, b, port_a, port_b, mac_a, mac_b in description.links:
         net.addLink(a, b, port1=port_a, port2=port_b, addr1=mac_a, addr2=mac_b, cls=BuiltLink)
     net.build()
     return net
-
-
-def enter_namespace(namespace_fd: int) -> list[str]:
-    """Return the words that, before a command, run it in a host, with the /sys that shows it.
-
-    Args:
-        namespace_fd: Network namespace of the host.
-    """
-    network = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
-    return ["nsenter", network, *host_words()]
 
 
 class LazyShell:
@@ -147,21 +135,22 @@ class EmulatedHost(LazyShell, Host):  # type: ignore[misc]
 
     Args:
         name: Node name.
-        namespace_fd: Its network namespace.
+        namespace: File of its network namespace.
     """
 
-    def __init__(self, name: str, *, namespace_fd: int, **params: Any) -> None:
-        self.namespace_fd = namespace_fd
+    def __init__(self, name: str, *, namespace: str, **params: Any) -> None:
+        self._namespace = namespace
         super().__init__(name, **params)
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
         if self.shell is None:
             # The shell itself. Its mnexec would make a namespace (-n), where there is one to enter.
-            cmd = [*enter_namespace(self.namespace_fd), "mnexec", "-cd", *cmd[2:]]
+            cmd = ["mnexec", "-c", *cmd[2:]]
         elif cmd[:2] == ["mnexec", "-da"]:
-            # Mininet's `popen` joins the shell's namespaces, but not its limits.
-            cmd = [*enter_namespace(self.namespace_fd), "mnexec", "-d", *cmd[3:]]
-        return super()._popen(cmd, **params)
+            # Mininet's `popen` joins the shell's network, but neither its processes nor its limits.
+            cmd = cmd[3:]
+        with children_in(self._namespace):
+            return super()._popen([*host_words(self._namespace), *cmd], **params)
 
     def config(self, ip: str | None = None, **_params: Any) -> dict[str, Any]:
         """Note the address, which the interface has."""

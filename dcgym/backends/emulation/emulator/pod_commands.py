@@ -141,9 +141,9 @@ class PodCommands:
 
     def _run_programs(self, program: ServerProgram, scenario: Scenario, request: BuildPod) -> None:
         """Run a program at each server in the place of the generator's."""
-        network, pid = self.pod.network, os.getpid()
+        network = self.pod.network
         places = [
-            ServerPlace(name, f"/proc/{pid}/fd/{network.namespace_fd(name)}", group.workers)
+            ServerPlace(name, network.namespace(name), group.workers)
             for name, group in zip(self.pod.servers, scenario.server_groups, strict=True)
         ]
         self._programs = ServerPrograms(program, places, self.pod.ports[0], request.server_rows)
@@ -216,10 +216,10 @@ def _servers(scenario: Scenario, pod: PodNetwork) -> list[HttpServer]:
 
 
 def _agent_places(pod: PodNetwork) -> list[AgentPlace]:
-    network, pid = pod.network, os.getpid()
+    network = pod.network
     return [
         AgentPlace(
-            namespace=f"/proc/{pid}/fd/{network.namespace_fd(name)}",
+            namespace=network.namespace(name),
             interface=network.topology.ports(name)[0].name,
             server=server,
             device=device,

@@ -20,7 +20,6 @@ from dcgym.backends.emulation.emulator.commands import Commands, Part
 from dcgym.backends.emulation.emulator.muxes.commands import MuxCommands
 from dcgym.backends.emulation.emulator.network_commands import NetworkCommands
 from dcgym.backends.emulation.emulator.pod_commands import PodCommands
-from dcgym.backends.emulation.emulator.protection import protect_machine
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.state import EmulatorState
 from dcgym.backends.emulation.emulator.traffic_commands import TrafficCommands
@@ -89,7 +88,6 @@ def _first_process(channel_fd: int, owner_pidfd: int, run_id: str) -> None:
     native = require()
     native.die_with_parent()
     native.mount_private()
-    protect_machine()
     native.watch_owner(channel_fd, owner_pidfd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A pty pair and a shell per node; the machine's own default limit is often 1024.

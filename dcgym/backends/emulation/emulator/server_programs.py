@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dcgym.errors import BackendError
-from dcgym.traffic.generators.tool_run import in_namespace
+from dcgym.traffic.generators.host_spaces import start_in_host
 from dcgym.traffic.http.programs import PROGRAMS_FOLDER, ServerProgram
 from dcgym.traffic.http.servers import SERVER_DTYPE, rows_bytes
 
@@ -149,8 +149,9 @@ class _Running:
             self._status = _NginxStatus(str(self._folder / "status"))
         command = [*map(self._filled, self._program.command)]
         with (self._folder / OUTPUT).open("wb") as output:
-            self._process = subprocess.Popen(
-                in_namespace(self._place.namespace, command, is_ours=False),
+            self._process = start_in_host(
+                self._place.namespace,
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,9 +33,8 @@ class EmulatorState:
             probes: Pairs of hosts whose round trips are measured.
         """
         names = [host.name for host in network.topology.hosts]
-        namespaces = [f"/proc/{os.getpid()}/fd/{fd}" for fd in network.namespace_fds]
         addresses = [network.topology.ip(name) for name in names]
-        hosts = list(zip(range(len(names)), namespaces, addresses, strict=True))
+        hosts = list(zip(range(len(names)), network.spaces.networks, addresses, strict=True))
         self._generator = Generator(hosts, names, probes=probes, kind=kind)
         self._network = network
         return self._generator

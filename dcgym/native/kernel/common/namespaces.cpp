@@ -12,6 +12,8 @@
 #include <system_error>
 #include <thread>
 
+#include "mounts.hpp"
+
 namespace dcgym {
 namespace {
 
@@ -19,9 +21,20 @@ namespace {
     throw std::system_error(errno, std::generic_category(), what);
 }
 
-void mount_or_fail(const char *type, const char *target) {
-    if (mount(type, target, type, MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
-        fail(std::string("mount ") + type + " on " + target);
+// Devices that are nobody's; the others cannot be opened.
+constexpr const char *kDevices[] = {"/dev/null",    "/dev/zero", "/dev/full",   "/dev/random",
+                                    "/dev/urandom", "/dev/tty",  "/dev/net/tun"};
+
+void mount_devices() {
+    bind_to_itself("/dev", MS_NODEV | MS_NOSUID);
+    for (const char *path : kDevices)
+        if (access(path, F_OK) == 0)
+            bind_to_itself(path);
+    // Terminals and shared memory of their own.
+    mount_or_fail("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "ptmxmode=0666,mode=620");
+    mount_or_fail("/dev/pts/ptmx", "/dev/ptmx", "", MS_BIND);
+    if (access("/dev/shm", F_OK) == 0)
+        mount_or_fail("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV);
 }
 
 } // namespace
@@ -34,10 +47,11 @@ void unshare_namespaces() {
 void mount_private() {
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
         fail("mount --make-rprivate");
-    mount_or_fail("proc", "/proc");
-    mount_or_fail("sysfs", "/sys");
-    mount_or_fail("bpf", "/sys/fs/bpf");
-    mount_or_fail("tmpfs", "/run");
+    mount_proc();
+    replace_mount("sysfs", "/sys");
+    mount_or_fail("bpf", "/sys/fs/bpf", "bpf", kHarmless);
+    mount_or_fail("tmpfs", "/run", "tmpfs", kHarmless);
+    mount_devices();
 }
 
 void in_namespace(int namespace_fd, const std::function<void()> &body) {

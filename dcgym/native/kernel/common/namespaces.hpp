@@ -10,6 +10,8 @@ namespace dcgym {
 // unshare(2) of network, mount, pid, IPC and UTS namespaces; the caller's next child is pid 1.
 void unshare_namespaces();
 // For pid 1 of the new namespaces: private mounts with their own proc, sysfs, bpffs and /run.
+// Kernel settings but the network's can be read alone, and devices that are somebody's not be
+// opened.
 void mount_private();
 // Runs `body` on a fresh thread that has joined the namespace; rethrows what it throws.
 void in_namespace(int namespace_fd, const std::function<void()> &body);

@@ -1,32 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run a command without the system calls that reach beyond the namespaces of an emulated host.
-//
-// Dropped capabilities do not close them: any process may make a user namespace, in which it has
-// all capabilities. The filter comes first and the command drops capabilities (setpriv), since
-// loading takes CAP_SYS_ADMIN. The other way, PR_SET_NO_NEW_PRIVS, would break setuid programs.
+#include "filter.hpp"
+
 #include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <initializer_list>
-#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+namespace dcgym {
 namespace {
 
-constexpr const char *kUsage = "usage: dcgym-confine COMMAND [ARGUMENT ...]\n"
-                               "Started by dcgym, before the commands of emulated hosts.\n";
-constexpr int kCannotRun = 126; // as sh(1) has it
 // An int argument: the kernel does not look at the upper half of its register.
 constexpr std::uint64_t kInt = 0xffff'ffff;
 // Families and protocols are numbered below it (linux/socket.h, linux/netlink.h).
@@ -40,6 +32,8 @@ constexpr std::initializer_list<const char *> kNotPermitted = {
     // A mount needs a capability that no host has; this holds where a program gets it.
     "mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount",
     "fspick", "mount_setattr",
+    // A pidfd may be of another host: whoever listens at a socket with a path may ask for it.
+    "pidfd_getfd",
     // The keyring of root is one for all its processes.
     "add_key", "request_key", "keyctl",
     // Without privilege on machines that permit it (kernel.unprivileged_bpf_disabled,
@@ -108,7 +102,9 @@ void permit_only(Filter &filter, unsigned argument, std::initializer_list<int> p
         refuse(equals(argument, bit, bit));
 }
 
-void confine() {
+} // namespace
+
+void load_filter() {
     Filter filter;
     for (const char *name : kNotPermitted)
         filter.refuse(name, EPERM);
@@ -123,20 +119,4 @@ void confine() {
     filter.load();
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-    if (argc < 2) {
-        std::cerr << kUsage;
-        return 2;
-    }
-    try {
-        confine();
-    } catch (const std::exception &error) {
-        std::cerr << "dcgym-confine: " << error.what() << '\n';
-        return kCannotRun;
-    }
-    execvp(argv[1], argv + 1);
-    std::cerr << "dcgym-confine: " << argv[1] << ": " << std::strerror(errno) << '\n';
-    return kCannotRun;
-}
+} // namespace dcgym
