@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.session.process import pid_of
 from dcgym.backends.emulation.session.runs import choose_run
 from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import make_plan
@@ -62,10 +64,14 @@ def dumbbell(
     return network
 
 
-def inside(backend: EmulationNetwork) -> set[str]:
-    """Processes of the emulator's own pid namespace."""
-    names = backend.lab.execute("h1", "sh", "-c", "cat /proc/[0-9]*/comm")
-    return {name for name in names.split() if name not in ("cat", "sh")}
+def inside(backend: EmulationNetwork) -> set[int]:
+    """Processes of the emulator and of its hosts, which have the IPC namespace in common."""
+    first, found = pid_of(backend.lab.process.pidfd), set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.path.samefile(f"/proc/{name}/ns/ipc", f"/proc/{first}/ns/ipc"):
+                found.add(int(name))
+    return found
 
 
 def test_one_command_runs_in_a_host_while_traffic_flows(make: Any, shell: Shell) -> None:
@@ -83,7 +89,8 @@ def test_one_command_runs_in_a_host_while_traffic_flows(make: Any, shell: Shell)
     assert shell("--command", "h1 sh -c 'exit 7'").returncode == 7
     assert shell("--command", "h1 cat /no/such/file").returncode == 1
     # The run goes on in the same emulator, and nothing of the shell is left in it.
-    assert backend.lab.process is emulator and inside(backend) == before
+    assert backend.lab.process is emulator
+    wait_for(lambda: inside(backend) == before)
     first = int(backend.snapshot().hosts["rx_bytes"].sum())
     while int(backend.snapshot().hosts["rx_bytes"].sum()) == first:
         backend.advance(backend.snapshot().time_ns + 10_000_000)

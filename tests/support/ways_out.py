@@ -129,6 +129,8 @@ WAYS: dict[str, Callable[[], object]] = {
     "NETLINK_CONNECTOR": lambda: call(
         "socket", socket.AF_NETLINK | HIGH, socket.SOCK_RAW, CONNECTOR | HIGH
     ),
+    "SO_PASSPIDFD": lambda: socket.socket(socket.AF_UNIX).setsockopt(socket.SOL_SOCKET, 76, 1),
+    "SO_PEERPIDFD": lambda: socket.socketpair()[0].getsockopt(socket.SOL_SOCKET, 77, 4),
     "write of sysfs": lambda: os.open("/sys/class/net/lo/mtu", os.O_WRONLY),
     "TIOCSTI": lambda: in_child(lambda: type_into_terminal(termios.TIOCSTI, b"x")),
     "TIOCLINUX": lambda: in_child(lambda: type_into_terminal(TIOCLINUX, b"\2" * 16)),

@@ -21,7 +21,7 @@ __all__ = ["IPERF3"]
 TCP_BLOCK_BYTES = 131_072
 LEAST_UDP_BLOCK_BYTES = 16
 CONNECT_MS = 2_000
-STARTUP_BYTES, PARAMETERS_BYTES = 29_100, 900
+STARTUP_BYTES, PARAMETERS_BYTES = 8_600, 900
 # What a report calls the signal that we end a run with, on the side that got it and on the other.
 _INTERRUPTED = ("interrupt - ", "the client has terminated", "the server has terminated")
 

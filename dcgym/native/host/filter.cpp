@@ -15,6 +15,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace dcgym {
 namespace {
@@ -32,8 +33,6 @@ constexpr std::initializer_list<const char *> kNotPermitted = {
     // A mount needs a capability that no host has; this holds where a program gets it.
     "mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount",
     "fspick", "mount_setattr",
-    // A pidfd may be of another host: whoever listens at a socket with a path may ask for it.
-    "pidfd_getfd",
     // The keyring of root is one for all its processes.
     "add_key", "request_key", "keyctl",
     // Without privilege on machines that permit it (kernel.unprivileged_bpf_disabled,
@@ -44,6 +43,10 @@ constexpr std::initializer_list<const char *> kNotPermitted = {
 // filter cannot read, and io_uring opens sockets that no filter sees.
 constexpr std::initializer_list<const char *> kUnknown = {"clone3", "io_uring_setup",
                                                           "io_uring_enter", "io_uring_register"};
+
+// SO_PASSPIDFD and SO_PEERPIDFD of asm-generic/socket.h, since Linux 6.5: a descriptor of who is at
+// the other end, which may be of another host.
+constexpr std::uint64_t kPassPidfd = 76, kPeerPidfd = 77;
 
 // Families whose sockets belong to a network namespace, or have a path (AF_UNIX).
 constexpr std::initializer_list<int> kFamilies = {AF_UNIX,   AF_INET, AF_INET6, AF_NETLINK,
@@ -114,6 +117,9 @@ void load_filter() {
         filter.refuse(name, EPERM, {equals(0, CLONE_NEWUSER, CLONE_NEWUSER)});
     for (const std::uint64_t request : kTypingIoctls)
         filter.refuse("ioctl", EPERM, {equals(1, kInt, request)});
+    for (const auto &[name, option] :
+         {std::pair{"setsockopt", kPassPidfd}, {"getsockopt", kPeerPidfd}})
+        filter.refuse(name, ENOPROTOOPT, {equals(1, kInt, SOL_SOCKET), equals(2, kInt, option)});
     permit_only(filter, 0, kFamilies, EAFNOSUPPORT);
     permit_only(filter, 2, kNetlink, EPROTONOSUPPORT, {equals(0, kInt, AF_NETLINK)});
     filter.load();

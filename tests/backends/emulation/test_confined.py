@@ -26,6 +26,7 @@ pytestmark = pytest.mark.emulation
 SCRIPT = Path(__file__).parents[2] / "support" / "ways_out.py"
 UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "32-bit unshare")
 FAMILIES = ("AF_VSOCK", "AF_VSOCK in an int", "AF_ALG", "family 1000")
+OPTIONS = ("SO_PASSPIDFD", "SO_PEERPIDFD")
 PROTOCOLS = ("NETLINK_AUDIT", "NETLINK_CONNECTOR")
 # What the kernel permits root in a network namespace of its own.
 OPEN_TO_ROOT = ("unshare", "clone", "clone3", "add_key", "keyctl")
@@ -35,7 +36,7 @@ def assert_refused(said: str) -> None:
     answers = json.loads(said.strip().splitlines()[-1])
     expected = dict.fromkeys(answers, "EPERM")
     expected |= dict.fromkeys(UNKNOWN, "ENOSYS") | dict.fromkeys(FAMILIES, "EAFNOSUPPORT")
-    expected |= dict.fromkeys(PROTOCOLS, "EPROTONOSUPPORT")
+    expected |= dict.fromkeys(PROTOCOLS, "EPROTONOSUPPORT") | dict.fromkeys(OPTIONS, "ENOPROTOOPT")
     expected["write of sysfs"] = "EROFS"
     assert len(answers) > 25
     assert answers == {name: expected[name] for name in answers}

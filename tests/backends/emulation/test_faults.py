@@ -108,8 +108,9 @@ def test_kills_among_other_emulators_leave_nothing(
     survivor_pids = [backend.lab.process._process.pid for backend in survivors]
     for _, target in zip(range(KILLS), itertools.cycle(("outer", "inner", "owner")), strict=False):
         victim = describe(owner.outer)
-        # The figures of one dumbbell: the emulator, its inner process, the generator; no shells.
-        assert len(victim.processes) == 3 and len(victim.namespaces) == 5
+        # The figures of one dumbbell: the emulator, its inner process, the generator, and who holds
+        # the hosts' spaces, with two for each; no shells.
+        assert len(victim.processes) == 3 + 1 + 2 * 4 and len(victim.namespaces) == 5
         assert victim.algorithm in algorithms() and len(victim.bpf) >= 10
         assert {run.pid for run in list_runs() if run.alive} == {owner.outer, *survivor_pids}
         before = received_bytes(survivors)

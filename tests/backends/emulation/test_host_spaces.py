@@ -1,0 +1,122 @@
+"""Each host sees, signals and traces its own processes alone, whatever has started them."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcgym.errors import CommandError
+from dcgym.traffic import Flow, Plan
+from dcgym.traffic.plans.applications import App, AppPlan
+from tests.support.commands import run_here
+from tests.support.networks import begin
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.emulation
+
+SLEEPER = ("sleep", "31557")
+
+
+def sleepers(network: Any, host: str) -> list[str]:
+    """Return the numbers that a host knows of processes with the arguments of `SLEEPER`."""
+    words = " ".join(SLEEPER)
+    return str(network.lab.execute(host, "sh", "-c", f"pgrep -fx '{words}'; true")).split()
+
+
+def sleep_in(network: Any, host: str) -> None:
+    words = " ".join(SLEEPER)
+    network.lab.execute(host, "sh", "-c", f"{words} >/dev/null 2>&1 &")
+
+
+def test_hosts_have_process_numbers_of_their_own(make: Any) -> None:
+    network = make("dumbbell")
+    sleep_in(network, "h2")
+    (number,) = sleepers(network, "h2")
+    assert not sleepers(network, "h1")
+    with pytest.raises(CommandError, match="No such process"):
+        network.lab.execute("h1", "kill", number)
+    assert sleepers(network, "h2") == [number]
+    # Its parent has ended: the host's first process takes what it leaves.
+    network.lab.execute("h2", "kill", number)
+    everybody = network.lab.execute("h2", "sh", "-c", "cat /proc/[0-9]*/comm").split()
+    assert sorted(everybody) == ["dcgym-host", "sh"]
+
+
+def test_a_group_of_processes_ends_in_its_host(make: Any) -> None:
+    network = make("dumbbell")
+    with pytest.raises(CommandError) as caught:
+        network.lab.execute("h1", "sh", "-c", "kill -KILL 0")
+    assert caught.value.returncode == -signal.SIGKILL
+    sleep_in(network, "h1")
+    # All that the host may signal (kill(2), -1): the shell alone is left, and the first process.
+    network.lab.execute("h1", "sh", "-c", "trap '' TERM; kill -TERM -1")
+    assert not sleepers(network, "h1")
+    assert network.lab.process.alive() and network.lab.execute("h2", "echo", "here") == "here\n"
+
+
+def test_applications_see_those_of_their_host_and_the_host_sees_them(
+    make: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
+    network = make("dumbbell", generator="apps")
+    sleep_in(network, "h1")
+    end = ("sh", "-c", f"until pkill -fx '{' '.join(SLEEPER)}'; do sleep 0.01; done; ps -eo args")
+    apps = [App("h1", SLEEPER), App("h2", SLEEPER), App("h1", end), App("h3", SLEEPER)]
+    begin(network, AppPlan("apps", 0, tuple(apps), tmp_path))
+    wait_for(lambda: network.application_records()[2]["exit_code"] == 0)
+    records = network.application_records()
+    assert [records[i]["exit_code"] for i in (0, 1, 3)] == [-signal.SIGTERM, None, None]
+    said = (tmp_path / "2-h1.out").read_text().splitlines()
+    assert " ".join(SLEEPER) not in said and len(said) == 4  # ps' title, the first process, sh, ps
+    # What the host's other commands see, and may end.
+    assert len(sleepers(network, "h1")) == len(sleepers(network, "h2")) == 1
+    network.lab.execute("h2", "pkill", "-fx", " ".join(SLEEPER))
+    done = run_here(capfd, "shell", "--command", f"h3 pkill -fx '{' '.join(SLEEPER)}'")
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: network.application_records()[3]["exit_code"] == -signal.SIGTERM)
+    assert network.application_records()[1]["exit_code"] == -signal.SIGTERM
+    # The episode ends its applications, not what the experiment runs beside them.
+    network.stop_traffic()
+    assert len(sleepers(network, "h1")) == 1
+
+
+def test_a_tool_gets_what_its_host_gets(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    monkeypatch.chdir(tmp_path)
+    network = make("dumbbell", host_access="read-only", generator="iperf3")
+    begin(network, Plan("flow", 0, (Flow("h1", "h3"),)))
+    wait_for(lambda: network.lab.execute("h3", "sh", "-c", "pgrep iperf3; true"))
+    assert not network.lab.execute("h2", "sh", "-c", "pgrep iperf3; true")
+    for folder in ("/var/tmp", "/tmp"):
+        escape = f"for p in $(pgrep iperf3); do echo > /proc/$p/root{folder}/dcgym-escaped; done"
+        network.lab.execute("h3", "sh", "-c", f"{escape}; true")
+        assert not Path(folder, "dcgym-escaped").exists()
+    network.lab.execute("h3", "test", "-e", "/tmp/dcgym-escaped")
+
+
+def test_what_a_command_leaves_in_tmp_is_there_for_the_next(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    network = make("dumbbell", host_access="read-only")
+    network.lab.execute("h1", "sh", "-c", "echo kept > /tmp/note")
+    assert network.lab.execute("h1", "cat", "/tmp/note") == "kept\n"
+    with pytest.raises(CommandError, match="No such file"):
+        network.lab.execute("h2", "cat", "/tmp/note")
+    assert network.lab.execute("h1", "pwd") == f"{tmp_path}\n"
+
+
+def test_a_program_that_is_missing_is_named(make: Any) -> None:
+    with pytest.raises(CommandError, match=r"no-such-program: No such file") as caught:
+        make("dumbbell").lab.execute("h1", "no-such-program")
+    assert caught.value.returncode == 127
