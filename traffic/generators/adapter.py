@@ -22,6 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dcgym.errors import DcgymError
 from dcgym.traffic.generators.app_engine import AppEngine
 from dcgym.traffic.generators.shared_block import SharedBlock
 from dcgym.traffic.generators.tool import Order, Tool
@@ -331,7 +332,7 @@ def _serve(control: socket.socket, engine: _Engine) -> None:
                 return
             try:
                 reply = protocol.answer(request.decode(), fds)
-            except (ValueError, OSError, subprocess.SubprocessError) as error:
+            except (DcgymError, ValueError, OSError, subprocess.SubprocessError) as error:
                 reply = f"error {error}"
             for fd in fds:
                 os.close(fd)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from dcgym.traffic.generators.host_access import chosen_access
 
 __all__ = ["HostSpaces", "children_in", "host_words", "join_namespace", "start_in_host"]
 
+START_DEADLINE_S = 30.0
 END_DEADLINE_S = 5.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -55,8 +57,12 @@ class HostSpaces:
         )
         assert self._process.stdout is not None
         with self._process.stdout as numbers:
-            rows = [numbers.readline() for _ in networks]
-        if not all(rows):
+            # All lines come at once.
+            waiting = select.poll()
+            waiting.register(numbers, select.POLLIN)
+            is_told = bool(waiting.poll(START_DEADLINE_S * 1000))
+            rows = [numbers.readline() for _ in networks] if is_told else []
+        if not is_told or not all(rows):
             self.close()
             raise BackendError("the hosts' namespaces cannot be made")
         self.networks = [f"/proc/{int(row)}/ns/net" for row in rows]
