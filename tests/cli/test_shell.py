@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -162,6 +163,46 @@ def test_a_switch_stops_and_starts(dumbbell: EmulationNetwork, shell: Shell) -> 
     assert shell("--command", "switch s1 start").returncode == 0
     typed = "h1 until ping -n -c1 -W1 h2 >/dev/null; do :; done; echo back\nexit\n"
     assert "back" in shell(dumbbell.lab.process.run_id, typed=typed).stdout
+
+
+def test_ctrl_c_ends_the_command_and_not_the_prompt(dumbbell: EmulationNetwork) -> None:
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    said = b""
+
+    def wait_until_said(words: bytes) -> None:
+        def is_said() -> bool:
+            nonlocal said
+            with contextlib.suppress(BlockingIOError):
+                said += os.read(ours, 1 << 16)
+            return words in said
+
+        nonlocal said
+        wait_for(is_said, what=words.decode())
+        # What comes next is said anew.
+        said = said.partition(words)[2]
+
+    words = [sys.executable, "-m", "dcgym", "shell", dumbbell.lab.process.run_id]
+    # Of a session of its own, at whose terminal somebody types.
+    started = subprocess.Popen(
+        ["setsid", "--ctty", *words], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    try:
+        wait_until_said(b"mininet> ")
+        os.write(ours, b"h1 sh -c 'echo run$((40+2)); exec sleep 1000'\n")
+        wait_until_said(b"run42")
+        os.write(ours, b"\x03")
+        wait_until_said(b"mininet> ")
+        os.write(ours, b"h1 echo still $((40+3))\n")
+        wait_until_said(b"still 43")
+        wait_until_said(b"mininet> ")
+        os.write(ours, b"exit\n")
+        assert started.wait(60) == 0
+    finally:
+        started.kill()
+        started.wait()
+        os.close(ours)
+        os.close(theirs)
 
 
 def iperf_mbps(shell: Shell) -> tuple[float, float]:

@@ -8,6 +8,7 @@ disturbed.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from importlib import resources
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from dcgym.backends.emulation.session.runs import choose_run
 from dcgym.errors import BackendError
+from dcgym.traffic.generators.host_spaces import children_in
 
 __all__ = ["open_shell"]
 
@@ -39,13 +41,19 @@ def open_shell(wanted: str | None, command: str | None) -> int:
     run = choose_run(wanted)
     home = str(Path(str(resources.files("dcgym"))).parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-    # The emulator's first process stands outside of the pid namespace that it made.
     words = ["nsenter", "--target", str(run.pid), "--net", "--mount", "--ipc", "--uts"]
-    words += [f"--pid=/proc/{run.pid}/ns/pid_for_children"]
     # It makes no environments either, and starts faster without Gymnasium.
     words += [sys.executable, "-X", "dcgym_emulator", "-m", INSIDE]
     words += ["--command", command] if command is not None else []
-    code = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode
+    # Ctrl-C is for the command at the prompt. A handler is not inherited by what is started, as
+    # ignoring would be.
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        # The emulator's first process stands outside of the pid namespace that it made.
+        with children_in(f"/proc/{run.pid}/ns/net"):
+            code = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode
+    finally:
+        signal.signal(signal.SIGINT, previous)
     if code < 0 or not run.alive:
         raise BackendError(f"emulator {run} ended, and the shell with it")
     return code
