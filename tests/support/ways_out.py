@@ -26,6 +26,7 @@ VSOCK, ALG = 40, 38
 AUDIT, CONNECTOR = 9, 11
 TIOCLINUX = 0x541C
 SO_PEERPIDFD = 77
+PIDFD_GET_NET_NAMESPACE = 0xFF04
 # linux/netlink.h, linux/rtnetlink.h, linux/if_link.h
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL, NLM_F_CREATE = 1, 4, 0x200, 0x400
 RTM_NEWLINK, RTM_DELLINK = 16, 17
@@ -154,6 +155,7 @@ WAYS: dict[str, Callable[[], object]] = {
     "fspick": lambda: call("fspick", -100, b"/", 0),
     "mount_setattr": lambda: call("mount_setattr", -100, b"/mnt", 0, None, 0),
     "pidfd_getfd": lambda: call("pidfd_getfd", os.pidfd_open(os.getpid()), 1, 0),
+    "network of a pidfd": lambda: fcntl.ioctl(os.pidfd_open(os.getpid()), PIDFD_GET_NET_NAMESPACE),
     "add_key": lambda: call("add_key", b"user", b"dcgym", b"x", 1, -1),
     "request_key": lambda: call("request_key", b"user", b"dcgym", None, -1),
     "keyctl": lambda: call("keyctl", 0, -4, 0),
@@ -181,6 +183,7 @@ if platform.machine() == "x86_64":
 PREPARED: dict[str, Callable[[], object]] = {
     "signal of a peer": lambda: call("pidfd_send_signal", pidfd_of_peer(), 0, None, 0),
     "link of a switch": make_link_beside_switches,
+    "network of a peer": lambda: fcntl.ioctl(pidfd_of_peer(), PIDFD_GET_NET_NAMESPACE),
     "descriptor of a peer": lambda: call("pidfd_getfd", pidfd_of_peer(), 0, 0),
 }
 

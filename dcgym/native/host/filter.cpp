@@ -25,6 +25,9 @@ constexpr std::uint64_t kInt = 0xffff'ffff;
 constexpr int kNumbered = 64;
 // linux/tiocl.h and ioctl_tty(2); both type for whoever reads the terminal.
 constexpr std::initializer_list<std::uint64_t> kTypingIoctls = {TIOCSTI, TIOCLINUX};
+// linux/pidfd.h, PIDFD_GET_CGROUP_NAMESPACE to PIDFD_GET_UTS_NAMESPACE. Whoever listens at a socket
+// with a path may be asked for a pidfd, and netlink takes the machine's network by a descriptor.
+constexpr std::uint64_t kFirstNamespaceIoctl = 0xff01, kLastNamespaceIoctl = 0xff0a;
 
 constexpr std::initializer_list<const char *> kNotPermitted = {
     // Another namespace; `unshare` and `clone` are looked at below.
@@ -113,6 +116,8 @@ void load_filter() {
     for (const char *name : {"unshare", "clone"})
         filter.refuse(name, EPERM, {equals(0, CLONE_NEWUSER, CLONE_NEWUSER)});
     for (const std::uint64_t request : kTypingIoctls)
+        filter.refuse("ioctl", EPERM, {equals(1, kInt, request)});
+    for (auto request = kFirstNamespaceIoctl; request <= kLastNamespaceIoctl; ++request)
         filter.refuse("ioctl", EPERM, {equals(1, kInt, request)});
     permit_only(filter, 0, kFamilies, EAFNOSUPPORT);
     permit_only(filter, 2, kNetlink, EPROTONOSUPPORT, {equals(0, kInt, AF_NETLINK)});
