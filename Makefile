@@ -150,6 +150,7 @@ type: setup ## strict type check
 docs: setup ## generate pages from the code and build the site, in site/
 	$(BIN)/python docs/_scripts/environment_pages.py
 	$(BIN)/python docs/_scripts/preset_page.py
+	$(BIN)/python docs/_scripts/reached_table.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-check: docs ## the site, then every command and Python block that it and README print (root)

@@ -1,6 +1,7 @@
-"""Processes that are known by a variable of their environment, which what they start inherits.
+"""Processes of ours: how modules are started, and who belongs to whom.
 
-They may leave their process group and their session, and their parent may end before them.
+Processes are known by a variable of their environment, which what they start inherits: they may
+leave their process group and their session, and their parent may end before them.
 """
 
 from __future__ import annotations
@@ -8,13 +9,34 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
+from importlib import resources
 from pathlib import Path
 
-__all__ = ["end_processes", "find_processes"]
+__all__ = ["end_processes", "find_processes", "module_environment", "module_words"]
 
 END_DEADLINE_S = 5.0
 PAUSE_S = 0.02
+
+
+def module_words(module: str, *options: str) -> list[str]:
+    """Return the command that runs a module of the package, with `module_environment`.
+
+    Args:
+        module: Its name.
+        options: Of Python.
+    """
+    # Modules in the working folder are nobody's here: emulated hosts may write there.
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
+    return [sys.executable, *safe, *options, "-m", module]
+
+
+def module_environment() -> dict[str, str]:
+    """Return an environment in which the package is found as this process has found it."""
+    home = str(Path(str(resources.files("dcgym"))).parent)
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def end_processes(name: str, value: str, spared: int = 0) -> None:

@@ -16,14 +16,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib import resources
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import cloudpickle
 
-from dcgym.processes import END_DEADLINE_S, end_processes
+from dcgym.processes import END_DEADLINE_S, end_processes, module_environment
 
 __all__ = ["Child", "main"]
 
@@ -52,9 +51,6 @@ class Child:
         """
         self._family, self._owner_pid = secrets.token_hex(8), os.getpid()
         self.pipe, theirs = Pipe()
-        # The package may have been imported from a checkout that the child would not find.
-        home = str(Path(str(resources.files("dcgym"))).parent)
-        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         with contextlib.ExitStack() as stack:
             stack.callback(theirs.close)
             # Standard output may be somebody's JSON; a notebook's sys.stderr is no file.
@@ -68,8 +64,7 @@ class Child:
                 # Ctrl-C is the owner's.
                 start_new_session=True,
                 env={
-                    **os.environ,
-                    "PYTHONPATH": path,
+                    **module_environment(),
                     FAMILY_VARIABLE: self._family,
                     # Titles of processes, such as Ray's, leave the environment readable.
                     "SPT_NOENV": "1",

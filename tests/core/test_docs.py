@@ -28,7 +28,9 @@ PAGES = [*SITE, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
 
 
-@pytest.mark.parametrize("script", ["environment_pages", "preset_page", "page_tables"])
+@pytest.mark.parametrize(
+    "script", ["environment_pages", "preset_page", "page_tables", "reached_table"]
+)
 def test_generated_pages_are_those_of_the_code(script: str) -> None:
     command = [sys.executable, f"docs/_scripts/{script}.py", "--check"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

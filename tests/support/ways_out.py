@@ -1,7 +1,7 @@
 """Try what leads from an emulated host to the machine, and print what the kernel answers.
 
-Runs inside a host with the names of ways, or none for all. It prints a JSON object: the name of the
-error by way, "done" for none.
+Runs inside a host with the names of ways, or none for all of `WAYS`. It prints a JSON object: the
+name of the error by way, "done" for none. With names it fails if one is refused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import platform
 import signal
 import socket
+import struct
 import sys
 import termios
 from collections.abc import Callable
@@ -24,6 +25,13 @@ HIGH = 1 << 32  # a bit that the kernel does not see in an int argument
 VSOCK, ALG = 40, 38
 AUDIT, CONNECTOR = 9, 11
 TIOCLINUX = 0x541C
+SO_PEERPIDFD = 77
+PIDFD_GET_NET_NAMESPACE = 0xFF04
+# linux/netlink.h, linux/rtnetlink.h, linux/if_link.h
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL, NLM_F_CREATE = 1, 4, 0x200, 0x400
+RTM_NEWLINK, RTM_DELLINK = 16, 17
+IFLA_IFNAME, IFLA_LINKINFO, IFLA_TARGET_NETNSID, IFLA_INFO_KIND = 3, 18, 46, 1
+PEER = "peer"  # path of a socket that somebody else listens at
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
@@ -38,7 +46,7 @@ NUMBERS = {
     # Since Linux 5.0 the same everywhere.
     **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435},
     **{"open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432},
-    **{"fspick": 433, "mount_setattr": 442},
+    **{"fspick": 433, "mount_setattr": 442, "pidfd_send_signal": 424, "pidfd_getfd": 438},
 }
 
 
@@ -76,11 +84,10 @@ def clone(number: str, *arguments: int | bytes) -> None:
 
 def type_into_terminal(request: int, argument: bytes) -> None:
     """Put a character into the input of the terminal."""
-    leader, follower = os.openpty()
+    _, follower = os.openpty()
     os.setsid()
     fcntl.ioctl(follower, termios.TIOCSCTTY, 0)
     fcntl.ioctl(follower, request, argument)
-    os.close(leader)
 
 
 def unshare_as_32_bit() -> None:
@@ -95,6 +102,40 @@ def unshare_as_32_bit() -> None:
         raise OSError(-result, "unshare")
 
 
+def pidfd_of_peer() -> int:
+    """Return a descriptor of the process that listens at `PEER`, whoever's it is."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(PEER)
+        return connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+
+
+def change_links(request: int, flags: int, *attributes: bytes) -> None:
+    """Ask the kernel to make or remove a link in the network namespace that is number 0 here."""
+    body = bytes(16) + b"".join(attributes) + attribute(IFLA_TARGET_NETNSID, bytes(4))
+    flags |= NLM_F_REQUEST | NLM_F_ACK
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as routes:
+        routes.send(struct.pack("IHHII", 16 + len(body), request, flags, 1, 0) + body)
+        (error,) = struct.unpack_from("i", routes.recv(1 << 16), 16)
+    if error:
+        raise OSError(-error, "netlink")
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """Return an attribute of netlink, whose value takes whole words."""
+    return struct.pack("HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def make_link_beside_switches() -> None:
+    """Make a pair of links, one of them where the other end of the host's own link is."""
+    name = attribute(IFLA_IFNAME, b"dcgym-test\0")
+    kind = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"veth"))
+    change_links(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name, kind)
+    change_links(RTM_DELLINK, 0, name)
+
+
+# BPF_MAP_CREATE of an array: its type, two sizes, entries.
+BPF_ARRAY = b"".join(word.to_bytes(4, "little") for word in (2, 4, 4, 1)).ljust(128, b"\0")
+SOFTWARE_CLOCK = b"\1".ljust(128, b"\0")  # struct perf_event_attr
 CLONE3_ARGUMENTS = b"".join(
     word.to_bytes(8, "little") for word in (NEW_USER, 0, 0, 0, signal.SIGCHLD, 0, 0, 0)
 )
@@ -116,8 +157,8 @@ WAYS: dict[str, Callable[[], object]] = {
     "add_key": lambda: call("add_key", b"user", b"dcgym", b"x", 1, -1),
     "request_key": lambda: call("request_key", b"user", b"dcgym", None, -1),
     "keyctl": lambda: call("keyctl", 0, -4, 0),
-    "bpf": lambda: call("bpf", 0, b"\0" * 128, 128),
-    "perf_event_open": lambda: call("perf_event_open", b"\0" * 128, 0, -1, -1, 0),
+    "bpf": lambda: call("bpf", 0, BPF_ARRAY, 128),
+    "perf_event_open": lambda: call("perf_event_open", SOFTWARE_CLOCK, 0, -1, -1, 0),
     "io_uring_setup": lambda: call("io_uring_setup", 1, b"\0" * 128),
     "io_uring_enter": lambda: call("io_uring_enter", 0, 0, 0, 0, None, 0),
     "io_uring_register": lambda: call("io_uring_register", 0, 0, None, 0),
@@ -138,6 +179,14 @@ WAYS: dict[str, Callable[[], object]] = {
 if platform.machine() == "x86_64":
     WAYS["32-bit unshare"] = lambda: in_child(unshare_as_32_bit)
 
+# What is a way only where a test has prepared it, or that no filter closes.
+PREPARED: dict[str, Callable[[], object]] = {
+    "signal of a peer": lambda: call("pidfd_send_signal", pidfd_of_peer(), 0, None, 0),
+    "link of a switch": make_link_beside_switches,
+    "network of a peer": lambda: fcntl.ioctl(pidfd_of_peer(), PIDFD_GET_NET_NAMESPACE),
+    "descriptor of a peer": lambda: call("pidfd_getfd", pidfd_of_peer(), 0, 0),
+}
+
 
 def answer(way: Callable[[], object]) -> str:
     """Return the name of the error that a way ends in, or "done"."""
@@ -149,4 +198,7 @@ def answer(way: Callable[[], object]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: answer(WAYS[name]) for name in sys.argv[1:] or WAYS}))
+    named = sys.argv[1:]
+    answers = {name: answer((WAYS | PREPARED)[name]) for name in named or WAYS}
+    print(json.dumps(answers))
+    sys.exit(bool(named) and set(answers.values()) != {"done"})

@@ -209,4 +209,5 @@ def _open(output: str | None, stream: str) -> int:
     if output is None:
         return os.memfd_create(f"dcgym-app-{stream}", os.MFD_CLOEXEC)
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-    return os.open(f"{output}.{stream}", flags, 0o644)
+    # A link that an application of an earlier episode left would lead where its host may not write.
+    return os.open(f"{output}.{stream}", flags | os.O_NOFOLLOW, 0o644)

@@ -7,14 +7,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from pathlib import Path
 from types import TracebackType
 
 from dcgym.errors import BackendError
 from dcgym.native import program_path
+from dcgym.processes import module_environment, module_words
 from dcgym.traffic.generators.tools import NATIVE, require_generator
 from dcgym.traffic.generators.view import GeneratorView, RecordStream, block_bytes
 from dcgym.traffic.http.control import HttpControl
@@ -91,17 +89,14 @@ class Generator(HttpControl):
         if self._kind != NATIVE:
             # Dies with its parent as the native one sees to itself.
             argv = ["setpriv", "--pdeathsig", "KILL", "--"]
-            argv += [sys.executable, "-m", "dcgym.traffic.generators.adapter", "--tool", self._kind]
+            argv += [*module_words("dcgym.traffic.generators.adapter"), "--tool", self._kind]
         argv += ["--control-fd", str(fds[0]), "--shm-fd", str(fds[1])]
-        # The package may have been imported from a checkout that the child would not find.
-        home = str(Path(str(resources.files("dcgym"))).parent)
-        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         return subprocess.Popen(
             argv,
             pass_fds=fds,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env=module_environment(),
         )
 
     def _send_hosts(self, hosts: Sequence[tuple[int, str, str]]) -> None:

@@ -7,15 +7,12 @@ disturbed.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
-from importlib import resources
-from pathlib import Path
 
 from dcgym.backends.emulation.session.runs import choose_run
 from dcgym.errors import BackendError
+from dcgym.processes import module_environment, module_words
 from dcgym.traffic.generators.host_spaces import children_in
 
 __all__ = ["open_shell"]
@@ -39,11 +36,9 @@ def open_shell(wanted: str | None, command: str | None) -> int:
         BackendError: It has ended, several may be meant, or its network is not built.
     """
     run = choose_run(wanted)
-    home = str(Path(str(resources.files("dcgym"))).parent)
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     words = ["nsenter", "--target", str(run.pid), "--net", "--mount", "--ipc", "--uts"]
     # It makes no environments either, and starts faster without Gymnasium.
-    words += [sys.executable, "-X", "dcgym_emulator", "-m", INSIDE]
+    words += module_words(INSIDE, "-X", "dcgym_emulator")
     words += ["--command", command] if command is not None else []
     # Ctrl-C is for the command at the prompt. A handler is not inherited by what is started, as
     # ignoring would be.
@@ -51,7 +46,7 @@ def open_shell(wanted: str | None, command: str | None) -> int:
     try:
         # The emulator's first process stands outside of the pid namespace that it made.
         with children_in(f"/proc/{run.pid}/ns/net"):
-            code = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode
+            code = subprocess.run(words, env=module_environment()).returncode
     finally:
         signal.signal(signal.SIGINT, previous)
     if code < 0 or not run.alive:

@@ -45,7 +45,8 @@ constexpr std::initializer_list<const char *> kUnknown = {"clone3", "io_uring_se
                                                           "io_uring_enter", "io_uring_register"};
 
 // SO_PASSPIDFD and SO_PEERPIDFD of asm-generic/socket.h, since Linux 6.5: a descriptor of who is at
-// the other end, which may be of another host.
+// the other end, of another host or of the machine. It leads to its files (pidfd_getfd) and to its
+// network (PIDFD_GET_NET_NAMESPACE, by which netlink makes a link there).
 constexpr std::uint64_t kPassPidfd = 76, kPeerPidfd = 77;
 
 // Families whose sockets belong to a network namespace, or have a path (AF_UNIX).

@@ -102,7 +102,7 @@ void protect_files() {
     }
     for (const std::string &place : mount_points()) {
         bool is_left = has_folder && lies_in(place, folder);
-        for (const char *own : {"/proc", "/sys", "/dev", "/run", "/tmp"})
+        for (const char *own : {"/proc", "/sys", "/dev/pts", "/dev/shm", "/run", "/tmp"})
             is_left = is_left || lies_in(place, own);
         MountAttributes attributes{.set = kReadOnly};
         if (!is_left && syscall(SYS_mount_setattr, AT_FDCWD, place.c_str(), 0, &attributes,

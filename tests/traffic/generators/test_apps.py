@@ -228,6 +228,13 @@ def test_no_socket_of_an_episode_blocks_the_next(pair: Pair, generator: Generato
 def test_an_output_that_cannot_be_written_is_refused(generator: Generator, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="No such file"):
         run_apps(generator, App("h1", ("true",)), output=tmp_path / "missing")
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    (tmp_path / "0-h1.err").symlink_to(kept)
+    with pytest.raises(BackendError, match="symbolic links"):
+        run_apps(generator, App("h1", ("true",)), output=tmp_path)
+    assert kept.read_text() == "kept"
+    (tmp_path / "0-h1.err").unlink()
     run_apps(generator, App("h1", ("true",)), output=tmp_path)
 
 

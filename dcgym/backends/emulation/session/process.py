@@ -9,10 +9,8 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 from dcgym.backends.emulation.session.runs import forget_run, record_run
@@ -27,6 +25,7 @@ from dcgym.errors import (
     FeatureNotSupported,
 )
 from dcgym.native import require
+from dcgym.processes import module_environment, module_words
 
 __all__ = ["EmulatorProcess", "has_ended", "is_initial_user_namespace", "pid_of"]
 
@@ -107,11 +106,8 @@ class EmulatorProcess:
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         arguments = ["--channel-fd", str(theirs.fileno()), "--owner-pid", str(os.getpid())]
         arguments += ["--run-id", self.run_id]
-        # The package may have been imported from a checkout that the child would not find.
-        home = str(Path(str(resources.files("dcgym"))).parent)
-        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         return subprocess.Popen(
-            [sys.executable, "-X", "dcgym_emulator", "-m", SERVER, *arguments],
+            [*module_words(SERVER, "-X", "dcgym_emulator"), *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._log_fd,
@@ -119,7 +115,7 @@ class EmulatorProcess:
             # Ctrl-C belongs to the environment, which then closes the emulator itself.
             start_new_session=True,
             # It forks. NumPy's library would end its threads for that, and wait for them.
-            env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+            env={**module_environment(), "OPENBLAS_NUM_THREADS": "1"},
         )
 
     def call(self, request: Message, deadline_s: float) -> Message:
