@@ -27,7 +27,8 @@ inline void bind_to_itself(const char *path, unsigned long flags = 0) {
 
 /// Mount a file system in the place of what is mounted there, which would show under it again.
 inline void replace_mount(const char *type, const char *target, unsigned long flags = kHarmless) {
-    umount2(target, MNT_DETACH);
+    while (umount2(target, MNT_DETACH) == 0) {
+    }
     mount_or_fail(type, target, type, flags);
 }
 
