@@ -119,7 +119,7 @@ def children_in(network: str) -> Iterator[None]:
         join_namespace(str(Path(network).with_name("pid_for_children")))
         yield
     finally:
-        _join(home)
+        join_namespace(home)
         os.close(home)
 
 
@@ -139,24 +139,22 @@ def start_in_host(network: str, argv: Sequence[str], **options: Any) -> subproce
         return subprocess.Popen([*host_words(network), *argv], **options)
 
 
-def join_namespace(path: str) -> None:
+def join_namespace(namespace: int | str) -> None:
     """Let this thread join a namespace.
 
     Args:
-        path: Its file.
+        namespace: A descriptor of it, or its file.
 
     Raises:
         OSError: It cannot be joined.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _join(fd)
-    finally:
-        os.close(fd)
-
-
-def _join(fd: int) -> None:
+    if isinstance(namespace, str):
+        fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            join_namespace(fd)
+        finally:
+            os.close(fd)
     # `os` has it from Python 3.12 on.
-    if _libc.setns(fd, 0):
+    elif _libc.setns(namespace, 0):
         number = ctypes.get_errno()
         raise OSError(number, f"setns: {os.strerror(number)}")

@@ -57,7 +57,7 @@ def _open_in(namespaces: Sequence[str], names: Sequence[str]) -> list[tuple[int,
             paths = (f"/proc/thread-self/net/{name}" for name in names)
             opened.append(tuple(os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths))
     finally:
-        join_namespace(f"/proc/self/fd/{home}")
+        join_namespace(home)
         os.close(home)
     return opened
 

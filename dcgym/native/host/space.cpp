@@ -184,11 +184,11 @@ void hold_spaces(const std::string &access, const std::vector<std::string> &netw
         fail("pipe");
     std::vector<pid_t> keepers;
     for (const std::string &network : networks) {
-        const int own = open_or_fail("/proc/thread-self/ns/pid");
         if (access.empty())
             join(open_beside(network, "pid_for_children"));
         keepers.push_back(in_child([&] { keep_space(access, network, ready[1]); }));
-        join(own);
+        if (access.empty())
+            join(open_or_fail("/proc/self/ns/pid"));
     }
     close(ready[1]);
     std::size_t n_ready = 0;

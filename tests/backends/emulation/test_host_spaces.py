@@ -31,6 +31,7 @@ def sleepers(network: Any, host: str) -> list[str]:
 def sleep_in(network: Any, host: str) -> None:
     words = " ".join(SLEEPER)
     network.lab.execute(host, "sh", "-c", f"{words} >/dev/null 2>&1 &")
+    wait_for(lambda: sleepers(network, host))
 
 
 def test_hosts_have_process_numbers_of_their_own(make: Any) -> None:
@@ -43,8 +44,8 @@ def test_hosts_have_process_numbers_of_their_own(make: Any) -> None:
     assert sleepers(network, "h2") == [number]
     # Its parent has ended: the host's first process takes what it leaves.
     network.lab.execute("h2", "kill", number)
-    everybody = network.lab.execute("h2", "sh", "-c", "cat /proc/[0-9]*/comm").split()
-    assert sorted(everybody) == ["dcgym-host", "sh"]
+    everybody = ("sh", "-c", "cat /proc/[0-9]*/comm")
+    wait_for(lambda: {*network.lab.execute("h2", *everybody).split()} == {"dcgym-host", "sh"})
 
 
 def test_a_group_of_processes_ends_in_its_host(make: Any) -> None:
@@ -56,7 +57,7 @@ def test_a_group_of_processes_ends_in_its_host(make: Any) -> None:
     sleep_in(network, "h1")
     # All that the host may signal (kill(2), -1): the shell alone is left, and the first process.
     network.lab.execute("h1", "sh", "-c", "trap '' TERM; kill -TERM -1")
-    assert not sleepers(network, "h1")
+    wait_for(lambda: not sleepers(network, "h1"))
     assert network.lab.process.alive() and network.lab.execute("h2", "echo", "here") == "here\n"
 
 
@@ -69,21 +70,27 @@ def test_applications_see_those_of_their_host_and_the_host_sees_them(
     monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
     network = make("dumbbell", generator="apps")
     sleep_in(network, "h1")
-    end = ("sh", "-c", f"until pkill -fx '{' '.join(SLEEPER)}'; do sleep 0.01; done; ps -eo args")
-    apps = [App("h1", SLEEPER), App("h2", SLEEPER), App("h1", end), App("h3", SLEEPER)]
+    words = " ".join(SLEEPER)
+    end = f"until pkill -fx '{words}'; do sleep 0.01; done"
+    gone = f"while pgrep -fx '{words}'; do sleep 0.01; done"
+    apps = [App("h1", SLEEPER), App("h2", SLEEPER), App("h3", SLEEPER)]
+    apps.append(App("h1", ("sh", "-c", f"{end}; {gone} > /dev/null; ps -eo stat,args")))
     begin(network, AppPlan("apps", 0, tuple(apps), tmp_path))
-    wait_for(lambda: network.application_records()[2]["exit_code"] == 0)
-    records = network.application_records()
-    assert [records[i]["exit_code"] for i in (0, 1, 3)] == [-signal.SIGTERM, None, None]
-    said = (tmp_path / "2-h1.out").read_text().splitlines()
-    assert " ".join(SLEEPER) not in said and len(said) == 4  # ps' title, the first process, sh, ps
+
+    def exit_codes() -> list[int | None]:
+        return [record["exit_code"] for record in network.application_records()]
+
+    wait_for(lambda: exit_codes() == [-signal.SIGTERM, None, None, 0])
+    said = (tmp_path / "3-h1.out").read_text().splitlines()
+    # ps' title, the first process, sh and ps; a process that has ended may not be waited for yet.
+    assert len([line for line in said if not line.startswith("Z")]) == 4, said
     # What the host's other commands see, and may end.
-    assert len(sleepers(network, "h1")) == len(sleepers(network, "h2")) == 1
-    network.lab.execute("h2", "pkill", "-fx", " ".join(SLEEPER))
-    done = run_here(capfd, "shell", "--command", f"h3 pkill -fx '{' '.join(SLEEPER)}'")
+    assert len(sleepers(network, "h1")) == 1
+    wait_for(lambda: len(sleepers(network, "h2")) == len(sleepers(network, "h3")) == 1)
+    network.lab.execute("h2", "pkill", "-fx", words)
+    done = run_here(capfd, "shell", "--command", f"h3 pkill -fx '{words}'")
     assert done.returncode == 0, done.stderr
-    wait_for(lambda: network.application_records()[3]["exit_code"] == -signal.SIGTERM)
-    assert network.application_records()[1]["exit_code"] == -signal.SIGTERM
+    wait_for(lambda: exit_codes() == [-signal.SIGTERM] * 3 + [0])
     # The episode ends its applications, not what the experiment runs beside them.
     network.stop_traffic()
     assert len(sleepers(network, "h1")) == 1

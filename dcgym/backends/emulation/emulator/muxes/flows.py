@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import selectors
 import socket
 import struct
@@ -15,12 +13,12 @@ from typing import TypeVar
 
 from dcgym.backends.base import Record
 from dcgym.errors import BackendError
+from dcgym.traffic.generators.host_spaces import join_namespace
 
 __all__ = ["BACKLOG", "FlowCheck", "FlowServers", "connect", "within"]
 
 _T = TypeVar("_T")
 
-CLONE_NEWNET = 0x40000000  # linux/sched.h; os.setns came with Python 3.12
 REQUEST = struct.Struct("<Q")  # sequence number
 ANSWER = struct.Struct("<QI")  # and the server's host number
 CONNECT_DEADLINE_S = 5.0
@@ -45,9 +43,7 @@ def within(namespace_fd: int, body: Callable[[], _T]) -> _T:
 
     def call() -> None:
         try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.setns(namespace_fd, CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            join_namespace(namespace_fd)
             results.append(body())
         except OSError as error:
             errors.append(error)
