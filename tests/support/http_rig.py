@@ -23,7 +23,9 @@ from dcgym.traffic.http import (
 from tests.support.pairs import ADDRESSES, LEAD_NS, Pair
 from tests.support.waiting import wait_for
 
-PENDING, FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED = range(len(REQUEST_OUTCOMES))
+PENDING, FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED, LOST = range(
+    len(REQUEST_OUTCOMES)
+)
 CLIENT, SERVER = ADDRESSES
 MS = 1_000_000
 PATIENCE_S = 30.0

@@ -29,8 +29,9 @@ std::array<char, kRequestReadBytes> &read_buffer() {
 } // namespace
 
 HttpConnection::HttpConnection(World &world, ConnectionOwner &owner, std::uint64_t ticket,
-                               Fd socket)
-    : Entry{world.timetable}, world_{world}, owner_{owner}, ticket_{ticket}, socket_{world.io} {
+                               Fd socket, const SocketAddress::Key &client)
+    : Entry{world.timetable}, world_{world}, owner_{owner}, ticket_{ticket}, client_{client},
+      socket_{world.io} {
     socket_.assign(socket.release());
     world_.timetable.set(*this, now_ns() + owner_.idle_timeout_ns());
 }
@@ -192,8 +193,10 @@ void HttpConnection::close(Close how) {
     const auto alive = shared_from_this();
     state_ = State::closed;
     world_.timetable.cancel(*this);
-    if (how == Close::abortive)
+    if (how == Close::abortive) {
+        owner_.resets(*this);
         set_abortive_close(socket_.native_handle());
+    }
     if (how == Close::silent)
         set_silent_close(socket_.native_handle());
     asio::error_code ignored;

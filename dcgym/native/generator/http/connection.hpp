@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "address.hpp"
 #include "core/world.hpp"
 #include "message.hpp"
 #include "query.hpp"
@@ -28,6 +29,8 @@ class ConnectionOwner {
     virtual bool serve(HttpConnection &connection, const Work &work) = 0;
     /// Called once, when a connection gives up the place that was kept for its first request.
     virtual void place_free() = 0;
+    /// Called once, when the connection is about to be reset.
+    virtual void resets(const HttpConnection &connection) = 0;
     /// Called once, when the connection is closed.
     virtual void closed(HttpConnection &connection) = 0;
 };
@@ -38,7 +41,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   public:
     enum class Close { orderly, abortive, silent };
 
-    HttpConnection(World &world, ConnectionOwner &owner, std::uint64_t ticket, Fd socket);
+    HttpConnection(World &world, ConnectionOwner &owner, std::uint64_t ticket, Fd socket,
+                   const SocketAddress::Key &client);
 
     void begin() { read_some(); }
     /// The service of the request under way has ended.
@@ -48,6 +52,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     void close(Close how);
 
     std::uint64_t ticket() const { return ticket_; }
+    const SocketAddress::Key &client() const { return client_; }
     /// Whether a place in the backlog is kept for its first request.
     bool holds_place() const { return holds_place_; }
     void leave_place();
@@ -71,6 +76,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     World &world_;
     ConnectionOwner &owner_;
     const std::uint64_t ticket_;
+    const SocketAddress::Key client_;
     asio::posix::stream_descriptor socket_;
     RequestReader reader_;
     State state_ = State::reading;

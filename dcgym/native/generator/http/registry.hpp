@@ -15,11 +15,13 @@ class Greeted {
     virtual void accepted_by(std::size_t server) = 0;
     /// The server is about to reset the connection, because its backlog is full.
     virtual void rejected_by(std::size_t server) = 0;
+    /// The server that took the connection is about to reset it.
+    virtual void lost_by(std::size_t server) = 0;
 };
 
 /// The connections that our own clients have open, by the address and port of their client.
 ///
-/// On the wire, a connection that a full server reset looks like one that reached a wrong server.
+/// On the wire, a connection that its own server reset looks like one that reached a wrong server.
 class ConnectionRegistry {
   public:
     void add(const SocketAddress::Key &client, Greeted &connection) {

@@ -115,6 +115,8 @@ void RequestRun::take(const char *data, std::size_t size) {
 void RequestRun::broken() {
     if (was_rejected_)
         return end(DCGYM_HTTP_REJECTED);
+    if (was_lost_)
+        return end(DCGYM_HTTP_LOST);
     const bool is_refused = result_.established_ns == 0 || plan_->is_datagram(id_);
     end(is_refused ? DCGYM_HTTP_REFUSED : DCGYM_HTTP_RESET);
 }
@@ -129,6 +131,11 @@ void RequestRun::rejected_by(std::size_t server) {
     // Over TCP a reset follows.
     if (plan_->is_datagram(id_))
         end(DCGYM_HTTP_REJECTED);
+}
+
+void RequestRun::lost_by(std::size_t server) {
+    accepted_by(server);
+    was_lost_ = true;
 }
 
 void RequestRun::due() {

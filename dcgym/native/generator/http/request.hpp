@@ -48,6 +48,7 @@ class RequestRun final : public std::enable_shared_from_this<RequestRun>,
 
     void accepted_by(std::size_t server) override;
     void rejected_by(std::size_t server) override;
+    void lost_by(std::size_t server) override;
     void due() override;
 
     void connect();
@@ -71,6 +72,7 @@ class RequestRun final : public std::enable_shared_from_this<RequestRun>,
     std::string message_; /* not yet written */
     dcgym_http_result result_{};
     bool was_rejected_ = false;
+    bool was_lost_ = false;
     bool ended_ = false;
 };
 

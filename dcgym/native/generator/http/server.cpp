@@ -130,7 +130,7 @@ int HttpServer::accept_one() {
     if (is_full())
         reject(std::move(socket), client);
     else
-        greet(std::move(socket), client);
+        greet(std::move(socket), peer.key(), client);
     publish();
     return 0;
 }
@@ -164,7 +164,7 @@ void HttpServer::arrived(const DatagramPeer &peer, std::string_view text) {
     publish();
 }
 
-void HttpServer::greet(Fd socket, Greeted *client) {
+void HttpServer::greet(Fd socket, const SocketAddress::Key &key, Greeted *client) {
     if (client)
         client->accepted_by(number_);
     ++accepted_;
@@ -172,7 +172,7 @@ void HttpServer::greet(Fd socket, Greeted *client) {
     const std::uint64_t ticket = next_ticket_++;
     ConnectionOwner &owner = *this;
     const auto connection =
-        std::make_shared<HttpConnection>(world_, owner, ticket, std::move(socket));
+        std::make_shared<HttpConnection>(world_, owner, ticket, std::move(socket), key);
     connections_.emplace(ticket, connection);
     connection->begin();
 }
@@ -232,6 +232,11 @@ void HttpServer::ended(const ServiceStation::Ended &job) {
         asked_.erase(asked);
     }
     publish();
+}
+
+void HttpServer::resets(const HttpConnection &connection) {
+    if (Greeted *const client = registry_.find(connection.client()))
+        client->lost_by(number_);
 }
 
 void HttpServer::closed(HttpConnection &connection) {

@@ -71,6 +71,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     std::int64_t idle_timeout_ns() const override { return spec_.idle_timeout_ns; }
     bool serve(HttpConnection &connection, const Work &work) override;
     void place_free() override { --handshaking_; }
+    void resets(const HttpConnection &connection) override;
     void closed(HttpConnection &connection) override;
 
     void due() override;
@@ -79,7 +80,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     void wait();
     int accept_one();
     void arrived(const DatagramPeer &peer, std::string_view text);
-    void greet(Fd socket, Greeted *client);
+    void greet(Fd socket, const SocketAddress::Key &key, Greeted *client);
     void reject(Fd socket, Greeted *client);
     bool is_full() const;
     std::uint32_t queue() const;
