@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dcgym.backends.base import FIDELITIES, Network, NetworkBatch, Pool
 from dcgym.errors import ConfigError
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
+from dcgym.tasks.balancing.records import check_counts
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Topology, make_topology, next_hop_groups
@@ -323,7 +324,11 @@ def _check_pool_arrays(pool: Pool) -> None:
     for env in range(n_envs):
         records, summary = pool.records(env), pool.summary(env)
         assert (records["end_ns"] >= records["arrival_ns"]).all(), "a flow ended before it came"
-        assert summary["rejected"] >= 0 and summary["pcc_violations"] >= 0
+        check_counts(summary)
+        for name in ("rejected", "pcc_violations"):
+            before = truth[name][env]
+            assert before <= summary[name], f"{name}: {before} in truth, fewer in summary"
+            assert pool.capabilities.real_time or before == summary[name], name
 
 
 def _check_pool_rules(pool: Pool) -> None:

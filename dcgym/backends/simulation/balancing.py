@@ -18,6 +18,7 @@ from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.tasks.balancing.presets import ScenarioSpec
+from dcgym.tasks.balancing.records import check_counts
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.balancing.servers import MAX_SERVERS
 from dcgym.tasks.balancing.weights import check_weights
@@ -307,8 +308,9 @@ class BalancingTwin:
 
         Returns:
             A dict of
-            duration_s; events (handled since the reset); arrivals, completed, rejected,
-            pcc_violations, lost, untracked, records_dropped, in_flight;
+            duration_s; events (handled since the reset);
+            arrivals, which is the sum of completed, rejected, pcc_violations, lost and in_flight;
+            untracked, records_dropped;
             messages: name -> number: probes and idle messages sent, reports on SYN-ACKs, answers in
             time, late and repeated, messages lost, and those whose receiver had gone (unanswered);
             applications: name -> {count, mean_us, std_us, p50_us, p90_us, p95_us, p99_us} of
@@ -320,6 +322,7 @@ class BalancingTwin:
             over samples every 100 ms, of flows per configured capacity, and of remaining work.
         """
         found: dict[str, Any] = self._twin.summary(self._env(env))
+        check_counts(found)
         names = [app.name for app in self.scenario.applications]
         found["applications"] = dict(zip(names, found["applications"], strict=True))
         return found

@@ -117,8 +117,8 @@ def test_weights_divide_requests_exactly_and_agents_report(pool: EmulatedDeviceP
     assert seen["reports"][0] > 0 and seen["reports_lost"][0] == 0
     assert (seen["report_age_ns"][0] >= 0).all()
     # None is lost, and what was read before the balancer had it comes now.
-    wait_for(lambda: pool.running.counters()[0]["device_reports"] >= seen["reports"][0])
-    counters = pool.running.counters()[0]
+    wait_for(lambda: pool.running.counters(0)["device_reports"] >= seen["reports"][0])
+    counters = pool.running.counters(0)
     assert counters["strange"] == counters["unknown_device"] == 0
 
 

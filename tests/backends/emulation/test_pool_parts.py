@@ -10,10 +10,11 @@ import pytest
 
 from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
-from dcgym.errors import ConfigError
+from dcgym.errors import BackendError, ConfigError
 from dcgym.suites.checks import check_suite
 from dcgym.suites.twin_error import twin_error_suite
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.records import OUTCOMES, check_counts
 from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
 
 MS = 10**6
@@ -75,7 +76,7 @@ class Results:
         self._rows = np.zeros(len(outcomes), RESULT_DTYPE)
         self._rows["outcome"] = [REQUEST_OUTCOMES.index(name) for name in outcomes]
         self._rows["end_ns"], self._rows["start_ns"] = ends_ns, 1000
-        self._rows["server"] = [5, -1, 2, 3, 4, 1][: len(outcomes)]
+        self._rows["server"] = [5, -1, 2, 3, 4, 1, 6][: len(outcomes)]
 
     def ended_from(self, first: int) -> Any:
         return np.arange(len(self._rows))[first:]
@@ -83,18 +84,27 @@ class Results:
     def rows(self, ids: Any) -> Any:
         return self._rows[ids]
 
-    def header(self) -> Any:
-        return np.array([(3,)], [("active", "<u8")])[0]
+
+OUTCOMES_FOUND = {
+    "finished": "completed",
+    "rejected": "rejected",
+    "reset": "pcc_violations",
+    "timed_out": "lost",
+    "refused": "lost",
+    "lost": "lost",
+}
 
 
 def followed(limit: int = 100, warm_up_ns: int = 0) -> PoolFlows:
+    """Return flows of one arrival a millisecond; the fourth was cut, the eighth has not ended."""
     drawn = np.zeros(
-        6, [("arrival_ns", "i8"), ("flow", "u8"), ("demand_ns", "i8", 8), ("application", "u2")]
+        8, [("arrival_ns", "i8"), ("flow", "u8"), ("demand_ns", "i8", 8), ("application", "u2")]
     )
-    drawn["flow"], drawn["arrival_ns"] = np.arange(6), np.arange(6) * MS
-    drawn["application"], drawn["demand_ns"][:, :2] = [0, 1, 0, 0, 0, 1], [7, 5]
-    outcomes = ["finished", "rejected", "reset", "cut", "timed_out", "finished"]
-    results: Any = Results(outcomes, [1000 + i * 10 * MS for i in range(1, 7)])
+    drawn["flow"], drawn["arrival_ns"] = np.arange(8), np.arange(8) * MS
+    drawn["application"], drawn["demand_ns"][:, :2] = [0, 1, 0, 0, 0, 1, 0, 0], [7, 5]
+    outcomes = list(OUTCOMES_FOUND)
+    outcomes.insert(3, "cut")
+    results: Any = Results(outcomes, [1000 + i * 10 * MS for i in range(1, 8)])
     flows = PoolFlows(TESTBED, limit, warm_up_ns)
     flows.begin(drawn, results, 1000)
     return flows
@@ -102,24 +112,38 @@ def followed(limit: int = 100, warm_up_ns: int = 0) -> PoolFlows:
 
 def test_requests_become_the_flows_of_the_twin() -> None:
     found = followed().take()
-    assert found["flow"].tolist() == [0, 1, 2, 4, 5], "what the end of the episode cut is no flow"
-    assert found["outcome"].tolist() == [0, 1, 2, 3, 0]
-    assert found["end_ns"].tolist() == [i * 10 * MS for i in (1, 2, 3, 5, 6)]
-    assert found["server"].tolist() == [5, 65535, 2, 4, 1]
+    assert found["flow"].tolist() == [0, 1, 2, 4, 5, 6], "what the end of the episode cut is none"
+    expected = [OUTCOMES.index(name) for name in OUTCOMES_FOUND.values()]
+    assert found["outcome"].tolist() == expected
+    assert found["end_ns"].tolist() == [i * 10 * MS for i in (1, 2, 3, 5, 6, 7)]
+    assert found["server"].tolist() == [5, 65535, 2, 4, 1, 6]
     # The second stage of a page does not exist, that of a file is I/O.
-    assert found["demand_ns"].T.tolist() == [[7] * 5, [0, 5, 0, 0, 5]]
+    assert found["demand_ns"].T.tolist() == [[7] * 6, [0, 5, 0, 0, 5, 0]]
 
 
 def test_figures_count_from_the_warm_up_on() -> None:
-    flows = followed(limit=1, warm_up_ns=MS)
-    figures = flows.figures(3 * MS)
-    assert (figures["arrivals"], figures["in_flight"]) == (2, 3)
-    counts = [figures[name] for name in ("completed", "rejected", "pcc_violations", "lost")]
-    assert counts == [1, 1, 1, 1] and figures["records_dropped"] == 3
-    times = figures["applications"]["static"]
-    assert times["count"] == 1 and times["mean_us"] == pytest.approx(55_000)
-    assert times["p50_us"] == pytest.approx(55_000, rel=0.016)
+    flows = followed(limit=1, warm_up_ns=2 * MS)
+    flows.poll()
+    figures = flows.figures(80 * MS)
+    check_counts(figures)
+    # Cut and not ended: both are under way.
+    assert (figures["arrivals"], figures["in_flight"], figures["lost"]) == (6, 2, 3)
+    assert len(flows.under_way(80 * MS)) == 2
+    assert (figures["completed"], figures["pcc_violations"]) == (0, 1)
+    assert figures["records_dropped"] == 3
+    early = followed()
+    early.poll()
+    times = early.figures(80 * MS)["applications"][TESTBED.applications[0].name]
+    assert times["count"] == 1 and times["mean_us"] == pytest.approx(10_000)
+    assert times["p50_us"] == pytest.approx(10_000, rel=0.016)
     assert len(flows.take()) == 1 and len(flows.take()) == 0
+
+
+def test_a_summary_whose_flows_do_not_add_up_is_refused() -> None:
+    ended = dict.fromkeys(OUTCOMES, 2)
+    check_counts({**ended, "arrivals": 9, "in_flight": 1})
+    with pytest.raises(BackendError, match=r"of 9 flows that arrived, 10 remain: completed 2, "):
+        check_counts({**ended, "arrivals": 9, "in_flight": 2})
 
 
 def test_twin_error_refuses_what_it_cannot_compare() -> None:

@@ -12,6 +12,7 @@ from scipy import stats
 
 from dcgym.backends.emulation.pool.events import PoolEvents
 from dcgym.backends.emulation.pool.servers import PoolServers
+from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import Event, make_scenario, server_group
@@ -66,7 +67,7 @@ def test_the_emulation_is_told_the_same_way() -> None:
     )
     scenario = make_scenario("testbed-7").changed(events=events)
     servers = PoolServers(scenario, 0)
-    schedule, orders = PoolEvents(scenario, servers), []
+    schedule, orders = PoolEvents(scenario, servers, PoolTotals(0)), []
     pod: Any = SimpleNamespace(order=orders.append)
     schedule.begin(5)
     due = []

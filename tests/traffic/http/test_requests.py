@@ -26,11 +26,11 @@ from tests.support.http_rig import (
     CUT,
     FAILED,
     FINISHED,
+    LOST,
     MS,
     PATIENCE_S,
     REFUSED,
     REJECTED,
-    RESET,
     SERVER,
     TIMED_OUT,
     completed,
@@ -110,7 +110,7 @@ def test_a_killed_server_resets_and_comes_back_empty(
     wait_for(lambda: rows.read()["busy"].item() == 3)
     generator.change_server(0, "kill")
     wait_for(lambda: results.finished)
-    assert results.records()["outcome"].tolist() == [RESET] * 3
+    assert results.records()["outcome"].tolist() == [LOST] * 3
     state = rows.read()[0]
     assert (state["busy"], state["heartbeat_ns"]) == (0, 0)
     results.close()

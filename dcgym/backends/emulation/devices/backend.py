@@ -306,7 +306,8 @@ class EmulatedDevicePool:
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
         found = self._audit.verdict(load, self._requests.begun())
-        own = {**running.costs.figures(), "pcc_violations": running.pcc_violations()}
+        moved = running.counters(0)["pcc_violations"]
+        own = {**running.costs.figures(), "pcc_violations": moved}
         return replace(found, figures={**found.figures, **own})
 
     @property

@@ -21,12 +21,14 @@ from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.backends.emulation.pool.messages import PoolMessages
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
+from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
+from dcgym.tasks.balancing.records import check_counts
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.weights import check_weights
 from dcgym.topologies import pod
@@ -103,9 +105,10 @@ class EmulatedPool:
         self.horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
         self._polls = ServerPolls(self.scenario, warm_up_ns)
-        self._events = PoolEvents(self.scenario, self._servers)
-        self._messages = PoolMessages(warm_up_ns)
-        self._duties = PoolDuties(self._servers, self._polls, self._events, self._messages)
+        self._totals = PoolTotals(warm_up_ns)
+        self._events = PoolEvents(self.scenario, self._servers, self._totals)
+        self._messages = PoolMessages()
+        self._duties = PoolDuties(self._servers, self._polls, self._events, self._totals)
         self._flows = PoolFlows(
             self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
         )
@@ -136,6 +139,7 @@ class EmulatedPool:
         self._servers.begin()
         self._polls.begin(seed)
         self._messages.begin()
+        self._totals.begin()
         self._events.begin(seed)
         for writer in running.writers:
             writer.begin(self._servers.eligible)
@@ -267,7 +271,6 @@ class EmulatedPool:
         return {
             **self._servers.truth(running.rows.read(), self._ongoing),
             **self._flows.ended(),
-            "pcc_violations": np.array([running.pcc_violations()]),
         }
 
     def server_rows(self) -> npt.NDArray[np.void]:
@@ -288,23 +291,27 @@ class EmulatedPool:
         return self._flows.under_way(self._elapsed_ns(time.monotonic_ns()))
 
     def summary(self, env: int = 0) -> Record:
-        """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``."""
+        """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``.
+
+        What balancers and servers count (``messages``, ``untracked``, ``server_flows``,
+        ``server_completed``) begins at most 25 ms after the warm-up's end and is up to 10 ms old.
+
+        Raises:
+            BackendError: The emulator is not running.
+        """
         check_int("env", env, 0, 0)
         running = self._running
-        elapsed_ns = self._elapsed_ns(time.monotonic_ns())
-        _, seen = running.features[0].read()
         assert self._results is not None
-        header = self._results.header()
-        return {
-            "messages": self._messages.counts(running, header, self._polls.count),
+        self._flows.poll()
+        elapsed_ns = self._elapsed_ns(time.monotonic_ns())
+        found = {
             "duration_s": max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
             **self._flows.figures(elapsed_ns),
-            "pcc_violations": running.pcc_violations(),
-            "untracked": int(seen["untracked"].sum()),
-            "server_flows": seen["flows"].sum(axis=(0, 1)).astype(float).tolist(),
-            "server_completed": running.rows.read()["completed"].astype(float).tolist(),
+            **self._totals.figures(running, self._results.header(), self._polls.count),
             **self._servers.averages(),
         }
+        check_counts(found)
+        return found
 
     def event_records(self, env: int = 0) -> list[Record]:
         """Return the events that have happened, with late_us and applied_us."""

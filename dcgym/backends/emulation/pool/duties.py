@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dcgym.backends.emulation.pool.events import PoolEvents
-from dcgym.backends.emulation.pool.messages import PoolMessages
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
+from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.native import require
 from dcgym.traffic.http import RequestResults
 
@@ -27,7 +27,7 @@ class PoolDuties:
         servers: Takes the samples.
         polls: The balancers' polls of the servers.
         events: What happens to the pool.
-        messages: What is told in it.
+        totals: Takes the counts at the end of the warm-up.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class PoolDuties:
         servers: PoolServers,
         polls: ServerPolls,
         events: PoolEvents,
-        messages: PoolMessages,
+        totals: PoolTotals,
     ) -> None:
         self._servers, self._polls, self._events = servers, polls, events
-        self._messages = messages
+        self._totals = totals
 
     def begin(self, start_ns: int, results: RequestResults) -> None:
         """Count from a CLOCK_MONOTONIC time on.
@@ -79,7 +79,7 @@ class PoolDuties:
 
     def _sample(self, pod: RunningPod, due_ns: int) -> None:
         self._servers.sample(pod.rows.read(), due_ns)
-        self._messages.sample(pod, self._results.header(), due_ns)
+        self._totals.sample(pod, self._results.header(), due_ns)
         # Samples that a late agent has missed are not made up for.
         missed = (time.monotonic_ns() - self._start_ns - due_ns) // SAMPLE_INTERVAL_NS
         self._next_sample_ns = due_ns + (1 + max(missed, 0)) * SAMPLE_INTERVAL_NS

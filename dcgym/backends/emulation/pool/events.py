@@ -11,6 +11,7 @@ import numpy as np
 from dcgym.backends.base import Record
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers
+from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.emulation.wire.messages import ChangeServer, SetBalancer, SetCapacity
 from dcgym.backends.emulation.wire.pod_messages import SetFault
 from dcgym.tasks.balancing.events import MOVING_LOAD, SERVER_FAULTS, Event
@@ -45,6 +46,7 @@ class PoolEvents:
     Args:
         scenario: Its events.
         servers: What the events do to servers is noted here.
+        totals: Keeps the counts of balancers that die.
 
     Attributes:
         is_up: Which balancers live, shape (B,).
@@ -52,8 +54,8 @@ class PoolEvents:
             (until it was done).
     """
 
-    def __init__(self, scenario: Scenario, servers: PoolServers) -> None:
-        self._scenario, self._servers = scenario, servers
+    def __init__(self, scenario: Scenario, servers: PoolServers, totals: PoolTotals) -> None:
+        self._scenario, self._servers, self._totals = scenario, servers, totals
         self.begin()
 
     def begin(self, seed: int = 0) -> None:
@@ -90,8 +92,7 @@ class PoolEvents:
             self._begin_moving(event, pod)
         for target in self._scenario.targets(event):
             if event.on_balancer:
-                self.is_up[target] = event.kind == "balancer-recovery"
-                pod.order(SetBalancer(target, bool(self.is_up[target])))
+                self._set_balancer(target, event.kind == "balancer-recovery", pod)
             else:
                 self._apply(event, target, pod)
         done_ns = time.monotonic_ns()
@@ -102,6 +103,12 @@ class PoolEvents:
                 "applied_us": (done_ns - began_ns) / 1e3,
             }
         )
+
+    def _set_balancer(self, target: int, is_up: bool, pod: RunningPod) -> None:
+        if self.is_up[target] and not is_up:
+            self._totals.keep(pod, target)
+        self.is_up[target] = is_up
+        pod.order(SetBalancer(target, is_up))
 
     def _next_event(self) -> Event | None:
         events = self._scenario.events

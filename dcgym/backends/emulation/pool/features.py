@@ -19,7 +19,7 @@ from dcgym.tasks.balancing.rules import RULES, check_kernel_rule
 if TYPE_CHECKING:
     from dcgym.native._native import BalancerPools
 
-__all__ = ["PoolFeatures", "PoolWriter", "pcc_violations"]
+__all__ = ["PoolFeatures", "PoolWriter"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -119,6 +119,16 @@ class PoolFeatures:
             found[name] = np.stack([row[i] for row in reduced])[None]
         return int(snapshots["time_ns"].min()), found
 
+    def placed(self, balancer: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return flows by server, shape (N,), and untracked flows, shape (), of a balancer.
+
+        Args:
+            balancer: Its number.
+        """
+        snapshot = self._regions[balancer].snapshot()
+        flows = snapshot["servers"][: self._n_servers]["flows"]
+        return flows.astype(np.int64), snapshot["untracked"].astype(np.int64)
+
     def _reduce(self, region: BalancerRegion, now_ms: int) -> tuple[FloatArray, ...]:
         samples = region.all_samples()[: self._n_servers]
         durations, completions = (
@@ -141,13 +151,3 @@ class PoolFeatures:
         for memory in self._maps:
             memory.close()
         self._maps.clear()
-
-
-def pcc_violations(counter_map_fds: Sequence[int]) -> int:
-    """Return how often a connection's packets went to another server than before.
-
-    Args:
-        counter_map_fds: Descriptor of each balancer's counters.
-    """
-    native = require()
-    return sum(int(native.balancer_counters(fd)["pcc_violations"]) for fd in counter_map_fds)

@@ -23,9 +23,11 @@ _IS_CUT, _IS_REJECTED, _IS_FAILED = map(REQUEST_OUTCOMES.index, ("cut", "rejecte
 _UNAVAILABLE = 503  # RFC 9110, section 15.6.4
 _OUTCOMES = {
     "finished": "completed",
-    "refused": "rejected",
     "rejected": "rejected",
+    # By a server that did not know the connection: its own says that it resets one.
     "reset": "pcc_violations",
+    "refused": "lost",
+    "lost": "lost",
     "timed_out": "lost",
     "failed": "lost",
 }
@@ -76,6 +78,8 @@ class PoolFlows:
             return
         ids = self._results.ended_from(self._n_read)
         self._n_read += len(ids)
+        # What the end of the episode cut has not ended.
+        ids = ids[self._results.rows(ids)["outcome"] != _IS_CUT]
         self._has_ended[ids] = True
         flows = self._flows(ids)
         completed = flows[flows["outcome"] == COMPLETED]
@@ -96,7 +100,6 @@ class PoolFlows:
     def _flows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         assert self._results is not None
         ended = self._results.rows(ids)
-        ids, ended = ids[ended["outcome"] != _IS_CUT], ended[ended["outcome"] != _IS_CUT]
         flows = self._planned(ids)
         flows["end_ns"] = ended["end_ns"] - self._start_ns
         flows["server"] = np.where(ended["server"] < 0, NOBODY, ended["server"])
@@ -123,10 +126,15 @@ class PoolFlows:
             now_ns: Time since the beginning of the plan.
         """
         self.poll()
-        first, last = np.searchsorted(self._drawn["arrival_ns"], (self._warm_up_ns, now_ns))
-        flows = self._planned(first + np.flatnonzero(~self._has_ended[first:last]))
+        flows = self._planned(np.flatnonzero(self._due(now_ns) & ~self._has_ended))
         flows["end_ns"], flows["outcome"], flows["server"] = now_ns, UNDER_WAY, NOBODY
         return flows
+
+    def _due(self, now_ns: int) -> npt.NDArray[np.bool_]:
+        """Tell of each flow whether it was due since the warm-up."""
+        arrival_ns = self._drawn["arrival_ns"]
+        due: npt.NDArray[np.bool_] = (arrival_ns >= self._warm_up_ns) & (arrival_ns < now_ns)
+        return due
 
     def take(self) -> npt.NDArray[np.void]:
         """Return and forget the remembered flows, in order of their end."""
@@ -136,28 +144,27 @@ class PoolFlows:
         return taken
 
     def ended(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Return ``ended``, ``ended_after_ns`` and ``rejected`` of `BalancingTwin.truth`."""
+        """Return the part of `BalancingTwin.truth` that is about flows that have ended."""
         self.poll()
-        return {
+        found = {
             "ended": np.array([self._ended]),
             "ended_after_ns": np.array([self._ended_after_ns]),
-            "rejected": self._outcomes[[OUTCOMES.index("rejected")]],
         }
+        failed = ("rejected", "pcc_violations")
+        return found | {name: self._outcomes[[OUTCOMES.index(name)]] for name in failed}
 
     def figures(self, now_ns: int) -> Record:
         """Return the part of `BalancingTwin.summary` that is about flows.
 
         Args:
-            now_ns: Time since the beginning of the plan.
+            now_ns: Time since the beginning of the plan, of the last `poll` or later.
         """
-        self.poll()
-        assert self._results is not None
-        arrivals = np.searchsorted(self._drawn["arrival_ns"], (self._warm_up_ns, now_ns))
+        due = self._due(now_ns)
         return {
-            "arrivals": int(max(arrivals[1] - arrivals[0], 0)),
+            "arrivals": int(np.count_nonzero(due)),
             **{name: int(n) for name, n in zip(OUTCOMES, self._outcomes, strict=True)},
             "records_dropped": self._dropped,
-            "in_flight": int(self._results.header()["active"]),
+            "in_flight": int(np.count_nonzero(due & ~self._has_ended)),
             "applications": {
                 name: times.figures() for name, times in zip(self._names, self._times, strict=True)
             },

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.emulation.pool.features import PoolFeatures, PoolWriter, pcc_violations
+from dcgym.backends.emulation.pool.features import PoolFeatures, PoolWriter
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.emulation.wire.message import Descriptor, Message
 from dcgym.backends.emulation.wire.messages import (
@@ -138,13 +138,10 @@ class RunningPod:
         request = Execute(host, tuple(argv), timeout_s)
         return self.session.call(request, Output, timeout_s + EXTRA_DEADLINE_S).text
 
-    def counters(self) -> list[dict[str, int]]:
-        """Return the counters of each balancer (`Balancer.counters` of the native module)."""
-        return [require().balancer_counters(fd) for fd in self._counters]
-
-    def pcc_violations(self) -> int:
-        """Return how often a connection's packets went to another server than before."""
-        return pcc_violations(self._counters)
+    def counters(self, balancer: int) -> dict[str, int]:
+        """Return the counters of a balancer (`Balancer.counters` of the native module)."""
+        found: dict[str, int] = require().balancer_counters(self._counters[balancer])
+        return found
 
 
 def _request_plan(

@@ -84,15 +84,12 @@ class FlowStore {
     void clear() {
         flows_.clear();
         free_ = no_flow;
-        in_use_ = 0;
     }
     Flow &operator[](FlowId id) { return flows_[id]; }
     const Flow &operator[](FlowId id) const { return flows_[id]; }
     size_t size() const { return flows_.size(); }
-    size_t in_use() const { return in_use_; }
 
     FlowId take() {
-        in_use_++;
         if (free_ == no_flow) {
             flows_.emplace_back();
             return static_cast<FlowId>(flows_.size() - 1);
@@ -102,7 +99,6 @@ class FlowStore {
         return id;
     }
     void give_back(FlowId id) {
-        in_use_--;
         flows_[id].phase = Phase::free;
         flows_[id].next = free_;
         free_ = id;
@@ -111,7 +107,6 @@ class FlowStore {
   private:
     std::vector<Flow> flows_;
     FlowId free_ = no_flow;
-    size_t in_use_ = 0;
 };
 
 } // namespace dcgym::twin::balancing

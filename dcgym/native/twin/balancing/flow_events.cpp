@@ -293,13 +293,22 @@ void Simulation::add_record(Records &to, const Flow &flow, int64_t end_ns) const
                         flow.tracked});
 }
 
+bool Simulation::is_under_way(const Flow &flow) const {
+    return flow.phase != Phase::free && !flow.reported && flow.arrival_ns >= config_->warm_up_ns;
+}
+
+size_t Simulation::in_flight() const {
+    size_t count = 0;
+    for (FlowId id = 0; id < flows_.size(); id++)
+        count += is_under_way(flows_[id]);
+    return count;
+}
+
 Records Simulation::under_way_records() const {
     Records found;
-    for (FlowId id = 0; id < flows_.size(); id++) {
-        const Flow &flow = flows_[id];
-        if (flow.phase != Phase::free && !flow.reported && flow.arrival_ns >= config_->warm_up_ns)
-            add_record(found, flow, now_ns_);
-    }
+    for (FlowId id = 0; id < flows_.size(); id++)
+        if (is_under_way(flows_[id]))
+            add_record(found, flows_[id], now_ns_);
     return found;
 }
 

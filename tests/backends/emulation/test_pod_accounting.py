@@ -1,0 +1,115 @@
+"""Every flow of an emulated pod has one end, and all who count flows name the same."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.tasks.balancing.records import OUTCOMES
+from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.sizes import constant
+
+pytestmark = pytest.mark.emulation
+
+MS, SECOND = 10**6, 10**9
+# An answer beyond the first window (RFC 6928: ten segments) ends only if the client's ACKs, which
+# pass a balancer, find its server.
+LARGE = Application("large", (Stage("cpu", constant("1s")),), response_bytes=200_000)
+
+
+def scenario(*events: Event, **changes: Any) -> Scenario:
+    made = make_scenario("testbed-7", load=0.8)
+    return made.changed(events=events, applications=(LARGE,), **changes)
+
+
+def check_one_accounting(pool: EmulatedPool) -> dict[str, int]:
+    """Return how many flows ended in which way, as records, summary and truth say alike."""
+    truth, summary = pool.truth(), pool.summary()
+    records = pool.records()
+    # What ends between two looks is in the later ones.
+    ended = np.bincount(records["outcome"], minlength=len(OUTCOMES)).tolist()
+    for name, count in zip(OUTCOMES, ended, strict=True):
+        assert summary[name] <= count <= summary[name] + summary["in_flight"], name
+    assert summary["arrivals"] == sum(summary[n] for n in (*OUTCOMES, "in_flight"))
+    for name in ("rejected", "pcc_violations"):
+        assert truth[name][0] <= summary[name] <= truth[name][0] + summary["in_flight"]
+    return {name: summary[name] for name in OUTCOMES}
+
+
+def test_flows_that_a_dead_balancers_successor_resets_are_counted_everywhere() -> None:
+    """As in the twin: the survivor knows none of its flows and sends most to another server."""
+    failure = Event(2 * SECOND, "balancer-failure", 0)
+    with contextlib.closing(
+        EmulatedPool(scenario(failure), record_limit=10**6, horizon_ns=30 * SECOND)
+    ) as pool:
+        pool.reset([1])
+        pool.set_rule("sed")
+        pool.advance(1900 * MS)
+        placed = pool.summary()["server_flows"]
+        pool.advance(6 * SECOND)
+        found = check_one_accounting(pool)
+        assert found["pcc_violations"] > 0 and found["completed"] > 0
+        assert found["lost"] == found["rejected"] == 0
+        # What the dead one had placed is not forgotten.
+        after = pool.summary()["server_flows"]
+        assert sum(placed) > 0 and (np.array(after) >= placed).all()
+
+
+def test_flows_that_go_with_their_server_are_lost() -> None:
+    removal = Event(2 * SECOND, "remove-server", 3)
+    with contextlib.closing(
+        EmulatedPool(scenario(removal), record_limit=10**6, horizon_ns=30 * SECOND)
+    ) as pool:
+        pool.reset([1])
+        pool.set_rule("sed")
+        pool.advance(6 * SECOND)
+        under_way = pool.truth()["queue"][0, 3]
+        found = check_one_accounting(pool)
+        assert under_way == 0 and found["lost"] > 0 and found["completed"] > 0
+        assert found["pcc_violations"] == 0
+
+
+def test_counts_begin_after_the_warm_up() -> None:
+    pool = EmulatedPool(
+        scenario(), record_limit=10**6, warm_up_ns=3 * SECOND, horizon_ns=60 * SECOND
+    )
+    with contextlib.closing(pool):
+        pool.reset([1])
+        pool.set_rule("sed")
+        pool.advance(3 * SECOND)
+        early = pool.observe()["flows"].sum()
+        pool.advance(6 * SECOND)
+        summary = pool.summary()
+        check_one_accounting(pool)
+        seen = pool.observe()["flows"].sum()
+        assert early > 0 and sum(summary["server_flows"]) <= seen - early
+
+
+def test_the_environment_shows_the_violations_of_the_records() -> None:
+    failure = {"at": "1500ms", "kind": "balancer-failure", "target": 0}
+    spec = {**scenario().to_dict(), "events": [failure]}
+    env = gym.make(
+        "dcgym/CentralLoadBalancing-v1",
+        backend="emulation",
+        scenario=spec,
+        interval="500ms",
+        max_steps=12,
+        lead_in="2s",
+        record_limit=10**6,
+    )
+    try:
+        env.reset(seed=1)
+        for _ in range(12):
+            *_, info = env.step(env.action_space.sample())
+        pool: Any = env.unwrapped
+        ended = pool.flow_records()["outcome"]
+        violations = int((ended == OUTCOMES.index("pcc_violations")).sum())
+        assert 0 < info["metrics"]["pcc_violations"] <= violations
+    finally:
+        env.close()
