@@ -164,9 +164,10 @@ def test_answers_in_another_order_find_their_callers(ends: tuple[Channel, Channe
     for _ in range(5):
         asked = {name: ask(calls, name) for name in (f"h{number}" for number in range(CALLERS))}
         requests = [ends[1].receive(deadline()) for _ in asked]
-        for number, _, request in ((r.number, r.fds, r.message()) for r in reversed(requests)):
+        for frame in reversed(requests):
+            request = frame.message()
             assert isinstance(request, Execute)
-            ends[1].send(Output(request.host), number)
+            ends[1].send(Output(request.host), frame.number)
         assert {name: one.result() for name, one in asked.items()} == {
             name: Output(name) for name in asked
         }
