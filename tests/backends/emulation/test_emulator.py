@@ -103,8 +103,9 @@ def test_an_emulator_that_dies_ends_a_command_and_the_next_step(make: Any, tmp_p
 def test_a_close_ends_a_command_of_another_thread(make: Any, tmp_path: Path) -> None:
     backend = make("dumbbell")
     command = HeldCommand(backend.lab.execute, "h1", tmp_path / "end")
-    other = Beside(backend.close)
-    backend.close()
+    session = backend._network.session
+    other = Beside(session.close)
+    session.close()
     other.result()
     with pytest.raises(BackendError, match="the emulator is closed"):
         command.result()
