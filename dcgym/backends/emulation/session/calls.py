@@ -78,25 +78,28 @@ class Calls:
             with self._lock:
                 if self._reader == number:
                     self._reader = 0
-                    self._turn.notify_all()
+                    if len(self._answers) > 1:
+                        self._turn.notify_all()
 
     def _read_until(self, number: int, deadline: float) -> None:
         """Read for all who wait, until the answer of this number has come."""
-        while not self._answers[number]:
-            self._channel.wait(deadline)
+        while True:
             try:
-                self._channel.read()
-                self._hand_out()
-            except KeyboardInterrupt:
-                # Between what was read and what was kept of it.
+                self._hand_out(number)
+            except BaseException:
+                # Ctrl-C, between a frame that was taken and its owner.
                 self._channel.cut_off()
                 raise
+            if self._answers[number]:
+                return
+            self._channel.read(deadline)
 
-    def _hand_out(self) -> None:
+    def _hand_out(self, reader: int) -> None:
         while (frame := self._channel.take()) is not None:
             with self._lock:
-                if frame.number in self._answers:
-                    self._answers[frame.number] = frame
-                    self._turn.notify_all()
-                else:
+                if frame.number not in self._answers:
                     frame.drop()
+                    continue
+                self._answers[frame.number] = frame
+                if frame.number != reader:
+                    self._turn.notify_all()

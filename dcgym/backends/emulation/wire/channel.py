@@ -7,16 +7,15 @@ has the number of its request.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import json
-import math
 import os
 import select
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from dcgym.backends.emulation.wire.message import Message, pack, unpack
@@ -31,6 +30,7 @@ _BATCH = 200
 _MOST_BYTES = 64 << 20
 # Nearly every frame comes in one piece.
 _PIECE_BYTES = 1 << 16
+_RIGHTS_BYTES = socket.CMSG_SPACE(_BATCH * array.array("i").itemsize)
 
 
 class Frame(NamedTuple):
@@ -102,20 +102,23 @@ class Channel:
         body = json.dumps(content).encode()
         head = _HEAD.pack(number, len(body), len(fds))
         left_s = -1 if deadline is None else max(0.0, deadline - time.monotonic())
-        with self._in_use():
+        self._enter()
+        try:
             if not self._sending.acquire(timeout=left_s):
                 raise BackendError("the emulator does not take commands any more")
             try:
                 self._send_frame(head + body, fds, deadline)
             finally:
                 self._sending.release()
+        finally:
+            self._leave()
 
     def _send_frame(self, text: bytes, fds: list[int], deadline: float | None) -> None:
-        sent, is_untouched = 0, True
+        left, is_untouched = memoryview(text), True
         try:
-            while sent < len(text):
-                part = self._attempt_send(memoryview(text)[sent:], [], deadline)
-                sent, is_untouched = sent + part, False
+            while left:
+                left = left[self._attempt_send(left, [], deadline) :]
+                is_untouched = False
             for first in range(0, len(fds), _BATCH):
                 self._attempt_send(b"F", fds[first : first + _BATCH], deadline)
         except TimeoutError:
@@ -136,11 +139,12 @@ class Channel:
         self, data: bytes | memoryview, fds: list[int], deadline: float | None
     ) -> int:
         while True:
-            with contextlib.suppress(BlockingIOError):
-                if not fds:
-                    return self._socket.send(data)
-                return socket.send_fds(self._socket, [data], fds)
-            _wait(self._writable, deadline)
+            try:
+                if fds:
+                    return socket.send_fds(self._socket, [data], fds)
+                return self._socket.send(data)
+            except BlockingIOError:
+                _wait(self._writable, deadline)
 
     def receive(self, deadline: float | None = None) -> Frame:
         """Receive a message and its descriptors, which are the caller's from now on.
@@ -154,39 +158,45 @@ class Channel:
             BackendError: Deadline passed, or the other end is gone.
         """
         while (frame := self.take()) is None:
-            self.wait(deadline)
-            self.read()
+            self.read(deadline)
         return frame
 
-    def wait(self, deadline: float | None) -> None:
-        """Wait until `read` has something to do.
+    def read(self, deadline: float | None) -> None:
+        """Wait until something comes, and read it for `take`.
+
+        Args:
+            deadline: time.monotonic() by which it must have come; None waits for ever.
 
         Raises:
-            BackendError: Deadline passed, or this end is closed.
+            BackendError: Deadline passed, or the other end is gone, or this one is closed.
         """
-        with self._in_use():
-            try:
-                _wait(self._readable, deadline)
-            except TimeoutError:
-                raise BackendError("the emulator did not answer within its deadline") from None
+        self._enter()
+        try:
+            _wait(self._readable, deadline)
+            self._read_piece()
+        except TimeoutError:
+            raise BackendError("the emulator did not answer within its deadline") from None
+        except BlockingIOError:
+            pass  # poll(2) may be wrong.
+        except OSError as error:
+            raise self._gone(error.strerror) from None
+        finally:
+            self._leave()
 
-    def read(self) -> None:
-        """Read what is there, without waiting.
-
-        Raises:
-            BackendError: The other end is gone, or this one is closed.
-        """
-        with self._in_use():
-            try:
-                data, fds, _, _ = socket.recv_fds(self._socket, _PIECE_BYTES, _BATCH)
-                self._fds += fds
-                self._bytes += data
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise self._gone(error.strerror) from None
-            if not data:
-                raise self._gone("end of the command channel")
+    def _read_piece(self) -> None:
+        try:
+            data, rights, _, _ = self._socket.recvmsg(_PIECE_BYTES, _RIGHTS_BYTES)
+            for _, _, fds in rights:
+                self._fds += array.array("i", fds)
+            self._bytes += data
+        except OSError:
+            raise
+        except BaseException:
+            # Ctrl-C, between what was read and what was kept of it.
+            self.cut_off()
+            raise
+        if not data:
+            raise self._gone("end of the command channel")
 
     def take(self) -> Frame | None:
         """Return the next frame that was read whole, if there is one.
@@ -200,7 +210,7 @@ class Channel:
         if size > _MOST_BYTES:
             raise BackendError(f"a frame of {size} bytes on the command channel")
         end = _HEAD.size + size
-        total = end + math.ceil(n_fds / _BATCH)
+        total = end + -(-n_fds // _BATCH)
         if len(self._bytes) < total:
             return None
         frame = Frame(number, bytes(self._bytes[_HEAD.size : end]), self._fds[:n_fds])
@@ -231,26 +241,21 @@ class Channel:
         self._counting, self._users, self._is_closed = threading.RLock(), 0, True
         self._close_unused()
 
-    @contextlib.contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Keep the socket from being closed meanwhile.
-
-        Raises:
-            BackendError: The channel has ended.
-        """
+    def _enter(self) -> None:
+        """Keep the socket from being closed until `_leave`."""
         with self._counting:
             if self._end:
                 raise BackendError(self._end)
             self._users += 1
-        try:
-            yield
-        finally:
-            with self._counting:
-                self._users -= 1
+
+    def _leave(self) -> None:
+        with self._counting:
+            self._users -= 1
+            if self._is_closed:
                 self._close_unused()
 
     def _close_unused(self) -> None:
-        if self._is_closed and not self._users:
+        if not self._users:
             self._socket.close()
             while self._fds:
                 os.close(self._fds.pop())
@@ -260,7 +265,7 @@ class Channel:
             self._end = self._end or end
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _gone(self, reason: str) -> BackendError:
+    def _gone(self, reason: str | None) -> BackendError:
         return BackendError(self._end or f"the emulator is gone ({reason})")
 
 
