@@ -80,7 +80,7 @@ def test_commands_run_beside_a_step_and_each_other(share: Any, tmp_path: Path) -
     )
     wait_for(lambda: run_for(backend, 0.1).hosts["rx_bytes"].any() and backend.event_records())
     backend.apply_rates(np.full(4, 1_000_000, np.uint64))
-    # A call of the emulator, as are those of `begin`.
+    # The emulator answers this one meanwhile.
     backend.lab.set_marking(True)
     assert first.is_running and second.is_running
     assert second.end("of h2") == "of h2"

@@ -171,8 +171,8 @@ class EmulatorProcess:
         """Close what a fork has inherited; the emulator goes on, as that of the parent."""
         self._channel.let_go()
         self._process.poll()  # It is no child of the fork, and nobody need be warned of it.
-        # Another thread of the parent may have held the other one.
-        self._lock = threading.Lock()
+        # Other threads of the parent may have held the locks of before.
+        self._lock, self._calls = threading.Lock(), Calls(self._channel)
         self._close_descriptors()
 
     def _close_descriptors(self) -> None:

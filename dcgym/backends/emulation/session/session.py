@@ -232,7 +232,7 @@ class EmulatorSession:
     def let_go(self) -> None:
         """Close the descriptors that a fork has inherited, and leave all else to the parent."""
         self.is_closed = True
-        # Other threads of the parent may have held the others.
+        # Other threads of the parent may have held the locks of before.
         self._ending, self._looking = threading.RLock(), threading.Lock()
         self._releases.pop_all()
         _close_all(self._descriptors)
