@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import queue
 import threading
 import time
+from typing import TypeAlias
 
 from dcgym.backends.emulation.wire.channel import Channel, Frame
 from dcgym.backends.emulation.wire.message import Message
 from dcgym.errors import BackendError
 
 __all__ = ["Calls"]
+
+# Ctrl-C may hit the thread that reads before it has woken those that wait.
+LOOK_S = 0.2
+
+# An answer, or None: somebody must read. In C, where Ctrl-C divides no step; conditions are not.
+_Inbox: TypeAlias = "queue.SimpleQueue[Frame | None]"
 
 
 class Calls:
@@ -28,11 +37,10 @@ class Calls:
         self._channel = channel
         self._numbers = itertools.count(1)
         # Of those that wait, by number.
-        self._answers: dict[int, Frame | None] = {}
-        # Number of the one that reads; 0 if nobody does.
+        self._waiting: dict[int, _Inbox] = {}
+        # Number of the one that reads, for as long as it waits.
         self._reader = 0
         self._lock = threading.Lock()
-        self._turn = threading.Condition(self._lock)
 
     def call(self, request: Message, deadline: float) -> Message:
         """Send a request and return its answer, whose descriptors are the caller's from now on.
@@ -46,60 +54,59 @@ class Calls:
         Raises:
             BackendError: Deadline passed, or the emulator is gone or closed.
         """
-        number = next(self._numbers)
-        self._answers[number] = None
+        number, inbox = next(self._numbers), queue.SimpleQueue[Frame | None]()
+        self._waiting[number] = inbox
         try:
             self._channel.send(request, number, deadline)
-            self._await(number, deadline)
-        except BaseException:
-            if frame := self._take(number):
-                frame.drop()
-            raise
-        answer = self._take(number)
-        assert answer is not None
+            answer = self._await(number, inbox, deadline)
+        finally:
+            # First and in one step: this ends its reading too.
+            del self._waiting[number]
+            self._leave(number, inbox)
         return answer.message()
 
-    def _take(self, number: int) -> Frame | None:
+    def _leave(self, number: int, inbox: _Inbox) -> None:
+        if self._reader == number:
+            for other in list(self._waiting.values()):
+                other.put(None)
         with self._lock:
-            return self._answers.pop(number)
+            while not inbox.empty():
+                if (frame := inbox.get()) is not None:
+                    frame.drop()
 
-    def _await(self, number: int, deadline: float) -> None:
+    def _await(self, number: int, inbox: _Inbox, deadline: float) -> Frame:
         """Wait for an answer, by one's own reading or another thread's."""
-        try:
+        while True:
             with self._lock:
-                while self._reader and not self._answers[number]:
-                    if not self._turn.wait(max(0.0, deadline - time.monotonic())):
-                        raise BackendError("the emulator did not answer within its deadline")
-                if self._answers[number]:
-                    return
-                self._reader = number
-            self._read_until(number, deadline)
-        finally:
-            with self._lock:
-                if self._reader == number:
-                    self._reader = 0
-                    if len(self._answers) > 1:
-                        self._turn.notify_all()
+                if self._reader not in self._waiting:
+                    self._reader = number
+            if self._reader == number:
+                return self._read(inbox, deadline)
+            left_s = max(0.0, deadline - time.monotonic())
+            with contextlib.suppress(queue.Empty):
+                if (frame := inbox.get(timeout=min(left_s, LOOK_S))) is not None:
+                    return frame
+            if not left_s:
+                raise BackendError("the emulator did not answer within its deadline")
 
-    def _read_until(self, number: int, deadline: float) -> None:
-        """Read for all who wait, until the answer of this number has come."""
+    def _read(self, inbox: _Inbox, deadline: float) -> Frame:
+        """Read for all who wait, until one's own answer has come."""
         while True:
             try:
-                self._hand_out(number)
+                self._hand_out()
             except BaseException:
                 # Ctrl-C, between a frame that was taken and its owner.
                 self._channel.cut_off()
                 raise
-            if self._answers[number]:
-                return
+            while not inbox.empty():
+                if (frame := inbox.get()) is not None:
+                    return frame
             self._channel.read(deadline)
 
-    def _hand_out(self, reader: int) -> None:
+    def _hand_out(self) -> None:
         while (frame := self._channel.take()) is not None:
             with self._lock:
-                if frame.number not in self._answers:
+                if inbox := self._waiting.get(frame.number):
+                    inbox.put(frame)
+                else:
                     frame.drop()
-                    continue
-                self._answers[frame.number] = frame
-                if frame.number != reader:
-                    self._turn.notify_all()
