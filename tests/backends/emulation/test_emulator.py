@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import BackendError, CommandError
 from dcgym.monitors import Snapshot
+from dcgym.tasks.network.events import make_events
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for
+from tests.support.threads import Beside, HeldCommand
 from tests.support.waiting import wait_for
 from tests.support.windows import best_of
 
@@ -65,6 +68,47 @@ def test_each_switch_on_the_way_takes_one_from_the_ttl(share: Any) -> None:
     with pytest.raises(CommandError):
         backend.lab.execute("h1", "ping", "-n", "-c1", "-W1", "-t", "2", "10.0.0.3")
     assert backend.lab.drops()["ttl_expired"] == before + 1
+
+
+def test_commands_run_beside_a_step_and_each_other(share: Any, tmp_path: Path) -> None:
+    backend = share("dumbbell")
+    slower = {"at": "0.1s", "link": ["s1", "s2"], "action": "rate", "rate": "1Mbit"}
+    plan = make_plan("pairs", backend.topology, 0)
+    begin(backend, plan, events=make_events([slower], backend.topology))
+    first, second = (
+        HeldCommand(backend.lab.execute, host, tmp_path / host) for host in ("h1", "h2")
+    )
+    wait_for(lambda: run_for(backend, 0.1).hosts["rx_bytes"].any() and backend.event_records())
+    backend.apply_rates(np.full(4, 1_000_000, np.uint64))
+    # The emulator answers this one meanwhile.
+    backend.lab.set_marking(True)
+    assert first.is_running and second.is_running
+    assert second.end("of h2") == "of h2"
+    assert first.is_running
+    assert first.end("of h1") == "of h1"
+
+
+def test_an_emulator_that_dies_ends_a_command_and_the_next_step(make: Any, tmp_path: Path) -> None:
+    backend = make("dumbbell")
+    begin(backend, IDLE)
+    command = HeldCommand(backend.lab.execute, "h1", tmp_path / "end")
+    os.kill(backend.lab.process._process.pid, signal.SIGKILL)
+    with pytest.raises(BackendError, match=r"died|gone"):
+        command.result()
+    with pytest.raises(BackendError, match="the emulator died; the next reset"):
+        run_for(backend, 0.01)
+    assert not begin(backend, IDLE).ports["tx_bytes"].any()
+
+
+def test_a_close_ends_a_command_of_another_thread(make: Any, tmp_path: Path) -> None:
+    backend = make("dumbbell")
+    command = HeldCommand(backend.lab.execute, "h1", tmp_path / "end")
+    session = backend._network.session
+    other = Beside(session.close)
+    session.close()
+    other.result()
+    with pytest.raises(BackendError, match="the emulator is closed"):
+        command.result()
 
 
 @pytest.fixture(scope="module")

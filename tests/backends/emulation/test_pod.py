@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.traffic.sizes import exponential
 from tests.support.machine import MACHINE
+from tests.support.threads import HeldCommand
 from tests.support.windows import best_of
 
 pytestmark = pytest.mark.emulation
@@ -210,6 +212,18 @@ def test_servers_go_with_their_flows_and_others_come(
     assert later["queue"][0, 4] == 0
     outcomes = np.bincount(pool.records()["outcome"], minlength=4)
     assert outcomes[0] > 100, "the others' flows were served"
+
+
+@in_pool("changing")
+def test_a_command_runs_beside_a_step_and_its_events(pool: EmulatedPool, tmp_path: Path) -> None:
+    pool.reset([1])
+    pool.set_rule("sed")
+    command = HeldCommand(pool.execute, "c1", tmp_path / "end")
+    pool.advance(SECOND)
+    assert [event["kind"] for event in pool.event_records()] == [event.kind for event in CHANGES]
+    assert pool.observe()["flows"].any()
+    assert command.is_running
+    assert command.end("the command's own") == "the command's own"
 
 
 @in_pool("losing a balancer")

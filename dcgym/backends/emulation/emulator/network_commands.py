@@ -50,7 +50,10 @@ class NetworkCommands:
         commands.add(BuildNetwork, self._build)
         commands.add(SetMarking, self._set_marking)
         commands.add(SendBurst, self._send_burst)
-        commands.add(Execute, self._execute)
+        # A step of the environment waits for no command, which changes nothing of the process: a
+        # thread enters the host for its own children alone (setns(2)), and they end with the thread
+        # that has started them (PR_SET_PDEATHSIG), which waits for their end.
+        commands.add(Execute, self._execute, is_beside=True)
         commands.add(PingAllPairs, self._ping_all_pairs)
         commands.add(ReadDrops, self._read_drops)
         commands.add(ReadDeadPorts, self._read_dead_ports)

@@ -9,11 +9,13 @@ When either dies, or the environment does, all of it ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import resource
 import signal
 import socket
 import sys
+import threading
 import traceback
 
 from dcgym.backends.emulation.emulator.commands import Commands, Part
@@ -24,7 +26,7 @@ from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.state import EmulatorState
 from dcgym.backends.emulation.emulator.traffic_commands import TrafficCommands
 from dcgym.backends.emulation.wire.channel import Channel
-from dcgym.backends.emulation.wire.message import Descriptor
+from dcgym.backends.emulation.wire.message import Descriptor, Message
 from dcgym.backends.emulation.wire.messages import Failure, Started
 from dcgym.errors import BackendError, CommandError, ConfigError, DcgymError, FeatureNotSupported
 from dcgym.native import require
@@ -59,15 +61,29 @@ def serve(channel: Channel, commands: Commands) -> None:
         commands: Who answers them.
     """
     while True:
-        request = channel.receive()
-        try:
-            answer = commands.answer(request)
-        except Exception as error:
-            traceback.print_exc()
-            answer = _failure(error)
-        finally:
-            request.close_descriptors()
-        channel.send(answer)
+        frame = channel.receive()
+        task = (channel, commands, frame.number, frame.message())
+        if commands.runs_beside(task[-1]):
+            threading.Thread(target=_answer_beside, args=task, daemon=True).start()
+        else:
+            _answer(*task)
+
+
+def _answer(channel: Channel, commands: Commands, number: int, request: Message) -> None:
+    try:
+        answer = commands.answer(request)
+    except Exception as error:
+        traceback.print_exc()
+        answer = _failure(error)
+    finally:
+        request.close_descriptors()
+    channel.send(answer, number)
+
+
+def _answer_beside(channel: Channel, commands: Commands, number: int, request: Message) -> None:
+    # That the environment has closed the channel ends the emulator elsewhere.
+    with contextlib.suppress(BackendError):
+        _answer(channel, commands, number, request)
 
 
 def _failure(error: Exception) -> Failure:
@@ -94,7 +110,6 @@ def _first_process(channel_fd: int, owner_pidfd: int, run_id: str) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with socket.socket(fileno=channel_fd) as sock:
-        sock.setblocking(True)
         channel = Channel(sock)
         _set_loopback_up()
         channel.send(Started(Descriptor(os.pidfd_open(os.getpid()))))

@@ -10,9 +10,7 @@ from dcgym.backends.emulation.wire.messages import (
     DeadPorts,
     Done,
     Drops,
-    Execute,
     LostPairs,
-    Output,
     PingAllPairs,
     ReadDeadPorts,
     ReadDrops,
@@ -24,8 +22,6 @@ from dcgym.traffic.generators.generator import GeneratorView
 __all__ = ["NetworkLab"]
 
 PING_DEADLINE_S = 120.0
-# A command that takes too long is told so by the emulator.
-EXTRA_DEADLINE_S = 5.0
 
 
 class NetworkLab:
@@ -56,6 +52,8 @@ class NetworkLab:
     def execute(self, host: str, *argv: str, timeout_s: float = 10.0) -> str:
         """Run a command in a host's namespaces and return its output.
 
+        Another thread may step the environment meanwhile: neither waits for the other.
+
         Args:
             host: Name of the host.
             *argv: The command and its arguments.
@@ -64,8 +62,7 @@ class NetworkLab:
         Raises:
             CommandError: It failed or took too long.
         """
-        request = Execute(host, argv, timeout_s)
-        return self._session.call(request, Output, timeout_s + EXTRA_DEADLINE_S).text
+        return self._session.execute(host, argv, timeout_s)
 
     def ping_matrix(self) -> list[tuple[str, str]]:
         """Ping between all ordered pairs of hosts; returns those without an answer."""

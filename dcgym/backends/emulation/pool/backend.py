@@ -335,6 +335,8 @@ class EmulatedPool:
     def execute(self, host: str, *argv: str, timeout_s: float = 10.0) -> str:
         """Run a command in a client's or server's namespaces and return its output.
 
+        Another thread may step the environment meanwhile: neither waits for the other.
+
         Args:
             host: Name of the host.
             *argv: The command and its arguments.

@@ -14,8 +14,6 @@ from dcgym.backends.emulation.wire.messages import (
     BeginPod,
     BuildPod,
     Done,
-    Execute,
-    Output,
     PodBuilt,
     StartTraffic,
 )
@@ -28,8 +26,6 @@ from dcgym.traffic.http.programs import ServerProgram
 __all__ = ["RunningPod"]
 
 BUILD_DEADLINE_S = 120.0
-# A command that takes too long is told so by the emulator.
-EXTRA_DEADLINE_S = 5.0
 
 
 class RunningPod:
@@ -135,8 +131,7 @@ class RunningPod:
 
     def execute(self, host: str, argv: Sequence[str], timeout_s: float) -> str:
         """Run a command in a client's or server's namespaces and return its output."""
-        request = Execute(host, tuple(argv), timeout_s)
-        return self.session.call(request, Output, timeout_s + EXTRA_DEADLINE_S).text
+        return self.session.execute(host, argv, timeout_s)
 
     def counters(self, balancer: int) -> dict[str, int]:
         """Return the counters of a balancer (`Balancer.counters` of the native module)."""

@@ -9,10 +9,12 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from dcgym.backends.emulation.session.calls import Calls
 from dcgym.backends.emulation.session.runs import forget_run, record_run
 from dcgym.backends.emulation.wire.channel import Channel
 from dcgym.backends.emulation.wire.message import Message
@@ -84,9 +86,12 @@ class EmulatorProcess:
         ours, theirs = socket.socketpair()
         self._log_fd = os.memfd_create("dcgym-emulator-log", os.MFD_CLOEXEC)
         self._pidfd = -1
+        # Guards the descriptors: a thread may look at them while another closes them.
+        self._lock = threading.Lock()
         with theirs:
             self._process = self._spawn(theirs)
-        self.channel = Channel(ours)
+        self._channel = Channel(ours)
+        self._calls = Calls(self._channel)
         try:
             record_run(self.run_id, self._process.pid)
             started = self._first_answer()
@@ -99,7 +104,7 @@ class EmulatorProcess:
 
     def _first_answer(self) -> Message:
         try:
-            return self._receive(START_DEADLINE_S)
+            return self._channel.receive(time.monotonic() + START_DEADLINE_S).message()
         except BackendError as error:
             raise BackendError(f"{error}{self._log_tail()}") from None
 
@@ -119,7 +124,7 @@ class EmulatorProcess:
         )
 
     def call(self, request: Message, deadline_s: float) -> Message:
-        """Send a request and wait for its answer.
+        """Send a request and wait for its answer; any number of threads may do so at once.
 
         Args:
             request: The request; its descriptors stay the caller's.
@@ -128,17 +133,12 @@ class EmulatorProcess:
         Raises:
             BackendError: No answer in time, a dead emulator, or a request that failed there.
         """
-        self.channel.socket.settimeout(deadline_s)
         try:
-            self.channel.send(request)
-            return self._receive(deadline_s)
+            answer = self._calls.call(request, time.monotonic() + deadline_s)
         except BackendError as error:
             if self.alive():
                 raise
             raise BackendError(f"{error}{self._log_tail()}") from None
-
-    def _receive(self, deadline_s: float) -> Message:
-        answer = self.channel.receive(time.monotonic() + deadline_s)
         if isinstance(answer, Failure):
             raise _error_from(answer)
         return answer
@@ -150,13 +150,14 @@ class EmulatorProcess:
 
     def alive(self) -> bool:
         """Tell whether the emulator still runs."""
-        if self._pidfd < 0:
-            return self._process.poll() is None
-        return not has_ended(self._pidfd)
+        with self._lock:
+            if self._pidfd >= 0:
+                return not has_ended(self._pidfd)
+        return self._process.poll() is None
 
     def close(self) -> None:
         """Kill the tree and wait until nothing of it is left; a second call does nothing."""
-        self.channel.close()
+        self._channel.close()
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGKILL)
         self._process.wait(END_DEADLINE_S)
@@ -168,19 +169,26 @@ class EmulatorProcess:
 
     def let_go(self) -> None:
         """Close what a fork has inherited; the emulator goes on, as that of the parent."""
-        self.channel.close()
+        self._channel.let_go()
         self._process.poll()  # It is no child of the fork, and nobody need be warned of it.
+        # Other threads of the parent may have held the locks of before.
+        self._lock, self._calls = threading.Lock(), Calls(self._channel)
         self._close_descriptors()
 
     def _close_descriptors(self) -> None:
-        for descriptor in (self._pidfd, self._log_fd):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._pidfd = self._log_fd = -1
+        with self._lock:
+            descriptors = self._pidfd, self._log_fd
+            self._pidfd = self._log_fd = -1
+            for descriptor in descriptors:
+                if descriptor >= 0:
+                    os.close(descriptor)
 
     def _log_tail(self) -> str:
-        size = os.fstat(self._log_fd).st_size
-        text = os.pread(self._log_fd, LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
+        with self._lock:
+            if self._log_fd < 0:
+                return ""
+            size = os.fstat(self._log_fd).st_size
+            text = os.pread(self._log_fd, LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
         lines = text.decode(errors="replace").strip().splitlines()
         return f"; its last words: {lines[-1]}" if lines else ""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 from weakref import WeakSet
@@ -16,6 +17,7 @@ import numpy.ma  # noqa: F401
 
 from dcgym.backends.emulation.session.process import EmulatorProcess, pid_of
 from dcgym.backends.emulation.wire.message import Message
+from dcgym.backends.emulation.wire.messages import Execute, Output
 from dcgym.errors import BackendError
 from dcgym.traffic.generators.generator import GeneratorView
 
@@ -62,6 +64,10 @@ class EmulatorSession:
 
     def __init__(self) -> None:
         self.is_closed = False
+        # A handler of signals may close it amid its own end.
+        self._ending = threading.RLock()
+        # An object of select.poll(2) takes one thread at a time.
+        self._looking = threading.Lock()
         # No callback may refer to this object: the end of its last user must be its own end.
         self._releases = ExitStack()
         self._descriptors: list[int] = []
@@ -93,10 +99,38 @@ class EmulatorSession:
             if self.death():
                 self.close()
             raise
-        self._descriptors += answer.descriptors()
+        self._keep(answer.descriptors())
         if not isinstance(answer, expected):
             raise BackendError(f"{type(request).__name__} was answered by {type(answer).__name__}")
         return answer
+
+    def _keep(self, descriptors: list[int]) -> None:
+        with self._ending:
+            self._descriptors += descriptors
+            if self.is_closed:
+                _close_all(self._descriptors)
+                raise BackendError("the emulator is closed")
+
+    def execute(self, host: str, argv: Sequence[str], timeout_s: float) -> str:
+        """Run a command in a host's namespaces and return its output.
+
+        It may run in a thread of its own. So it closes nothing of a dead emulator, whose memory
+        another thread may be reading: the next call of another kind does.
+
+        Args:
+            host: Name of the host.
+            argv: The command and its arguments.
+            timeout_s: How long it may take.
+
+        Raises:
+            CommandError: It failed or took too long.
+            BackendError: The emulator is dead or closed, or did not answer.
+        """
+        # A command that takes too long is told so by the emulator. The request waits there until
+        # what came before it is done.
+        answer = self.process.call(Execute(host, tuple(argv), timeout_s), timeout_s + DEADLINE_S)
+        assert isinstance(answer, Output)
+        return answer.text
 
     def at_end(self, release: Callable[[], object]) -> None:
         """Call this when the session ends, before what was registered earlier.
@@ -138,7 +172,9 @@ class EmulatorSession:
         if self.is_closed:
             return "the emulator is closed"
         # One call for all that is watched, since every snapshot and every action begins here.
-        if not (ended := self._lives.poll(0)):
+        with self._looking:
+            ended = self._lives.poll(0)
+        if not ended:
             return ""
         if not self.process.alive():
             return "the emulator died"
@@ -188,13 +224,16 @@ class EmulatorSession:
         return silent_ns
 
     def close(self) -> None:
-        """End the emulator and release everything; a second call does nothing."""
-        self.is_closed = True
-        self._releases.close()
+        """End the emulator and release everything; a second call waits until that is done."""
+        with self._ending:
+            self.is_closed = True
+            self._releases.close()
 
     def let_go(self) -> None:
         """Close the descriptors that a fork has inherited, and leave all else to the parent."""
         self.is_closed = True
+        # Other threads of the parent may have held the locks of before.
+        self._ending, self._looking = threading.RLock(), threading.Lock()
         self._releases.pop_all()
         _close_all(self._descriptors)
         self.process.let_go()
@@ -207,9 +246,9 @@ _SESSIONS: WeakSet[EmulatorSession] = WeakSet()
 
 
 def _let_go_in_fork() -> None:
+    # Those too that another thread of the parent was closing.
     for session in list(_SESSIONS):
-        if not session.is_closed:
-            session.let_go()
+        session.let_go()
 
 
 # A fork that lives on would keep the kernel's objects of an emulation that its parent has ended.
