@@ -37,8 +37,7 @@ REQUEST_OUTCOMES = (
 )
 """Outcomes by their number: a whole response with status 200; cut by the generator's stop; no
 connection came about; the connection broke; longer than the plan's timeout; reset by a server whose
-backlog was full; another status, or no HTTP; reset by the server that took it, such as one that was
-killed."""
+backlog was full; another status, or no HTTP; ended early by the server that took it."""
 
 _COUNTERS = (
     *("heartbeat_ns", "start_ns", "started", "late_starts", "active", "ended"),

@@ -33,7 +33,7 @@ enum dcgym_http_outcome {
     DCGYM_HTTP_TIMED_OUT = 5, /* longer than the plan allows */
     DCGYM_HTTP_REJECTED = 6,  /* reset by a server whose backlog was full */
     DCGYM_HTTP_FAILED = 7,    /* a whole response with another status, or no HTTP */
-    DCGYM_HTTP_LOST = 8,      /* reset by the server that took it, such as one that was killed */
+    DCGYM_HTTP_LOST = 8,      /* ended early by the server that took it */
 };
 
 struct dcgym_http_server {

@@ -189,7 +189,7 @@ def test_event_driven_agents_say_when_a_device_is_busy(transport: str) -> None:
     try:
         run(pool, "p4mite", seconds=0.1)
         run_on(pool, lambda sums: sums["reports"][0] > 0 and sums["chosen"][0, 0, 1] > 0)
-        wait_for(lambda: pool.running.counters()[0]["device_reports"] > 0)
+        wait_for(lambda: pool.running.counters(0)["device_reports"] > 0)
         # It answers for the packets of requests alone: an idle pool changes nothing. The first
         # request comes after four seconds.
         assert run(pool, "p4mite", rate=0.1, seconds=0.5)["reports"][0] == 0
@@ -269,8 +269,8 @@ def test_lost_reports_are_counted_and_never_arrive() -> None:
         reports, lost = int(seen["reports"][0]), int(seen["reports_lost"][0])
         assert 0.3 < lost / reports < 0.7
         sent = pool.running.costs.counts()[0]
-        wait_for(lambda: pool.running.counters()[0]["device_reports"] >= sent)
-        arrived = pool.running.counters()[0]["device_reports"]
+        wait_for(lambda: pool.running.counters(0)["device_reports"] >= sent)
+        arrived = pool.running.counters(0)["device_reports"]
         # Agents count what they have just sent a moment later: one each, of four.
         assert arrived <= pool.running.costs.counts()[0] + 4
     finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
+import struct
 import time
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from tests.support.http_rig import (
     PATIENCE_S,
     REFUSED,
     REJECTED,
+    RESET,
     SERVER,
     TIMED_OUT,
     completed,
@@ -117,6 +120,24 @@ def test_a_killed_server_resets_and_comes_back_empty(
     assert completed(generator, plan_of([MS]))["outcome"].tolist() == [REFUSED]
     generator.change_server(0, "restart")
     assert completed(generator, plan_of([MS]))["outcome"].tolist() == [FINISHED]
+
+
+@pytest.mark.parametrize(("linger_s", "outcome"), [(None, LOST), (0, RESET)])
+def test_only_its_own_server_ends_a_connection_in_order(
+    pair: Pair, generator: Generator, linger_s: int | None, outcome: int
+) -> None:
+    with inside(pair, lambda: socket.create_server((SERVER, 8001)), side=1) as listener:
+        results = run_requests(generator, plan_of([MS], port=8001))
+        listener.settimeout(PATIENCE_S)
+        with listener.accept()[0] as connection:
+            assert b"GET" in connection.recv(65_536)
+            if linger_s is not None:
+                # Closed so, it is reset (RFC 9293, ABORT).
+                option = struct.pack("ii", 1, linger_s)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+    wait_for(lambda: results.finished)
+    assert results.records()["outcome"].tolist() == [outcome]
+    results.close()
 
 
 def test_reset_forgets_everything_but_the_server(

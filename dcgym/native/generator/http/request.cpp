@@ -107,8 +107,13 @@ void RequestRun::take(const char *data, std::size_t size) {
     result_.status = reader_.status();
     if (parsed == Parsed::more)
         return wait(Descriptor::wait_read, &RequestRun::read_some);
+    if (parsed == Parsed::wrong && size == 0) {
+        // Whoever does not know a connection resets it; only its own server ends it in order.
+        was_lost_ = !plan_->is_datagram(id_);
+        return broken();
+    }
     if (parsed == Parsed::wrong)
-        return size == 0 ? broken() : end(DCGYM_HTTP_FAILED);
+        return end(DCGYM_HTTP_FAILED);
     end(result_.status == 200 ? DCGYM_HTTP_FINISHED : DCGYM_HTTP_FAILED);
 }
 
