@@ -62,8 +62,9 @@ def serve(channel: Channel, commands: Commands) -> None:
     """
     while True:
         frame = channel.receive()
-        task = (channel, commands, frame.number, frame.message())
-        if commands.runs_beside(task[-1]):
+        request = frame.message()
+        task = (channel, commands, frame.number, request)
+        if commands.runs_beside(request):
             threading.Thread(target=_answer_beside, args=task, daemon=True).start()
         else:
             _answer(*task)
