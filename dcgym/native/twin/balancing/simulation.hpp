@@ -90,7 +90,7 @@ class Simulation {
     Records under_way_records() const; // of flows whose end is not known yet, which is now
     int64_t measured_ns() const;
     bool begun() const { return !balancers_.empty(); }
-    size_t in_flight() const; // flows since the warm-up whose end is not known yet
+    size_t in_flight() const;                  // flows since the warm-up whose end is not known yet
     size_t under_way() const { return open_; } // flows whose end is not known yet
     uint32_t assigned(size_t server) const { return assigned_[server]; }
     // Flows that have completed since the reset, and the sum of their completion times.
