@@ -31,6 +31,7 @@ from dcgym.tasks.balancing.measure import (
     measurements,
     server_info,
 )
+from dcgym.tasks.balancing.records import TRUTH_OUTCOMES
 from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.balancing.task import BalancingTask
@@ -43,7 +44,6 @@ __all__ = ["PoolSystem", "pool_system"]
 Settings = TypeVar("Settings", bound=PoolSettings)
 
 NEVER_NS = np.iinfo(np.int64).max
-TOTALS = ("rejected", "pcc_violations")  # of the episode so far
 # Flows at a server that its part of the state calls one half.
 STATE_SCALE = 8.0
 
@@ -251,7 +251,7 @@ class PoolSystem(SharedTask[BalancingTask]):
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
         known = interval_metrics(self.seen, self.truth, self._workers, self._before, self._counts)
-        return known | {name: self.truth[name].astype(np.float64) for name in TOTALS}
+        return known | {name: self.truth[name].astype(np.float64) for name in TRUTH_OUTCOMES}
 
     def finish(self, mask: Mask) -> None:
         """Let the flows of episodes that are over come to their end, if the settings ask for it."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dcgym.backends.base import FIDELITIES, Network, NetworkBatch, Pool
 from dcgym.errors import ConfigError
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
-from dcgym.tasks.balancing.records import check_counts
+from dcgym.tasks.balancing.records import TRUTH_OUTCOMES, check_counts
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Topology, make_topology, next_hop_groups
@@ -325,7 +325,7 @@ def _check_pool_arrays(pool: Pool) -> None:
         records, summary = pool.records(env), pool.summary(env)
         assert (records["end_ns"] >= records["arrival_ns"]).all(), "a flow ended before it came"
         check_counts(summary)
-        for name in ("rejected", "pcc_violations"):
+        for name in TRUTH_OUTCOMES:
             before = truth[name][env]
             assert before <= summary[name], f"{name}: {before} in truth, fewer in summary"
             assert pool.capabilities.real_time or before == summary[name], name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from dcgym.traffic.http import (
     RequestResults,
 )
 from tests.support.pairs import ADDRESSES, LEAD_NS, Pair
+from tests.support.threads import Beside
 from tests.support.waiting import wait_for
 
 PENDING, FINISHED, CUT, REFUSED, RESET, TIMED_OUT, REJECTED, FAILED, LOST = range(
@@ -37,24 +37,15 @@ Result = TypeVar("Result")
 
 def inside(pair: Pair, work: Callable[[], Result], side: int = 0) -> Result:
     """Run a function in a thread that lives in the namespace of one side."""
-    outcome: list[Result] = []
-    failure: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            with open(f"/proc/{pair.holders[side].pid}/ns/net", encoding="ascii") as namespace:
-                if LIBC.setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), "setns")
-            outcome.append(work())
-        except BaseException as error:
-            failure.append(error)
+    def run() -> Result:
+        with open(f"/proc/{pair.holders[side].pid}/ns/net", encoding="ascii") as namespace:
+            if LIBC.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+        return work()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    # Each step of the work has its own patience.
+    return Beside(run).result(10 * PATIENCE_S)
 
 
 def connect(port: int = 8000) -> socket.socket:

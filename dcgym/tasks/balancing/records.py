@@ -15,6 +15,7 @@ __all__ = [
     "COMPLETED",
     "NOBODY",
     "OUTCOMES",
+    "TRUTH_OUTCOMES",
     "UNDER_WAY",
     "check_counts",
     "flow_dtype",
@@ -25,6 +26,9 @@ OUTCOMES = ("completed", "rejected", "pcc_violations", "lost")
 """How a flow ended: served; refused by a full backlog; reset because its packets reached another
 server (per-connection consistency was violated); lost with a removed server, or because no balancer
 or server was left. A summary counts flows under the same names."""
+
+TRUTH_OUTCOMES = ("rejected", "pcc_violations")
+"""Those that `BalancingTwin.truth` counts too, and the metrics of an interval show."""
 
 COMPLETED = OUTCOMES.index("completed")
 

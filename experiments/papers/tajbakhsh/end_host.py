@@ -133,7 +133,7 @@ class ProxiedPool(EmulatedDevicePool):
             config.write_text(
                 _CONFIG.format(folder=folder, servers="\n".join(servers), port=PORT), "utf-8"
             )
-            running.execute(self._host, ("nginx", "-p", folder, "-c", str(config)), 10.0)
+            running.session.execute(self._host, ("nginx", "-p", folder, "-c", str(config)), 10.0)
             running.targets = ((topology.ip(self._host), PORT),)
         return running
 
@@ -142,7 +142,7 @@ class ProxiedPool(EmulatedDevicePool):
         master = (self._folder / "nginx.pid").read_text("ascii").strip()
         # Its only child; without a cache nginx has no other processes.
         script = f"set -- $(cat /proc/{master}/task/{master}/children); cat /proc/$1/schedstat"
-        return int(self.running.execute(self._host, ("sh", "-c", script), 5.0).split()[0])
+        return int(self.running.session.execute(self._host, ("sh", "-c", script), 5.0).split()[0])
 
     def close(self) -> None:
         """End the emulator and nginx with it."""

@@ -151,8 +151,10 @@ def test_requests_and_answers_pass_a_narrow_hop_behind_a_vip() -> None:
         lines, known = [], []
         for address, port in running.targets:
             script = FETCH.format(times=8, to=address, port=port, size=200_000, more=4000)
-            lines += running.execute("c1", [sys.executable, "-c", script], 60.0).splitlines()
-            known.append(running.execute("c1", ["ip", "route", "get", address], 30.0))
+            lines += running.session.execute(
+                "c1", [sys.executable, "-c", script], 60.0
+            ).splitlines()
+            known.append(running.session.execute("c1", ["ip", "route", "get", address], 30.0))
         drops = running.session.call(ReadDrops(), Drops).counts
     finally:
         running.session.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +12,7 @@ import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
-from dcgym.tasks.balancing.records import OUTCOMES
+from dcgym.tasks.balancing.records import OUTCOMES, TRUTH_OUTCOMES
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import constant
 
@@ -28,6 +29,16 @@ def scenario(*events: Event, **changes: Any) -> Scenario:
     return made.changed(events=events, applications=(LARGE,), **changes)
 
 
+@contextlib.contextmanager
+def begun(of: Scenario, warm_up_ns: int = 0) -> Iterator[EmulatedPool]:
+    """A pool under SED that keeps its records, before its first flow."""
+    pool = EmulatedPool(of, record_limit=10**6, warm_up_ns=warm_up_ns, horizon_ns=30 * SECOND)
+    with contextlib.closing(pool):
+        pool.reset([1])
+        pool.set_rule("sed")
+        yield pool
+
+
 def check_one_accounting(pool: EmulatedPool) -> dict[str, int]:
     """Return how many flows ended in which way, as records, summary and truth say alike."""
     truth, summary = pool.truth(), pool.summary()
@@ -37,7 +48,7 @@ def check_one_accounting(pool: EmulatedPool) -> dict[str, int]:
     for name, count in zip(OUTCOMES, ended, strict=True):
         assert summary[name] <= count <= summary[name] + summary["in_flight"], name
     assert summary["arrivals"] == sum(summary[n] for n in (*OUTCOMES, "in_flight"))
-    for name in ("rejected", "pcc_violations"):
+    for name in TRUTH_OUTCOMES:
         assert truth[name][0] <= summary[name] <= truth[name][0] + summary["in_flight"]
     return {name: summary[name] for name in OUTCOMES}
 
@@ -45,11 +56,7 @@ def check_one_accounting(pool: EmulatedPool) -> dict[str, int]:
 def test_flows_that_a_dead_balancers_successor_resets_are_counted_everywhere() -> None:
     """As in the twin: the survivor knows none of its flows and sends most to another server."""
     failure = Event(2 * SECOND, "balancer-failure", 0)
-    with contextlib.closing(
-        EmulatedPool(scenario(failure), record_limit=10**6, horizon_ns=30 * SECOND)
-    ) as pool:
-        pool.reset([1])
-        pool.set_rule("sed")
+    with begun(scenario(failure)) as pool:
         pool.advance(1900 * MS)
         placed = pool.summary()["server_flows"]
         pool.advance(6 * SECOND)
@@ -63,11 +70,7 @@ def test_flows_that_a_dead_balancers_successor_resets_are_counted_everywhere() -
 
 def test_flows_that_go_with_their_server_are_lost() -> None:
     removal = Event(2 * SECOND, "remove-server", 3)
-    with contextlib.closing(
-        EmulatedPool(scenario(removal), record_limit=10**6, horizon_ns=30 * SECOND)
-    ) as pool:
-        pool.reset([1])
-        pool.set_rule("sed")
+    with begun(scenario(removal)) as pool:
         pool.advance(6 * SECOND)
         under_way = pool.truth()["queue"][0, 3]
         found = check_one_accounting(pool)
@@ -76,12 +79,7 @@ def test_flows_that_go_with_their_server_are_lost() -> None:
 
 
 def test_counts_begin_after_the_warm_up() -> None:
-    pool = EmulatedPool(
-        scenario(), record_limit=10**6, warm_up_ns=3 * SECOND, horizon_ns=60 * SECOND
-    )
-    with contextlib.closing(pool):
-        pool.reset([1])
-        pool.set_rule("sed")
+    with begun(scenario(), warm_up_ns=3 * SECOND) as pool:
         pool.advance(3 * SECOND)
         early = pool.observe()["flows"].sum()
         pool.advance(6 * SECOND)

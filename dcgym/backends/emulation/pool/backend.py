@@ -345,7 +345,7 @@ class EmulatedPool:
         Raises:
             CommandError: It failed or took too long.
         """
-        return self._running.execute(host, argv, timeout_s)
+        return self._running.session.execute(host, argv, timeout_s)
 
     @property
     def targets(self) -> tuple[tuple[str, int], ...]:

@@ -10,6 +10,7 @@ from dcgym.tasks.balancing.records import (
     COMPLETED,
     NOBODY,
     OUTCOMES,
+    TRUTH_OUTCOMES,
     UNDER_WAY,
     flow_dtype,
     resource_demands_ns,
@@ -150,8 +151,7 @@ class PoolFlows:
             "ended": np.array([self._ended]),
             "ended_after_ns": np.array([self._ended_after_ns]),
         }
-        failed = ("rejected", "pcc_violations")
-        return found | {name: self._outcomes[[OUTCOMES.index(name)]] for name in failed}
+        return found | {n: self._outcomes[[OUTCOMES.index(n)]] for n in TRUTH_OUTCOMES}
 
     def figures(self, now_ns: int) -> Record:
         """Return the part of `BalancingTwin.summary` that is about flows.

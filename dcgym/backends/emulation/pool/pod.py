@@ -129,10 +129,6 @@ class RunningPod:
         """Send a request that is answered by `Done`."""
         self.session.call(request, Done)
 
-    def execute(self, host: str, argv: Sequence[str], timeout_s: float) -> str:
-        """Run a command in a client's or server's namespaces and return its output."""
-        return self.session.execute(host, argv, timeout_s)
-
     def counters(self, balancer: int) -> dict[str, int]:
         """Return the counters of a balancer (`Balancer.counters` of the native module)."""
         found: dict[str, int] = require().balancer_counters(self._counters[balancer])
