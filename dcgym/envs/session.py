@@ -30,11 +30,14 @@ from dcgym.envs.system import (
     TimeArray,
     WholeSteps,
 )
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError, ConfigError, DcgymError
 
 __all__ = ["LATE_FRACTION", "Session"]
 
 LATE_FRACTION = 0.2
+
+_NONE_RUNS = "no episode is running: call reset() first"
+_WAS_CUT = "the last call ended amid a step ({}), and its episode with it: call reset() first"
 
 # Of the clock: end of the interval on the backend's clock, the same since the first observation,
 # and the steps since then. One array, as NumPy takes as long for one of them as for all three.
@@ -53,6 +56,9 @@ class Session:
         system: The same.
         is_running: Whether every copy is in an episode.
     """
+
+    # What is said where none is.
+    _why = _NONE_RUNS
 
     def __init__(self, system: System) -> None:
         n_envs = system.n_envs
@@ -141,9 +147,11 @@ class Session:
 
         Raises:
             ConfigError: Unknown option.
-            BackendError: The backend did not come up.
+            BackendError: The backend did not come up, or only some copies begin where none runs.
         """
         system = self.system
+        if not self.is_running and None in generators:
+            raise BackendError(self._why)
         given = check_keys(options or {}, system.options, "options")
         seeds = [None if one is None else system.draw_seed(one) for one in generators]
         self._guarded(lambda: system.begin(seeds, given))
@@ -181,7 +189,7 @@ class Session:
                 new one.
         """
         if not self.is_running:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError(self._why)
         if self._whole is not None and actions is not None and not self._has_fresh:
             return self._step_whole(self._whole, actions)
         runs = self._all
@@ -250,8 +258,8 @@ class Session:
         clock = self._clock + self._one_step
         try:
             self._finished = system.whole_step(actions, clock[DEADLINE])
-        except BackendError:
-            self.close()
+        except BaseException as error:
+            self._note(error)
             raise
         self._clock, self._length_ns = clock, self._whole_ns
 
@@ -366,14 +374,27 @@ class Session:
 
     def close(self) -> None:
         """End the backend; a second call does nothing, and `begin` starts anew."""
-        self.is_running = False
-        self._fresh[:] = True
+        self._stop(_NONE_RUNS)
         self.system.close()
 
+    def _stop(self, why: str) -> None:
+        self.is_running, self._why = False, why
+        self._fresh[:] = self._has_fresh = True
+
     def _guarded(self, work: Callable[[], _Result]) -> _Result:
-        """Drop a backend that failed, so that the next episode builds a new one."""
         try:
             return work()
-        except BackendError:
-            self.close()
+        except BaseException as error:
+            self._note(error)
             raise
+
+    def _note(self, error: BaseException) -> None:
+        """Drop a backend that failed, so that the next episode builds a new one.
+
+        What has nothing to do with the work, such as Ctrl-C, may leave copies anywhere in a step:
+        their episodes are over, and may be looked at.
+        """
+        if isinstance(error, BackendError):
+            self.close()
+        elif not isinstance(error, DcgymError):
+            self._stop(_WAS_CUT.format(type(error).__name__))

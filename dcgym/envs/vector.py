@@ -207,7 +207,7 @@ class TaskVectorEnv(SlottedVectorEnv):
             allowed = f"true or false for each of {self.num_envs} slots, once true"
             raise ConfigError("reset_mask", slots.tolist(), allowed)
         if not self.session.is_running and not slots.all():
-            raise ConfigError("reset_mask", slots.tolist(), "all slots, as none has begun yet")
+            raise ConfigError("reset_mask", slots.tolist(), "all slots, as none runs")
         return np.asarray(slots.reshape(n_envs, -1).any(axis=1))
 
     def _begin(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:

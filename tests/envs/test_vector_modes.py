@@ -138,7 +138,7 @@ def test_a_wrong_mask_is_one_clear_line():
 
 def test_the_first_reset_is_of_all_slots():
     vector = gym.make_vec(SINGLE, 2, lead_in=0)
-    with pytest.raises(ConfigError, match="as none has begun yet"):
+    with pytest.raises(ConfigError, match="as none runs"):
         vector.reset(options={"reset_mask": np.array([True, False])})
 
 

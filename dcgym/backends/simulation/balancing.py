@@ -210,8 +210,9 @@ class BalancingTwin:
         """
         limit_ns = check_int("limit_ns", limit_ns, 0, LONGEST_DRAIN_NS)
         chosen = self._mask(mask)
-        self._twin.drain(self.now_ns() + limit_ns, chosen)
+        # Before: Ctrl-C leaves them amid it, and a second call goes on.
         self._drained |= chosen.view(np.bool_)
+        self._twin.drain(self.now_ns() + limit_ns, chosen)
 
     def now_ns(self) -> npt.NDArray[np.int64]:
         """Return the time of each environment, shape (E,)."""

@@ -232,10 +232,13 @@ class PacketBatch:
         """
         _check_shape("until_ns", until_ns, (self.n_envs,))
         twin = self._running
-        if self._events:
-            self._let_happen(until_ns)
-        twin.advance(until_ns)
-        self._now_ns = twin.now_ns()
+        try:
+            if self._events:
+                self._let_happen(until_ns)
+            twin.advance(until_ns)
+        finally:
+            # Ctrl-C leaves the copies amid the interval.
+            self._now_ns = twin.now_ns()
         return self._late_ns
 
     def run(self, until_ns: TimeArray, measure: Callable[[object], TimeArray]) -> None:
@@ -249,9 +252,13 @@ class PacketBatch:
         _check_shape("until_ns", until_ns, (self.n_envs,))
         if not self._is_running:
             raise BackendError("no episode is running: call reset first")
-        if self._events:
-            self._let_happen(until_ns)
-        self._now_ns = measure(self._runner)
+        try:
+            if self._events:
+                self._let_happen(until_ns)
+            self._now_ns = measure(self._runner)
+        except BaseException:
+            self._now_ns = self._twin.now_ns()
+            raise
 
     def now_ns(self) -> TimeArray:
         """Return the simulated time of each copy, (E,); 0 before its first reset."""

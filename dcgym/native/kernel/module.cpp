@@ -7,6 +7,8 @@
 #include <exception>
 #include <system_error>
 
+#include "python_signals.hpp"
+
 namespace py = pybind11;
 
 void bind_process(py::module_ &module);
@@ -39,6 +41,7 @@ PYBIND11_MODULE(_native, module) {
                             py::make_tuple(error.code().value(), error.what()).ptr());
         }
     });
+    dcgym::translate_interrupts();
     bind_process(module);
     bind_rates(module);
     bind_links(module);

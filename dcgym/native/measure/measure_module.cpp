@@ -14,6 +14,7 @@
 
 #include "decisions.hpp"
 #include "interval.h"
+#include "python_signals.hpp"
 #include "ratios.hpp"
 #include "totals.hpp"
 
@@ -260,6 +261,7 @@ py::object itself(const py::object &self, const py::dict &) {
 
 PYBIND11_MODULE(_measure, module) {
     module.doc() = "Measurements of dcgym's network tasks.";
+    dcgym::translate_interrupts();
     py::tuple names(total_names.size());
     for (size_t i = 0; i < total_names.size(); i++)
         names[i] = py::str(total_names[i]);

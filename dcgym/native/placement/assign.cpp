@@ -60,9 +60,10 @@ uint64_t draw(uint64_t seed, uint64_t vip, uint64_t number) {
 }
 
 void assign(State &state, const std::vector<uint32_t> &order, const std::vector<int32_t> &before,
-            const Rule &rule) {
+            const Rule &rule, Interrupt &call) {
     std::vector<Offer> offers;
     for (const uint32_t vip : order) {
+        call.look();
         const int64_t own = before.empty() ? on_muxes : before[vip];
         if (rule.choice == Choice::none && own < 0)
             continue;

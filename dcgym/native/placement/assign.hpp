@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "state.hpp"
 
 namespace dcgym::placement {
@@ -23,9 +24,10 @@ struct Rule {
 };
 
 // Places the VIPs of an empty state in this order. Where VIPs were before counts if anything is
-// given: each stays where its margin and the capacities let it.
+// given: each stays where its margin and the capacities let it. Throws Interrupted, between two
+// VIPs, where the call is to end.
 void assign(State &state, const std::vector<uint32_t> &order, const std::vector<int32_t> &before,
-            const Rule &rule);
+            const Rule &rule, Interrupt &call);
 
 // What an agent chooses among, for one VIP.
 struct Candidates {

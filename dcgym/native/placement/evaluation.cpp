@@ -96,7 +96,8 @@ void send_to_closest(const Fabric &fabric, const Demand &demand, size_t source, 
 } // namespace
 
 Outcome evaluate(const Fabric &fabric, const Vips &vips, const std::vector<int32_t> &where,
-                 const std::vector<double> &mux_share, const Health &health, bool is_routed) {
+                 const std::vector<double> &mux_share, const Health &health, bool is_routed,
+                 Interrupt &call) {
     Outcome out;
     out.by_switch_bps.assign(fabric.switches(), 0);
     std::optional<Matrix> routed;
@@ -108,6 +109,7 @@ Outcome evaluate(const Fabric &fabric, const Vips &vips, const std::vector<int32
     for (size_t rack = 0; rack < fabric.racks(); rack++)
         muxes += health.switch_is_up[rack] ? mux_share[rack] : 0;
     for (size_t vip = 0; vip < vips.size(); vip++) {
+        call.look();
         demand.load(vips, vip, &health.switch_is_up);
         const double total = demand.total_bps();
         const bool on_switch =
@@ -153,14 +155,15 @@ Outcome evaluate(const Fabric &fabric, const Vips &vips, const std::vector<int32
     // What stays on one switch crosses no link.
     for (size_t number = 0; number < fabric.switches(); number++)
         routed->at(number, number) = 0;
-    Router(fabric, health).route(*routed, out.loads);
+    Router(fabric, health).route(*routed, out.loads, call);
     return out;
 }
 
-Loads ideal(const Fabric &fabric, const Vips &vips, bool is_closest) {
+Loads ideal(const Fabric &fabric, const Vips &vips, bool is_closest, Interrupt &call) {
     Spread spread(fabric);
     Demand demand(fabric);
     for (size_t vip = 0; vip < vips.size(); vip++) {
+        call.look();
         demand.load(vips, vip);
         for (const uint32_t rack : demand.destinations)
             spread.from_core(rack, demand.internet_bps * demand.share[rack]);

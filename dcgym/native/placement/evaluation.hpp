@@ -23,12 +23,13 @@ struct Outcome {
 
 // Muxes take the VIPs of switches that are down (their routes are withdrawn), each the same part.
 // where: the switch of each VIP, or on_muxes. mux_share: what part of the muxes is in each rack.
-// Without routes, nothing is said of links.
+// Without routes, nothing is said of links. Throws Interrupted where the call is to end.
 Outcome evaluate(const Fabric &fabric, const Vips &vips, const std::vector<int32_t> &where,
-                 const std::vector<double> &mux_share, const Health &health, bool is_routed);
+                 const std::vector<double> &mux_share, const Health &health, bool is_routed,
+                 Interrupt &call);
 
 // Loads where every packet takes a shortest path from its source to its DIP: one that is chosen
 // alike among all DIPs, or among the closest ones (Rubik's Direct and Closest).
-Loads ideal(const Fabric &fabric, const Vips &vips, bool is_closest);
+Loads ideal(const Fabric &fabric, const Vips &vips, bool is_closest, Interrupt &call);
 
 } // namespace dcgym::placement

@@ -12,11 +12,14 @@
 
 #include "assign.hpp"
 #include "evaluation.hpp"
+#include "python_signals.hpp"
 #include "state.hpp"
 
 namespace py = pybind11;
 using namespace py::literals;
 using namespace dcgym::placement;
+using dcgym::ask_python;
+using dcgym::Interrupt;
 
 namespace {
 
@@ -147,8 +150,9 @@ class Board {
         const Choice chosen = choice == "least-mru"        ? Choice::least_mru
                               : choice == "first-feasible" ? Choice::first_feasible
                                                            : Choice::none;
-        py::gil_scoped_release release;
-        assign(state_, order, before, {chosen, stops, margin, seed});
+        const py::gil_scoped_release released;
+        Interrupt call(ask_python);
+        assign(state_, order, before, {chosen, stops, margin, seed}, call);
     }
 
   private:
@@ -196,8 +200,9 @@ py::dict evaluated(const Fabric &fabric, const std::shared_ptr<Vips> &vips,
     const Health health = health_of(fabric, switch_is_up, link_is_up);
     Outcome found;
     {
-        py::gil_scoped_release release;
-        found = evaluate(fabric, *vips, places, shares, health, is_routed);
+        const py::gil_scoped_release released;
+        Interrupt call(ask_python);
+        found = evaluate(fabric, *vips, places, shares, health, is_routed, call);
     }
     return py::dict(
         "link_bps"_a = shown(found.loads.link_bps), "by_switch_bps"_a = shown(found.by_switch_bps),
@@ -210,13 +215,20 @@ py::dict evaluated(const Fabric &fabric, const std::shared_ptr<Vips> &vips,
 py::array_t<double> ideal_loads(const Fabric &fabric, const std::shared_ptr<Vips> &vips,
                                 bool is_closest) {
     check_racks(*vips, fabric);
-    return shown(ideal(fabric, *vips, is_closest).link_bps);
+    Loads found;
+    {
+        const py::gil_scoped_release released;
+        Interrupt call(ask_python);
+        found = ideal(fabric, *vips, is_closest, call);
+    }
+    return shown(found.link_bps);
 }
 
 } // namespace
 
 PYBIND11_MODULE(_placement, module) {
     module.doc() = "Flow-level model of VIPs on switches and software muxes.";
+    dcgym::translate_interrupts();
     py::tuple names(std::size(columns));
     for (size_t i = 0; i < std::size(columns); i++)
         names[i] = py::str(columns[i]);

@@ -40,10 +40,11 @@ void Router::connect(size_t lower, size_t upper, size_t up, size_t down) {
     edges_[upper].push_back({below, from, to});
 }
 
-void Router::route(const Matrix &traffic, Loads &loads) const {
+void Router::route(const Matrix &traffic, Loads &loads, Interrupt &call) const {
     loads.link_bps.assign(fabric_.links(), 0);
     loads.hop_bps = loads.unreachable_bps = 0;
     for (size_t destination = 0; destination < fabric_.switches(); destination++) {
+        call.look();
         const double *bps = traffic.to(destination);
         if (std::any_of(bps, bps + fabric_.nodes(), [](double one) { return one > 0; }))
             send(destination, bps, loads);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fabric.hpp"
+#include "interrupt.hpp"
 
 namespace dcgym::placement {
 
@@ -39,7 +40,8 @@ class Router {
   public:
     Router(const Fabric &fabric, Health health);
 
-    void route(const Matrix &traffic, Loads &loads) const;
+    // Throws Interrupted where the call is to end.
+    void route(const Matrix &traffic, Loads &loads, Interrupt &call) const;
 
   private:
     struct Edge {

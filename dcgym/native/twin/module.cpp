@@ -2,6 +2,8 @@
 // Python face of the compiled twins. It checks nothing that dcgym.backends.simulation has checked.
 #include <pybind11/pybind11.h>
 
+#include "python_signals.hpp"
+
 namespace py = pybind11;
 
 void bind_core(py::module_ &module);
@@ -14,6 +16,7 @@ void bind_accelerators(py::module_ &module);
 
 PYBIND11_MODULE(_simulation, module) {
     module.doc() = "Compiled twins of dcgym.";
+    dcgym::translate_interrupts();
     bind_core(module);
     bind_layout(module);
     bind_twin(module);

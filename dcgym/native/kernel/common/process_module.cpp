@@ -3,29 +3,38 @@
 #include <pybind11/pybind11.h>
 #include <sys/prctl.h>
 
-#include <cerrno>
+#include <algorithm>
 
 #include "clock.hpp"
 #include "lifetime.hpp"
 #include "namespaces.hpp"
+#include "python_signals.hpp"
 
 namespace py = pybind11;
 using namespace dcgym;
 
 namespace {
 
-// Sleeps to an absolute CLOCK_MONOTONIC time; returns how late it woke, in ns.
+// Sleeps to an absolute CLOCK_MONOTONIC time; returns how late it woke, in ns. Signals are looked
+// at on the way: one that comes before the sleep begins, or to another thread, does not end it.
 int64_t wait_until(uint64_t deadline_ns) {
-    const timespec deadline{static_cast<time_t>(deadline_ns / 1'000'000'000),
-                            static_cast<long>(deadline_ns % 1'000'000'000)};
     // The kernel may delay a wake-up by 50 us to join it with others (timer_slack); not this one.
     prctl(PR_SET_TIMERSLACK, 1UL);
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) == EINTR) {
-        const py::gil_scoped_acquire held;
-        if (PyErr_CheckSignals() != 0)
-            throw py::error_already_set();
+    constexpr uint64_t look_ns = 50'000'000;
+    bool is_ended = false;
+    for (uint64_t now_ns = monotonic_ns(); now_ns < deadline_ns; now_ns = monotonic_ns()) {
+        const uint64_t end_ns = std::min(deadline_ns, now_ns + look_ns);
+        const timespec end{static_cast<time_t>(end_ns / 1'000'000'000),
+                           static_cast<long>(end_ns % 1'000'000'000)};
+        const bool is_over = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, nullptr) == 0;
+        if (is_over && end_ns == deadline_ns)
+            break;
+        if (is_ended = ask_python(); is_ended)
+            break;
     }
     prctl(PR_SET_TIMERSLACK, 0UL); // the thread's default again
+    if (is_ended)
+        throw Interrupted{};
     return static_cast<int64_t>(monotonic_ns() - deadline_ns);
 }
 

@@ -129,7 +129,8 @@ void Simulation::plan_arrival() {
     }
 }
 
-void Simulation::advance(int64_t until_ns) {
+void Simulation::advance(int64_t until_ns, Interrupt &call) {
+    Interrupt::Events events(call);
     for (;;) {
         const int64_t departure_ns = departures_.empty() ? never : departures_.first_ns();
         const int64_t at_ns = std::min({departure_ns, next_arrival_ns_, next_other_ns_});
@@ -144,6 +145,7 @@ void Simulation::advance(int64_t until_ns) {
             handle_other();
         else
             arrive();
+        events.next();
     }
     now_ns_ = std::max(now_ns_, until_ns);
 }

@@ -17,6 +17,7 @@
 #include "departures.hpp"
 #include "device.hpp"
 #include "fifo.hpp"
+#include "interrupt.hpp"
 #include "rules.h"
 
 namespace dcgym::twin::accelerators {
@@ -50,7 +51,8 @@ class Simulation {
     void set_rules(uint32_t server_rule, uint32_t device_rule);
     // Of each device of each server; 0 or more.
     void set_weights(const double *weights);
-    void advance(int64_t until_ns);
+    // Throws Interrupted, between two events, where the call is to end.
+    void advance(int64_t until_ns, Interrupt &call);
 
     int64_t now_ns() const { return now_ns_; }
     uint64_t events() const { return events_; }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/column.hpp"
+#include "python_signals.hpp"
 
 namespace dcgym::twin::accelerators {
 namespace {
@@ -211,14 +212,15 @@ Twin::Twin(const py::dict &config, size_t n_envs, size_t threads)
     }
 }
 
-void Twin::for_each(const std::function<void(size_t)> &work) {
+void Twin::for_each(const std::function<void(size_t, Interrupt &)> &work) {
     const py::gil_scoped_release released;
-    workers_.for_each(simulations_.size(), work);
+    workers_.for_each(simulations_.size(), ask_python, work);
 }
 
 void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Doubles &rates,
                  const Mask &mask) {
-    for_each([&, chosen = mask.data(), seed = seeds.data(), rate = rates.data()](size_t env) {
+    for_each([&, chosen = mask.data(), seed = seeds.data(), rate = rates.data()](size_t env,
+                                                                                 Interrupt &) {
         if (chosen[env])
             simulations_[env].reset(seed[env], rate[env]);
     });
@@ -237,12 +239,14 @@ void Twin::set_weights(const Doubles &weights, const Mask &mask) {
 }
 
 void Twin::advance(const Integers &until_ns) {
-    for_each([&, until = until_ns.data()](size_t env) { simulations_[env].advance(until[env]); });
+    for_each([&, until = until_ns.data()](size_t env, Interrupt &call) {
+        simulations_[env].advance(until[env], call);
+    });
 }
 
 py::dict Twin::observe(const Mask &mask) {
     Observation observation(simulations_.size(), servers_);
-    for_each([&, chosen = mask.data()](size_t env) {
+    for_each([&, chosen = mask.data()](size_t env, Interrupt &) {
         if (chosen[env])
             observation.fill(env, simulations_[env]);
     });

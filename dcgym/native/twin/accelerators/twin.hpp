@@ -36,7 +36,7 @@ class Twin {
     uint64_t events(size_t env) const { return simulations_.at(env).events(); }
 
   private:
-    void for_each(const std::function<void(size_t)> &work);
+    void for_each(const std::function<void(size_t, Interrupt &)> &work);
 
     std::shared_ptr<const Config> config_;
     std::vector<Simulation> simulations_;

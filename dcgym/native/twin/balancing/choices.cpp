@@ -20,14 +20,15 @@ bool Simulation::waits(const Flow &flow) const {
 
 // One time after the other: a flow that arrives at the time of another one's end meets what that
 // end has left.
-void Simulation::run_to_choice(int64_t longest_ns) {
+void Simulation::run_to_choice(int64_t longest_ns, Interrupt &call) {
+    Interrupt::Events events(call);
     const int64_t until_ns = now_ns_ + longest_ns;
     while (held_.empty() && !(arrivals_end_ && open_ == 0)) {
         if (queue_.empty() || queue_.first().time_ns > until_ns)
             return;
         const int64_t time_ns = queue_.first().time_ns;
         flow_time_ns_ += static_cast<int64_t>(open_) * (time_ns - now_ns_);
-        queue_.run_until(time_ns, [this](const EventQueue::Event &event) {
+        queue_.run_until(time_ns, events, [this](const EventQueue::Event &event) {
             now_ns_ = event.time_ns;
             events_++;
             handle(event);
@@ -35,14 +36,15 @@ void Simulation::run_to_choice(int64_t longest_ns) {
     }
 }
 
-void Simulation::assign(uint16_t server) {
+void Simulation::assign(uint16_t server, Interrupt &call) {
+    Interrupt::Events events(call);
     const FlowId id = held_.front();
     held_.pop_front();
     Flow &flow = flows_[id];
     enter(id, server == no_server ? place(balancers_[flow.balancer], flow) : server);
     // Its way through what takes no time comes before the next decision of this time.
     while (!queue_.empty() && queue_.first().time_ns == now_ns_)
-        queue_.run_until(now_ns_, [this](const EventQueue::Event &event) {
+        queue_.run_until(now_ns_, events, [this](const EventQueue::Event &event) {
             events_++;
             handle(event);
         });

@@ -64,8 +64,9 @@ void Simulation::reset(uint64_t seed) {
     queue_.schedule(fairness_owner_, config_->warm_up_ns + fairness_interval_ns);
 }
 
-void Simulation::advance(int64_t until_ns) {
-    queue_.run_until(until_ns, [this](const EventQueue::Event &event) {
+void Simulation::advance(int64_t until_ns, Interrupt &call) {
+    Interrupt::Events events(call);
+    queue_.run_until(until_ns, events, [this](const EventQueue::Event &event) {
         now_ns_ = event.time_ns;
         events_++;
         handle(event);
@@ -73,14 +74,17 @@ void Simulation::advance(int64_t until_ns) {
     now_ns_ = std::max(now_ns_, until_ns);
 }
 
-void Simulation::drain(int64_t until_ns) {
-    integrate();
-    drained_ = true;
-    measured_until_ns_ = now_ns_;
-    stop_arrivals();
-    queue_.cancel(fairness_owner_);
+void Simulation::drain(int64_t until_ns, Interrupt &call) {
+    Interrupt::Events events(call);
+    if (!drained_) {
+        integrate();
+        drained_ = true;
+        measured_until_ns_ = now_ns_;
+        stop_arrivals();
+        queue_.cancel(fairness_owner_);
+    }
     while (open_ > 0 && !queue_.empty() && queue_.first().time_ns <= until_ns)
-        queue_.run_until(queue_.first().time_ns, [this](const EventQueue::Event &event) {
+        queue_.run_until(queue_.first().time_ns, events, [this](const EventQueue::Event &event) {
             now_ns_ = event.time_ns;
             events_++;
             handle(event);

@@ -48,10 +48,10 @@ class Simulation {
     explicit Simulation(std::shared_ptr<const Config> config);
 
     void reset(uint64_t seed);
-    void advance(int64_t until_ns);
+    void advance(int64_t until_ns, Interrupt &call);
     // Serves the flows that have arrived to their end, until a time at most; no other arrives
     // before the next reset. Averages over time are those of the moment before.
-    void drain(int64_t until_ns);
+    void drain(int64_t until_ns, Interrupt &call);
     bool drained() const { return drained_; }
     // From now on each new flow waits for `assign`; none arrives after `most` since the reset, 0
     // for no end. Follows a reset; `run_to_choice` is then the way to advance. Changes count from
@@ -59,9 +59,9 @@ class Simulation {
     void hold_flows(uint64_t most);
     // Runs until a flow waits and all else of that time has happened, or until the last flow that
     // comes is done, or for a time at most.
-    void run_to_choice(int64_t longest_ns);
+    void run_to_choice(int64_t longest_ns, Interrupt &call);
     // Puts the flow that has waited longest on a server; no_server: on that of the balancer's rule.
-    void assign(uint16_t server);
+    void assign(uint16_t server, Interrupt &call);
     // The flow that waits; nullptr where none does.
     const Flow *waiting() const { return held_.empty() ? nullptr : &flows_[held_.front()]; }
     // Time integral of the flows under way, of those runs, in flows times ns.
@@ -73,7 +73,7 @@ class Simulation {
     int64_t demand_ns(const Flow &flow) const; // of all stages
     // The flows that `advance` would see arrive after a reset with this seed, and nothing more: no
     // server serves them. Only a reset may follow.
-    std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns);
+    std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns, Interrupt &call);
 
     int64_t now_ns() const { return now_ns_; }
     int64_t begun_ns() const { return begun_ns_; } // when changes count from; -1 if not known yet

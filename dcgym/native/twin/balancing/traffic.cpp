@@ -154,10 +154,11 @@ void Simulation::stop_arrivals() {
         queue_.cancel(user_owner(user));
 }
 
-std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns) {
+std::vector<Arrival> Simulation::arrivals(uint64_t seed, int64_t until_ns, Interrupt &call) {
+    Interrupt::Events events(call);
     reset(seed);
     std::vector<Arrival> found;
-    queue_.run_until(until_ns, [&](const EventQueue::Event &event) {
+    queue_.run_until(until_ns, events, [&](const EventQueue::Event &event) {
         now_ns_ = event.time_ns;
         if (event.owner() < first_resource_) {
             const Flow flow = draw(come(event.owner()));

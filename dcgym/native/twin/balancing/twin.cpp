@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "observation.hpp"
+#include "python_signals.hpp"
 #include "read_config.hpp"
 
 namespace dcgym::twin::balancing {
@@ -71,9 +72,9 @@ Twin::Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_
         simulations_.emplace_back(config_);
 }
 
-void Twin::for_each(const std::function<void(size_t)> &work) {
+void Twin::for_each(const std::function<void(size_t, Interrupt &)> &work) {
     const py::gil_scoped_release released;
-    workers_.for_each(simulations_.size(), work);
+    workers_.for_each(simulations_.size(), ask_python, work);
 }
 
 template <typename Work> void Twin::each_balancer(int balancer, const Mask &mask, Work &&change) {
@@ -92,7 +93,7 @@ void Twin::check_begun() const {
 }
 
 void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Mask &mask) {
-    for_each([&, chosen = mask.data(), seed = seeds.data()](size_t env) {
+    for_each([&, chosen = mask.data(), seed = seeds.data()](size_t env, Interrupt &) {
         if (chosen[env])
             simulations_[env].reset(seed[env]);
     });
@@ -111,14 +112,16 @@ void Twin::set_weights(const Doubles &weights, int balancer, const Mask &mask) {
 
 void Twin::advance(const Integers &until_ns) {
     check_begun();
-    for_each([&, until = until_ns.data()](size_t env) { simulations_[env].advance(until[env]); });
+    for_each([&, until = until_ns.data()](size_t env, Interrupt &call) {
+        simulations_[env].advance(until[env], call);
+    });
 }
 
 void Twin::drain(const Integers &until_ns, const Mask &mask) {
     check_begun();
-    for_each([&, chosen = mask.data(), until = until_ns.data()](size_t env) {
+    for_each([&, chosen = mask.data(), until = until_ns.data()](size_t env, Interrupt &call) {
         if (chosen[env])
-            simulations_[env].drain(until[env]);
+            simulations_[env].drain(until[env], call);
     });
 }
 
@@ -131,20 +134,21 @@ void Twin::hold_flows(uint64_t most, const Mask &mask) {
 
 void Twin::assign(const Servers &servers, int64_t longest_ns, const Mask &mask) {
     check_begun();
-    for_each([&, chosen = mask.data(), server = servers.data()](size_t env) {
+    for_each([&, chosen = mask.data(), server = servers.data()](size_t env, Interrupt &call) {
         Simulation &simulation = simulations_[env];
         if (!chosen[env])
             return;
         if (simulation.waiting())
-            simulation.assign(server[env] < 0 ? no_server : static_cast<uint16_t>(server[env]));
-        simulation.run_to_choice(longest_ns);
+            simulation.assign(server[env] < 0 ? no_server : static_cast<uint16_t>(server[env]),
+                              call);
+        simulation.run_to_choice(longest_ns, call);
     });
 }
 
 py::dict Twin::choices() {
     check_begun();
     Choices choices(simulations_.size(), servers_);
-    for_each([&](size_t env) { choices.fill(env, simulations_[env]); });
+    for_each([&](size_t env, Interrupt &) { choices.fill(env, simulations_[env]); });
     return choices.dict();
 }
 
@@ -153,14 +157,14 @@ py::dict Twin::observe(const std::vector<uint8_t> &wanted) {
     if (wanted.size() != balancers_)
         throw py::value_error("wanted: one for each balancer");
     Observation observation(simulations_.size(), balancers_, servers_, wanted);
-    for_each([&](size_t env) { observation.fill(env, simulations_[env]); });
+    for_each([&](size_t env, Interrupt &) { observation.fill(env, simulations_[env]); });
     return observation.dict();
 }
 
 py::dict Twin::truth() {
     check_begun();
     Truth truth(simulations_.size(), balancers_, servers_);
-    for_each([&](size_t env) { truth.fill(env, simulations_[env]); });
+    for_each([&](size_t env, Interrupt &) { truth.fill(env, simulations_[env]); });
     return truth.dict();
 }
 
@@ -205,7 +209,8 @@ py::array Twin::arrivals(uint64_t seed, int64_t until_ns) const {
     std::vector<Arrival> found;
     {
         const py::gil_scoped_release released;
-        found = Simulation(config_).arrivals(seed, until_ns);
+        Interrupt call(ask_python);
+        found = Simulation(config_).arrivals(seed, until_ns, call);
     }
     return py::array_t<Arrival>(static_cast<py::ssize_t>(found.size()), found.data());
 }

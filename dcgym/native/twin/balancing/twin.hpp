@@ -48,7 +48,7 @@ class Twin {
 
   private:
     // Calls work(env) for each environment, spread over the threads, without the interpreter.
-    void for_each(const std::function<void(size_t)> &work);
+    void for_each(const std::function<void(size_t, Interrupt &)> &work);
     // Calls change(env, balancer) for the chosen ones.
     template <typename Work> void each_balancer(int balancer, const Mask &mask, Work &&change);
     py::array rows_of(const Records &found) const;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "interrupt.hpp"
+
 namespace dcgym::twin {
 
 // Order is (time, sequence): of events at one time the one scheduled first comes first.
@@ -72,12 +74,14 @@ class EventQueue {
     }
 
     // Hands the events until that time, itself included, to handle(event), in their order; those
-    // that are scheduled meanwhile too.
-    template <typename Handle> void run_until(int64_t until_ns, Handle &&handle) {
+    // that are scheduled meanwhile too. Throws Interrupted, between two, where the call is to end.
+    template <typename Handle>
+    void run_until(int64_t until_ns, Interrupt::Events &events, Handle &&handle) {
         while (!empty() && first().time_ns <= until_ns) {
             const Event event = first();
             handle(event);
             finish(event);
+            events.next();
         }
     }
 

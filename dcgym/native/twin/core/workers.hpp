@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "owned.hpp"
 
 namespace dcgym::twin {
@@ -40,7 +42,7 @@ class WorkerPool {
             thread.join();
     }
 
-    void run(size_t n, const void *work, Serve serve) {
+    void run(size_t n, const void *work, Serve serve, Interrupt &call) {
         {
             const std::lock_guard lock(mutex_);
             work_ = work;
@@ -58,7 +60,12 @@ class WorkerPool {
         std::unique_lock lock(mutex_);
         // Who has not begun by now finds nothing to do, and is not waited for.
         is_open_ = false;
-        ended_.wait(lock, [this] { return active_ == 0; });
+        while (!ended_.wait_for(lock, std::chrono::nanoseconds(Interrupt::period_ns),
+                                [this] { return active_ == 0; })) {
+            lock.unlock();
+            call.is_due();
+            lock.lock();
+        }
         if (failure_)
             std::rethrow_exception(std::exchange(failure_, nullptr));
     }
@@ -133,25 +140,31 @@ class Workers {
         return *this;
     }
 
-    // Calls work(index) for each index below n, and returns when all are done; rethrows what one of
-    // them threw. Which thread serves an index is chance. One call at a time.
-    template <typename Work> void for_each(size_t n, const Work &work) {
-        for_ranges(n, [&work](size_t begin, size_t end) {
-            for (size_t index = begin; index < end; index++)
-                work(index);
+    // Calls work(index, call) for each index below n, and returns when all are done; rethrows what
+    // one of them threw, Interrupted where ask has ended the call. Which thread serves an index is
+    // chance. One call at a time.
+    template <typename Work> void for_each(size_t n, Interrupt::Ask ask, const Work &work) {
+        for_ranges(n, ask, [&work](size_t begin, size_t end, Interrupt &call) {
+            for (size_t index = begin; index < end; index++) {
+                call.look();
+                work(index, call);
+            }
         });
     }
 
-    // Likewise calls work(begin, end) for ranges of indexes, each of which one thread serves.
-    template <typename Work> void for_ranges(size_t n, const Work &work) {
+    // Likewise calls work(begin, end, call) for ranges of indexes, each of which one thread serves.
+    template <typename Work> void for_ranges(size_t n, Interrupt::Ask ask, const Work &work) {
+        Interrupt call(ask);
+        const auto bound = [&work, &call](size_t begin, size_t end) { work(begin, end, call); };
         const auto serve = [](const void *self, size_t begin, size_t end) {
-            (*static_cast<const Work *>(self))(begin, end);
+            (*static_cast<const decltype(bound) *>(self))(begin, end);
         };
         if (threads_ < 2 || n < 2)
-            return serve(&work, 0, n);
+            return serve(&bound, 0, n);
         if (!pool_ || !pool_.get_deleter().is_owner())
             pool_ = Owned<WorkerPool>(new WorkerPool(std::min(threads_, n) - 1));
-        pool_->run(n, &work, serve);
+        pool_->run(n, &bound, serve, call);
+        call.look();
     }
 
   private:

@@ -20,9 +20,11 @@ Batch::Batch(const NetworkConfig &config, size_t size, size_t threads,
 
 // Calls done(network, number) after each. The networks after it, which no other thread works on,
 // are on their way to the cache meanwhile.
-template <typename Done> void Batch::advance_each(const int64_t *until_ns, const Done &done) {
-    workers_.for_ranges(size(), [this, until_ns, &done](size_t begin, size_t end) {
+template <typename Done>
+void Batch::advance_each(const int64_t *until_ns, Interrupt::Ask ask, const Done &done) {
+    workers_.for_ranges(size(), ask, [=, this, &done](size_t begin, size_t end, Interrupt &call) {
         for (size_t i = begin; i < end; i++) {
+            call.look();
             Simulation &network = networks_[i];
             if (i + 2 < end)
                 networks_[i + 2].fetch_itself();
@@ -31,20 +33,20 @@ template <typename Done> void Batch::advance_each(const int64_t *until_ns, const
             if (size() > 1)
                 network.fetch_packets();
             if (until_ns[i] > network.now_ns())
-                network.advance(until_ns[i]);
+                network.advance(until_ns[i], call);
             done(network, i);
         }
     });
 }
 
-void Batch::advance(const int64_t *until_ns) {
-    advance_each(until_ns, [](Simulation &, size_t) {});
+void Batch::advance(const int64_t *until_ns, Interrupt::Ask ask) {
+    advance_each(until_ns, ask, [](Simulation &, size_t) {});
 }
 
 void Batch::run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool *finished,
-                const dcgym_interval_sink &sink) {
+                const dcgym_interval_sink &sink, Interrupt::Ask ask) {
     const size_t row = row_words();
-    advance_each(until_ns, [=, this, &sink](Simulation &network, size_t i) {
+    advance_each(until_ns, ask, [=, this, &sink](Simulation &network, size_t i) {
         now_ns[i] = network.now_ns();
         finished[i] = network.is_finished();
         read_one(network, words + i * row);

@@ -29,11 +29,12 @@ class Batch {
     Simulation &network(size_t number) { return networks_.at(number); }
     const Simulation &network(size_t number) const { return networks_.at(number); }
 
-    // A row a network in each of these.
-    void advance(const int64_t *until_ns);
-    // Runs an interval of each, and lets it be measured (dcgym_interval_runner).
+    // A row a network in each of these. Throws Interrupted where ask ends the call: each network is
+    // then where one of its events has left it.
+    void advance(const int64_t *until_ns, Interrupt::Ask ask);
+    // Runs an interval of each, and lets it be measured (dcgym_interval_runner); likewise.
     void run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool *finished,
-             const dcgym_interval_sink &sink);
+             const dcgym_interval_sink &sink, Interrupt::Ask ask);
     void set_host_rates(const uint64_t *rates_bps);
     void set_weights(const double *weights);
     void command_flows(const dcgym_agent_command *commands, uint32_t count,
@@ -46,7 +47,8 @@ class Batch {
     void read(const uint8_t *mask, uint64_t *words);
 
   private:
-    template <typename Done> void advance_each(const int64_t *until_ns, const Done &done);
+    template <typename Done>
+    void advance_each(const int64_t *until_ns, Interrupt::Ask ask, const Done &done);
     void read_one(Simulation &network, uint64_t *words) const;
 
     std::vector<Simulation> networks_;

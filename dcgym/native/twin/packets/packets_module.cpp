@@ -10,10 +10,12 @@
 
 #include "batch.hpp"
 #include "core/column.hpp"
+#include "python_signals.hpp"
 #include "window_control.h"
 
 namespace py = pybind11;
 using namespace py::literals;
+using namespace dcgym;
 using namespace dcgym::twin;
 using namespace dcgym::twin::packets;
 
@@ -174,7 +176,7 @@ py::capsule make_runner(const py::object &self) {
     auto &batch = self.cast<Batch &>();
     const auto run = [](void *of, const int64_t *until_ns, int64_t *now_ns, uint64_t *words,
                         bool *finished, const dcgym_interval_sink *sink) {
-        static_cast<Batch *>(of)->run(until_ns, now_ns, words, finished, *sink);
+        static_cast<Batch *>(of)->run(until_ns, now_ns, words, finished, *sink, ask_python);
     };
     auto *runner = new Runner{{&batch, batch.size(), batch.row_words(), run}, self};
     const auto drop = [](PyObject *capsule) {
@@ -242,6 +244,7 @@ std::vector<std::pair<uint32_t, uint64_t>> replay(const std::string &name,
 
 PYBIND11_MODULE(_packets, module) {
     module.doc() = "The packet twin of dcgym.";
+    translate_interrupts();
     constexpr dcgym_plb_limits plb = DCGYM_PLB_LIMITS, flowbender = DCGYM_FLOWBENDER_LIMITS;
     module.attr("PLB_LIMITS") = as_tuple(plb);
     module.attr("FLOWBENDER_LIMITS") = as_tuple(flowbender);
@@ -259,8 +262,13 @@ PYBIND11_MODULE(_packets, module) {
                 simulation.reset(read_episode(episode));
             },
             "episode"_a)
-        .def("advance", &Simulation::advance, "until_ns"_a,
-             py::call_guard<py::gil_scoped_release>())
+        .def(
+            "advance",
+            [](Simulation &network, int64_t until_ns) {
+                Interrupt call(ask_python);
+                network.advance(until_ns, call);
+            },
+            "until_ns"_a, py::call_guard<py::gil_scoped_release>())
         .def("set_port_rate", &Simulation::set_port_rate, "port"_a, "rate_bps"_a)
         .def("set_port_up", &Simulation::set_port_up, "port"_a, "is_up"_a)
         .def("set_port_loss", &Simulation::set_port_loss, "port"_a, "before"_a, "after"_a)
@@ -297,7 +305,8 @@ PYBIND11_MODULE(_packets, module) {
         .def("network", py::overload_cast<size_t>(&Batch::network), "number"_a,
              py::return_value_policy::reference_internal)
         .def(
-            "advance", [](Batch &batch, const Times &until) { batch.advance(until.data()); },
+            "advance",
+            [](Batch &batch, const Times &until) { batch.advance(until.data(), ask_python); },
             "until_ns"_a, py::call_guard<py::gil_scoped_release>())
         .def("runner", &make_runner)
         .def(

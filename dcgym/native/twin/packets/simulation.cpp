@@ -77,7 +77,8 @@ void Simulation::reset(const EpisodeConfig &episode) {
         tree_.set(starts_leaf(), start_ns_ + plan_[by_start_[0]].start_ns);
 }
 
-void Simulation::advance(int64_t until_ns) {
+void Simulation::advance(int64_t until_ns, Interrupt &call) {
+    Interrupt::Events events(call);
     while (tree_.first_ns() <= until_ns) {
         const uint32_t leaf = tree_.first();
         now_ns_ = tree_.first_ns();
@@ -89,6 +90,7 @@ void Simulation::advance(int64_t until_ns) {
             send_scripted();
         else
             on_timer(leaf - leaf_of(0));
+        events.next();
     }
     now_ns_ = std::max(now_ns_, until_ns);
 }

@@ -77,7 +77,8 @@ class alignas(64) Simulation {
     explicit Simulation(NetworkConfig config);
 
     void reset(const EpisodeConfig &episode);
-    void advance(int64_t until_ns);
+    // Throws Interrupted, between two events, where the call is to end.
+    void advance(int64_t until_ns, Interrupt &call);
     int64_t now_ns() const { return now_ns_; }
     // For those who advance many, whose memory is far away when their turn comes. In this order,
     // each while another one is advanced: each follows what the one before has fetched.
