@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import check_int, check_keys, check_list
+from dcgym.config import as_name, check_int, check_keys, check_list
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
 from dcgym.traffic.http import APPLICATIONS
@@ -153,7 +153,7 @@ def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
         names.append(str(part["name"]))
         joined.append(records)
     hosts = [host.name for host in topology.hosts]
-    name = str(spec.get("name", "+".join(names)))
+    name = str(spec.get("name", as_name("+".join(names))))
     return Plan.from_records(name, seed, hosts, np.concatenate(joined)).check(topology)
 
 
