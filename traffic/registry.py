@@ -106,8 +106,8 @@ def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
     load_unknown(name)
     if name == HOURLY or (isinstance(name, str) and name in APPLICATIONS):
         allowed = (
-            "traffic of flows; requests of an application are made by "
-            "dcgym.traffic.http.make_requests, or by a pool whose scenario names the application"
+            "traffic of flows; requests of an application belong to a pool whose scenario names "
+            "the application, or to dcgym.traffic.http.make_requests in Python"
         )
         raise ConfigError("traffic", name, allowed)
     written = expand(name)

@@ -181,7 +181,7 @@ class Session:
                 new one.
         """
         if not self.is_running:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         if self._whole is not None and actions is not None and not self._has_fresh:
             return self._step_whole(self._whole, actions)
         runs = self._all

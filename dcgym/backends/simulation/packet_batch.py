@@ -248,7 +248,7 @@ class PacketBatch:
         """
         _check_shape("until_ns", until_ns, (self.n_envs,))
         if not self._is_running:
-            raise BackendError("no episode is running: call reset first")
+            raise BackendError("no episode is running", "call reset() first")
         if self._events:
             self._let_happen(until_ns)
         self._now_ns = measure(self._runner)
@@ -346,7 +346,7 @@ class PacketBatch:
     @property
     def _running(self) -> Any:
         if not self._is_running:
-            raise BackendError("no episode is running: call reset first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._twin
 
 

@@ -36,6 +36,8 @@ POLL_S = 0.005
 # emulator that dies is noticed at once.
 DEADLINE_S = 60.0
 
+ANEW = "the next reset builds it anew"
+
 _Answer = TypeVar("_Answer", bound=Message)
 
 
@@ -95,9 +97,10 @@ class EmulatorSession:
         """
         try:
             answer = self.process.call(request, deadline_s)
-        except BackendError:
+        except BackendError as error:
             if self.death():
                 self.close()
+                error.advice = ANEW
             raise
         self._keep(answer.descriptors())
         if not isinstance(answer, expected):
@@ -189,7 +192,7 @@ class EmulatorSession:
         """
         if death := self.death():
             self.close()
-            raise BackendError(f"{death}; the next reset builds it anew")
+            raise BackendError(death, ANEW)
 
     def check_generator(self) -> int:
         """End the session if the traffic generator hangs.
@@ -220,7 +223,7 @@ class EmulatorSession:
         if silent_ns > STALE_NS and not _speaks(heartbeat_ns):
             self.close()
             total_s = silent_ns / 1e9 + PATIENCE_S
-            raise BackendError(f"the {name} was silent for {total_s:.1f} s")
+            raise BackendError(f"the {name} was silent for {total_s:.1f} s", ANEW)
         return silent_ns
 
     def close(self) -> None:
