@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from dcgym.backends.base import Capabilities
-from dcgym.config import check_keys, check_name
+from dcgym.config import check_keys
 from dcgym.envs.factory import (
     default_of,
     env_id_of,
@@ -18,7 +19,7 @@ from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
 from dcgym.policies.base import Overrides
 from dcgym.policies.trained import folder_of
-from dcgym.suites.results import run_name
+from dcgym.suites.results import run_folder
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
@@ -156,8 +157,7 @@ def _check_names(suite: Suite) -> None:
     found: set[str] = set()
     for case in suite.cases:
         for policy in filter(case.meets, suite.policies):
-            name = run_name(case.name, policy, suite.seeds - 1)
-            check_name("run", name, len(name))
+            name = run_folder(Path(), case.name, policy, suite.seeds - 1).name
             if name in found:
                 raise ConfigError("run", name, "cases and policies whose names differ together")
             found.add(name)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dcgym.backends.base import Record
 from dcgym.backends.names import NAME_VARIABLE, name_of_runs, named_runs
 from dcgym.config import as_name, check_name
 from dcgym.envs.registry import ENVIRONMENTS
@@ -17,6 +18,8 @@ from dcgym.suites import SUITES, Case, RunSpec, Suite
 from dcgym.suites.checks import check_suite
 from dcgym.suites.evaluate import compare
 from dcgym.suites.recordings import RecordingSpec, dataset_name
+from dcgym.suites.reports.report import write_report
+from dcgym.suites.results import run_folder
 from dcgym.suites.sweep import sweep_suite
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing.presets import make_scenario
@@ -138,6 +141,16 @@ def test_runs_that_would_share_a_folder_are_refused() -> None:
     cases = (Case(POOL, "a"), Case(POOL, "a"))
     with pytest.raises(ConfigError, match=r"^run: value 'a-sed-2'"):
         check_suite(Suite("twice", "", cases, ("sed",)))
+
+
+@pytest.mark.parametrize("scenario", ["../../evil", "a\\b", "x" * 250])
+def test_records_of_others_say_of_no_other_folder(scenario: str, tmp_path: Path) -> None:
+    record: Record = {"scenario": scenario, "policy": "sed", "seed": 0, "metrics": {}}
+    with pytest.raises(ConfigError, match=r"^run: "):
+        run_folder(tmp_path, scenario, "sed", 0)
+    with pytest.raises(ConfigError, match=r"^case: .* at most 100"):
+        write_report(tmp_path, [record], case=scenario)
+    assert not any(tmp_path.iterdir())
 
 
 def test_no_policy_runs_before_all_names_are_read() -> None:
