@@ -42,6 +42,7 @@ __all__ = [
     "write_run",
 ]
 
+LONGEST_RUN_NAME = 240
 SUITE_FILE = "suite.json"
 """What was run, in the folder of its results."""
 Records: TypeAlias = Sequence[Record]
@@ -95,8 +96,7 @@ def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
     Raises:
         ConfigError: No folder can have that name; records of others may say so.
     """
-    name = run_name(scenario, policy, seed)
-    return out / "runs" / check_name("run", name, len(name))
+    return out / "runs" / check_name("run", run_name(scenario, policy, seed), LONGEST_RUN_NAME)
 
 
 def run_name(scenario: str, policy: str, seed: int) -> str:
