@@ -100,7 +100,8 @@ def make_policy(
         learner = LEARNERS[name]
         allowed = (
             "a classic policy here; a trained one needs its folder (--checkpoint, in Python "
-            f"load_policy), which 'dcgym train --algo {learner.algorithm} --library {learner.library}' makes"
+            f"load_policy), which 'dcgym train --algo {learner.algorithm} "
+            f"--library {learner.library}' makes"
         )
         raise ConfigError("policy", name, allowed)
     if env is not None:
