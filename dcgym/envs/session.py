@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity
+from dcgym.backends.base import ANEW, Fidelity
 from dcgym.backends.fidelity import judge
 from dcgym.config import check_keys
 from dcgym.envs.system import (
@@ -250,7 +250,8 @@ class Session:
         clock = self._clock + self._one_step
         try:
             self._finished = system.whole_step(actions, clock[DEADLINE])
-        except BackendError:
+        except BackendError as error:
+            error.advice = error.advice or ANEW
             self.close()
             raise
         self._clock, self._length_ns = clock, self._whole_ns
@@ -374,6 +375,7 @@ class Session:
         """Drop a backend that failed, so that the next episode builds a new one."""
         try:
             return work()
-        except BackendError:
+        except BackendError as error:
+            error.advice = error.advice or ANEW
             self.close()
             raise

@@ -69,7 +69,7 @@ def run_episode(
         name = "" if backend is None else str(backend.name)
     except BackendError as error:
         # Whoever calls this has no environment to reset.
-        error.advice = error.advice and "the same call begins anew"
+        error.advice = "the same call begins anew"
         raise
     finally:
         run.session.close()

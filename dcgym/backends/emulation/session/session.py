@@ -15,6 +15,7 @@ from weakref import WeakSet
 # traffic would run meanwhile, and nobody decide.
 import numpy.ma  # noqa: F401
 
+from dcgym.backends.base import ANEW
 from dcgym.backends.emulation.session.process import EmulatorProcess, pid_of
 from dcgym.backends.emulation.wire.message import Message
 from dcgym.backends.emulation.wire.messages import Execute, Output
@@ -35,8 +36,6 @@ POLL_S = 0.005
 # A request takes milliseconds; on a machine that is busy many times over, ten seconds and more. An
 # emulator that dies is noticed at once.
 DEADLINE_S = 60.0
-
-ANEW = "the next reset builds it anew"
 
 _Answer = TypeVar("_Answer", bound=Message)
 
@@ -97,10 +96,9 @@ class EmulatorSession:
         """
         try:
             answer = self.process.call(request, deadline_s)
-        except BackendError as error:
+        except BackendError:
             if self.death():
                 self.close()
-                error.advice = ANEW
             raise
         self._keep(answer.descriptors())
         if not isinstance(answer, expected):
