@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST",
+    "LONGEST_NAME",
+    "as_name",
     "check_arguments",
     "check_flag",
     "check_in",
     "check_int",
     "check_keys",
     "check_list",
+    "check_name",
     "check_number",
     "check_positive",
     "check_range",
@@ -36,7 +39,12 @@ __all__ = [
 LARGEST = 2**63 - 1
 """The largest whole number that 64 bits hold."""
 
+LONGEST_NAME = 100
+"""Most characters of a name that may become that of a file."""
+
 _LARGEST_FLOAT = sys.float_info.max
+# File systems take 255 bytes; a suffix may follow.
+_MOST_NAME_BYTES = 240
 
 Reader: TypeAlias = Callable[[object], object]
 Types: TypeAlias = tuple[type, ...]
@@ -139,6 +147,36 @@ def check_list(field: str, value: object, allowed: str, sizes: Collection[int] =
     if not is_list or (sizes and len(items) not in sizes):  # type: ignore[arg-type]
         raise ConfigError(field, value, allowed)
     return list(items)  # type: ignore[call-overload,no-any-return]
+
+
+def check_name(field: str, value: object, longest: int = LONGEST_NAME) -> str:
+    """Return the value if a file may be named after it, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+        longest: Most characters that it may have.
+    """
+    if not isinstance(value, str) or not value.strip() or as_name(value, longest) != value:
+        most = f"at most {longest} printable characters ({_MOST_NAME_BYTES} bytes)"
+        raise ConfigError(field, value, f"a name of {most} without / and \\, the first no dot")
+    return value
+
+
+def as_name(text: str, longest: int = LONGEST_NAME) -> str:
+    """Return the text as a file may be named after it.
+
+    Args:
+        text: A label that no user wrote as a name, such as a graph's.
+        longest: Most characters that it may have.
+
+    >>> as_name("../A/B")
+    '_._A_B'
+    """
+    cut = text[:longest]
+    name = "".join(one if one.isprintable() and one not in "/\\" else "_" for one in cut)
+    name = f"_{name[1:]}" if name.startswith(".") else name
+    return name.encode()[:_MOST_NAME_BYTES].decode(errors="ignore") or "_"
 
 
 def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:

@@ -80,7 +80,25 @@ class UnexpectedArgument(ConfigError, TypeError):
 
 
 class BackendError(DcgymError, RuntimeError):
-    """A backend died, hangs, or delivers stale data."""
+    """A backend died, hangs, or delivers stale data.
+
+    Attributes:
+        fact: What happened, for whoever reads it.
+        advice: What the caller in Python can do about it; other faces say what their users can.
+    """
+
+    def __init__(self, fact: object = "", advice: str = "") -> None:
+        """Keep both; the message is the one and then the other.
+
+        Args:
+            fact: What happened; or an error of this kind, from which others raise it again.
+            advice: What the caller can do about it.
+        """
+        super().__init__(str(fact))
+        self.fact, self.advice = str(fact), advice
+
+    def __str__(self) -> str:
+        return f"{self.fact}; {self.advice}" if self.advice else self.fact
 
 
 class TrainingError(DcgymError, RuntimeError):

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from dcgym.config import check_name
 from dcgym.errors import ConfigError, suggest
 
 __all__ = ["PLUGIN_GROUP", "REGISTRIES", "Registry", "load_plugins"]
@@ -57,6 +58,8 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
         """
         if not isinstance(name, str) or not self._pattern.fullmatch(name):
             raise ConfigError(self.field, name, 'lower-case words joined by "-"')
+        for part in name.split("/"):
+            check_name(self.field, part)
         if name in self._things:
             raise ConfigError(self.field, name, "a name that is not registered yet")
         self._things[name] = thing

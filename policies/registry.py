@@ -99,8 +99,9 @@ def make_policy(
     if name in LEARNERS.names():
         learner = LEARNERS[name]
         allowed = (
-            "a classic policy here; a trained one needs its folder (--checkpoint, load_policy), "
-            f"which 'dcgym train --algo {learner.algorithm} --library {learner.library}' makes"
+            "a classic policy here; a trained one needs its folder (--checkpoint, in Python "
+            f"load_policy), which 'dcgym train --algo {learner.algorithm} "
+            f"--library {learner.library}' makes"
         )
         raise ConfigError("policy", name, allowed)
     if env is not None:

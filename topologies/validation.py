@@ -6,7 +6,7 @@ import re
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dcgym.config import check_in, check_int, check_range
+from dcgym.config import check_in, check_int, check_name, check_range
 from dcgym.errors import ConfigError, suggest
 from dcgym.units import read_number
 
@@ -166,8 +166,7 @@ def check_topology(topology: Topology) -> None:
     Args:
         topology: The network.
     """
-    if not isinstance(topology.name, str) or not topology.name.strip():
-        raise ConfigError("topology name", topology.name, "a text that is not empty")
+    check_name("topology name", topology.name)
     _check_names(topology)
     _check_indexes(topology)
     _check_links(topology)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import check_int, check_keys, check_list
+from dcgym.config import as_name, check_int, check_keys, check_list
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
 from dcgym.traffic.http import APPLICATIONS
@@ -106,8 +106,8 @@ def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
     load_unknown(name)
     if name == HOURLY or (isinstance(name, str) and name in APPLICATIONS):
         allowed = (
-            "traffic of flows; requests of an application are made by "
-            "dcgym.traffic.http.make_requests, or by a pool whose scenario names the application"
+            "traffic of flows; requests of an application belong to a pool whose scenario names "
+            "the application, or to dcgym.traffic.http.make_requests in Python"
         )
         raise ConfigError("traffic", name, allowed)
     written = expand(name)
@@ -153,7 +153,7 @@ def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
         names.append(str(part["name"]))
         joined.append(records)
     hosts = [host.name for host in topology.hosts]
-    name = str(spec.get("name", "+".join(names)))
+    name = str(spec.get("name", as_name("+".join(names))))
     return Plan.from_records(name, seed, hosts, np.concatenate(joined)).check(topology)
 
 

@@ -24,6 +24,7 @@ from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
 
 __all__ = [
+    "ANEW",
     "FIDELITIES",
     "AssignmentPool",
     "Backend",
@@ -34,6 +35,9 @@ __all__ = [
     "Pool",
     "Record",
 ]
+
+ANEW = "the next reset builds it anew"
+"""Advice where a backend died."""
 
 FIDELITIES = ("ok", "degraded", "invalid")
 """How far a run can be believed, from best to worst."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from dcgym.errors import BackendError
 
 __all__ = ["main"]
 
 EXIT_FAILURE = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+
+# Their results are kept one by one.
+GO_ON = ("bench", "sweep", "twin-error")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -28,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     from dcgym.cli.options import as_written
     from dcgym.cli.output import write_in_any_locale
     from dcgym.cli.usage import UsageError, is_help, of_usage
-    from dcgym.errors import ConfigError, DcgymError
+    from dcgym.errors import BackendError, ConfigError, DcgymError
 
     write_in_any_locale()
     words = sys.argv[1:] if arguments is None else arguments
@@ -43,13 +49,24 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(of_usage(error, command, words), EXIT_BAD_INPUT)
     except ConfigError as error:
         _fail(str(as_written(error)), EXIT_BAD_INPUT)
+    except BackendError as error:
+        _fail(_as_told(error, words), EXIT_FAILURE)
     except (DcgymError, OSError) as error:
         _fail(str(error), EXIT_FAILURE)
     except (KeyboardInterrupt, Abort):
         code = EXIT_INTERRUPTED
     if code == EXIT_INTERRUPTED:
-        _fail("interrupted; finished results are kept", EXIT_INTERRUPTED)
+        kept = "; finished results are kept" if words[:1] and words[0] in (*GO_ON, "train") else ""
+        _fail(f"interrupted{kept}", EXIT_INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _as_told(error: BackendError, words: list[str]) -> str:
+    """Return what happened, and in the place of advice for Python what the same command does."""
+    if not error.advice:
+        return error.fact
+    goes_on = words[0] in GO_ON
+    return f"{error.fact}; the same command {'runs what is left' if goes_on else 'begins anew'}"
 
 
 def _fail(message: str, code: int) -> NoReturn:

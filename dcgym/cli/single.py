@@ -57,8 +57,6 @@ def run_episode(
     episode_s = check_positive("seconds", episode_s)
     configured = _timed(_configure(env, config, arguments, chosen))
     steps = max(1, round(episode_s / interval_s(configured)))
-    if out is not None:
-        prepare_folder(out)
     spec = RunSpec(
         env=configured,
         policy=policy or policy_names(policy_family(env_id_of(configured)))[0],
@@ -67,6 +65,8 @@ def run_episode(
         checkpoint=None if checkpoint is None else str(checkpoint),
         folder=None if out is None else str(out),
     )
+    if out is not None:
+        prepare_folder(out)
     name = run_name(spec.scenario, spec.policy, spec.seed)
     if capabilities_of(configured).real_time:
         watch = f"run {name}: 'dcgym top {name}' watches it, 'dcgym shell {name}' enters it"

@@ -113,7 +113,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             BackendError: There is none.
         """
         if self._pool is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._pool
 
     @property

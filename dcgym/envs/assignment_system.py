@@ -103,7 +103,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             BackendError: There is none.
         """
         if self._pool is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._pool
 
     @property
@@ -194,7 +194,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             BackendError: No episode is running.
         """
         if not self.seen:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         eligible = self.seen["eligible"]
         masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
         return masks[:, None]

@@ -185,7 +185,7 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             BackendError: There is none.
         """
         if self._model is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._model
 
     @property
@@ -321,7 +321,7 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         """
         found = self._episodes[env]
         if found is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return found
 
     def _make_model(self) -> Placement:

@@ -130,7 +130,7 @@ class NetworkSystem:
             BackendError: There are none.
         """
         if self._network is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._network
 
     @property
@@ -367,7 +367,7 @@ class NetworkSystem:
     @property
     def _now(self) -> Measured:
         if self._measured is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._measured
 
     def _make(self) -> NetworkBatch:

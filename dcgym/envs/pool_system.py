@@ -141,7 +141,7 @@ class PoolSystem(SharedTask[BalancingTask]):
             BackendError: There is none.
         """
         if self._pool is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._pool
 
     @property

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity
+from dcgym.backends.base import ANEW, Fidelity
 from dcgym.backends.fidelity import judge
 from dcgym.config import check_keys
 from dcgym.envs.system import (
@@ -36,8 +36,8 @@ __all__ = ["LATE_FRACTION", "Session"]
 
 LATE_FRACTION = 0.2
 
-_NONE_RUNS = "no episode is running: call reset() first"
-_WAS_CUT = "the last call ended amid a step ({}), and its episode with it: call reset() first"
+_NONE_RUNS, _RESET = "no episode is running", "call reset() first"
+_WAS_CUT = "the last call ended amid a step ({}), and its episode with it"
 
 # Of the clock: end of the interval on the backend's clock, the same since the first observation,
 # and the steps since then. One array, as NumPy takes as long for one of them as for all three.
@@ -151,7 +151,7 @@ class Session:
         """
         system = self.system
         if not self.is_running and None in generators:
-            raise BackendError(self._why)
+            raise BackendError(self._why, _RESET)
         given = check_keys(options or {}, system.options, "options")
         seeds = [None if one is None else system.draw_seed(one) for one in generators]
         self._guarded(lambda: system.begin(seeds, given))
@@ -189,7 +189,7 @@ class Session:
                 new one.
         """
         if not self.is_running:
-            raise BackendError(self._why)
+            raise BackendError(self._why, _RESET)
         if self._whole is not None and actions is not None and not self._has_fresh:
             return self._step_whole(self._whole, actions)
         runs = self._all
@@ -395,6 +395,7 @@ class Session:
         their episodes are over, and may be looked at.
         """
         if isinstance(error, BackendError):
+            error.advice = error.advice or ANEW
             self.close()
         elif not isinstance(error, DcgymError):
             self._stop(_WAS_CUT.format(type(error).__name__))

@@ -167,7 +167,7 @@ class TaskVectorEnv(SlottedVectorEnv):
         if has_new:
             if self._mode is AutoresetMode.DISABLED:
                 slots = np.flatnonzero(np.repeat(begins, self.slots_per_copy)).tolist()
-                raise BackendError(f"slots {slots} have ended: reset them with reset_mask first")
+                raise BackendError(f"slots {slots} have ended", "reset them with reset_mask first")
             self._start(begins)
         self.session.advance(self._by_copy(actions))
         self._steps = self._steps + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_keys
@@ -18,6 +19,7 @@ from dcgym.errors import ConfigError, suggest
 from dcgym.policies import CHECKPOINT_FILE, LEARNERS, make_policy, policy_names
 from dcgym.policies.base import Overrides
 from dcgym.policies.trained import folder_of
+from dcgym.suites.results import run_folder
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
@@ -40,6 +42,7 @@ def check_suite(suite: Suite) -> None:
     _check_checkpoints(suite)
     if not suite.cases:
         raise ConfigError("cases", (), "one case or more")
+    _check_names(suite)
     trained: list[Arguments] = []
     for case in suite.cases:
         interval_s(case.env)
@@ -147,6 +150,17 @@ def _check_policies(suite: Suite) -> None:
             raise ConfigError("policies", name, known, suggest(name, known))
     if len(set(suite.policies)) != len(suite.policies):
         raise ConfigError("policies", ",".join(suite.policies), "each name once")
+
+
+def _check_names(suite: Suite) -> None:
+    """Refuse runs that would share a folder, and folders that no file system takes."""
+    found: set[str] = set()
+    for case in suite.cases:
+        for policy in filter(case.meets, suite.policies):
+            name = run_folder(Path(), case.name, policy, suite.seeds - 1).name
+            if name in found:
+                raise ConfigError("run", name, "cases and policies whose names differ together")
+            found.add(name)
 
 
 def _check_checkpoints(suite: Suite) -> None:

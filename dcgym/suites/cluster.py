@@ -83,7 +83,7 @@ def work_here(spec: Work, checkpoint: Files, version: str) -> Delivery:
         try:
             Workers().run(replace(spec, folder=str(folder)), folder / "log.txt", lambda *_: None)
         except BackendError as error:
-            failure = str(error)
+            failure = error.fact
         return Delivery(node, files_of(folder), failure)
 
 

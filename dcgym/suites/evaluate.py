@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dcgym.config import check_int, check_positive, check_range
+from dcgym.config import check_int, check_name, check_positive, check_range
 from dcgym.envs.factory import default_of, env_id_of, find_environment, make_session
 from dcgym.errors import ConfigError
 from dcgym.policies import Policy, load_policy, make_policy
@@ -178,6 +178,8 @@ def compare(
         BackendError: The backend died.
     """
     named = policies if isinstance(policies, Mapping) else {name: name for name in policies}
+    for name in named:
+        check_name("policy", name)
     chosen = _seeds(seeds)
     found = [evaluate(env, policy, chosen, name=name, **options) for name, policy in named.items()]
     return Evaluation([record for one in found for record in one.records])

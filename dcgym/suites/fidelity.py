@@ -8,7 +8,10 @@ from dcgym.backends.base import FIDELITIES, Record
 from dcgym.errors import BackendError
 from dcgym.suites.results import Records
 
-__all__ = ["describe_reasons", "is_as_good_as", "require", "run_names", "worst_status"]
+__all__ = ["GOES_ON", "describe_reasons", "is_as_good_as", "require", "run_names", "worst_status"]
+
+GOES_ON = "the same call runs what is left"
+"""Advice after a suite that has not run in full."""
 
 MOST_REASONS = 3
 MOST_NAMES = 8
@@ -48,7 +51,8 @@ def require(records: Records, required: str) -> None:
         return
     raise BackendError(
         f"fidelity {required} is required; refused {len(refused)} of {len(records)} runs "
-        f"({run_names(refused)}): {describe_reasons(refused)}. The same command runs them again"
+        f"({run_names(refused)}): {describe_reasons(refused)}",
+        GOES_ON,
     )
 
 

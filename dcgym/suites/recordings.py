@@ -23,7 +23,7 @@ import numpy as np
 from dcgym._version import __version__
 from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
-from dcgym.config import check_flag, check_int, read_numbers
+from dcgym.config import check_flag, check_int, check_name, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
 from dcgym.envs.system import Info
 from dcgym.errors import ConfigError, MissingDependency
@@ -79,9 +79,13 @@ class RecordingSpec:
         check_int("episodes", self.episodes, 1, MOST_RUNS)
         check_int("seed", self.seed, 0)
         check_flag("record_infos", self.record_infos)
-        if self.name is not None and not NAME.fullmatch(self.name):
+        check_name("policy", self.policy)
+        name = dataset_name(self.env, self.policy) if self.name is None else self.name
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             allowed = "a name that ends with a version, such as mine/pool/sed-v0"
-            raise ConfigError("name", self.name, allowed)
+            raise ConfigError("name", name, allowed)
+        for part in name.split("/"):
+            check_name("name", part)
 
 
 def dataset_name(env: Arguments, policy: str) -> str:
@@ -92,7 +96,8 @@ def dataset_name(env: Arguments, policy: str) -> str:
         policy: Name of the policy.
     """
     title = env_id_of(env).rpartition("/")[2].rpartition("-v")[0]
-    return f"dcgym/{title}/{policy}-v0"
+    # Minari's names have neither the + of policies for two decisions nor dots.
+    return f"dcgym/{title}/{re.sub(r'[^a-zA-Z0-9_-]+', '-', policy)}-v0"
 
 
 def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) -> Record:

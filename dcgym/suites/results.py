@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dcgym._version import __version__
 from dcgym.backends.base import Record
+from dcgym.config import check_name
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text, measured
@@ -41,6 +42,7 @@ __all__ = [
     "write_run",
 ]
 
+LONGEST_RUN_NAME = 240
 SUITE_FILE = "suite.json"
 """What was run, in the folder of its results."""
 Records: TypeAlias = Sequence[Record]
@@ -90,8 +92,11 @@ def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
         scenario: Name of the case.
         policy: Name of the policy.
         seed: The seed.
+
+    Raises:
+        ConfigError: No folder can have that name; records of others may say so.
     """
-    return out / "runs" / run_name(scenario, policy, seed)
+    return out / "runs" / check_name("run", run_name(scenario, policy, seed), LONGEST_RUN_NAME)
 
 
 def run_name(scenario: str, policy: str, seed: int) -> str:

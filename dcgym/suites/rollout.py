@@ -19,6 +19,7 @@ from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_session
 from dcgym.envs.session import Session
+from dcgym.errors import BackendError
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.learned.acting import LearnedPolicy
 from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
@@ -66,6 +67,10 @@ def run_episode(
         columns, outcome = _roll_out(run, spec, progress)
         backend = run.session.system.backend
         name = "" if backend is None else str(backend.name)
+    except BackendError as error:
+        # Whoever calls this has no environment to reset.
+        error.advice = "the same call begins anew"
+        raise
     finally:
         run.session.close()
     duration_s = round(time.monotonic() - started, 3)

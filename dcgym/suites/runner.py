@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dcgym.backends.base import Record
+from dcgym.errors import BackendError
 from dcgym.suites.checks import check_suite
-from dcgym.suites.fidelity import require
+from dcgym.suites.fidelity import GOES_ON, require
 from dcgym.suites.matrix import Matrix
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.reports.report import write_report
@@ -90,6 +91,9 @@ def run_matrix(
         write_json(out / SUITE_FILE, {**asdict(suite), **made})
         try:
             bench.run_all()
+        except BackendError as error:
+            error.advice = GOES_ON
+            raise
         finally:
             # After Ctrl-C no run goes on while the report is written.
             workers.stop()

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TypeAlias, TypeVar
 
 from dcgym.backends.base import Record
-from dcgym.config import check_int, check_keys, read_numbers
+from dcgym.config import check_int, check_keys, check_name, read_numbers
 from dcgym.errors import ConfigError
 
 __all__ = ["Arguments", "RunSpec", "Scalar", "TrainingSpec", "spec_from_dict", "spec_to_dict"]
@@ -56,6 +56,9 @@ class RunSpec:
         """Check what no environment does."""
         read_numbers(self)
         check_int("seed", self.seed, 0)
+        check_name("policy", self.policy)
+        if self.scenario != "":
+            check_name("scenario", self.scenario)
 
 
 @dataclass(frozen=True, kw_only=True)

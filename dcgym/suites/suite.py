@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dcgym.config import check_int, check_positive, check_range, read_numbers
+from dcgym.config import check_int, check_name, check_positive, check_range, read_numbers
 from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.envs.factory import env_id_of, find_environment
 from dcgym.errors import ConfigError
@@ -62,8 +62,12 @@ class Case:
     policies: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Check the length."""
+        """Check the length, and that folders can have the names."""
         read_numbers(self)
+        if self.name != "":
+            check_name("case", self.name)
+        if self.train_name:
+            check_name("train_name", self.train_name)
         if self.episode_s is not None:
             check_positive(f"episode_s of case {self.name}", self.episode_s)
 
@@ -179,6 +183,7 @@ class Suite:
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
         read_numbers(self)
+        check_name("suite", self.name)
         check_positive("episode_s", self.episode_s)
         check_range("warmup_s", self.warmup_s, 0, math.inf)
         self._give_way()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dcgym.config import check_keys, check_positive, plain
+from dcgym.config import LONGEST_NAME, as_name, check_keys, check_positive, plain
 from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
@@ -16,8 +16,6 @@ from dcgym.suites.suite import WARMUP_FRACTION, Case, Suite, check_runs
 from dcgym.tasks.common.nested import replaced
 
 __all__ = ["lasting", "make_cells", "set_argument", "sweep_suite"]
-
-LONGEST_NAME = 100
 
 
 def sweep_suite(
@@ -71,6 +69,9 @@ def make_cells(env: Arguments, axes: Mapping[str, Sequence[object]]) -> tuple[Ca
     check_runs(math.prod(len(values) for values in axes.values()))
     labels = {path: _labels(path, values) for path, values in axes.items()}
     shorts = _short_names(list(axes))
+    longest = _cell_name(shorts, {path: max(of_path, key=len) for path, of_path in labels.items()})
+    if axes and as_name(longest) != longest:
+        labels = {path: _numbers(values) for path, values in axes.items()}
     cells = []
     for positions in itertools.product(*(range(len(values)) for values in axes.values())):
         chosen = {path: axes[path][at] for path, at in zip(axes, positions, strict=True)}
@@ -80,8 +81,7 @@ def make_cells(env: Arguments, axes: Mapping[str, Sequence[object]]) -> tuple[Ca
             arguments = set_argument(arguments, path, value)
         arguments.setdefault("interval", default_of(env_id_of(env), "interval"))
         values = {path: _scalar(value, named[path]) for path, value in chosen.items()}
-        name = "-".join(f"{shorts[path]}={label}" for path, label in named.items())
-        cells.append(Case(arguments, name, sweep=values))
+        cells.append(Case(arguments, _cell_name(shorts, named), sweep=values))
     return tuple(cells)
 
 
@@ -119,7 +119,15 @@ def _labels(path: str, values: object) -> list[str]:
     labels = [re.sub(r"[^\w.+:]+", "_", _label(value)) for value in values]
     if len(set(labels)) == len(labels) and max(map(len, labels)) <= LONGEST_NAME:
         return labels
+    return _numbers(values)
+
+
+def _numbers(values: Sequence[object]) -> list[str]:
     return [f"#{position}" for position in range(1, len(values) + 1)]
+
+
+def _cell_name(shorts: Mapping[str, str], labels: Mapping[str, str]) -> str:
+    return "-".join(f"{shorts[path]}={label}" for path, label in labels.items())
 
 
 def _label(value: object) -> str:

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 
-from dcgym.errors import DcgymError
+from dcgym.errors import BackendError, DcgymError
 from dcgym.suites.work import from_request, perform
 
 __all__ = ["end_with_parent", "main"]
@@ -47,7 +47,8 @@ def main() -> None:
     try:
         perform(from_request(read), _report)
     except (DcgymError, OSError) as error:
-        print(error, file=sys.stderr)
+        # What can be done about it is not for this process to say.
+        print(error.fact if isinstance(error, BackendError) else error, file=sys.stderr)
         sys.exit(1)
     # Learning libraries leave threads behind that would hold the process for seconds.
     sys.stdout.flush()

@@ -77,5 +77,5 @@ class MendedEnv(gym.Wrapper[Any, Any, Any, Any]):
     def _count(self, error: BackendError) -> None:
         self._breaks += 1
         if self._breaks > MOST_BREAKS:
-            raise BackendError(f"{self._breaks} breaks without a step: {error}") from error
-        _log.warning("training goes on with a new episode: %s", error)
+            raise BackendError(f"{self._breaks} breaks without a step: {error.fact}") from error
+        _log.warning("training goes on with a new episode: %s", error.fact)

@@ -62,7 +62,7 @@ def make_shaping(
         ConfigError: A label is unknown, a weight no number, or the discount is not said.
     """
     if "gamma" not in settings:
-        allowed = "a hyper-parameter as well (--set gamma=0.98): the potential is discounted by it"
+        allowed = "a hyper-parameter as well, such as gamma=0.98: the potential is discounted by it"
         raise ConfigError("gamma", None, allowed)
     gamma = check_number("gamma", settings["gamma"])
     weights = np.zeros(len(labels))

@@ -230,7 +230,8 @@ def what_is_kept(n_steps: object) -> str:
     Args:
         n_steps: Steps that its checkpoint has; 0 where there is none.
     """
-    return f"the checkpoint has {n_steps} steps" if n_steps else "it has learned nothing yet"
+    kept = f"the checkpoint has {n_steps} steps, from which the training can be resumed"
+    return kept if n_steps else "it has learned nothing yet"
 
 
 class _Keeper:
@@ -324,7 +325,8 @@ def train(
 
 
 def _ended(error: DcgymError, keeper: _Keeper) -> str:
-    return f"training ended early: {error}; {what_is_kept(keeper.n_steps)}"
+    fact = error.fact if isinstance(error, BackendError) else error
+    return f"training ended early: {fact}; {what_is_kept(keeper.n_steps)}"
 
 
 def _best_of(folder: Path) -> float:

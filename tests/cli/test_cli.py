@@ -19,6 +19,7 @@ from dcgym.cli.app import app
 from dcgym.cli.bench import add_suites, bench_app
 from dcgym.envs.registration import BUILT_IN
 from dcgym.suites import SUITES, Case, Suite
+from dcgym.topologies import dumbbell
 from tests.support.json_files import strict
 
 
@@ -124,6 +125,25 @@ USAGE = (
     ("list a b", "list: value 'b' is not allowed; allowed: kind, and nothing more"),
     ("doctor x", "doctor: value 'x' is not allowed; allowed: options only"),
 )
+
+
+@pytest.mark.parametrize("name", ["../../../evil", "/tmp/evil", ".hidden", "a\\b", "a\nb"])
+def test_names_in_a_file_say_of_no_other_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / "a" / "b" / "c" / "d"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    dumbbell().save("net.json")
+    content = json.loads(Path("net.json").read_text())
+    Path("net.json").write_text(json.dumps({**content, "name": name}))
+    policy = ("--policy", name, "--checkpoint", "none", "--out", "out")
+    for command in (("draw", "net.json"), ("run", *policy), ("record", *policy)):
+        done = dcgym(*command)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert "at most 100 printable characters" in done.stderr
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [deep / "net.json"]
+    assert not Path("out").exists()
 
 
 def test_usage_errors_look_like_the_others() -> None:

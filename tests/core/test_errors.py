@@ -63,6 +63,7 @@ def test_missing_dependency_gives_the_command() -> None:
         FeatureNotSupported("struct_ops", "needs Linux 5.6"),
         MissingDependency("ray", "rllib"),
         BackendError("dead"),
+        BackendError("dead", "call reset() first"),
     ],
 )
 def test_errors_cross_process_borders(error: DcgymError) -> None:
@@ -70,6 +71,14 @@ def test_errors_cross_process_borders(error: DcgymError) -> None:
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+def test_advice_is_told_with_the_fact_and_apart() -> None:
+    error = BackendError("dead", "call reset() first")
+    assert str(error) == "dead; call reset() first"
+    assert (error.fact, error.advice) == ("dead", "call reset() first")
+    # Gymnasium's vector environments make an error of the error.
+    assert str(type(error)(error)) == str(error)
 
 
 def test_every_error_descends_from_the_base() -> None:

@@ -29,9 +29,9 @@ MOST_FUNCTION_LINES = 45
 # there. A room imports itself and the layers below it, nothing beside it and nothing above.
 LAYERS = (
     ("dcgym._version", "dcgym.errors"),
-    ("dcgym.defaults", "dcgym.native", "dcgym.processes", "dcgym.registry", "dcgym.units"),
+    ("dcgym.defaults", "dcgym.native", "dcgym.processes", "dcgym.units"),
     ("dcgym.config",),
-    ("dcgym.files", "dcgym.json_text"),
+    ("dcgym.files", "dcgym.json_text", "dcgym.registry"),
     ("dcgym.sndlib",),
     ("dcgym.monitors", "dcgym.topologies", "dcgym.traffic"),
     ("dcgym.tasks",),

@@ -138,7 +138,7 @@ def test_a_shaped_training_goes_on_with_the_same_shaping(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("sac", {"shaping": {"ongoing": -1}}, "--set gamma"),
+        ("sac", {"shaping": {"ongoing": -1}}, "such as gamma=0.98"),
         ("sac", {"shaping": {"ongoing": -1}, "settings": {"gamma": 2}}, "gamma"),
         ("sac", {"shaping": {"queue": -1}, "settings": {"gamma": 0.9}}, "ongoing"),
         ("sac", {"shaping": {"ongoing": "x"}, "settings": {"gamma": 0.9}}, "shaping.ongoing"),

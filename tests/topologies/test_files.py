@@ -211,9 +211,9 @@ class TestDrawing:
         matplotlib = pytest.importorskip("matplotlib")
         path = tmp_path / "net.svg"
         with matplotlib.rc_context({"svg.fonttype": "none"}):
-            replace(dumbbell(), name="a$\\frac{$<b>").draw(path)
+            replace(dumbbell(), name="a$^{2}$_{$<b>").draw(path)
         texts = {"".join(element.itertext()) for element in ElementTree.parse(path).iter()}
-        assert "a$\\frac{$<b>: 4 hosts, 2 switches, 10Mbit/s" in texts
+        assert "a$^{2}$_{$<b>: 4 hosts, 2 switches, 10Mbit/s" in texts
 
     def test_png_has_a_sensible_size(self, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")

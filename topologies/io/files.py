@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
-from dcgym.config import check_in
+from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.files import TOPOLOGY, dump_yaml, load_mapping, read_text, wrong_file
 from dcgym.json_text import json_text
@@ -91,7 +91,7 @@ def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] |
         return _read_graph(path, field)
     if suffix in _FOREIGN:
         return _read_text(path, field)
-    return {"name": path.stem, **load_mapping(path, field, (TOPOLOGY,))}
+    return {"name": as_name(path.stem), **load_mapping(path, field, (TOPOLOGY,))}
 
 
 def _read_text(path: Path, field: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _read_graph(path: Path, field: str) -> networkx.Graph[str]:
     except (ParseError, networkx.NetworkXError, KeyError, ValueError, RecursionError) as error:
         kind = "GML" if is_gml else "GraphML"
         raise wrong_file(field, path, f"valid {kind} ({error})") from error
-    graph.graph.setdefault("name", path.stem)
+    graph.name = as_name(str(graph.name or path.stem))
     return graph
 
 

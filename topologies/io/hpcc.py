@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dcgym.config import as_name
 from dcgym.errors import ConfigError
 from dcgym.units import parse_duration, parse_rate, read_number
 
@@ -50,7 +51,11 @@ def hpcc_content(text: str, path: Path) -> dict[str, Any]:
         for node, name in enumerate(names)
     ]
     rows = [words[start : start + 5] for start in range(3 + n_switches, end, 5)]
-    return {"name": path.stem, "nodes": nodes, "links": [_link(row, names) for row in rows]}
+    return {
+        "name": as_name(path.stem),
+        "nodes": nodes,
+        "links": [_link(row, names) for row in rows],
+    }
 
 
 def _link(row: list[tuple[str, str]], names: list[str]) -> dict[str, Any]:

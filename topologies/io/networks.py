@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dcgym.config import check_int
+from dcgym.config import as_name, check_int
 from dcgym.errors import ConfigError
 from dcgym.topologies.content import read_quantities
 from dcgym.units import read_number
@@ -94,7 +94,7 @@ def graph_content(graph: networkx.Graph[str], name: str | None = None) -> dict[s
     edges.sort(key=lambda fields: fields.pop("order"))
     links = [_with_units(fields, graph.graph) for fields in edges]
     is_directed = graph.is_directed()
-    name = name or graph.name or "custom"
+    name = name or as_name(str(graph.name or "custom"))
     return {"name": name, "directed": is_directed, "nodes": nodes, "links": links}
 
 

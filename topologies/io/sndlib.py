@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dcgym.config import as_name
 from dcgym.sndlib import SndlibLink, read_sndlib, to_bps
 
 __all__ = ["sndlib_content"]
@@ -36,7 +37,7 @@ def sndlib_content(path: str | Path) -> dict[str, object]:
         known = {} if rate_bps is None else {"rate_bps": rate_bps}
         links.append({"a": link.source, "b": link.target, **known})
     nodes = [{"name": node.name} for node in network.nodes]
-    return {"name": network.name, "directed": True, "nodes": nodes, "links": links}
+    return {"name": as_name(network.name), "directed": True, "nodes": nodes, "links": links}
 
 
 def _rate_bps(link: SndlibLink, unit_bps: int) -> int | None:

@@ -13,6 +13,7 @@ from dcgym.config import (
     check_int,
     check_keys,
     check_list,
+    check_name,
     check_positive,
     check_range,
     read_numbers,
@@ -168,8 +169,7 @@ class Application:
     def __post_init__(self) -> None:
         """Freeze the stages and check the fields."""
         read_numbers(self)
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError("application.name", self.name, "a non-empty text")
+        check_name("application.name", self.name)
         object.__setattr__(self, "stages", tuple(self.stages))
         if not 1 <= len(self.stages) <= MAX_STAGES:
             raise ConfigError("application.stages", len(self.stages), f"1 to {MAX_STAGES} stages")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
+from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.traffic.http.applications import MAX_STAGES
 from dcgym.traffic.http.plan import (
@@ -97,7 +97,7 @@ def load_requests(path: Path, seed: int = 0) -> RequestPlan:
     kinds, requests["application"] = _kinds(table)
     columns = [_integers(table, name, 0) for name in _DEMANDS if name in table.columns]
     demands_ns = np.stack(columns, axis=1) if columns else np.zeros((len(table), 0), np.int64)
-    name = table.texts("plan")[0] if "plan" in table.columns and len(table) else path.stem
+    name = table.texts("plan")[0] if "plan" in table.columns and len(table) else as_name(path.stem)
     if len(table):
         seed = int(_integers(table, "seed", seed)[0])
     timeout_ns = int(_integers(table, "timeout_ns", TIMEOUT_NS)[0]) if len(table) else TIMEOUT_NS

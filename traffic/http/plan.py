@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_in, check_int, check_name
 from dcgym.errors import ConfigError
 from dcgym.traffic.http.applications import MAX_BYTES, MAX_STAGES, RESOURCES
 from dcgym.traffic.http.servers import check_address
@@ -65,8 +65,7 @@ class RequestKind:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError("application.name", self.name, "a non-empty text")
+        check_name("application.name", self.name)
         object.__setattr__(self, "resources", tuple(self.resources))
         if len(self.resources) > MAX_STAGES:
             allowed = f"at most {MAX_STAGES} stages"
@@ -113,9 +112,7 @@ class RequestPlan:
         Raises:
             ConfigError: A value is not allowed; the first such row is named.
         """
-        if not isinstance(name, str) or not name:
-            raise ConfigError("plan.name", name, "a non-empty text")
-        self.name = name
+        self.name = check_name("plan.name", name)
         self.seed = check_int("plan.seed", seed, 0, _LARGEST_SEED)
         self.clients = tuple(clients)
         self.targets = tuple(

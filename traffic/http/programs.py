@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys, check_name
 from dcgym.errors import BackendError, ConfigError, MissingDependency
 
 __all__ = ["PROGRAMS_FOLDER", "REPORTS", "SERVICE_NAME", "ServerProgram", "nginx"]
@@ -85,8 +85,7 @@ class ServerProgram:
             raise ConfigError("program.command", words, "a list of words")
         object.__setattr__(self, "command", tuple(self.command))
         for name in self.files:
-            if not isinstance(name, str) or Path(name).name != name:
-                raise ConfigError("program.files", name, "names without a folder")
+            check_name("program.files", name)
         check_in("program.report", self.report, REPORTS)
         check_in("program.drain_signal", self.drain_signal, ("TERM", "QUIT", "INT"))
         check_in("program.has_requests", self.has_requests, (True, False))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dcgym.config import check_in
+from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, kind_of, read_text, wrong_file
 from dcgym.json_text import json_text
@@ -82,7 +82,7 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
         return _read_json(path)
     if path.suffix in FLOW_LIST_SUFFIXES and (flows := read_flow_list(path)) is not None:
         hosts, records, where = flows
-        return Plan.from_records(path.stem, seed, hosts, records, where), where
+        return Plan.from_records(as_name(path.stem), seed, hosts, records, where), where
     table = read_table(path)
     if set(table.columns) == set(IROKO_COLUMNS):
         hosts, records, origins = read_iroko(table, seed, fastest_bps)
@@ -90,7 +90,7 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
         def of_row(row: int) -> str:
             return table.where(origins[row])
 
-        return Plan.from_records(path.stem or "plan", seed, hosts, records, of_row), of_row
+        return Plan.from_records(as_name(path.stem), seed, hosts, records, of_row), of_row
     return _own_plan(table, path, seed), table.where
 
 
@@ -138,7 +138,7 @@ def _own_plan(table: Table, path: Path, seed: int) -> Plan:
         if name == "port":
             _check_port_range(table, values)
         records[name] = values
-    name, seed = _identity(table, path.stem or "plan", seed)
+    name, seed = _identity(table, as_name(path.stem), seed)
     return Plan.from_records(name, seed, hosts, records, table.where)
 
 

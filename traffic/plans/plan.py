@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_list
+from dcgym.config import check_int, check_keys, check_list, check_name
 from dcgym.errors import ConfigError, suggest
 from dcgym.traffic.plans.flow import (
     FLOW_FIELDS,
@@ -94,11 +94,9 @@ class Plan:
         records: Records,
         where: Callable[[int], str],
     ) -> None:
-        if not isinstance(name, str) or not name:
-            raise ConfigError("plan.name", name, "a non-empty text")
         check_records(records, hosts, where)
         records.flags.writeable = False
-        self.name = name
+        self.name = check_name("plan.name", name)
         self.seed = int(check_int("plan.seed", seed, 0, _LARGEST_SEED))
         self.hosts = hosts
         self.records = records

@@ -183,7 +183,7 @@ class BalancingTwin:
         if values.dtype == np.uint64 and values.max() > _LATEST_NS:
             raise ConfigError("until_ns", int(values.max()), f"at most {_LATEST_NS}")
         if np.count_nonzero(self._drained):
-            raise BackendError("an environment was drained: reset it first")
+            raise BackendError("an environment was drained", "reset it first")
         times = np.ascontiguousarray(values, dtype=np.int64)
         if values.ndim == 0:
             times = np.full(self.n_envs, values, np.int64)

@@ -251,7 +251,7 @@ class PacketBatch:
         """
         _check_shape("until_ns", until_ns, (self.n_envs,))
         if not self._is_running:
-            raise BackendError("no episode is running: call reset first")
+            raise BackendError("no episode is running", "call reset() first")
         try:
             if self._events:
                 self._let_happen(until_ns)
@@ -353,7 +353,7 @@ class PacketBatch:
     @property
     def _running(self) -> Any:
         if not self._is_running:
-            raise BackendError("no episode is running: call reset first")
+            raise BackendError("no episode is running", "call reset() first")
         return self._twin
 
 

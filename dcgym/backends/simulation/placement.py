@@ -215,7 +215,7 @@ class FlowLevelModel:
     def _board(self, env: int) -> Any:
         board = self._boards[env]
         if board is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return board
 
 

@@ -114,7 +114,7 @@ def page(title: str, *parts: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text without the characters that neither XML nor HTML has, which names may have.
+    """Return a text without the characters that neither XML nor HTML has, which a field may hold.
 
     Args:
         text: The text.

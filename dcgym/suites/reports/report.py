@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dcgym.backends.base import Record
-from dcgym.config import check_in
+from dcgym.config import check_in, check_name
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
 from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
 from dcgym.suites.reports.facts import facts_section
@@ -82,7 +82,7 @@ def write_report(
         MissingDependency: Matplotlib is not installed.
     """
     if case is not None:
-        check_in("case", case, list(scenarios_of(records)))
+        check_name("case", check_in("case", case, list(scenarios_of(records))))
         records = scenarios_of(records)[case]
         page = _page(folder, records, refused, _sections(folder, records))
         return write_page(folder, page, f"report-{case}")

@@ -9,12 +9,13 @@ from dcgym.config import (
     check_flag,
     check_int,
     check_keys,
+    check_name,
     check_positive,
     check_range,
     read_numbers,
 )
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.fields import LONGEST_NS, Plain, build, check_name
+from dcgym.tasks.balancing.fields import LONGEST_NS, Plain, build
 from dcgym.units import NS_PER_S, parse_duration
 
 __all__ = ["MOST_WEIGHT", "MOST_WORKERS", "Device"]

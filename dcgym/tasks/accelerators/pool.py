@@ -9,7 +9,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_positive, check_range, read_numbers
+from dcgym.config import (
+    check_int,
+    check_keys,
+    check_name,
+    check_positive,
+    check_range,
+    read_numbers,
+)
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import Device
@@ -19,7 +26,6 @@ from dcgym.tasks.balancing.fields import (
     Plain,
     build,
     check_items,
-    check_name,
     check_unique,
     parse_rows,
 )

@@ -21,7 +21,6 @@ __all__ = [
     "build",
     "check_bounds",
     "check_items",
-    "check_name",
     "check_unique",
     "parse_fields",
     "parse_rows",
@@ -35,20 +34,6 @@ _Item = TypeVar("_Item")
 
 Plain: TypeAlias = Mapping[str, object]
 """Fields by name, as a configuration holds them."""
-
-
-def check_name(field: str, value: object) -> None:
-    """Refuse what is not a non-empty text.
-
-    Args:
-        field: Name of the field in errors.
-        value: Its value.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    if not isinstance(value, str) or not value:
-        raise ConfigError(field, value, "a non-empty text")
 
 
 def check_items(

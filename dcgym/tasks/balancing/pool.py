@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from dcgym.config import check_in, check_int, read_numbers
+from dcgym.config import check_in, check_int, check_name, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     LONGEST_NS,
     Plain,
     build,
     check_items,
-    check_name,
     check_unique,
     parse_fields,
     parse_rows,

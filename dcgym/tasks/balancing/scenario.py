@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TypeVar
 
-from dcgym.config import check_in, check_keys
+from dcgym.config import check_in, check_keys, check_name
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.events import Event
-from dcgym.tasks.balancing.fields import Plain, build, check_items, check_name, parse_rows
+from dcgym.tasks.balancing.fields import Plain, build, check_items, parse_rows
 from dcgym.tasks.balancing.pool import ServerPool
 from dcgym.tasks.balancing.servers import ServerGroup
 from dcgym.tasks.balancing.workload import Workload

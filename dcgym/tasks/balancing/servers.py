@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
+from dcgym.config import (
+    check_in,
+    check_int,
+    check_keys,
+    check_name,
+    check_positive,
+    check_range,
+    read_numbers,
+)
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
     Plain,
     build,
     check_items,
-    check_name,
     check_unique,
     parse_fields,
     parse_rows,

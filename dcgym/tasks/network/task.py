@@ -176,7 +176,7 @@ class NetworkTask:
             BackendError: No episode has begun.
         """
         if self.activity is None:
-            raise BackendError("no episode is running: call reset() first")
+            raise BackendError("no episode is running", "call reset() first")
         return self.activity.flows()
 
     def another(self) -> Self:

@@ -94,7 +94,7 @@ def test_a_fork_ends_and_leaves_the_emulation_to_its_parent(
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     refused, (_, runs) = lines.pop(2), lines.pop(3)
-    assert refused == ["refused", "the emulator is not running; call reset first"]
+    assert refused == ["refused", "the emulator is not running; call reset() first"]
     assert len(runs) == 1, "the fork's own emulation"
     ways = ("exit", "close", "step", "reset")
     assert lines == [

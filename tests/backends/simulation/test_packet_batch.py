@@ -146,7 +146,7 @@ def test_it_is_a_batch_that_needs_an_episode_everywhere(topology: Topology) -> N
     assert isinstance(batch, NetworkBatch)
     assert isinstance(batch, PacketBatch)
     batch.reset([episode(topology, 0), None])
-    with pytest.raises(BackendError, match="call reset first"):
+    with pytest.raises(BackendError, match=r"call reset\(\) first"):
         batch.snapshots()
     batch.close()
     batch.close()

@@ -107,7 +107,7 @@ def test_pictures_have_four_panels(spec: object, topology: Topology, tmp_path: P
 def test_the_name_of_a_plan_is_no_formula(topology: Topology, tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     path = tmp_path / "plan.svg"
-    plan = Plan("a$\\frac{$<b>", 1)
+    plan = Plan("a$^{2}$_{$<b>", 1)
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         draw_plan(plan, topology, path)
     texts = ("".join(element.itertext()) for element in ElementTree.parse(path).iter())

@@ -217,7 +217,7 @@ class EmulatedDevicePool:
         running = self._alive()
         if target_ns > self.horizon_ns:
             seconds = self.horizon_ns / 1e9
-            raise BackendError(f"the episode's traffic of {seconds:g} s is over: call reset()")
+            raise BackendError(f"the episode's traffic of {seconds:g} s is over", "call reset()")
         if not self._start_ns:
             self._start(running)
         elif target_ns <= int(self.now_ns()[0]):
@@ -301,7 +301,7 @@ class EmulatedDevicePool:
         """
         check_int("env", env, 0, 0)
         if self._audit is None or self._results is None:
-            raise BackendError("no episode has run yet: call reset first")
+            raise BackendError("no episode has run yet", "call reset() first")
         running, header = self._alive(), self._results.header()
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
@@ -330,7 +330,7 @@ class EmulatedDevicePool:
 
     def _there(self) -> DevicePod:
         if self._running is None or self._running.session.is_closed:
-            raise BackendError("the emulator is not running; call reset first")
+            raise BackendError("the emulator is not running", "call reset() first")
         return self._running
 
     def _alive(self) -> DevicePod:

@@ -319,7 +319,7 @@ class EmulationNetwork:
         """
         network = self._running
         if self._audit is None:
-            raise BackendError("no episode has run yet: call reset first")
+            raise BackendError("no episode has run yet", "call reset() first")
         self._audit.starts(*network.session.generator.starts())
         records = network.telemetry.flow_records()
         self._audit.records_lost(network.telemetry.records_lost)
@@ -366,7 +366,7 @@ class EmulationNetwork:
     def _running(self) -> RunningNetwork:
         network = self._network
         if network is None or network.session.is_closed:
-            raise BackendError("the emulator is not running; call reset first")
+            raise BackendError("the emulator is not running", "call reset() first")
         return network
 
     @staticmethod

@@ -217,7 +217,7 @@ class EmulatedPool:
         running = self._alive()
         if target_ns > self.horizon_ns:
             seconds = self.horizon_ns / 1e9
-            raise BackendError(f"the episode's traffic of {seconds:g} s is over: call reset()")
+            raise BackendError(f"the episode's traffic of {seconds:g} s is over", "call reset()")
         if not self._start_ns:
             self._start(running)
         overrun_ns = self._duties.run_until(running, self._start_ns + target_ns)
@@ -326,7 +326,7 @@ class EmulatedPool:
         """
         check_int("env", env, 0, 0)
         if self._audit is None or self._results is None:
-            raise BackendError("no episode has run yet: call reset first")
+            raise BackendError("no episode has run yet", "call reset() first")
         header = self._results.header()
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
         load = MachineLoad.read(time.monotonic_ns(), self._running.session.generator_pid)
@@ -368,7 +368,7 @@ class EmulatedPool:
     @property
     def _running(self) -> RunningPod:
         if self._pod is None or self._pod.session.is_closed:
-            raise BackendError("the emulator is not running; call reset first")
+            raise BackendError("the emulator is not running", "call reset() first")
         return self._pod
 
     def _alive(self) -> RunningPod:

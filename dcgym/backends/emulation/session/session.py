@@ -15,6 +15,7 @@ from weakref import WeakSet
 # traffic would run meanwhile, and nobody decide.
 import numpy.ma  # noqa: F401
 
+from dcgym.backends.base import ANEW
 from dcgym.backends.emulation.session.process import EmulatorProcess, pid_of
 from dcgym.backends.emulation.wire.message import Message
 from dcgym.backends.emulation.wire.messages import Execute, Output
@@ -189,7 +190,7 @@ class EmulatorSession:
         """
         if death := self.death():
             self.close()
-            raise BackendError(f"{death}; the next reset builds it anew")
+            raise BackendError(death, ANEW)
 
     def check_generator(self) -> int:
         """End the session if the traffic generator hangs.
@@ -220,7 +221,7 @@ class EmulatorSession:
         if silent_ns > STALE_NS and not _speaks(heartbeat_ns):
             self.close()
             total_s = silent_ns / 1e9 + PATIENCE_S
-            raise BackendError(f"the {name} was silent for {total_s:.1f} s")
+            raise BackendError(f"the {name} was silent for {total_s:.1f} s", ANEW)
         return silent_ns
 
     def close(self) -> None:
