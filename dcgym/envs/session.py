@@ -389,11 +389,8 @@ class Session:
             raise
 
     def _note(self, error: BaseException) -> None:
-        """Drop a backend that failed, so that the next episode builds a new one.
-
-        What has nothing to do with the work, such as Ctrl-C, may leave copies anywhere in a step:
-        their episodes are over, and may be looked at.
-        """
+        # A backend that failed is dropped, so that the next episode builds a new one. What has
+        # nothing to do with the work, such as Ctrl-C, may leave copies anywhere in a step.
         if isinstance(error, BackendError):
             error.advice = error.advice or ANEW
             self.close()
