@@ -8,7 +8,7 @@ before learning goes on.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -88,7 +88,7 @@ def _restore_replay(model: OffPolicyAlgorithm, path: Path) -> None:
     try:
         with open_regular(path, "resume", REPLAY) as file:
             check_tensors(file, path, "resume")
-            n = _fill(buffer, f"/proc/self/fd/{file.fileno()}")
+            n = _fill(buffer, file)
     except (OSError, SafetensorError):
         n = None
     if n is None:
@@ -97,9 +97,10 @@ def _restore_replay(model: OffPolicyAlgorithm, path: Path) -> None:
     buffer.pos, buffer.full = n % buffer.buffer_size, n == buffer.buffer_size
 
 
-def _fill(buffer: Any, path: str) -> int | None:
+def _fill(buffer: Any, opened: BinaryIO) -> int | None:
     """Read the last rows, as many as the buffer holds; None where they are not its own."""
-    with safe_open(path, "numpy") as file:
+    # The library takes a path alone; this one leads to what was checked.
+    with safe_open(f"/proc/self/fd/{opened.fileno()}", "numpy") as file:
         if {*file.keys()} != {*PARTS}:  # a file has no iterator
             return None
         stored = {part: file.get_slice(part) for part in PARTS}
