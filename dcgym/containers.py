@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,12 +53,13 @@ def check_tensors(file: BinaryIO, path: str | Path, field: str) -> None:
     Raises:
         ConfigError: It has too many.
     """
+    size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head_bytes = int.from_bytes(file.read(8), "little")
     head = file.read(min(head_bytes, MOST_HEAD_BYTES))
     if head.count(b'"data_offsets"') > MOST_TENSORS:
         raise ConfigError(field, str(path), f"a file of at most {MOST_TENSORS:,} tensors")
-    if head_bytes > MOST_HEAD_BYTES:
+    if MOST_HEAD_BYTES < head_bytes <= size:
         allowed = f"tensors with a head of at most {MOST_HEAD_BYTES:,} bytes"
         raise ConfigError(field, str(path), allowed)
     file.seek(0)
