@@ -233,7 +233,8 @@ def _read_parquet(path: Path, field: str) -> Table:
     except (PolarsError, PanicException, ValueError):
         raise wrong_file(field, path, "a complete Parquet file") from None
     # A file holds a text once, however often it stands in a table.
-    text_bytes = frame.select(pl.col(pl.String).str.len_bytes().sum()).sum_horizontal().sum()
+    lengths = frame.select(pl.col(pl.String).str.len_bytes().cast(pl.UInt64))
+    text_bytes = sum(lengths[name].sum() for name in lengths.columns)
     if text_bytes > FLOWS.most_bytes:
         allowed = f"a table with texts of at most {FLOWS.most_bytes:,} bytes"
         raise ConfigError(field, str(path), allowed)
