@@ -48,6 +48,7 @@ _MODULES = {
     "backends": "dcgym.backends",
     "cli": "dcgym.cli",
     "config": "dcgym.config",
+    "containers": "dcgym.containers",
     "defaults": "dcgym.defaults",
     "envs": "dcgym.envs",
     "errors": "dcgym.errors",
@@ -57,6 +58,7 @@ _MODULES = {
     "native": "dcgym.native",
     "policies": "dcgym.policies",
     "processes": "dcgym.processes",
+    "reading": "dcgym.reading",
     "registry": "dcgym.registry",
     "sndlib": "dcgym.sndlib",
     "suites": "dcgym.suites",
@@ -65,6 +67,7 @@ _MODULES = {
     "topologies": "dcgym.topologies",
     "traffic": "dcgym.traffic",
     "units": "dcgym.units",
+    "yaml_text": "dcgym.yaml_text",
 }
 
 

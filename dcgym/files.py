@@ -1,20 +1,20 @@
-"""Files that people write: YAML and text of any kind, and what to say where one is another."""
+"""Files that people write: text of any kind, and what to say where one is another."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dcgym.config import plain
 from dcgym.errors import ConfigError
-
-if TYPE_CHECKING:
-    import yaml
+from dcgym.reading import MOST_VALUES, TEXT, YAML, Kind, open_regular, read_chunks
+from dcgym.yaml_text import parse_yaml
 
 __all__ = [
     "CONFIG",
@@ -24,10 +24,8 @@ __all__ = [
     "TOPOLOGY",
     "check_nesting",
     "describe_file",
-    "dump_yaml",
     "kind_of",
     "load_mapping",
-    "parse_yaml",
     "read_text",
     "wrong_file",
 ]
@@ -35,7 +33,7 @@ __all__ = [
 DEEPEST = 32
 MOST_BITS = 1024
 MOST_NAMES = 8
-MOST_VALUES = 10_000_000
+MOST_LISTED = 1_000
 TOO_MANY = f"at most {MOST_VALUES} values"
 
 TOPOLOGY = "a topology"
@@ -54,6 +52,7 @@ _KINDS = {
     SCENARIO: (("preset",), ("pool", "workload"), ("groups", "applications")),
 }
 _HEAD_BYTES = 4096
+_ANY = Kind(sys.maxsize)
 _MOST_SHOWN = 40
 _MAGIC = {
     b"PAR1": "a Parquet table",
@@ -68,12 +67,6 @@ _MAGIC = {
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
 }
-_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
-_INTEGER = r"^[-+]?([0-9][0-9_]*|0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+)$"
-_REAL = (
-    r"^([-+]?([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?"
-    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
-)
 
 
 def load_mapping(
@@ -116,36 +109,37 @@ def kind_of(keys: Collection[str]) -> str | None:
     return None
 
 
-def dump_yaml(content: object) -> str:
-    """Return plain data as YAML that `parse_yaml` reads back.
-
-    Args:
-        content: Mappings, lists, texts and numbers of Python.
-    """
-    import yaml
-
-    text: str = yaml.dump(content, Dumper=_dumper(), sort_keys=False, default_flow_style=None)
-    return text
-
-
-def read_text(path: str | Path, field: str, expected: str = "a text file") -> str:
+def read_text(
+    path: str | Path, field: str, expected: str = "a text file", kind: Kind = TEXT
+) -> str:
     """Return the content of a UTF-8 file without its byte-order mark.
 
     Args:
         path: The file.
         field: Name of the field in the error message.
         expected: What the file should hold.
+        kind: How much it may hold.
 
     Raises:
-        ConfigError: The file cannot be read, or holds no text.
+        ConfigError: The file cannot be read, is too large, or holds no text.
     """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    parts = []
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        for chunk in read_chunks(path, field, kind):
+            # Holes in a file are zeros.
+            if b"\0" in chunk:
+                raise wrong_file(field, path, expected)
+            parts.append(decoder.decode(chunk))
+        text = "".join([*parts, decoder.decode(b"", True)])
     except UnicodeDecodeError:
         raise wrong_file(field, path, expected) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(field, str(path), f"{expected} that can be read ({reason})") from error
+    except OSError as error:
+        raise ConfigError(
+            field, str(path), f"{expected} that can be read ({error.strerror})"
+        ) from error
+    # As Python opens text.
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def wrong_file(field: str, path: str | Path, expected: str) -> ConfigError:
@@ -167,12 +161,16 @@ def describe_file(path: str | Path) -> str:
         path: The file.
     """
     try:
-        if Path(path).is_dir():
-            return ", ".join(sorted(os.listdir(path))[:MOST_NAMES]) or "nothing"
-        with Path(path).open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except (OSError, ValueError) as error:
-        return f"nothing that can be read ({getattr(error, 'strerror', None) or error})"
+        if os.path.isdir(path):
+            with os.scandir(path) as entries:
+                names = sorted(entry.name for entry in islice(entries, MOST_LISTED))
+            return ", ".join(names[:MOST_NAMES]) or "nothing"
+        with open_regular(path, "file", _ANY) as file:
+            head = os.read(file.fileno(), _HEAD_BYTES)
+    except ConfigError:
+        return "nothing that can be read (no regular file)"
+    except OSError as error:
+        return f"nothing that can be read ({error.strerror})"
     for magic, meaning in _MAGIC.items():
         if head.startswith(magic):
             return meaning
@@ -247,32 +245,6 @@ def check_nesting(field: str, value: object) -> None:
         raise ConfigError(*_innermost(field, value), problem)
 
 
-def parse_yaml(text: str, field: str, source: object = None) -> object:
-    """Return what YAML text holds.
-
-    Args:
-        text: The text.
-        field: Name of the field in the error message.
-        source: What the error names as the value; the text if None.
-
-    Raises:
-        ConfigError: It is no YAML, or a tag in it does not fit its value.
-    """
-    # Here, as few processes of an emulation read a file.
-    import yaml
-
-    try:
-        return yaml.load(text, _loader())
-    except yaml.YAMLError as error:
-        reason = _yaml_reason(error)
-    except RecursionError:
-        reason = "values are nested too deeply"
-    # What the library's own constructors raise: for `!!int nx`, `!!timestamp 1`, `2001-99-99`.
-    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        reason = f"a tag does not fit its value: {error}"
-    raise ConfigError(field, text if source is None else source, f"valid YAML ({reason})")
-
-
 def _excess_of(value: object, most: int) -> tuple[str | None, int]:
     """Return what is allowed where data is too much, else None; and how many values were seen."""
     # By levels, not by recursion. A value that is referred to often counts often: so it does for
@@ -328,60 +300,8 @@ def _items(value: object) -> Iterable[object]:
 
 
 def _read_yaml(path: str | Path, field: str) -> object:
-    text = read_text(path, field, "a YAML file")
+    text = read_text(path, field, "a YAML file", YAML)
     try:
         return parse_yaml(text, field, str(path))
     except ConfigError as error:
         raise wrong_file(field, path, error.allowed) from None
-
-
-@cache
-def _loader() -> type[yaml.SafeLoader]:
-    """Return YAML's reader with the numbers of YAML 1.2, which are those of JSON and Python.
-
-    The library speaks YAML 1.1, where 1e3 is a text, 1:30 is 90 and 010 is 8.
-    """
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Reads plain data."""
-
-    def whole(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-        return _integer(str(loader.construct_scalar(node)))
-
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in known if tag not in (_INT, _FLOAT)]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    _add_numbers(Loader)
-    Loader.add_constructor(_INT, whole)
-    return Loader
-
-
-@cache
-def _dumper() -> type[yaml.SafeDumper]:
-    """Return YAML's writer, which puts texts that either version takes for numbers in quotes."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """Writes plain data."""
-
-    _add_numbers(Dumper)
-    return Dumper
-
-
-def _add_numbers(kind: type[yaml.SafeLoader] | type[yaml.SafeDumper]) -> None:
-    for tag, pattern in ((_INT, _INTEGER), (_FLOAT, _REAL)):
-        kind.add_implicit_resolver(tag, re.compile(pattern), list("-+0123456789."))
-
-
-def _integer(text: str) -> int:
-    digits = text.replace("_", "")
-    is_prefixed = digits.lstrip("+-")[:2] in ("0x", "0o", "0b")
-    return int(digits, 0 if is_prefixed else 10)
-
-
-def _yaml_reason(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "cannot be read"
-    return f"{problem}, line {mark.line + 1}" if mark is not None else str(problem)

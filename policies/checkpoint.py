@@ -13,6 +13,7 @@ from dcgym.config import LARGEST, check_int, check_list, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text
+from dcgym.reading import NOTE, read_bytes
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -128,8 +129,8 @@ def read_note(folder: str | Path) -> CheckpointNote:
     if not isinstance(folder, str | Path):
         raise ConfigError("checkpoint", folder, allowed)
     try:
-        content = (Path(folder) / CHECKPOINT_FILE).read_bytes()
-    except (OSError, ValueError):  # ValueError: the path has a null character.
+        content = read_bytes(Path(folder) / CHECKPOINT_FILE, "checkpoint", NOTE)
+    except OSError:
         if os.path.exists(folder):
             raise wrong_file("checkpoint", folder, allowed) from None
         raise ConfigError("checkpoint", str(folder), allowed) from None

@@ -11,9 +11,10 @@ import typer
 
 from dcgym.cli.completion import environments, names_of, names_with_commas
 from dcgym.errors import ConfigError
-from dcgym.files import check_nesting, parse_yaml
+from dcgym.files import check_nesting
 from dcgym.json_text import json_text
 from dcgym.units import read_number
+from dcgym.yaml_text import parse_yaml
 
 __all__ = [
     "Address",

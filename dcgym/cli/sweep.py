@@ -32,8 +32,8 @@ from dcgym.files import (
     TOPOLOGY,
     check_nesting,
     load_mapping,
-    parse_yaml,
 )
+from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite

@@ -13,7 +13,8 @@ from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
 from dcgym.cli.options import print_json, whole
 from dcgym.errors import ConfigError
-from dcgym.files import PLAN, TOPOLOGY, load_mapping, parse_yaml
+from dcgym.files import PLAN, TOPOLOGY, load_mapping
+from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology

@@ -22,6 +22,7 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.policies.checkpoint import write_whole
 from dcgym.policies.clusters import EMULATION, attach
 from dcgym.policies.trained import folder_of
+from dcgym.reading import ARCHIVE, read_bytes
 from dcgym.suites.checks import capabilities_of
 from dcgym.suites.places import temporary_place
 from dcgym.suites.results import write_json
@@ -95,7 +96,7 @@ def files_of(folder: Path) -> Files:
     """
     paths = {path: path.relative_to(folder) for path in sorted(folder.rglob("*"))}
     return {
-        str(name): path.read_bytes()
+        str(name): read_bytes(path, "results", ARCHIVE)
         for path, name in paths.items()
         if path.is_file() and LEFT_OUT not in name.parts[:-1]
     }

@@ -19,9 +19,11 @@ import numpy.typing as npt
 from dcgym._version import __version__
 from dcgym.backends.base import Record
 from dcgym.config import check_name
+from dcgym.containers import read_parquet_bytes
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text, measured
+from dcgym.reading import STEPS, TEXT, read_chunks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,6 +37,7 @@ __all__ = [
     "prepare_folder",
     "read_json",
     "read_record",
+    "read_table",
     "run_folder",
     "run_name",
     "write_json",
@@ -128,11 +131,37 @@ def read_json(path: Path) -> Any:
 
     Args:
         path: The file.
+
+    Raises:
+        ConfigError: It is too large, or no regular file.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
+        return json.loads(b"".join(read_chunks(path, "results", TEXT)))
+    except ConfigError:
+        raise
+    except (OSError, ValueError, RecursionError):
         return None
+
+
+def read_table(path: Path) -> pl.DataFrame | None:
+    """Read a table that `write_run` wrote; None where there is none.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigError: It is damaged, too large, or no regular file.
+    """
+    import polars as pl
+
+    try:
+        return pl.read_parquet(read_parquet_bytes(path, "results", STEPS))
+    except ConfigError:
+        raise
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise wrong_file("results", path, "a complete Parquet file") from None
 
 
 def read_record(path: Path) -> Record | None:

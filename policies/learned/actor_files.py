@@ -6,6 +6,7 @@ Reading them never unpickles: a checkpoint of a stranger can act badly, and do n
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dcgym.config import check_flag, check_in, check_int, check_keys
+from dcgym.containers import check_tensors
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.json_text import json_text
 from dcgym.policies.checkpoint import CheckpointNote, parse_object, write_whole
@@ -20,6 +22,7 @@ from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
 from dcgym.policies.learned.memory import MEMORIES
 from dcgym.policies.learned.view import MOST_FRAMES, View
+from dcgym.reading import NOTE, WEIGHTS, Kind, read_bytes
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
@@ -118,7 +121,9 @@ def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
     if not isinstance(digests, Mapping) or not {ACTOR_FILE, WEIGHTS_FILE} <= {*digests}:
         allowed = f"one with {ACTOR_FILE} and {WEIGHTS_FILE}; train those of older versions anew"
         raise ConfigError("checkpoint", str(folder), allowed)
-    facts, weights = (_read(folder, name, digests[name]) for name in (ACTOR_FILE, WEIGHTS_FILE))
+    facts = _read(folder, ACTOR_FILE, digests, NOTE)
+    weights = _read(folder, WEIGHTS_FILE, digests, WEIGHTS)
+    check_tensors(io.BytesIO(weights), folder / WEIGHTS_FILE, "checkpoint")
     try:
         return ActorPolicy(note.algorithm, _actor(_known(parse_object(facts)), weights))
     except ValueError as error:
@@ -225,13 +230,13 @@ def _numbers(field: str, value: object) -> Array:
         raise ConfigError(field, value, "numbers") from error
 
 
-def _read(folder: Path, name: str, digest: object) -> bytes:
+def _read(folder: Path, name: str, digests: Mapping[str, object], kind: Kind) -> bytes:
     try:
-        content = (folder / name).read_bytes()
+        content = read_bytes(folder / name, "checkpoint", kind)
     except OSError as error:
         allowed = f"a folder with {name} ({error.strerror})"
         raise ConfigError("checkpoint", str(folder), allowed) from error
-    if _digest(content) != digest:
+    if _digest(content) != digests[name]:
         allowed = f"one whose {name} is what the training wrote; this file has been changed"
         raise ConfigError("checkpoint", str(folder), allowed)
     return content

@@ -16,6 +16,7 @@ from dcgym.errors import ConfigError
 from dcgym.json_text import json_text
 from dcgym.policies.checkpoint import parse_object
 from dcgym.policies.learners import Progress
+from dcgym.reading import NOTE, read_bytes
 
 __all__ = ["STATE_FOLDER", "read_state", "write_state"]
 
@@ -54,12 +55,12 @@ def read_state(folder: Path) -> tuple[Path, Progress]:
     allowed = f"a folder in which a training left its {STATE_FOLDER}"
     for name in (STATE_FOLDER, NEW_FOLDER):
         path = folder / name
-        if (path / STATE_FILE).is_file():
+        if (path / STATE_FILE).exists():
             break
     else:
         raise ConfigError("resume", str(folder), allowed)
     try:
-        found = parse_object((path / STATE_FILE).read_bytes())
+        found = parse_object(read_bytes(path / STATE_FILE, "resume", NOTE))
         steps = check_int("steps", found.get("steps"), 1)
         seconds, mean = check_number("seconds", found.get("seconds")), found.get("reward_mean")
         mean = None if mean is None else check_number("reward_mean", mean)

@@ -23,12 +23,14 @@ from dcgym.cli.traffic import read_spec
 from dcgym.config import check_in, check_int, check_positive, check_range
 from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
-from dcgym.files import MOST_VALUES, PLAN, load_mapping, parse_yaml
+from dcgym.files import PLAN, load_mapping
 from dcgym.policies import load_policy
+from dcgym.reading import MOST_VALUES
 from dcgym.suites.evaluate import evaluate
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.traffic.http import make_requests
+from dcgym.yaml_text import parse_yaml
 from tests.support.config_fuzz import BASES, WRONG, deep, mistakes, names, put, read, refusal_of
 
 pytestmark = pytest.mark.simulation

@@ -14,12 +14,13 @@ import pytest
 import dcgym
 from dcgym.config import check_int, check_list, check_number, plain
 from dcgym.errors import ConfigError
-from dcgym.files import dump_yaml, load_mapping, parse_yaml
+from dcgym.files import load_mapping
 from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.topologies import Link, make_topology
 from dcgym.traffic import Plan, make_plan
 from dcgym.traffic.sizes import Distribution, read_durations, read_sizes
 from dcgym.units import parse_duration, parse_ns, parse_rate, parse_size, read_number
+from dcgym.yaml_text import dump_yaml, parse_yaml
 from tests.support.config_fuzz import CONFIGS, HTTP, read_http
 
 pytestmark = pytest.mark.simulation

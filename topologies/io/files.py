@@ -10,11 +10,13 @@ from xml.etree.ElementTree import ParseError
 
 from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
-from dcgym.files import TOPOLOGY, dump_yaml, load_mapping, read_text, wrong_file
+from dcgym.files import TOPOLOGY, load_mapping, read_text, wrong_file
 from dcgym.json_text import json_text
+from dcgym.reading import TEXT, read_chunks
 from dcgym.topologies.io.hpcc import hpcc_content
 from dcgym.topologies.io.networks import network_content, to_networkx
 from dcgym.topologies.io.sndlib import sndlib_content
+from dcgym.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
     import networkx
@@ -108,19 +110,25 @@ def _read_graph(path: Path, field: str) -> networkx.Graph[str]:
     """Read GraphML or GML, parallel links included."""
     import networkx
 
-    is_gml = path.suffix.lower() == ".gml"
+    kind = "GML" if path.suffix.lower() == ".gml" else "GraphML"
+    # GraphML stays bytes, as its first line may name the encoding.
+    content = read_text(path, field, kind) if kind == "GML" else _read_bytes(path, field)
     try:
-        if is_gml:
-            graph = _parse_gml(read_text(path, field, "GML"))
+        if isinstance(content, str):
+            graph = _parse_gml(content)
         else:
-            graph = networkx.read_graphml(path, force_multigraph=True)
-    except OSError as error:
-        raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
+            graph = networkx.read_graphml(io.BytesIO(content), force_multigraph=True)
     except (ParseError, networkx.NetworkXError, KeyError, ValueError, RecursionError) as error:
-        kind = "GML" if is_gml else "GraphML"
         raise wrong_file(field, path, f"valid {kind} ({error})") from error
     graph.name = as_name(str(graph.name or path.stem))
     return graph
+
+
+def _read_bytes(path: Path, field: str) -> bytes:
+    try:
+        return b"".join(read_chunks(path, field, TEXT))
+    except OSError as error:
+        raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
 
 
 def _parse_gml(text: str) -> networkx.Graph[str]:

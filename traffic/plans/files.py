@@ -12,6 +12,7 @@ from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, kind_of, read_text, wrong_file
 from dcgym.json_text import json_text
+from dcgym.reading import FLOWS
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
 from dcgym.traffic.plans.flow_lists import FLOW_LIST_SUFFIXES, read_flow_list
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
@@ -95,7 +96,7 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
 
 
 def _read_json(path: Path) -> tuple[Plan, Where]:
-    text = read_text(path, "traffic file", "a plan in JSON")
+    text = read_text(path, "traffic file", "a plan in JSON", FLOWS)
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dcgym.errors import ConfigError, suggest
 from dcgym.files import read_text, wrong_file
+from dcgym.reading import FLOWS
 from dcgym.traffic.plans.options import make_records
 from dcgym.traffic.plans.records import LARGEST, LAST_PORT, NONE, Records
 from dcgym.units import parse_duration, read_number
@@ -69,7 +70,8 @@ def read_flow_list(path: Path) -> FlowList | None:
     Raises:
         ConfigError: The file cannot be read, or a line holds what a plan cannot.
     """
-    text = read_text(path, _FIELD, _HTSIM if path.suffix == ".cm" else f"{_HTSIM}, or {_HPCC}")
+    expected = _HTSIM if path.suffix == ".cm" else f"{_HTSIM}, or {_HPCC}"
+    text = read_text(path, _FIELD, expected, FLOWS)
     numbered = enumerate(text.split("\n"), 1)
     lines = [(n, line.split()) for n, line in numbered if line.strip()]
     lines = [(n, tokens) for n, tokens in lines if not tokens[0].startswith("#")]

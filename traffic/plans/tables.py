@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import LARGEST, check_number
+from dcgym.containers import read_parquet_bytes
 from dcgym.errors import ConfigError, suggest
 from dcgym.files import read_text, wrong_file
+from dcgym.reading import FLOWS
 from dcgym.units import NS_PER_S, is_empty, read_number
 
 __all__ = ["Cell", "Table", "read_table"]
@@ -177,7 +179,7 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
     """
     if path.suffix == ".parquet":
         return _read_parquet(path, field)
-    text = read_text(path, field, "a table in CSV")
+    text = read_text(path, field, "a table in CSV", FLOWS)
     if re.match(r"\s*[<{[?]|PK\x03|[\w.-]+:(\s|$)", text):
         raise wrong_file(field, path, "a table in CSV")
     return _read_csv(text, path, field)
@@ -223,11 +225,19 @@ def _read_parquet(path: Path, field: str) -> Table:
     from polars.exceptions import PanicException, PolarsError
 
     try:
-        frame = pl.read_parquet(path.read_bytes())
+        frame = pl.read_parquet(read_parquet_bytes(path, field, FLOWS))
+    except ConfigError:
+        raise
     except OSError as error:
         raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
     except (PolarsError, PanicException, ValueError):
         raise wrong_file(field, path, "a complete Parquet file") from None
+    # A file holds a text once, however often it stands in a table.
+    lengths = frame.select(pl.col(pl.String).str.len_bytes().cast(pl.UInt64))
+    text_bytes = sum(lengths[name].sum() for name in lengths.columns)
+    if text_bytes > FLOWS.most_bytes:
+        allowed = f"a table with texts of at most {FLOWS.most_bytes:,} bytes"
+        raise ConfigError(field, str(path), allowed)
     # Tables of numbers have NaN where there is nothing.
     frame = frame.with_columns(pl.selectors.float().fill_nan(None))
     return Table(path, field, frame.to_dict(as_series=False), range(1, frame.height + 1), "row")

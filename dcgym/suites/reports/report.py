@@ -11,6 +11,7 @@ import numpy as np
 
 from dcgym.backends.base import Record
 from dcgym.config import check_in, check_name
+from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
 from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
 from dcgym.suites.reports.facts import facts_section
@@ -48,7 +49,7 @@ from dcgym.suites.reports.plots import (
 from dcgym.suites.reports.published import published_section
 from dcgym.suites.reports.scores import scores_section
 from dcgym.suites.reports.verdicts import verdicts_section
-from dcgym.suites.results import Records, run_folder
+from dcgym.suites.results import Records, read_table, run_folder
 from dcgym.suites.scores import LEAST_SEEDS
 from dcgym.suites.statistics import FloatArray
 
@@ -245,7 +246,9 @@ def _steps(
     import polars as pl
 
     run = run_folder(folder, record.get("scenario", ""), record["policy"], record["seed"])
-    frame = pl.read_parquet(run / "steps.parquet")
+    frame = read_table(run / "steps.parquet")
+    if frame is None:
+        raise ConfigError("results", str(run), "the folder of a run, with steps.parquet")
     for name, prefix in layout.means.items():
         parts = [column for column in frame.columns if column.startswith(prefix)]
         if parts:

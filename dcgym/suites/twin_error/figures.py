@@ -11,7 +11,7 @@ import numpy as np
 from dcgym.backends.base import Record
 from dcgym.suites.fidelity import is_as_good_as
 from dcgym.suites.reports.plots import COLOURS, embed, make_axes
-from dcgym.suites.results import run_folder
+from dcgym.suites.results import read_table, run_folder
 from dcgym.suites.statistics import FloatArray
 from dcgym.suites.twin_error.comparison import EMULATION, TWIN, case_of
 from dcgym.suites.twin_error.found import Comparison
@@ -108,14 +108,9 @@ def _thinned(trace: Trace, until_s: float) -> tuple[FloatArray, FloatArray]:
 
 def _completion_ms(folder: Path, record: Record) -> FloatArray:
     """Return the completion times of the flows of a run that ended after its warm-up."""
-    import polars as pl
-
     run = run_folder(folder, record.get("scenario", ""), record["policy"], record["seed"])
-    path = run / "flows.parquet"
-    if not path.is_file():
-        return np.empty(0)
-    frame = pl.read_parquet(path)
-    if "fct_ns" not in frame.columns:
+    frame = read_table(run / "flows.parquet")
+    if frame is None or "fct_ns" not in frame.columns:
         return np.empty(0)
     times: FloatArray = frame["fct_ns"].drop_nulls().to_numpy().astype(np.float64) / 1e6
     return times[times > 0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcgym.backends.base import Record
 from dcgym.errors import ConfigError
-from dcgym.suites.results import run_folder
+from dcgym.suites.results import read_table, run_folder
 from dcgym.suites.statistics import FloatArray, is_steady, mean_of
 
 __all__ = ["LAG_BOUND_S", "Alignment", "Trace", "align", "distance_among", "read_trace"]
@@ -106,14 +106,9 @@ def read_trace(folder: Path, record: Record) -> Trace | None:
         folder: Folder of the suite's results.
         record: Record of the run.
     """
-    import polars as pl
-
     run = run_folder(folder, record.get("scenario", ""), record["policy"], record["seed"])
-    path = run / "steps.parquet"
-    if not path.is_file():
-        return None
-    frame = pl.read_parquet(path)
-    if TIME not in frame.columns or QUEUE not in frame.columns:
+    frame = read_table(run / "steps.parquet")
+    if frame is None or TIME not in frame.columns or QUEUE not in frame.columns:
         return None
     trace = Trace(frame[TIME].to_numpy(), frame[QUEUE].to_numpy())
     return trace.after(float(record["config"]["warmup_s"]))

@@ -12,6 +12,7 @@ import torch
 from benchmarl.experiment import Callback, Experiment
 from benchmarl.models.gru import Gru
 
+from dcgym.containers import open_archive
 from dcgym.errors import ConfigError
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.export import check_finite, explain, export_actor
@@ -120,9 +121,12 @@ class MarlTrainee:
             ConfigError: It is of other networks, or damaged.
         """
         try:
-            content = torch.load(folder / STATE_FILE, weights_only=True)
+            with open_archive(folder / STATE_FILE, "resume") as file:
+                content = torch.load(file, weights_only=True)
             for name, load in self._parts("load_state_dict", call=False).items():
                 load(content[name])
+        except ConfigError:
+            raise
         except Exception as error:
             # Whatever torch's reader raises for what is no state of ours.
             reason = " ".join(str(error).split())[:80]

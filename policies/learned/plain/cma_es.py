@@ -20,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 from dcgym.config import check_int, check_keys, check_positive, read_numbers
+from dcgym.containers import read_tensors
 from dcgym.errors import ConfigError, TrainingError
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.copies import build_copies
@@ -28,6 +29,7 @@ from dcgym.policies.learned.plain.evolution import Evolution, Floats
 from dcgym.policies.learned.plain.small import SmallPolicy
 from dcgym.policies.learned.training import TrainingClock, TrainingJob
 from dcgym.policies.learned.view import View
+from dcgym.reading import ARCHIVE
 
 __all__ = ["CmaEs", "CmaSettings", "merits_of", "open_cma_es"]
 
@@ -188,10 +190,13 @@ class CmaEs:
 
     def _restore(self, folder: Path) -> None:
         from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load
 
         try:
-            self._evolution.restore(load_file(folder / STATE_FILE))
+            content = read_tensors(folder / STATE_FILE, "resume", ARCHIVE)
+            self._evolution.restore(load(content))
+        except ConfigError:
+            raise
         except (OSError, SafetensorError, ValueError) as error:
             allowed = f"a state of cma-es with {self._policy.size} parameters ({error})"
             raise ConfigError("resume", str(folder), allowed) from error

@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
+from dcgym.containers import open_archive
 from dcgym.errors import ConfigError
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.copies import build_copies
@@ -236,11 +237,14 @@ class Reinforce:
 
     def _restore(self, folder: Path) -> None:
         try:
-            content = torch.load(folder / STATE_FILE, weights_only=True)
+            with open_archive(folder / STATE_FILE, "resume") as file:
+                content = torch.load(file, weights_only=True)
             self._network.load_state_dict(content["network"])
             self._log_std.data.copy_(content["log_std"])
             self._optimizer.load_state_dict(content["optimizer"])
             self._updates = int(content["updates"])
+        except ConfigError:
+            raise
         except Exception as error:
             # Whatever torch's reader raises for what is no state of ours.
             reason = " ".join(str(error).split())[:80]

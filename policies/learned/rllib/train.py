@@ -26,6 +26,7 @@ from dcgym.policies.learned.rllib.library import (
 from dcgym.policies.learned.rllib.places import Places, spread
 from dcgym.policies.learned.training import TrainingClock, TrainingJob
 from dcgym.policies.learned.view import View
+from dcgym.reading import ARCHIVE, check_folder
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm import Algorithm
@@ -194,6 +195,7 @@ def open_algorithm(job: TrainingJob, name: str, configure: Configure) -> Iterato
 
 
 def _restore(algorithm: Algorithm, state: Path) -> None:
+    check_folder(state, "resume", ARCHIVE)
     try:
         algorithm.restore_from_path(str(state))  # type: ignore[no-untyped-call]
     except Exception as error:

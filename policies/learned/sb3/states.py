@@ -8,21 +8,25 @@ before learning goes on.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
+from dcgym.containers import check_tensors, open_archive
 from dcgym.errors import ConfigError
+from dcgym.reading import Kind, open_regular
 
 __all__ = ["restore_state", "save_state"]
 
 MODEL_FILE = "model.pt"
 REPLAY_FILE = "replay.safetensors"
+# Only the rows that fit a buffer are read.
+REPLAY = Kind(10**12)
 PARTS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
@@ -61,7 +65,8 @@ def restore_state(model: BaseAlgorithm, folder: Path) -> None:
         ConfigError: The state is damaged, or of another model.
     """
     try:
-        content = torch.load(folder / MODEL_FILE, map_location="cpu", weights_only=True)
+        with open_archive(folder / MODEL_FILE, "resume") as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
         model.set_parameters(content["parameters"], exact_match=True, device="cpu")
         for name, tensor in content["variables"].items():
             getattr(model, name).data.copy_(tensor)
@@ -69,6 +74,8 @@ def restore_state(model: BaseAlgorithm, folder: Path) -> None:
         model._n_updates = int(content["n_updates"])
         if isinstance(model, OffPolicyAlgorithm):
             _restore_replay(model, folder / REPLAY_FILE)
+    except ConfigError:
+        raise
     except Exception as error:
         # Whatever torch's reader and the library raise for what is no state of theirs.
         reason = " ".join(str(error).split())[:80] or type(error).__name__
@@ -79,14 +86,28 @@ def restore_state(model: BaseAlgorithm, folder: Path) -> None:
 def _restore_replay(model: OffPolicyAlgorithm, path: Path) -> None:
     buffer: Any = model.replay_buffer
     try:
-        arrays = load_file(path)
+        with open_regular(path, "resume", REPLAY) as file:
+            check_tensors(file, path, "resume")
+            n = _fill(buffer, file)
     except (OSError, SafetensorError):
-        arrays = {}
-    slots = buffer.rewards.shape[1:]
-    if {*arrays} != {*PARTS} or arrays["rewards"].shape[1:] != slots:
+        n = None
+    if n is None:
         model.learning_starts += model.num_timesteps
         return
-    n = min(len(arrays["rewards"]), buffer.buffer_size)
-    for part in PARTS:
-        getattr(buffer, part)[:n] = arrays[part][-n:]
     buffer.pos, buffer.full = n % buffer.buffer_size, n == buffer.buffer_size
+
+
+def _fill(buffer: Any, opened: BinaryIO) -> int | None:
+    """Read the last rows, as many as the buffer holds; None where they are not its own."""
+    # The library takes a path alone; this one leads to what was checked.
+    with safe_open(f"/proc/self/fd/{opened.fileno()}", "numpy") as file:
+        if {*file.keys()} != {*PARTS}:  # a file has no iterator
+            return None
+        stored = {part: file.get_slice(part) for part in PARTS}
+        n_stored, *slots = stored["rewards"].get_shape()
+        if tuple(slots) != buffer.rewards.shape[1:]:
+            return None
+        n = min(n_stored, buffer.buffer_size)
+        for part, rows in stored.items():
+            getattr(buffer, part)[:n] = rows[n_stored - n :]
+    return int(n)
