@@ -80,10 +80,16 @@ def write_note(folder: Path, note: CheckpointNote) -> None:
     Args:
         folder: The folder, which exists.
         note: The note.
+
+    Raises:
+        ConfigError: It is larger than what is read, by a network written out in ``env``.
     """
     # What is no plain data, such as the class of a backend, is named.
-    text = json_text(asdict(note)) + "\n"
-    write_whole(folder / CHECKPOINT_FILE, text.encode())
+    content = (json_text(asdict(note)) + "\n").encode()
+    if len(content) > NOTE.most_bytes:
+        allowed = f"arguments that take at most {NOTE.most_bytes:,} bytes; a topology may be a file"
+        raise ConfigError("env", f"{len(content):,} bytes", allowed)
+    write_whole(folder / CHECKPOINT_FILE, content)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
 from dcgym.policies.learned.memory import MEMORIES
 from dcgym.policies.learned.view import MOST_FRAMES, View
-from dcgym.reading import NOTE, WEIGHTS, Kind, read_bytes
+from dcgym.reading import TEXT, WEIGHTS, Kind, read_bytes
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
@@ -121,7 +121,7 @@ def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
     if not isinstance(digests, Mapping) or not {ACTOR_FILE, WEIGHTS_FILE} <= {*digests}:
         allowed = f"one with {ACTOR_FILE} and {WEIGHTS_FILE}; train those of older versions anew"
         raise ConfigError("checkpoint", str(folder), allowed)
-    facts = _read(folder, ACTOR_FILE, digests, NOTE)
+    facts = _read(folder, ACTOR_FILE, digests, TEXT)
     weights = _read(folder, WEIGHTS_FILE, digests, WEIGHTS)
     check_tensors(io.BytesIO(weights), folder / WEIGHTS_FILE, "checkpoint")
     try:

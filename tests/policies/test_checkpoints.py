@@ -359,3 +359,12 @@ def test_the_gradient_leads_back_from_beyond_a_bound():
     values.grad = None
     InvertedGradients()(values).sum().backward()
     assert values.grad.tolist() == [-0.5, 0.0, 0.5, 0.75, 1.0, 2.0]
+
+
+def test_a_note_that_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+    """A network that is written out in the arguments, of a megabyte and more."""
+    links = [["s1", f"h{number}"] for number in range(100_000)]
+    note = CheckpointNote("ddpg", "sb3", env={"topology": {"links": links}})
+    with pytest.raises(ConfigError, match=r"env: .*at most 1,000,000 bytes; a topology may be a"):
+        write_note(tmp_path, note)
+    assert not [*tmp_path.iterdir()]
