@@ -245,7 +245,7 @@ def test_what_cannot_be_resumed_is_one_line(tmp_path):
 def test_a_damaged_state_of_a_library_is_one_line(tmp_path):
     folder = train("ppo-sb3", simulated(max_steps=12), tmp_path / "run")
     (folder / STATE_FOLDER / "model.pt").write_bytes(b"\x80\x04cos\nsystem\n")
-    with pytest.raises(ConfigError, match="a state of this algorithm, whole") as caught:
+    with pytest.raises(ConfigError, match="a state that torch wrote") as caught:
         train("ppo-sb3", simulated(max_steps=12), folder, resume=True)
     assert "\n" not in str(caught.value)
 
@@ -264,8 +264,8 @@ def test_numbers_that_are_not_finite_end_a_training_in_one_line(name, settings, 
         train(name, simulated(max_steps=12), tmp_path / "run", steps=4000, settings=settings)
     line = str(caught.value)
     assert "\n" not in line and "not finite" in line
-    assert line.endswith(("it has learned nothing yet", " steps"))
-    if line.endswith(" steps"):
+    assert line.endswith(("it has learned nothing yet", "the training can be resumed"))
+    if line.endswith("resumed"):
         assert all(np.isfinite(one).all() for one in weights_of(tmp_path / "run").values())
 
 

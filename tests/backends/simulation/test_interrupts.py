@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -195,6 +197,40 @@ def test_a_drain_that_a_signal_ended_goes_on() -> None:
         twin.drain(limit_ns=600 * S)
         found.append(repr(twin.summary(0)))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_second_call_begins_amid_one(threads: int) -> None:
+    """Neither by a handler nor on another thread; the first one goes on."""
+    twin = BalancingTwin(POOL, n_envs=2, threads=threads)
+    twin.reset(0)
+    thread = threading.Thread(target=lambda: refused.append(refusal(twin)))
+    refused: list[str] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        refused.append(refusal(twin))
+        thread.start()
+        thread.join()
+
+    before = signal.signal(signal.SIGVTALRM, handle)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)
+    try:
+        twin.advance(600 * S)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert refused == ["another call is under way"] * 2
+    alone = BalancingTwin(POOL, n_envs=2, threads=threads)
+    alone.reset(0)
+    alone.advance(600 * S)
+    assert repr(twin.summary(1)) == repr(alone.summary(1))
+
+
+def refusal(twin: BalancingTwin) -> str:
+    with pytest.raises(BackendError) as caught:
+        twin.advance(1)
+    return str(caught.value)
 
 
 def test_signals_are_handled_in_the_main_thread_alone() -> None:

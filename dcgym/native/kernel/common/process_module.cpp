@@ -3,8 +3,6 @@
 #include <pybind11/pybind11.h>
 #include <sys/prctl.h>
 
-#include <algorithm>
-
 #include "clock.hpp"
 #include "lifetime.hpp"
 #include "namespaces.hpp"
@@ -23,11 +21,13 @@ int64_t wait_until(uint64_t deadline_ns) {
     constexpr uint64_t look_ns = 50'000'000;
     bool is_ended = false;
     for (uint64_t now_ns = monotonic_ns(); now_ns < deadline_ns; now_ns = monotonic_ns()) {
-        const uint64_t end_ns = std::min(deadline_ns, now_ns + look_ns);
+        // Not shortly before the deadline: to ask may take a while.
+        const bool is_last = deadline_ns - now_ns < 2 * look_ns;
+        const uint64_t end_ns = is_last ? deadline_ns : now_ns + look_ns;
         const timespec end{static_cast<time_t>(end_ns / 1'000'000'000),
                            static_cast<long>(end_ns % 1'000'000'000)};
         const bool is_over = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, nullptr) == 0;
-        if (is_over && end_ns == deadline_ns)
+        if (is_over && is_last)
             break;
         if (is_ended = ask_python(); is_ended)
             break;

@@ -11,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -142,7 +143,7 @@ class Workers {
 
     // Calls work(index, call) for each index below n, and returns when all are done; rethrows what
     // one of them threw, Interrupted where ask has ended the call. Which thread serves an index is
-    // chance. One call at a time.
+    // chance. Throws where a call is under way: that of another thread, or the one that has asked.
     template <typename Work> void for_each(size_t n, Interrupt::Ask ask, const Work &work) {
         for_ranges(n, ask, [&work](size_t begin, size_t end, Interrupt &call) {
             for (size_t index = begin; index < end; index++) {
@@ -154,6 +155,7 @@ class Workers {
 
     // Likewise calls work(begin, end, call) for ranges of indexes, each of which one thread serves.
     template <typename Work> void for_ranges(size_t n, Interrupt::Ask ask, const Work &work) {
+        const OneCall only(is_busy_);
         Interrupt call(ask);
         const auto bound = [&work, &call](size_t begin, size_t end) { work(begin, end, call); };
         const auto serve = [](const void *self, size_t begin, size_t end) {
@@ -168,7 +170,20 @@ class Workers {
     }
 
   private:
+    class OneCall {
+      public:
+        explicit OneCall(bool &is_busy) : is_busy_(is_busy) {
+            if (is_busy_.exchange(true))
+                throw std::runtime_error("another call is under way");
+        }
+        ~OneCall() { is_busy_ = false; }
+
+      private:
+        std::atomic_ref<bool> is_busy_;
+    };
+
     size_t threads_;
+    bool is_busy_ = false;
     Owned<WorkerPool> pool_;
 };
 
