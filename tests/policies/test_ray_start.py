@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from dcgym.errors import BackendError
 from dcgym.policies.learned.rllib import library
 from dcgym.policies.learned.rllib.library import START_TRIES, START_VARIABLE, running_ray
+from tests.support.waiting import wait_for
 
 
 class SlowRay(SimpleNamespace):
@@ -25,7 +27,10 @@ class SlowRay(SimpleNamespace):
         return self.is_up
 
     def init(self, **_: Any) -> None:
-        self.services.append(subprocess.Popen(["sleep", "1000"], start_new_session=True))
+        service = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        self.services.append(service)
+        # A program that the kernel has just begun shows no environment yet.
+        wait_for(Path(f"/proc/{service.pid}/environ").read_bytes)
         if len(self.services) <= self.failures:
             raise Exception("The current node timed out during startup.\nMore of it.")
         self.is_up = True
@@ -46,7 +51,8 @@ def test_a_start_that_takes_too_long_is_tried_again(monkeypatch: pytest.MonkeyPa
     with running_ray(1):
         assert ray.is_up
         # Of the tries that failed nothing runs beside the one that did not.
-        assert [service.poll() is None for service in ray.services] == [False, False, True]
+        wait_for_end(ray.services[:-1])
+        assert ray.services[-1].poll() is None
         ray.services[-1].kill()
     assert not ray.is_up
     assert START_VARIABLE not in os.environ
@@ -60,4 +66,9 @@ def test_a_start_that_always_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     ):
         pytest.fail("it has started")
     assert len(ray.services) == START_TRIES
-    assert all(service.poll() is not None for service in ray.services)
+    wait_for_end(ray.services)
+
+
+def wait_for_end(services: list[subprocess.Popen[bytes]]) -> None:
+    """Wait for processes that were killed: they have no environment before they have ended."""
+    wait_for(lambda: all(service.poll() is not None for service in services))
