@@ -152,6 +152,8 @@ def main() -> None:
     pumping.join()
     seen["idle"], seen["tcp_info"] = at_rest(flow, sender)
     sender.close()
+    # The kernel may keep a closed socket whose peer does not close for tcp_fin_timeout, a minute.
+    connection.shutdown(socket.SHUT_WR)
     seen["closed"] = flow.wait(lambda row: row["state"] == 2)
     other, connection = connect(request | {"port": 5001}, hosts, control.name.encode())
     other.send(bytes(1 << 16))
