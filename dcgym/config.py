@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dcgym.errors import ConfigError, UnexpectedArgument, suggest
-from dcgym.units import PLAIN, as_python, parse_ns, parse_rate, parse_size, read_number
+from dcgym.units import MOST_VALUES, PLAIN, as_python, parse_ns, parse_rate, parse_size, read_number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -146,6 +146,8 @@ def check_list(field: str, value: object, allowed: str, sizes: Collection[int] =
     is_list = isinstance(items, Sequence) and not isinstance(items, str | bytes | bytearray)
     if not is_list or (sizes and len(items) not in sizes):  # type: ignore[arg-type]
         raise ConfigError(field, value, allowed)
+    if len(items) > MOST_VALUES:  # type: ignore[arg-type]  # Such as a range, which holds nothing.
+        raise ConfigError(field, value, f"{allowed}, of at most {MOST_VALUES:,} items")
     return list(items)  # type: ignore[call-overload,no-any-return]
 
 
@@ -277,8 +279,9 @@ def read_arguments(make: Callable[..., object], given: Mapping[str, Any]) -> dic
 
 def _is_same(value: object, choice: object) -> bool:
     try:
-        return value is choice or bool(value == choice)
-    except (ValueError, RecursionError):  # An array, or what is nested without end.
+        # None by itself: NumPy says that it is the type of its numbers.
+        return value is choice or (choice is not None and bool(value == choice))
+    except Exception:  # An array has no truth, what is nested has no end, others refuse.
         return False
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from dcgym.config import plain
 from dcgym.errors import ConfigError
-from dcgym.reading import MOST_VALUES, TEXT, YAML, Kind, open_regular, read_chunks
+from dcgym.reading import TEXT, YAML, Kind, open_regular, read_chunks
+from dcgym.units import MOST_VALUES
 from dcgym.yaml_text import parse_yaml
 
 __all__ = [

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from dcgym.errors import ConfigError
+from dcgym.units import MOST_VALUES
 
 __all__ = [
     "ARCHIVE",
     "FLOWS",
-    "MOST_VALUES",
     "NOTE",
     "STEPS",
     "TEXT",
@@ -27,7 +27,6 @@ __all__ = [
     "read_chunks",
 ]
 
-MOST_VALUES = 10_000_000
 MOST_FILES = 10_000
 
 _MB, _GB = 10**6, 10**9

@@ -17,6 +17,7 @@ from fractions import Fraction
 from dcgym.errors import ConfigError
 
 __all__ = [
+    "MOST_VALUES",
     "NS_PER_S",
     "as_python",
     "format_duration",
@@ -32,6 +33,9 @@ __all__ = [
 
 NS_PER_S = 1_000_000_000
 """Nanoseconds in a second."""
+
+MOST_VALUES = 10_000_000
+"""The most values that a list, an array, or a configuration holds."""
 
 _DIGITS = r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)"
 _NUMBER = re.compile(rf"\s*\+?({_DIGITS})([eE][-+]?[0-9]{{1,2}})?\s*(.*?)\s*")
@@ -106,7 +110,11 @@ def read_number(value: object) -> int | float | None:
         return None
     if isinstance(value, numbers.Integral):
         return int(value)
-    return float(value) if math.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:  # A fraction may be larger than any float.
+        return None
+    return number if math.isfinite(number) else None
 
 
 def is_empty(value: object) -> bool:
@@ -125,13 +133,15 @@ def as_python(value: object) -> object:
     """Return what a scalar or an array of NumPy holds, in Python's types; anything else itself.
 
     Args:
-        value: Anything.
+        value: Anything. An array of more than `MOST_VALUES` stays one.
     """
     # By its method, as few processes of an emulation need NumPy and all of them import this.
     if value.__class__ in PLAIN or isinstance(value, type):
         return value
-    to_list = getattr(value, "tolist", None)
-    return value if to_list is None else to_list()
+    to_list, size = getattr(value, "tolist", None), getattr(value, "size", 1)
+    if not callable(to_list) or (isinstance(size, int) and size > MOST_VALUES):
+        return value
+    return to_list()
 
 
 def parse_rate(value: object, field: str = "rate") -> int:

@@ -62,7 +62,7 @@ class Topology:
         counts = {True: 0, False: 0}
         nodes = []
         for node_name, role in roles:
-            kind = role in ENDPOINT_ROLES
+            kind = isinstance(role, str) and role in ENDPOINT_ROLES
             nodes.append(Node(node_name, role, counts[kind], (layers or {}).get(node_name)))
             counts[kind] += 1
         return cls(name, tuple(nodes), tuple(links))

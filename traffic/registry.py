@@ -104,7 +104,7 @@ def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile a mapping with a name."""
     name = spec.get("name")
     load_unknown(name)
-    if name == HOURLY or (isinstance(name, str) and name in APPLICATIONS):
+    if isinstance(name, str) and name in (HOURLY, *APPLICATIONS):
         allowed = (
             "traffic of flows; requests of an application belong to a pool whose scenario names "
             "the application, or to dcgym.traffic.http.make_requests in Python"

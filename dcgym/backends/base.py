@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.errors import ConfigError
 from dcgym.monitors import Snapshot, Snapshots
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.network.episode import NetworkEpisode
@@ -34,6 +35,7 @@ __all__ = [
     "NetworkBatch",
     "Pool",
     "Record",
+    "made_by",
 ]
 
 ANEW = "the next reset builds it anew"
@@ -365,3 +367,23 @@ class AssignmentPool(Pool, Protocol):
 
     def choices(self) -> Mapping[str, npt.NDArray[Any]]:
         """Return what is known where flows wait (`BalancingTwin.choices` lists the arrays)."""
+
+
+def made_by(make: object, kind: str, *arguments: object) -> Any:
+    """Return the backend that a user's function makes.
+
+    Args:
+        make: What the user wrote.
+        kind: What it should make, for the error message.
+        *arguments: Its arguments.
+
+    Raises:
+        ConfigError: It is no function, or what it returns is no backend.
+    """
+    allowed = f"a name, or a function that makes {kind}"
+    if not callable(make):
+        raise ConfigError("backend", make, allowed)
+    made = make(*arguments)
+    if not isinstance(getattr(made, "capabilities", None), Capabilities):
+        raise ConfigError("backend", made, allowed)
+    return made

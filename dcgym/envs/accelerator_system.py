@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.base import Fidelity, Record, made_by
 from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, make_device_pool
 from dcgym.config import check_int, check_range
 from dcgym.envs.backends import draws_ahead, find_object, taken_options
@@ -19,7 +19,7 @@ from dcgym.envs.best_weights import BestWeights
 from dcgym.envs.scenario_time import records_since, rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
@@ -355,10 +355,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
     def _make_of(self, pool: AcceleratorPool, n_envs: int, limit: int) -> DevicePool:
         spec = self._spec
         if not isinstance(spec, str):
-            if not callable(spec):
-                allowed = "a name, or a function that makes a DevicePool of a pool and a number"
-                raise ConfigError("backend", spec, allowed)
-            made: DevicePool = spec(pool, n_envs)
+            made: DevicePool = made_by(spec, "a DevicePool of a pool and a number", pool, n_envs)
             return made
         wanted = {"record_limit": limit, "horizon_ns": self._horizon_ns()}
         defaults = {"record_limit": 0, "horizon_ns": wanted["horizon_ns"]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import AssignmentPool, Capabilities, Fidelity, Pool, Record
+from dcgym.backends.base import AssignmentPool, Capabilities, Fidelity, Pool, Record, made_by
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_in, check_int
 from dcgym.envs.backends import find_object, taken_options
@@ -290,10 +290,8 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
     def _make(self) -> AssignmentPool:
         spec, scenario, settings = self._spec, self._task.scenario, self._task.settings
         if not isinstance(spec, str):
-            if not callable(spec):
-                allowed = "a name, or a function that makes an AssignmentPool of a scenario"
-                raise ConfigError("backend", spec, allowed)
-            made: Pool = spec(scenario, self.n_envs)
+            kind = "an AssignmentPool of a scenario and a number"
+            made: Pool = made_by(spec, kind, scenario, self.n_envs)
             _check_waits(made.name, made.capabilities)
             return cast(AssignmentPool, made)
         maker = POOLS.find(spec)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from dcgym.errors import ConfigError
+from dcgym.errors import ConfigError, DcgymError
 from dcgym.registry import Registry
 
 __all__ = ["draws_ahead", "find_object", "taken_options"]
@@ -25,7 +26,8 @@ def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
 def find_object(spec: object) -> object:
     """Return what a text such as "package.module:Name" names; anything else as it is.
 
-    Files and worker processes can so name a backend that nobody has registered.
+    Files and worker processes can so name a backend that nobody has registered. What is named may
+    be anything, so that a failure of it is a wrong name; that of a function is its own.
 
     Args:
         spec: The argument ``backend``.
@@ -36,11 +38,27 @@ def find_object(spec: object) -> object:
     if not isinstance(spec, str) or ":" not in spec:
         return spec
     module, _, name = spec.partition(":")
-    try:
+    with _named(spec):
         found: object = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError("backend", spec, f"module:name of what makes one ({error})") from error
-    return found
+    if not callable(found):
+        return found
+
+    def make(*arguments: object) -> object:
+        with _named(spec):
+            return found(*arguments)
+
+    return make
+
+
+@contextmanager
+def _named(spec: str) -> Iterator[None]:
+    try:
+        yield
+    except DcgymError:
+        raise
+    except Exception as error:
+        allowed = f"module:name of what makes one ({type(error).__name__}: {error})"
+        raise ConfigError("backend", spec, allowed) from error
 
 
 def taken_options(

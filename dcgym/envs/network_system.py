@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Network, NetworkBatch, Record
+from dcgym.backends.base import Capabilities, Fidelity, Network, NetworkBatch, Record, made_by
 from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
@@ -16,7 +16,7 @@ from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.network_checks import check_network
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError
 from dcgym.monitors import Snapshots, StateWords
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
@@ -378,9 +378,8 @@ class NetworkSystem:
             return make_networks(spec, topology, self.n_envs, options)
         if not isinstance(spec, type) and isinstance(spec, Network):
             return NetworkEnsemble([spec])
-        if not callable(spec):
-            raise ConfigError("backend", spec, "a name, a Network, or a function that makes one")
-        return NetworkEnsemble([spec(topology) for _ in self.tasks])
+        kind = "a Network of a topology; or a Network"
+        return NetworkEnsemble([made_by(spec, kind, topology) for _ in self.tasks])
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""

@@ -55,7 +55,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         "is_parallelizable": True,
     }
 
-    def __init__(self, env: str, **arguments: Any) -> None:
+    def __init__(self, /, env: str, **arguments: Any) -> None:
         environment = ENVIRONMENTS.find(env)
         form = environment.agents
         if form is None:

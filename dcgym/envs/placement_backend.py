@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
+from dcgym.backends.base import made_by
 from dcgym.backends.placement import Placement
 from dcgym.backends.registry import make_placement
-from dcgym.errors import ConfigError
 from dcgym.tasks.placement.data_centre import DataCentre
 
 __all__ = ["make_copies"]
@@ -26,7 +24,7 @@ def make_copies(spec: object, data_centre: DataCentre, n_envs: int) -> Placement
     """
     if isinstance(spec, str):
         return make_placement(spec, data_centre, n_envs)
-    if not callable(spec):
-        allowed = "a name, or a function that makes a Placement of a data centre"
-        raise ConfigError("backend", spec, allowed)
-    return cast(Placement, spec(data_centre, n_envs))
+    made: Placement = made_by(
+        spec, "a Placement of a data centre and a number", data_centre, n_envs
+    )
+    return made

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Pool, Record
+from dcgym.backends.base import Fidelity, Pool, Record, made_by
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_int
 from dcgym.envs.backends import draws_ahead, find_object, taken_options
@@ -383,10 +383,8 @@ class PoolSystem(SharedTask[BalancingTask]):
     def _make(self, record_limit: int | None = None) -> Pool:
         spec, scenario = self._spec, self.scenario
         if not isinstance(spec, str):
-            if not callable(spec):
-                allowed = "a name, or a function that makes a Pool of a scenario and a number"
-                raise ConfigError("backend", spec, allowed)
-            made: Pool = spec(scenario, self.n_envs)
+            kind = "a Pool of a scenario and a number"
+            made: Pool = made_by(spec, kind, scenario, self.n_envs)
             return made
         maker, settings = POOLS.find(spec), self._task.settings
         wanted = {

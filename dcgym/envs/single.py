@@ -44,7 +44,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
     # Declared as Gymnasium declares it, which RUF012 cannot know.
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # noqa: RUF012
 
-    def __init__(self, env: str, **arguments: Any) -> None:
+    def __init__(self, /, env: str, **arguments: Any) -> None:
         form = ENVIRONMENTS.find(env).single
         check_arguments(arguments, form.arguments)
         self.settings: TaskSettings = form.settings(**arguments)

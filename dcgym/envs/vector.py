@@ -72,6 +72,7 @@ class TaskVectorEnv(SlottedVectorEnv):
 
     def __init__(
         self,
+        /,
         num_envs: int = 1,
         *,
         env: str,

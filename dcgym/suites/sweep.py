@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from dcgym.config import LONGEST_NAME, as_name, check_keys, check_positive, plain
@@ -14,6 +14,7 @@ from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
 from dcgym.suites.suite import WARMUP_FRACTION, Case, Suite, check_runs
 from dcgym.tasks.common.nested import replaced
+from dcgym.units import PLAIN
 
 __all__ = ["lasting", "make_cells", "set_argument", "sweep_suite"]
 
@@ -112,14 +113,23 @@ def _short_names(paths: Sequence[str]) -> dict[str, str]:
 
 def _labels(path: str, values: object) -> list[str]:
     """Return a text for each value, fit for a file name."""
-    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+    if not isinstance(values, list | tuple) or not values:
         raise ConfigError("set", f"{path}={values}", f"one or more values of {path}")
-    if any(value == other for value, other in itertools.combinations(values, 2)):
+    if len(set(map(_key, values))) < len(values):
         raise ConfigError("set", f"{path}={list(values)}", "each value once")
     labels = [re.sub(r"[^\w.+:]+", "_", _label(value)) for value in values]
     if len(set(labels)) == len(labels) and max(map(len, labels)) <= LONGEST_NAME:
         return labels
     return _numbers(values)
+
+
+def _key(value: object) -> Hashable:
+    """Return what is the same for values that are the same."""
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        return frozenset((key, _key(part)) for key, part in value.items())
+    return tuple(map(_key, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def _numbers(values: Sequence[object]) -> list[str]:
@@ -138,9 +148,9 @@ def _label(value: object) -> str:
     if isinstance(value, Mapping):
         parts = [f"{key}:{_label(part)}" for key, part in value.items()]
         return "+".join(part.removeprefix("name:") for part in parts)
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, list | tuple):
         return "+".join(map(_label, value))
-    return str(value)
+    return str(value) if isinstance(value, PLAIN) else type(value).__name__
 
 
 def _scalar(value: object, label: str) -> Scalar:

@@ -25,11 +25,11 @@ from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, load_mapping
 from dcgym.policies import load_policy
-from dcgym.reading import MOST_VALUES
 from dcgym.suites.evaluate import evaluate
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.traffic.http import make_requests
+from dcgym.units import MOST_VALUES
 from dcgym.yaml_text import parse_yaml
 from tests.support.config_fuzz import BASES, WRONG, deep, mistakes, names, put, read, refusal_of
 

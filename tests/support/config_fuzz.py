@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,49 +12,10 @@ from dcgym.cli.sweep import read_sweep
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.traffic.http import make_requests
+from tests.support.wrong_values import NAMES, ODD_KEYS, WRONG
 
 Path = tuple[Any, ...]
 
-
-def deep(levels: int, kind: str = "list") -> object:
-    """Return a value that is nested so many levels."""
-    value: object = 1
-    for _ in range(levels):
-        value = [value] if kind == "list" else {"name": value}
-    return value
-
-
-def endless() -> object:
-    """Return a list that holds itself."""
-    value: list[object] = []
-    value.append(value)
-    return value
-
-
-WRONG: tuple[object, ...] = (
-    *(None, True, False, 0, 1, 2, -1, 0.5, -0.5, 1.5, 1e308, 5e-324, 1e-9, 64, 1000),
-    *(2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**12, 10**400, -(10**400), 10**5000),
-    *(float("nan"), float("inf"), float("-inf"), 1j),
-    *("", " ", "x", "0", "-1", "1e400", "nan", "10Mbit", "1ns", "1h", "400KB", "a\0b", "\ud800"),
-    *(
-        "9" * 5000,
-        "x" * 5000,
-        "h1",
-        "s1",
-        "web-search",
-        "/dev/null",
-        "nowhere/x.yaml",
-        ".json",
-        "a.b:c",
-        ":",
-    ),
-    *([], {}, (), [[]], [None], [1, 2], ["h1", "h1"], [0.0], [{}], {"name": None}, {"name": []}),
-    *({"name": {}}, {1: 2}, {"name": "x", "": 1}, {"preset": 5}, {"at": "x"}, {None: None}),
-    *(datetime.date(2001, 9, 9), datetime.datetime(2001, 9, 9), b"x", frozenset({1}), set(), ...),
-    object(),
-    *(deep(40), deep(3000), deep(3000, "dict"), endless()),
-)
-"""Values of other types, of other sizes, and such as no type has."""
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "congestion": {
@@ -324,7 +284,7 @@ def places_for_more(config: Any) -> list[Path]:
     """Return places that a configuration does not have."""
     added = [(name,) for key, names in ARGUMENTS.items() if key in config for name in names]
     parents = [path for path in places(config) if isinstance(_at(config, path), dict)]
-    return added + [(*path, key) for path in parents for key in ("x", "rate", "mix", 5)]
+    return added + [(*path, key) for path in parents for key in (*NAMES, *ODD_KEYS)]
 
 
 @st.composite

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_int, check_keys, check_list, check_positive, check_range
 from dcgym.errors import ConfigError
+from dcgym.files import load_mapping
 from dcgym.traffic.arrivals.open_loop import arrival_times_ns
 from dcgym.traffic.http.applications import (
     APPLICATIONS,
@@ -76,6 +77,7 @@ def make_requests(
         return load_requests(Path(spec), seed)
     if not isinstance(spec, Mapping):
         raise ConfigError("traffic", spec, "a mapping with a name, or a file")
+    spec = load_mapping(spec, "traffic")
     if not clients or not targets:
         raise ConfigError("traffic.clients", list(clients), "a client and a target, or more")
     draws = Draws(check_int("seed", seed, 0))

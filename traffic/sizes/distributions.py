@@ -168,7 +168,7 @@ class Distribution:
         if points is not None:
             allowed = "a list of pairs: ns, probability"
             points = check_list("distribution.points", points, allowed)
-        if kind == "empirical" and mean is None:
+        if isinstance(kind, str) and kind == "empirical" and mean is None:
             return empirical(points or (), "distribution.points")
         mean_ns = parse_ns(mean, "distribution.mean_ns") if isinstance(mean, str) else mean
         # The constructor checks what the types promise.

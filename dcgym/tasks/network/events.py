@@ -175,7 +175,7 @@ def _nodes(entry: Mapping[str, Any], topology: Topology, where: str) -> tuple[st
     link = check_list(f"{where}.link", entry["link"], "the names of the two ends", (2,))
     names = [node.name for node in topology.nodes]
     for name in link:
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             allowed = f"a node of {topology.name} ({names[0]} .. {names[-1]})"
             raise ConfigError(f"{where}.link", name, allowed, suggest(name, names))
     neighbours = [port.peer for port in topology.ports(link[0])]
