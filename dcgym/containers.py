@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dcgym.errors import ConfigError
-from dcgym.reading import ARCHIVE, WEIGHTS, Kind, open_regular, read_bytes
+from dcgym.reading import ARCHIVE, WEIGHTS, Kind, open_regular, read_bytes, reading
 
 __all__ = ["check_tensors", "open_archive", "read_parquet_bytes", "read_tensors"]
 
@@ -77,14 +77,10 @@ def open_archive(path: str | Path, field: str, kind: Kind = ARCHIVE) -> Iterator
     Raises:
         ConfigError: It cannot be read, is no archive, or holds too much.
     """
-    try:
-        with open_regular(path, field, kind) as file:
-            _check_archive(file, path, field, kind)
-            file.seek(0)
-            yield file
-    except OSError as error:
-        allowed = f"a file that can be read ({error.strerror})"
-        raise ConfigError(field, str(path), allowed) from error
+    with reading(path, field), open_regular(path, field, kind) as file:
+        _check_archive(file, path, field, kind)
+        file.seek(0)
+        yield file
 
 
 def read_parquet_bytes(path: str | Path, field: str, kind: Kind) -> bytes:

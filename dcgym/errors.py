@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
+    "NONE_RUNS",
     "BackendError",
     "CommandError",
     "ConfigError",
@@ -15,6 +16,7 @@ __all__ = [
     "MissingDependency",
     "TrainingError",
     "UnexpectedArgument",
+    "needs_reset",
     "suggest",
 ]
 
@@ -99,6 +101,19 @@ class BackendError(DcgymError, RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.fact}; {self.advice}" if self.advice else self.fact
+
+
+NONE_RUNS = "no episode is running"
+"""The fact where nothing has begun, or all is over."""
+
+
+def needs_reset(fact: str = NONE_RUNS) -> BackendError:
+    """Return the error of a call that has to follow a reset.
+
+    Args:
+        fact: Why it does.
+    """
+    return BackendError(fact, "call reset() first")
 
 
 class TrainingError(DcgymError, RuntimeError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from dcgym.config import plain
 from dcgym.errors import ConfigError
-from dcgym.reading import TEXT, YAML, Kind, open_regular, read_chunks
+from dcgym.reading import TEXT, YAML, Kind, open_regular, read_chunks, reading
 from dcgym.units import MOST_VALUES
 from dcgym.yaml_text import parse_yaml
 
@@ -127,18 +127,15 @@ def read_text(
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     parts = []
     try:
-        for chunk in read_chunks(path, field, kind):
-            # Holes in a file are zeros.
-            if b"\0" in chunk:
-                raise wrong_file(field, path, expected)
-            parts.append(decoder.decode(chunk))
+        with reading(path, field, expected):
+            for chunk in read_chunks(path, field, kind):
+                # Holes in a file are zeros.
+                if b"\0" in chunk:
+                    raise wrong_file(field, path, expected)
+                parts.append(decoder.decode(chunk))
         text = "".join([*parts, decoder.decode(b"", True)])
     except UnicodeDecodeError:
         raise wrong_file(field, path, expected) from None
-    except OSError as error:
-        raise ConfigError(
-            field, str(path), f"{expected} that can be read ({error.strerror})"
-        ) from error
     # As Python opens text.
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -25,6 +26,7 @@ __all__ = [
     "open_regular",
     "read_bytes",
     "read_chunks",
+    "reading",
 ]
 
 MOST_FILES = 10_000
@@ -69,6 +71,25 @@ FLOWS = Kind(4 * _GB, 100_000_000)
 """Flows, requests and other tables, as text or Parquet."""
 STEPS = Kind(4 * _GB, 500_000_000)
 """Tables that a run wrote, which stay columns of 8 bytes a value."""
+
+
+@contextmanager
+def reading(path: str | Path, field: str, expected: str = "a file") -> Iterator[None]:
+    """Let a block that reads fail with an error of the field.
+
+    Args:
+        path: What the error names.
+        field: Name of the field in the error message.
+        expected: What is read.
+
+    Raises:
+        ConfigError: The block has raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        allowed = f"{expected} that can be read ({error.strerror or error})"
+        raise ConfigError(field, str(path), allowed) from error
 
 
 def open_regular(path: str | Path, field: str, kind: Kind) -> BinaryIO:
@@ -159,11 +180,8 @@ def check_folder(path: str | Path, field: str, kind: Kind) -> None:
             if count > MOST_FILES:
                 raise ConfigError(field, str(path), f"a folder of at most {MOST_FILES:,} files")
             file = os.path.join(folder, name)
-            try:
+            with reading(file, field):
                 found = os.stat(file)
-            except OSError as error:
-                allowed = f"a file that can be read ({error.strerror})"
-                raise ConfigError(field, file, allowed) from error
             _check(found, file, field, kind)
 
 

@@ -19,7 +19,7 @@ from dcgym.envs.best_weights import BestWeights
 from dcgym.envs.scenario_time import records_since, rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
-from dcgym.errors import BackendError
+from dcgym.errors import needs_reset
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
@@ -113,7 +113,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             BackendError: There is none.
         """
         if self._pool is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._pool
 
     @property

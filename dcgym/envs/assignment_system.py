@@ -18,7 +18,7 @@ from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.assignment.observation import JobView
 from dcgym.tasks.assignment.rewards import JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
@@ -103,7 +103,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             BackendError: There is none.
         """
         if self._pool is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._pool
 
     @property
@@ -194,7 +194,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             BackendError: No episode is running.
         """
         if not self.seen:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         eligible = self.seen["eligible"]
         masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
         return masks[:, None]

@@ -28,7 +28,7 @@ from dcgym.envs.system import (
     Observations,
     TimeArray,
 )
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.placement.data_centre import DataCentre
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             BackendError: There is none.
         """
         if self._model is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._model
 
     @property
@@ -321,7 +321,7 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         """
         found = self._episodes[env]
         if found is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return found
 
     def _make_model(self) -> Placement:

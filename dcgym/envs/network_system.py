@@ -16,7 +16,7 @@ from dcgym.envs.backends import find_object, taken_options
 from dcgym.envs.network_checks import check_network
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
-from dcgym.errors import BackendError
+from dcgym.errors import needs_reset
 from dcgym.monitors import Snapshots, StateWords
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
@@ -130,7 +130,7 @@ class NetworkSystem:
             BackendError: There are none.
         """
         if self._network is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._network
 
     @property
@@ -367,7 +367,7 @@ class NetworkSystem:
     @property
     def _now(self) -> Measured:
         if self._measured is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._measured
 
     def _make(self) -> NetworkBatch:

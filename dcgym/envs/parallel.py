@@ -16,7 +16,7 @@ from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info
-from dcgym.errors import BackendError, ConfigError, MissingDependency
+from dcgym.errors import ConfigError, MissingDependency, needs_reset
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
 try:
@@ -137,7 +137,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
             BackendError: No episode is running, or the backend failed.
         """
         if not self.agents:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         if set(actions) != set(self.agents):
             raise ConfigError("actions", sorted(actions), f"one for each of {self.agents}")
         self.session.advance([[actions[agent] for agent in self.agents]])
@@ -163,7 +163,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
             BackendError: No episode has begun.
         """
         if not self.session.is_running:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self.system.state(0).astype(np.float32)
 
     def render(self) -> npt.NDArray[np.uint8] | None:

@@ -21,7 +21,7 @@ from dcgym.envs.pool_flows import serve_out, traffic_ns
 from dcgym.envs.scenario_time import records_since, rows_since
 from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
     balancer_index,
@@ -141,7 +141,7 @@ class PoolSystem(SharedTask[BalancingTask]):
             BackendError: There is none.
         """
         if self._pool is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._pool
 
     @property

@@ -30,13 +30,12 @@ from dcgym.envs.system import (
     TimeArray,
     WholeSteps,
 )
-from dcgym.errors import BackendError, ConfigError, DcgymError
+from dcgym.errors import NONE_RUNS, BackendError, ConfigError, DcgymError, needs_reset
 
 __all__ = ["LATE_FRACTION", "Session"]
 
 LATE_FRACTION = 0.2
 
-_NONE_RUNS, _RESET = "no episode is running", "call reset() first"
 _WAS_CUT = "the last call ended amid a step ({}), and its episode with it"
 
 # Of the clock: end of the interval on the backend's clock, the same since the first observation,
@@ -58,7 +57,7 @@ class Session:
     """
 
     # What is said where none is.
-    _why = _NONE_RUNS
+    _why = NONE_RUNS
 
     def __init__(self, system: System) -> None:
         n_envs = system.n_envs
@@ -151,7 +150,7 @@ class Session:
         """
         system = self.system
         if not self.is_running and None in generators:
-            raise BackendError(self._why, _RESET)
+            raise needs_reset(self._why)
         given = check_keys(options or {}, system.options, "options")
         seeds = [None if one is None else system.draw_seed(one) for one in generators]
         self._guarded(lambda: system.begin(seeds, given))
@@ -189,7 +188,7 @@ class Session:
                 new one.
         """
         if not self.is_running:
-            raise BackendError(self._why, _RESET)
+            raise needs_reset(self._why)
         if self._whole is not None and actions is not None and not self._has_fresh:
             return self._step_whole(self._whole, actions)
         runs = self._all
@@ -374,7 +373,7 @@ class Session:
 
     def close(self) -> None:
         """End the backend; a second call does nothing, and `begin` starts anew."""
-        self._stop(_NONE_RUNS)
+        self._stop(NONE_RUNS)
         self.system.close()
 
     def _stop(self, why: str) -> None:

@@ -22,7 +22,7 @@ from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
 from dcgym.policies.learned.memory import MEMORIES
 from dcgym.policies.learned.view import MOST_FRAMES, View
-from dcgym.reading import TEXT, WEIGHTS, Kind, read_bytes
+from dcgym.reading import TEXT, WEIGHTS, Kind, read_bytes, reading
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
@@ -231,11 +231,8 @@ def _numbers(field: str, value: object) -> Array:
 
 
 def _read(folder: Path, name: str, digests: Mapping[str, object], kind: Kind) -> bytes:
-    try:
+    with reading(folder, "checkpoint", f"a folder with {name}"):
         content = read_bytes(folder / name, "checkpoint", kind)
-    except OSError as error:
-        allowed = f"a folder with {name} ({error.strerror})"
-        raise ConfigError("checkpoint", str(folder), allowed) from error
     if _digest(content) != digests[name]:
         allowed = f"one whose {name} is what the training wrote; this file has been changed"
         raise ConfigError("checkpoint", str(folder), allowed)

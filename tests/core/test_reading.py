@@ -25,7 +25,7 @@ from dcgym.policies.checkpoint import CHECKPOINT_FILE
 from dcgym.policies.learned.actor_files import ACTOR_FILE, WEIGHTS_FILE
 from dcgym.policies.learned.states import read_state
 from dcgym.policies.trained import TRAINED
-from dcgym.reading import FLOWS, NOTE, TEXT, Kind, check_folder, read_bytes
+from dcgym.reading import FLOWS, NOTE, TEXT, Kind, check_folder, read_bytes, reading
 from dcgym.suites.results import load_records, read_table
 from dcgym.yaml_text import parse_yaml
 from tests.core.test_files import DOORS
@@ -163,6 +163,22 @@ def test_archives_and_tables_are_measured_unpacked(tmp_path: Path) -> None:
     pl.DataFrame({"a": ["x" * 10**7]}).write_parquet(path)
     with pytest.raises(ConfigError, match=unpacks):
         read_parquet_bytes(path, "x", limit)
+
+
+@pytest.mark.parametrize("name", ["missing", "null\0character"])
+@pytest.mark.parametrize("door", [*(name for name in DOORS if name in PLACES), "state"])
+def test_what_cannot_be_read_is_refused_with_the_reason(
+    door: str, name: str, tmp_path: Path
+) -> None:
+    suffix, read = Path(PLACES[door][0]).suffix, PLACES[door][1]
+    with pytest.raises(ConfigError, match=r" that can be read \((No such file|embedded null)"):
+        read(tmp_path / f"{name}{suffix}")
+
+
+def test_errors_without_a_number_have_a_reason_too() -> None:
+    refused = pytest.raises(ConfigError, match=r"a table that can be read \(cut off\)$")
+    with refused, reading("x", "traffic", "a table"):
+        raise OSError("cut off")
 
 
 def test_a_pipe_is_described_without_waiting(tmp_path: Path) -> None:

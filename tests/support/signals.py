@@ -13,8 +13,8 @@ __all__ = ["Stop", "handled"]
 PERIOD_S = 0.015
 
 
-class Stop(Exception):
-    """What a handler raises, as that of Ctrl-C does."""
+class Stop(RuntimeError):
+    """What a handler raises, as that of Ctrl-C does; nobody may take it for an error of theirs."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.files import TOPOLOGY, load_mapping, read_text, wrong_file
 from dcgym.json_text import json_text
-from dcgym.reading import TEXT, read_chunks
+from dcgym.reading import TEXT, read_chunks, reading
 from dcgym.topologies.io.hpcc import hpcc_content
 from dcgym.topologies.io.networks import network_content, to_networkx
 from dcgym.topologies.io.sndlib import sndlib_content
@@ -111,24 +111,20 @@ def _read_graph(path: Path, field: str) -> networkx.Graph[str]:
     import networkx
 
     kind = "GML" if path.suffix.lower() == ".gml" else "GraphML"
-    # GraphML stays bytes, as its first line may name the encoding.
-    content = read_text(path, field, kind) if kind == "GML" else _read_bytes(path, field)
     try:
-        if isinstance(content, str):
-            graph = _parse_gml(content)
+        if kind == "GML":
+            graph = _parse_gml(read_text(path, field, kind))
         else:
+            # Bytes, as the first line may name the encoding.
+            with reading(path, field, kind):
+                content = b"".join(read_chunks(path, field, TEXT))
             graph = networkx.read_graphml(io.BytesIO(content), force_multigraph=True)
+    except ConfigError:
+        raise
     except (ParseError, networkx.NetworkXError, KeyError, ValueError, RecursionError) as error:
         raise wrong_file(field, path, f"valid {kind} ({error})") from error
     graph.name = as_name(str(graph.name or path.stem))
     return graph
-
-
-def _read_bytes(path: Path, field: str) -> bytes:
-    try:
-        return b"".join(read_chunks(path, field, TEXT))
-    except OSError as error:
-        raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
 
 
 def _parse_gml(text: str) -> networkx.Graph[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dcgym.config import check_in, check_positive
 from dcgym.errors import ConfigError
+from dcgym.reading import reading
 from dcgym.sndlib import SndlibDemand, SndlibNetwork, read_sndlib, to_bps
 from dcgym.traffic.plans.options import (
     DEFAULT_DURATION,
@@ -104,11 +105,8 @@ def _read(file: object) -> list[Matrix]:
 
 
 def _paths_in(folder: Path) -> list[Path]:
-    try:
+    with reading(folder, "traffic.file", "a folder"):
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    except OSError as error:
-        allowed = f"a folder that can be read ({error.strerror})"
-        raise ConfigError("traffic.file", str(folder), allowed) from error
     for name in names:
         check_in(f"suffix of {name}", Path(name).suffix, _SUFFIXES)
     if not names:

@@ -17,7 +17,7 @@ from dcgym.config import LARGEST, check_number
 from dcgym.containers import read_parquet_bytes
 from dcgym.errors import ConfigError, suggest
 from dcgym.files import read_text, wrong_file
-from dcgym.reading import FLOWS
+from dcgym.reading import FLOWS, reading
 from dcgym.units import NS_PER_S, is_empty, read_number
 
 __all__ = ["Cell", "Table", "read_table"]
@@ -225,11 +225,10 @@ def _read_parquet(path: Path, field: str) -> Table:
     from polars.exceptions import PanicException, PolarsError
 
     try:
-        frame = pl.read_parquet(read_parquet_bytes(path, field, FLOWS))
+        with reading(path, field):
+            frame = pl.read_parquet(read_parquet_bytes(path, field, FLOWS))
     except ConfigError:
         raise
-    except OSError as error:
-        raise ConfigError(field, str(path), f"a readable file ({error.strerror})") from error
     except (PolarsError, PanicException, ValueError):
         raise wrong_file(field, path, "a complete Parquet file") from None
     # A file holds a text once, however often it stands in a table.

@@ -20,7 +20,7 @@ from dcgym.config import check_in
 from dcgym.containers import read_parquet_bytes
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
-from dcgym.reading import FLOWS, read_chunks
+from dcgym.reading import FLOWS, read_chunks, reading
 from dcgym.traffic.vips.table import INTERNET, VipTable, lengths
 from dcgym.units import read_number
 
@@ -157,15 +157,14 @@ def _frame(path: Path, roles: tuple[str, ...]) -> pl.DataFrame:
 
     _check_suffix(path)
     try:
-        if path.suffix == ".csv":
-            content = b"".join(read_chunks(path, "vips", FLOWS))
-            frame = pl.read_csv(content, schema_overrides={"vip": pl.String, "rack": pl.String})
-        else:
-            frame = pl.read_parquet(read_parquet_bytes(path, "vips", FLOWS))
+        with reading(path, "vips"):
+            if path.suffix == ".csv":
+                content = b"".join(read_chunks(path, "vips", FLOWS))
+                frame = pl.read_csv(content, schema_overrides={"vip": pl.String, "rack": pl.String})
+            else:
+                frame = pl.read_parquet(read_parquet_bytes(path, "vips", FLOWS))
     except ConfigError:
         raise
-    except OSError as error:
-        raise ConfigError("vips", str(path), f"a readable file ({error.strerror})") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
         raise wrong_file("vips", path, f"a table of {', '.join(COLUMNS)}") from None
     missing = [name for name in COLUMNS if name not in frame.columns]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Fidelity, Record
 from dcgym.config import check_in, check_int, check_range
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
 from dcgym.tasks.accelerators.agents import KINDS, Agents
 from dcgym.tasks.accelerators.events import EVENTS, DeviceEvent
@@ -166,10 +166,7 @@ class AcceleratorTwin:
             BackendError: Over 16 million requests wait at a device.
         """
         times = np.array(np.broadcast_to(np.asarray(until_ns, np.int64), (self.n_envs,)))
-        try:
-            self._twin.advance(times)
-        except RuntimeError as error:
-            raise BackendError(str(error)) from error
+        self._twin.advance(times)
         np.maximum(self._time_ns, times, out=self._time_ns)
         return np.zeros(self.n_envs, np.int64)
 

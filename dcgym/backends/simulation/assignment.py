@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcgym.backends.simulation.balancing import CAPABILITIES, LONGEST_DRAIN_NS, BalancingTwin
 from dcgym.config import check_int
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError
 
 __all__ = ["ASSIGNMENT_CAPABILITIES", "AssignmentTwin"]
 
@@ -74,10 +74,7 @@ class AssignmentTwin(BalancingTwin):
                 allowed = f"{self.n_envs} numbers of servers, 0 to {self.n_servers - 1}"
                 raise ConfigError("servers", servers, allowed)
             numbers[:] = given
-        try:
-            self._twin.assign(numbers, LONGEST_DRAIN_NS, self._mask(mask))
-        except RuntimeError as error:
-            raise BackendError(str(error)) from error
+        self._twin.assign(numbers, LONGEST_DRAIN_NS, self._mask(mask))
         self._choices = self._twin.choices()
         self._reached_ns = self._choices["time_ns"]
 

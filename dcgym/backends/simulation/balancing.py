@@ -187,10 +187,7 @@ class BalancingTwin:
         times = np.ascontiguousarray(values, dtype=np.int64)
         if values.ndim == 0:
             times = np.full(self.n_envs, values, np.int64)
-        try:
-            self._twin.advance(times)
-        except RuntimeError as error:
-            raise BackendError(str(error)) from error
+        self._twin.advance(times)
         np.maximum(self._reached_ns, times, out=self._reached_ns)
         return np.zeros(self.n_envs, np.int64)
 

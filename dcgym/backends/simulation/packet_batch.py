@@ -20,7 +20,7 @@ from dcgym.backends.simulation.network_config import (
 )
 from dcgym.backends.simulation.network_events import NetworkEvents
 from dcgym.config import check_in, check_int
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError, needs_reset
 from dcgym.monitors import Snapshot, Snapshots, StateWords, read_agent_flows
 from dcgym.native import require_packets
 from dcgym.tasks.flows.commands import FlowCommands
@@ -251,7 +251,7 @@ class PacketBatch:
         """
         _check_shape("until_ns", until_ns, (self.n_envs,))
         if not self._is_running:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         try:
             if self._events:
                 self._let_happen(until_ns)
@@ -353,7 +353,7 @@ class PacketBatch:
     @property
     def _running(self) -> Any:
         if not self._is_running:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self._twin
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_int
-from dcgym.errors import BackendError
+from dcgym.errors import needs_reset
 from dcgym.native import require_placement
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.tasks.placement.view import (
@@ -215,7 +215,7 @@ class FlowLevelModel:
     def _board(self, env: int) -> Any:
         board = self._boards[env]
         if board is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return board
 
 

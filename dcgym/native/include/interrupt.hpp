@@ -7,12 +7,18 @@
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+#include <stdexcept>
 
 namespace dcgym {
 
 // Leaves a loop between two events; thrown on every thread that serves the call. Modules throw it
 // through each other, hence the visibility.
 struct __attribute__((visibility("default"))) Interrupted {};
+
+// What a call cannot do: a BackendError in Python, unlike what a handler of signals raises.
+struct __attribute__((visibility("default"))) Refusal : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 // One call. Its own thread asks the caller every few milliseconds; other threads that serve it
 // learn what it has answered.

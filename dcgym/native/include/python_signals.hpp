@@ -20,13 +20,16 @@ inline bool ask_python() {
     return PyErr_CheckSignals() != 0;
 }
 
-// Lets a module's functions end with the exception of the handler that ended them.
-inline void translate_interrupts() {
+// Lets a module's functions end with the exception of the handler that ended them, or with ours.
+inline void translate_ends() {
     pybind11::register_local_exception_translator([](std::exception_ptr thrown) {
         try {
             std::rethrow_exception(thrown);
         } catch (const Interrupted &) {
             // ask_python has set it.
+        } catch (const Refusal &refusal) {
+            const auto errors = pybind11::module_::import("dcgym.errors");
+            pybind11::set_error(errors.attr("BackendError"), refusal.what());
         }
     });
 }

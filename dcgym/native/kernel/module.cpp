@@ -41,7 +41,7 @@ PYBIND11_MODULE(_native, module) {
                             py::make_tuple(error.code().value(), error.what()).ptr());
         }
     });
-    dcgym::translate_interrupts();
+    dcgym::translate_ends();
     bind_process(module);
     bind_rates(module);
     bind_links(module);

@@ -261,7 +261,7 @@ py::object itself(const py::object &self, const py::dict &) {
 
 PYBIND11_MODULE(_measure, module) {
     module.doc() = "Measurements of dcgym's network tasks.";
-    dcgym::translate_interrupts();
+    dcgym::translate_ends();
     py::tuple names(total_names.size());
     for (size_t i = 0; i < total_names.size(); i++)
         names[i] = py::str(total_names[i]);

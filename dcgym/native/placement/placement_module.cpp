@@ -228,7 +228,7 @@ py::array_t<double> ideal_loads(const Fabric &fabric, const std::shared_ptr<Vips
 
 PYBIND11_MODULE(_placement, module) {
     module.doc() = "Flow-level model of VIPs on switches and software muxes.";
-    dcgym::translate_interrupts();
+    dcgym::translate_ends();
     py::tuple names(std::size(columns));
     for (size_t i = 0; i < std::size(columns); i++)
         names[i] = py::str(columns[i]);

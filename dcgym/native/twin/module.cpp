@@ -16,7 +16,7 @@ void bind_accelerators(py::module_ &module);
 
 PYBIND11_MODULE(_simulation, module) {
     module.doc() = "Compiled twins of dcgym.";
-    dcgym::translate_interrupts();
+    dcgym::translate_ends();
     bind_core(module);
     bind_layout(module);
     bind_twin(module);

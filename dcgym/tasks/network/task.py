@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_keys
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.common.actions import read_actions
 from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.rewards import Reward
@@ -176,7 +176,7 @@ class NetworkTask:
             BackendError: No episode has begun.
         """
         if self.activity is None:
-            raise BackendError("no episode is running", "call reset() first")
+            raise needs_reset()
         return self.activity.flows()
 
     def another(self) -> Self:

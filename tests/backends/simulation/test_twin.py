@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dcgym.backends.simulation import BalancingTwin
-from dcgym.errors import ConfigError
+from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import BalancerRegion
 from dcgym.monitors.balancer.reducers import reduce_samples
 from dcgym.tasks.balancing import Event, make_scenario, server_group
@@ -276,5 +276,5 @@ def test_without_the_compiled_part_the_package_imports_and_says_what_to_install(
 def test_use_before_reset_is_refused() -> None:
     twin = BalancingTwin("yao-sim-8")
     for call in (twin.observe, twin.truth, twin.summary, lambda: twin.advance(1)):
-        with pytest.raises(RuntimeError, match="reset"):
+        with pytest.raises(BackendError, match="reset"):
             call()

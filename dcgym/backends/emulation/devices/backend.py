@@ -25,7 +25,7 @@ from dcgym.backends.emulation.pool.checks import check_rule
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.simulation.accelerators import check_device_rule, device_weights
 from dcgym.config import check_in, check_int
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.native import require
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
@@ -301,7 +301,7 @@ class EmulatedDevicePool:
         """
         check_int("env", env, 0, 0)
         if self._audit is None or self._results is None:
-            raise BackendError("no episode has run yet", "call reset() first")
+            raise needs_reset("no episode has run yet")
         running, header = self._alive(), self._results.header()
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
@@ -330,7 +330,7 @@ class EmulatedDevicePool:
 
     def _there(self) -> DevicePod:
         if self._running is None or self._running.session.is_closed:
-            raise BackendError("the emulator is not running", "call reset() first")
+            raise needs_reset("the emulator is not running")
         return self._running
 
     def _alive(self) -> DevicePod:

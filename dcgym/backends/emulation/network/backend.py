@@ -35,7 +35,7 @@ from dcgym.backends.emulation.wire.messages import (
 )
 from dcgym.backends.emulation.wire.mtus import check_mtus
 from dcgym.config import check_in
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors import Snapshot
 from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
@@ -319,7 +319,7 @@ class EmulationNetwork:
         """
         network = self._running
         if self._audit is None:
-            raise BackendError("no episode has run yet", "call reset() first")
+            raise needs_reset("no episode has run yet")
         self._audit.starts(*network.session.generator.starts())
         records = network.telemetry.flow_records()
         self._audit.records_lost(network.telemetry.records_lost)
@@ -366,7 +366,7 @@ class EmulationNetwork:
     def _running(self) -> RunningNetwork:
         network = self._network
         if network is None or network.session.is_closed:
-            raise BackendError("the emulator is not running", "call reset() first")
+            raise needs_reset("the emulator is not running")
         return network
 
     @staticmethod

@@ -25,7 +25,7 @@ from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.records import check_counts
@@ -326,7 +326,7 @@ class EmulatedPool:
         """
         check_int("env", env, 0, 0)
         if self._audit is None or self._results is None:
-            raise BackendError("no episode has run yet", "call reset() first")
+            raise needs_reset("no episode has run yet")
         header = self._results.header()
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
         load = MachineLoad.read(time.monotonic_ns(), self._running.session.generator_pid)
@@ -368,7 +368,7 @@ class EmulatedPool:
     @property
     def _running(self) -> RunningPod:
         if self._pod is None or self._pod.session.is_closed:
-            raise BackendError("the emulator is not running", "call reset() first")
+            raise needs_reset("the emulator is not running")
         return self._pod
 
     def _alive(self) -> RunningPod:

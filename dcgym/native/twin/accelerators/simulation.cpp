@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
 
 #include "device_ring.h"
 #include "fixed_weights.h"
@@ -231,7 +230,7 @@ void Simulation::arrive() {
     if (!device.is_up)
         return end(request, number, Outcome::lost);
     if (device.waiting.size() >= most_requests || departures_.is_full())
-        throw std::runtime_error("over 16 million requests are served or wait at a device");
+        throw Refusal("over 16 million requests are served or wait at a device");
     if (device.in_service < device.config->workers)
         departures_.push(now_ns_ + service_ns, serve(number, request));
     else if (device.waiting.size() >= device.config->queue_limit)

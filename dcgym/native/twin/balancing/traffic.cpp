@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which flows arrive, when, and what they ask for.
 #include <algorithm>
-#include <stdexcept>
 
 #include "simulation.hpp"
 
@@ -117,7 +116,7 @@ Flow Simulation::draw(size_t app) {
 void Simulation::arrive(size_t app, uint32_t user) {
     const FlowId id = flows_.take();
     if (owner(id) >= EventQueue::max_owners)
-        throw std::runtime_error("over 16 million flows in flight: the servers are overloaded");
+        throw Refusal("over 16 million flows in flight: the servers are overloaded");
     queue_.reserve(owner(id) + 1);
     Flow &flow = flows_[id];
     flow = draw(app);

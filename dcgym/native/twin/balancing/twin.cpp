@@ -89,7 +89,7 @@ template <typename Work> void Twin::each_balancer(int balancer, const Mask &mask
 void Twin::check_begun() const {
     for (const Simulation &simulation : simulations_)
         if (!simulation.begun())
-            throw std::runtime_error("reset() must come first, for every environment");
+            throw Refusal("reset() must come first, for every environment");
 }
 
 void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Mask &mask) {

@@ -11,7 +11,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -174,7 +173,7 @@ class Workers {
       public:
         explicit OneCall(bool &is_busy) : is_busy_(is_busy) {
             if (is_busy_.exchange(true))
-                throw std::runtime_error("another call is under way");
+                throw Refusal("another call is under way");
         }
         ~OneCall() { is_busy_ = false; }
 

@@ -244,7 +244,7 @@ std::vector<std::pair<uint32_t, uint64_t>> replay(const std::string &name,
 
 PYBIND11_MODULE(_packets, module) {
     module.doc() = "The packet twin of dcgym.";
-    translate_interrupts();
+    translate_ends();
     constexpr dcgym_plb_limits plb = DCGYM_PLB_LIMITS, flowbender = DCGYM_FLOWBENDER_LIMITS;
     module.attr("PLB_LIMITS") = as_tuple(plb);
     module.attr("FLOWBENDER_LIMITS") = as_tuple(flowbender);
