@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGEST",
     "LONGEST_NAME",
+    "LONGEST_S",
     "as_name",
     "check_arguments",
     "check_flag",
@@ -31,6 +32,7 @@ __all__ = [
     "check_number",
     "check_positive",
     "check_range",
+    "check_seconds",
     "plain",
     "read_arguments",
     "read_numbers",
@@ -41,6 +43,9 @@ LARGEST = 2**63 - 1
 
 LONGEST_NAME = 100
 """Most characters of a name that may become that of a file."""
+
+LONGEST_S = 1e9
+"""Most seconds that anything lasts, 31 years; twice as many nanoseconds fit into 64 bits."""
 
 _LARGEST_FLOAT = sys.float_info.max
 # File systems take 255 bytes; a suffix may follow.
@@ -97,6 +102,19 @@ def check_range(field: str, value: object, low: float, high: float) -> float:
     number = _finite(value)
     if number is None or not low <= number <= high:
         raise ConfigError(field, value, f"a number from {low} to {high}")
+    return number
+
+
+def check_seconds(field: str, value: object) -> float:
+    """Return the value if it is a positive number of seconds, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote.
+    """
+    number = _finite(value)
+    if number is None or not 0 < number <= LONGEST_S:
+        raise ConfigError(field, value, f"a positive number of at most {LONGEST_S:g}")
     return number
 
 

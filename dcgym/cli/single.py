@@ -9,14 +9,14 @@ from pathlib import Path
 from rich.console import Console
 
 from dcgym.backends.base import Record
-from dcgym.config import check_positive
+from dcgym.config import check_seconds
 from dcgym.envs.factory import default_of, env_id_of, policy_family
 from dcgym.errors import ConfigError
 from dcgym.policies import LEARNERS, RECIPES, policy_names
 from dcgym.policies.checkpoint import no_empty_folder, read_note
 from dcgym.policies.learners import learner_name
 from dcgym.suites import RunSpec, recordings, rollout, training
-from dcgym.suites.checks import capabilities_of, interval_s
+from dcgym.suites.checks import capabilities_of, steps_in
 from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.results import prepare_folder, run_name
@@ -54,9 +54,9 @@ def run_episode(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    episode_s = check_positive("seconds", episode_s)
+    episode_s = check_seconds("seconds", episode_s)
     configured = _timed(_configure(env, config, arguments, chosen))
-    steps = max(1, round(episode_s / interval_s(configured)))
+    steps = steps_in(episode_s, configured)
     spec = RunSpec(
         env=configured,
         policy=policy or policy_names(policy_family(env_id_of(configured)))[0],
@@ -133,7 +133,7 @@ def train_policy(order: TrainingOrder) -> Record:
         ConfigError: An argument is not allowed.
     """
     if order.train_s is not None:
-        check_positive("seconds", order.train_s)
+        check_seconds("seconds", order.train_s)
     if order.preset is not None:
         order = _published(order, order.preset)
     name, env = _resumed(order) if order.resume else _ordered(order)
@@ -195,8 +195,8 @@ def record_dataset(
     """
     configured = _configure(env, config, {}, chosen)
     if episode_s is not None:
-        steps = check_positive("seconds", episode_s) / interval_s(_timed(configured))
-        configured["max_steps"] = max(1, round(steps))
+        episode_s = check_seconds("seconds", episode_s)
+        configured["max_steps"] = steps_in(episode_s, _timed(configured))
     spec = recordings.RecordingSpec(
         env=configured,
         policy=policy,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dcgym.backends.registry import POOLS
-from dcgym.config import check_in, check_positive, check_range
+from dcgym.config import check_in, check_range, check_seconds
 from dcgym.defaults import DefaultNumber
 from dcgym.suites.checks import fit_policies
 from dcgym.suites.spec import Arguments
@@ -158,7 +158,7 @@ def _cases(
     names: tuple[str, ...], load: float, episode_s: float, preset: str, backend: str
 ) -> tuple[Case, ...]:
     load = check_range("load", load, 0.01, 0.99)
-    episode_s = check_positive("episode_s", episode_s)
+    episode_s = check_seconds("episode_s", episode_s)
     return tuple(_case(name, load, episode_s, preset, backend) for name in names)
 
 

@@ -25,7 +25,7 @@ from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
 from dcgym.units import parse_duration
 
-__all__ = ["capabilities_of", "check_suite", "fit_policies", "fit_suite", "interval_s", "needs_of"]
+__all__ = ["capabilities_of", "check_suite", "fit_policies", "fit_suite", "needs_of", "steps_in"]
 
 
 def check_suite(suite: Suite) -> None:
@@ -45,7 +45,7 @@ def check_suite(suite: Suite) -> None:
     _check_names(suite)
     trained: list[Arguments] = []
     for case in suite.cases:
-        interval_s(case.env)
+        _interval_s(case.env)
         # Environments check their arguments when they are made, and start nothing.
         make_session(case.env).close()
         # Cases may train in the same environment, which takes longer to make if it is drawn.
@@ -55,20 +55,17 @@ def check_suite(suite: Suite) -> None:
         _check_capabilities(suite, case)
 
 
-def interval_s(env: Arguments) -> float:
-    """Return the control interval of an environment in seconds.
+def steps_in(seconds: float, env: Arguments) -> int:
+    """Return how many control intervals a run lasts, one or more.
 
     Args:
-        env: Its arguments.
+        seconds: Its length.
+        env: Arguments of the environment.
 
     Raises:
-        ConfigError: It runs freely, so that a run has no length in seconds.
+        ConfigError: There is no such argument, or it runs freely, without seconds.
     """
-    value = interval_of(env)
-    parsed = parse_duration(value, "interval") / 1e9
-    if parsed <= 0:
-        raise ConfigError("interval", value, "more than 0 s for a timed run")
-    return parsed
+    return max(1, round(seconds / _interval_s(env)))
 
 
 def capabilities_of(env: Arguments) -> Capabilities:
@@ -127,6 +124,14 @@ def needs_of(suite: Suite) -> str:
     """
     is_real_time = any(capabilities_of(case.env).real_time for case in suite.cases)
     return "root and real time" if is_real_time else "neither root nor real time"
+
+
+def _interval_s(env: Arguments) -> float:
+    value = interval_of(env)
+    parsed = parse_duration(value, "interval") / 1e9
+    if parsed <= 0:
+        raise ConfigError("interval", value, "more than 0 s for a timed run")
+    return parsed
 
 
 def _asked_by(policy: str, family: str) -> Overrides:

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dcgym.config import check_int, check_name, check_positive, check_range
+from dcgym.config import check_int, check_name, check_range, check_seconds
 from dcgym.envs.factory import default_of, env_id_of, find_environment, make_session
 from dcgym.errors import ConfigError
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.base import Observation
-from dcgym.suites.checks import interval_s
+from dcgym.suites.checks import steps_in
 from dcgym.suites.model_wrappers import Spaces, check_spaces
 from dcgym.suites.models import FunctionPolicy, Model, ModelPolicy, copies_of
 from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
@@ -144,7 +144,7 @@ def evaluate(
         ConfigError: An argument is not allowed.
         BackendError: The backend died.
     """
-    seconds = check_positive("seconds", seconds)
+    seconds = check_seconds("seconds", seconds)
     warmup = check_range("warmup", warmup, 0, seconds)
     config = {"env": env} if isinstance(env, str) else dict(env)
     if not every_agent:
@@ -153,7 +153,7 @@ def evaluate(
     spec = RunSpec(
         env=config,
         policy=name or begin()(0).name,
-        steps=max(1, round(seconds / interval_s(config))),
+        steps=steps_in(seconds, config),
         warmup_s=warmup,
     )
     return Evaluation([run_episode(replace(spec, seed=s), make=begin()) for s in _seeds(seeds)])

@@ -15,7 +15,7 @@ from rich.progress import Progress, TaskID
 from dcgym.backends.base import FIDELITIES, Record
 from dcgym.config import check_in
 from dcgym.policies import LEARNERS
-from dcgym.suites.checks import capabilities_of, interval_s
+from dcgym.suites.checks import capabilities_of, steps_in
 from dcgym.suites.fidelity import is_as_good_as
 from dcgym.suites.results import read_json, read_record, run_folder, run_name
 from dcgym.suites.rollout import Progress as Follow
@@ -172,7 +172,7 @@ class Matrix:
             env=dict(case.env),
             policy=run.policy,
             seed=run.seed,
-            steps=max(1, round(episode_s / interval_s(case.env))),
+            steps=steps_in(episode_s, case.env),
             warmup_s=suite.warmup_s,
             scenario=case.name,
             sweep=dict(case.sweep),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcgym.backends.registry import POOLS
-from dcgym.config import check_positive
+from dcgym.config import check_seconds
 from dcgym.defaults import DefaultNumber
 from dcgym.suites.balancing import TWIN, pool_env
 from dcgym.suites.modern_shapes import modern_shapes
@@ -160,7 +160,7 @@ def modern_balancing(episode_s: float | None = None, backend: str = TWIN) -> Sui
     """
     is_real_time = POOLS.find(backend).capabilities.real_time
     budget = REAL_TIME_BUDGET if is_real_time else TWIN_BUDGET
-    episode_s = budget.episode_s if episode_s is None else check_positive("episode_s", episode_s)
+    episode_s = budget.episode_s if episode_s is None else check_seconds("episode_s", episode_s)
     cases = tuple(
         Case(_env(scenario, backend), name) for name, scenario in _scenarios(budget).items()
     )

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dcgym.config import check_int, check_name, check_positive, check_range, read_numbers
+from dcgym.config import (
+    LONGEST_S,
+    check_int,
+    check_name,
+    check_range,
+    check_seconds,
+    read_numbers,
+)
 from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.envs.factory import env_id_of, find_environment
 from dcgym.errors import ConfigError
@@ -69,7 +76,7 @@ class Case:
         if self.train_name:
             check_name("train_name", self.train_name)
         if self.episode_s is not None:
-            check_positive(f"episode_s of case {self.name}", self.episode_s)
+            check_seconds(f"episode_s of case {self.name}", self.episode_s)
 
     def meets(self, policy: str) -> bool:
         """Tell whether a policy meets this case.
@@ -99,7 +106,7 @@ class Training:
     def __post_init__(self) -> None:
         """Check the numbers."""
         read_numbers(self)
-        check_positive("train_s", self.seconds)
+        check_seconds("train_s", self.seconds)
         check_int("train_envs", self.envs, 1, MOST_RUNS)
         check_int("trainings", self.trainings, 1)
 
@@ -184,8 +191,8 @@ class Suite:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
         read_numbers(self)
         check_name("suite", self.name)
-        check_positive("episode_s", self.episode_s)
-        check_range("warmup_s", self.warmup_s, 0, math.inf)
+        check_seconds("episode_s", self.episode_s)
+        check_range("warmup_s", self.warmup_s, 0, LONGEST_S)
         self._give_way()
         check_int("seeds", self.seeds, 1, MOST_RUNS)
         pairs = sum(case.meets(policy) for case in self.cases for policy in self.policies)

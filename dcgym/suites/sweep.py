@@ -8,7 +8,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from dcgym.config import LONGEST_NAME, as_name, check_keys, check_positive, plain
+from dcgym.config import LONGEST_NAME, as_name, check_keys, check_seconds, plain
 from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
 from dcgym.suites.spec import Arguments, Scalar
@@ -52,7 +52,7 @@ def lasting(suite: Suite, episode_s: float, warmup_s: float | None = None) -> Su
     Raises:
         ConfigError: A value is not allowed.
     """
-    episode_s = check_positive("episode_s", episode_s)
+    episode_s = check_seconds("episode_s", episode_s)
     left_out_s = episode_s * WARMUP_FRACTION if warmup_s is None else warmup_s
     return replace(suite, episode_s=episode_s, warmup_s=left_out_s)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dcgym.backends.base import Record
-from dcgym.config import check_positive
+from dcgym.config import check_seconds
 from dcgym.envs.factory import env_id_of, policy_family
 from dcgym.errors import ConfigError, DcgymError, MissingDependency
 from dcgym.policies import make_policy
@@ -171,7 +171,7 @@ def watching(
         ConfigError: There is no such policy, or the environment runs in real time.
         MissingDependency: What writes logs is not installed.
     """
-    period_s = check_positive("score period", period_s)
+    period_s = check_seconds("score period", period_s)
     family = policy_family(env_id_of(env))
     for name in baselines:
         make_policy(name, family=family)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dcgym.config import check_positive
+from dcgym.config import check_seconds
 from dcgym.policies.balancing.base import SlowLoopPolicy
 from dcgym.policies.base import FloatArray
 
@@ -92,7 +92,7 @@ class HlbPolicy(SlowLoopPolicy):
             period_s: Seconds between two updates of the weights.
             is_adaptive: False freezes the measurement noise at 0.5 (HLB-FIX).
         """
-        super().__init__(name, rule, check_positive("period_s", period_s))
+        super().__init__(name, rule, check_seconds("period_s", period_s))
         self._is_adaptive = is_adaptive
         self._filters = KalmanFilters(0)
 

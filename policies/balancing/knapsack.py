@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_positive
+from dcgym.config import check_seconds
 from dcgym.policies.balancing.base import TIME_SLACK_S, SlowLoopPolicy
 from dcgym.policies.balancing.curves import Looks, latencies_of, learn_curves, stretch_of
 from dcgym.policies.base import Action, FloatArray, Info, Observation
@@ -128,7 +128,7 @@ class KnapsackPolicy(SlowLoopPolicy):
             period_s: Seconds between two updates of the weights; the first seven explore, and are
                 longer where few flows end.
         """
-        super().__init__("knapsack", "round-robin-learned", check_positive("period_s", period_s))
+        super().__init__("knapsack", "round-robin-learned", check_seconds("period_s", period_s))
 
     @property
     def curves(self) -> FloatArray | None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_positive, check_range
+from dcgym.config import check_range, check_seconds
 from dcgym.policies.balancing.base import SlowLoopPolicy
 from dcgym.policies.base import FloatArray
 from dcgym.tasks.common.statistics import safe_ratio
@@ -76,7 +76,7 @@ class UtilisationPolicy(SlowLoopPolicy):
         period_s = check_range("period_s", period_s, LEAST_PERIOD_S, 3600.0)
         super().__init__("wrr-utilisation", "round-robin-learned", period_s)
         self._blackout_s = check_range("blackout_s", blackout_s, 0.0, 3600.0)
-        self._expiry_s = check_positive("expiry_s", expiry_s)
+        self._expiry_s = check_seconds("expiry_s", expiry_s)
         self._penalty = check_range("penalty", penalty, 0.0, 1000.0)
 
     def _begin(self) -> FloatArray:

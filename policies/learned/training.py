@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from dcgym.config import check_int, check_positive
+from dcgym.config import check_int, check_seconds
 from dcgym.errors import BackendError, ConfigError, DcgymError, TrainingError
 from dcgym.policies.checkpoint import CheckpointNote, read_note, write_note
 from dcgym.policies.learned.shaping import Shaping
@@ -144,7 +144,7 @@ class TrainingClock:
             before: How far the training was, which is resumed.
         """
         self.steps = check_int("steps", steps, 1)
-        self.budget_s = None if budget_s is None else check_positive("budget_s", budget_s)
+        self.budget_s = None if budget_s is None else check_seconds("budget_s", budget_s)
         self.before = before
         self._progress = progress
         self._begin_s: float | None = None

@@ -48,31 +48,6 @@ def fuzz(examples):
     )
 
 
-SNIPPETS = (
-    *(
-        "!!timestamp 1",
-        "2001-99-99",
-        "!!int nx",
-        "!!float x",
-        "!!binary x",
-        "!!bool 5",
-        "!!set [1]",
-    ),
-    *("!!python/object/apply:os.system [false]", "!x 1", "*a", "&a [*a]", "<<: 1", "? [1]", "%x"),
-    *("{", "[" * 600, "- " * 600, "{a: " * 600, "0x", "1_0", "0b2", "1:99:99", ".inf", "~", "\t"),
-    *(
-        "9" * 5000,
-        "\x00",
-        "\x7f",
-        "'",
-        "|",
-        "!!omap [1]",
-        "!!pairs [1]",
-        "=",
-        "2001-01-01T25:61:61Z",
-    ),
-    *("{a: 1, a: 2}", "!!null x", "!!str", "--- 1\n--- 2", "? {[1]: 2}\n: 3", "{{}: 1}"),
-)
 TEXTS = st.sampled_from(SNIPPETS) | st.text(max_size=20)
 
 

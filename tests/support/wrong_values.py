@@ -9,7 +9,7 @@ import decimal
 import enum
 import itertools
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import networkx
 import numpy as np
 
-__all__ = ["NAMES", "WRONG", "deep"]
+__all__ = ["NAMES", "ODD_KEYS", "SNIPPETS", "WRONG", "deep"]
 
 
 def deep(levels: int, kind: str = "list") -> object:
@@ -165,9 +165,29 @@ NAMES = (
 ODD_KEYS = (5, None, True, 0.5, ("a", 1), b"x", frozenset({1}), float("nan"), _Kind.ONE)
 """Keys that are no text."""
 
-
-def words(values: Sequence[object]) -> Iterator[str]:
-    """Yield values as a shell passes them on."""
-    for value in values:
-        if isinstance(value, str | int | float) and "\0" not in str(value)[:10]:
-            yield str(value)
+SNIPPETS = (
+    *(
+        "!!timestamp 1",
+        "2001-99-99",
+        "!!int nx",
+        "!!float x",
+        "!!binary x",
+        "!!bool 5",
+        "!!set [1]",
+    ),
+    *("!!python/object/apply:os.system [false]", "!x 1", "*a", "&a [*a]", "<<: 1", "? [1]", "%x"),
+    *("{", "[" * 600, "- " * 600, "{a: " * 600, "0x", "1_0", "0b2", "1:99:99", ".inf", "~", "\t"),
+    *(
+        "9" * 5000,
+        "\x00",
+        "\x7f",
+        "'",
+        "|",
+        "!!omap [1]",
+        "!!pairs [1]",
+        "=",
+        "2001-01-01T25:61:61Z",
+    ),
+    *("{a: 1, a: 2}", "!!null x", "!!str", "--- 1\n--- 2", "? {[1]: 2}\n: 3", "{{}: 1}"),
+)
+"""Pieces of YAML, right and wrong."""

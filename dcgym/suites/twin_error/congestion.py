@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 
-from dcgym.config import check_int, check_positive
+from dcgym.config import check_int, check_seconds
 from dcgym.defaults import DefaultNumber
 from dcgym.errors import ConfigError
 from dcgym.policies import POLICIES
@@ -120,7 +120,7 @@ def congestion_suite(
         raise ConfigError("cases", ",".join(names), f"each once of {', '.join(TWIN_CASES)}")
     repeats = check_int("repeats", repeats, 1, MOST_REPEATS)
     again = [f"{EMULATION}-{number}" for number in range(2, repeats + 1)]
-    given_s = None if seconds is None else check_positive("episode_s", seconds)
+    given_s = None if seconds is None else check_seconds("episode_s", seconds)
     return Suite(
         name="congestion-twin-error",
         description="The packet twin beside the emulation, on the same traffic.",

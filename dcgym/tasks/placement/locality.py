@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_positive, check_range, read_numbers
+from dcgym.config import check_int, check_range, check_seconds, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.placement.mappings import ROUNDING, FloatArray, IntArray, LocalMappings
 
@@ -57,7 +57,7 @@ class SolverLimits:
         """Check the fields."""
         read_numbers(self)
         check_range("gap", self.gap, 0.0, 1.0)
-        check_positive("time_limit_s", self.time_limit_s)
+        check_seconds("time_limit_s", self.time_limit_s)
         if self.most_pairs is not None:
             check_int("most_pairs", self.most_pairs, 1)
 
