@@ -265,17 +265,17 @@ def report(
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
 
-    found = compare_folder(folder)
-    if found is not None:
-        from dcgym.cli.twin_error import show_comparison
-
-        return show_comparison(found, folder, None, as_json)
-    records = load_records(folder)
-    write_results(folder, records)
-    write_verdicts(folder, records)
-    write_scores(folder, records)
     saving = nullcontext() if figures is None else saving_figures(figures, figure_format)
     with saving:
+        found = compare_folder(folder)
+        if found is not None:
+            from dcgym.cli.twin_error import show_comparison
+
+            return show_comparison(found, folder, None, as_json)
+        records = load_records(folder)
+        write_results(folder, records)
+        write_verdicts(folder, records)
+        write_scores(folder, records)
         page = write_report(folder, records, case=case)
     if case is not None:
         typer.echo(page)

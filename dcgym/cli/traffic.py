@@ -12,8 +12,10 @@ from rich.table import Table
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
 from dcgym.cli.options import print_json, whole
+from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping
+from dcgym.writing import check_output
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -70,10 +72,17 @@ def show(
     from dcgym.cli.flows import print_apps
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
-    from dcgym.traffic.analysis.drawing import draw_plan
+    from dcgym.traffic.analysis.drawing import FORMATS, draw_plan
     from dcgym.traffic.analysis.summary import summarise_plan
     from dcgym.traffic.plans.applications import AppPlan
+    from dcgym.traffic.plans.files import FILE_SUFFIXES
 
+    if save is not None:
+        check_in("plan file type", save.suffix, FILE_SUFFIXES)
+        check_output(save, "save")
+    if plot is not None:
+        check_in(f"suffix of {plot.name}", plot.suffix.lower(), FORMATS)
+        check_output(plot, "plot")
     network = make_topology(read_spec(topology, TOPOLOGY))
     made = make_plan(read_spec(plan, PLAN), network, seed)
     summary: dict[str, Any] = {**summarise_plan(made, network)}

@@ -20,16 +20,19 @@ from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import (
     SUITE_FILE,
     Records,
-    prepare_folder,
     write_json,
     write_results,
 )
-from dcgym.suites.scores import write_scores
+from dcgym.suites.scores import SCORES_FILE, write_scores
 from dcgym.suites.suite import Suite
-from dcgym.suites.verdicts import write_verdicts
+from dcgym.suites.verdicts import VERDICTS_FILE, write_verdicts
 from dcgym.suites.workers import WorkerPool, Workers
+from dcgym.writing import as_path, prepare_folder
 
 __all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
+
+# What is written for all runs together, by each kind of suite.
+RESULTS = (SUITE_FILE, SCORES_FILE, VERDICTS_FILE, "results.parquet", "report.html")
 
 WriteResults: TypeAlias = Callable[[Path, Records, Records], None]
 
@@ -84,9 +87,10 @@ def run_matrix(
         BackendError: A run failed; the others' results are kept.
     """
     check_suite(suite)
+    out = as_path(out, "out")
     with progress_bars() as progress, _workers(address) as workers:
         bench = Matrix(suite, out, workers, progress, require_fidelity)
-        prepare_folder(out)
+        prepare_folder(out, "out", ("runs/", "training/", *RESULTS))
         made = {"command": _command(), "require_fidelity": require_fidelity}
         write_json(out / SUITE_FILE, {**asdict(suite), **made})
         try:
