@@ -72,17 +72,11 @@ def show(
     from dcgym.cli.flows import print_apps
     from dcgym.topologies import make_topology
     from dcgym.traffic import make_plan
-    from dcgym.traffic.analysis.drawing import FORMATS, draw_plan
+    from dcgym.traffic.analysis.drawing import draw_plan
     from dcgym.traffic.analysis.summary import summarise_plan
     from dcgym.traffic.plans.applications import AppPlan
-    from dcgym.traffic.plans.files import FILE_SUFFIXES
 
-    if save is not None:
-        check_in("plan file type", save.suffix, FILE_SUFFIXES)
-        check_output(save, "save")
-    if plot is not None:
-        check_in(f"suffix of {plot.name}", plot.suffix.lower(), FORMATS)
-        check_output(plot, "plot")
+    _check_outputs(save, plot)
     network = make_topology(read_spec(topology, TOPOLOGY))
     made = make_plan(read_spec(plan, PLAN), network, seed)
     summary: dict[str, Any] = {**summarise_plan(made, network)}
@@ -98,6 +92,18 @@ def show(
         _print_summary(summary, network)
         _print_pairs(made, summary["load"], network)
         print_apps(summary.get("apps", []))
+
+
+def _check_outputs(save: Path | None, plot: Path | None) -> None:
+    from dcgym.traffic.analysis.drawing import FORMATS
+    from dcgym.traffic.plans.files import FILE_SUFFIXES
+
+    if save is not None:
+        check_in("plan file type", save.suffix, FILE_SUFFIXES)
+        check_output(save, "save")
+    if plot is not None:
+        check_in(f"suffix of {plot.name}", plot.suffix.lower(), FORMATS)
+        check_output(plot, "plot")
 
 
 def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:

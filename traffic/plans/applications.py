@@ -167,7 +167,9 @@ class AppPlan(Plan):
                 allowed = "a program that is installed, by its path or on the PATH"
                 raise ConfigError(f"traffic.apps.{app.host}", program, allowed)
         if self.output is not None:
-            prepare_folder(self.output, "traffic.output")
+            hosts = [f"{n}-{app.host}" for n, app in enumerate(self.apps)]
+            names = [f"{host}.{stream}" for host in hosts for stream in ("out", "err")]
+            prepare_folder(self.output, "traffic.output", names)
 
     def to_generator(self, hosts: Sequence[str]) -> bytes:
         """Return the applications as the generator reads them: JSON, hosts by number.
