@@ -27,7 +27,7 @@ from dcgym.suites.scores import SCORES_FILE, write_scores
 from dcgym.suites.suite import Suite
 from dcgym.suites.verdicts import VERDICTS_FILE, write_verdicts
 from dcgym.suites.workers import WorkerPool, Workers
-from dcgym.writing import as_path, prepare_folder
+from dcgym.writing import new_folder
 
 __all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
 
@@ -87,10 +87,13 @@ def run_matrix(
         BackendError: A run failed; the others' results are kept.
     """
     check_suite(suite)
-    out = as_path(out, "out")
-    with progress_bars() as progress, _workers(address) as workers:
+    names = ("runs/", "training/", *RESULTS)
+    with (
+        new_folder(out, "out", names) as out,
+        progress_bars() as progress,
+        _workers(address) as workers,
+    ):
         bench = Matrix(suite, out, workers, progress, require_fidelity)
-        prepare_folder(out, "out", ("runs/", "training/", *RESULTS))
         made = {"command": _command(), "require_fidelity": require_fidelity}
         write_json(out / SUITE_FILE, {**asdict(suite), **made})
         try:
