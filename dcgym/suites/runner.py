@@ -31,8 +31,9 @@ from dcgym.writing import new_folder
 
 __all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
 
-# What is written for all runs together, by each kind of suite.
-RESULTS = (SUITE_FILE, SCORES_FILE, VERDICTS_FILE, "results.parquet", "report.html")
+# What is written into the folder of results, by any kind of suite.
+RESULT_FILES = (SUITE_FILE, SCORES_FILE, VERDICTS_FILE, "results.parquet", "report.html")
+RESULTS = ("runs/", "training/", *RESULT_FILES)
 
 WriteResults: TypeAlias = Callable[[Path, Records, Records], None]
 
@@ -87,9 +88,8 @@ def run_matrix(
         BackendError: A run failed; the others' results are kept.
     """
     check_suite(suite)
-    names = ("runs/", "training/", *RESULTS)
     with (
-        new_folder(out, "out", names) as out,
+        new_folder(out, "out", RESULTS) as out,
         progress_bars() as progress,
         _workers(address) as workers,
     ):
