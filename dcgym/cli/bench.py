@@ -33,6 +33,7 @@ from dcgym.cli.traffic import read_spec
 from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.errors import BackendError
 from dcgym.files import PLAN
+from dcgym.writing import real_path
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -265,6 +266,7 @@ def report(
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
 
+    real_path(folder, "folder")
     saving = nullcontext() if figures is None else saving_figures(figures, figure_format)
     with saving:
         found = compare_folder(folder)
