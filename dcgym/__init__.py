@@ -67,6 +67,7 @@ _MODULES = {
     "topologies": "dcgym.topologies",
     "traffic": "dcgym.traffic",
     "units": "dcgym.units",
+    "writing": "dcgym.writing",
     "yaml_text": "dcgym.yaml_text",
 }
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,15 +13,14 @@ from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text
 from dcgym.reading import NOTE, read_bytes
+from dcgym.writing import write_file
 
 __all__ = [
     "CHECKPOINT_FILE",
     "CheckpointNote",
-    "no_empty_folder",
     "parse_object",
     "read_note",
     "write_note",
-    "write_whole",
 ]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
@@ -82,44 +80,15 @@ def write_note(folder: Path, note: CheckpointNote) -> None:
         note: The note.
 
     Raises:
-        ConfigError: It is larger than what is read, by a network written out in ``env``.
+        ConfigError: It is larger than what is read, by a network written out in ``env``; or it
+            cannot be written.
     """
     # What is no plain data, such as the class of a backend, is named.
     content = (json_text(asdict(note)) + "\n").encode()
     if len(content) > NOTE.most_bytes:
         allowed = f"arguments that take at most {NOTE.most_bytes:,} bytes; a topology may be a file"
         raise ConfigError("env", f"{len(content):,} bytes", allowed)
-    write_whole(folder / CHECKPOINT_FILE, content)
-
-
-@contextlib.contextmanager
-def no_empty_folder(folder: Path) -> Iterator[None]:
-    """Take away a folder that is made in the block where a failure leaves nothing in it.
-
-    Args:
-        folder: The folder, which may exist before.
-    """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    try:
-        yield
-    except BaseException:
-        for one in missing:
-            # One that holds something stays, and so do those above it.
-            with contextlib.suppress(OSError):
-                one.rmdir()
-        raise
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is the old or the new one at any time.
-
-    Args:
-        path: The file.
-        content: Its content.
-    """
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    write_file(folder / CHECKPOINT_FILE, "checkpoint", content)
 
 
 def read_note(folder: str | Path) -> CheckpointNote:

@@ -33,6 +33,7 @@ from dcgym.cli.traffic import read_spec
 from dcgym.defaults import DefaultCount, DefaultNumber
 from dcgym.errors import BackendError
 from dcgym.files import PLAN
+from dcgym.writing import real_path
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -265,17 +266,18 @@ def report(
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
 
-    found = compare_folder(folder)
-    if found is not None:
-        from dcgym.cli.twin_error import show_comparison
-
-        return show_comparison(found, folder, None, as_json)
-    records = load_records(folder)
-    write_results(folder, records)
-    write_verdicts(folder, records)
-    write_scores(folder, records)
+    real_path(folder, "folder")
     saving = nullcontext() if figures is None else saving_figures(figures, figure_format)
     with saving:
+        found = compare_folder(folder)
+        if found is not None:
+            from dcgym.cli.twin_error import show_comparison
+
+            return show_comparison(found, folder, None, as_json)
+        records = load_records(folder)
+        write_results(folder, records)
+        write_verdicts(folder, records)
+        write_scores(folder, records)
         page = write_report(folder, records, case=case)
     if case is not None:
         typer.echo(page)

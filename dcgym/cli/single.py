@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,16 +14,17 @@ from dcgym.config import check_seconds
 from dcgym.envs.factory import default_of, env_id_of, policy_family
 from dcgym.errors import ConfigError
 from dcgym.policies import LEARNERS, RECIPES, policy_names
-from dcgym.policies.checkpoint import no_empty_folder, read_note
+from dcgym.policies.checkpoint import read_note
 from dcgym.policies.learners import learner_name
 from dcgym.suites import RunSpec, recordings, rollout, training
 from dcgym.suites.checks import capabilities_of, steps_in
 from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.progress import progress_bars
-from dcgym.suites.results import prepare_folder, run_name
+from dcgym.suites.results import RUN_FILES, TRAINING_FILE, run_name
 from dcgym.suites.spec import TrainingSpec
-from dcgym.suites.watch import watching
+from dcgym.suites.watch import LOGS_FOLDER, watching
 from dcgym.tasks.common.presets import read_config
+from dcgym.writing import new_folder
 
 __all__ = ["TrainingOrder", "record_dataset", "run_episode", "train_policy"]
 
@@ -65,13 +67,12 @@ def run_episode(
         checkpoint=None if checkpoint is None else str(checkpoint),
         folder=None if out is None else str(out),
     )
-    if out is not None:
-        prepare_folder(out)
     name = run_name(spec.scenario, spec.policy, spec.seed)
-    if capabilities_of(configured).real_time:
-        watch = f"run {name}: 'dcgym top {name}' watches it, 'dcgym shell {name}' enters it"
-        Console(stderr=True, soft_wrap=True).print(watch, highlight=False)
-    return _with_bar(name, lambda follow: rollout.run_episode(spec, follow))
+    with nullcontext() if out is None else new_folder(out, "out", RUN_FILES):
+        if capabilities_of(configured).real_time:
+            watch = f"run {name}: 'dcgym top {name}' watches it, 'dcgym shell {name}' enters it"
+            Console(stderr=True, soft_wrap=True).print(watch, highlight=False)
+        return _with_bar(name, lambda follow: rollout.run_episode(spec, follow))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,12 +154,11 @@ def train_policy(order: TrainingOrder) -> Record:
         shaping=dict(order.shaping),
         address=order.address,
     )
-    with no_empty_folder(order.out):
-        prepare_folder(order.out)
-        with watching(env, name, order.out, order.score, order.tensorboard) as watch:
-            return _with_bar(
-                f"train {name}", lambda follow: training.train_policy(spec, follow, watch)
-            )
+    with (
+        new_folder(order.out, "out", (TRAINING_FILE, f"{LOGS_FOLDER}/")),
+        watching(env, name, order.out, order.score, order.tensorboard) as watch,
+    ):
+        return _with_bar(f"train {name}", lambda follow: training.train_policy(spec, follow, watch))
 
 
 # Long because every option of the command is an argument.

@@ -33,6 +33,7 @@ from dcgym.files import (
     check_nesting,
     load_mapping,
 )
+from dcgym.writing import as_path
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     except ConfigError as error:
         raise as_written(error) from None
     check_suite(suite)
-    out = Path(str(content.get("out", "runs/sweep")))
+    out = as_path(content.get("out", "runs/sweep"), "out")
     address = content.get("address")
     if not isinstance(address, str | None):
         raise ConfigError("address", address, "host:port of a cluster's head")

@@ -12,8 +12,10 @@ from rich.table import Table
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
 from dcgym.cli.options import print_json, whole
+from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping
+from dcgym.writing import check_output
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def show(
     from dcgym.traffic.analysis.summary import summarise_plan
     from dcgym.traffic.plans.applications import AppPlan
 
+    _check_outputs(save, plot)
     network = make_topology(read_spec(topology, TOPOLOGY))
     made = make_plan(read_spec(plan, PLAN), network, seed)
     summary: dict[str, Any] = {**summarise_plan(made, network)}
@@ -89,6 +92,18 @@ def show(
         _print_summary(summary, network)
         _print_pairs(made, summary["load"], network)
         print_apps(summary.get("apps", []))
+
+
+def _check_outputs(save: Path | None, plot: Path | None) -> None:
+    from dcgym.traffic.analysis.drawing import FORMATS
+    from dcgym.traffic.plans.files import FILE_SUFFIXES
+
+    if save is not None:
+        check_in("plan file type", save.suffix, FILE_SUFFIXES)
+        check_output(save, "save")
+    if plot is not None:
+        check_in(f"suffix of {plot.name}", plot.suffix.lower(), FORMATS)
+        check_output(plot, "plot")
 
 
 def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:

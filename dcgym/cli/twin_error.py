@@ -29,6 +29,7 @@ from dcgym.cli.options import (
 from dcgym.cli.traffic import read_spec
 from dcgym.errors import BackendError
 from dcgym.files import SCENARIO
+from dcgym.writing import check_output
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
@@ -150,11 +151,10 @@ def _run_and_show(
     as_json: bool,
 ) -> None:
     """Run what is not finished yet, and show what was found, after a failure too."""
-    from dcgym.suites.twin_error.markdown import check_file
     from dcgym.suites.twin_error.runs import finished_comparison, run_comparison
 
     if markdown is not None:
-        check_file(markdown)
+        check_output(markdown, "markdown")
     try:
         found = run_comparison(suite, out, require_fidelity, compare)
     except BackendError:

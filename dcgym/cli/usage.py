@@ -9,13 +9,29 @@ import typer
 
 from dcgym.errors import ConfigError, suggest
 
-__all__ = ["UsageError", "is_help", "of_usage"]
+__all__ = ["UsageError", "check_folders", "is_help", "of_usage"]
 
 # Typer hands out one of the errors of the library that parses for it; the others are its bases.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors about a command line."""
 
 _TYPES = {"int": "a whole number", "float": "a number", "path": "a path", "str": "a text"}
+
+_FOLDERS = ("--out", "--figures")
+
+
+def check_folders(arguments: Sequence[str]) -> None:
+    """Refuse a folder without a name, which the parser takes for the present one.
+
+    Args:
+        arguments: The command line without the program's name.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    for option in _FOLDERS:
+        if _value_of(arguments, (option,)) == "":
+            raise ConfigError(option, "", "a path (text)")
 
 
 def is_help(error: Exception) -> bool:

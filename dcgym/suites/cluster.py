@@ -19,18 +19,18 @@ from typing import Any
 
 from dcgym._version import __version__
 from dcgym.errors import BackendError, ConfigError
-from dcgym.policies.checkpoint import write_whole
 from dcgym.policies.clusters import EMULATION, attach
 from dcgym.policies.trained import folder_of
 from dcgym.reading import ARCHIVE, read_bytes
 from dcgym.suites.checks import capabilities_of
 from dcgym.suites.places import temporary_place
-from dcgym.suites.results import write_json
+from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import RunSpec, TrainingSpec
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work
 from dcgym.suites.workers import STOP_GRACE_S, Workers
+from dcgym.writing import make_folder, write_file
 
 __all__ = ["EMULATION", "ClusterWorkers", "Delivery", "deliver", "files_of", "work_here"]
 
@@ -43,7 +43,6 @@ LOST_S = 120.0
 TRAINING_CPUS = 2
 # What a training goes on from is large, and suites train in one go.
 LEFT_OUT = "state"
-TRAINING_FILE = "training.json"
 LAST_FILES = ("summary.json", TRAINING_FILE)
 
 Files = dict[str, bytes]
@@ -111,8 +110,8 @@ def deliver(files: Mapping[str, bytes], folder: Path) -> None:
     """
     for name in sorted(files, key=lambda name: name in LAST_FILES):
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, files[name])
+        make_folder(path.parent)
+        write_file(path, "out", files[name])
 
 
 class ClusterWorkers:

@@ -17,12 +17,20 @@ from dcgym.config import check_in
 from dcgym.policies import LEARNERS
 from dcgym.suites.checks import capabilities_of, steps_in
 from dcgym.suites.fidelity import is_as_good_as
-from dcgym.suites.results import read_json, read_record, run_folder, run_name
+from dcgym.suites.results import (
+    RUN_FILES,
+    TRAINING_FILE,
+    read_json,
+    read_record,
+    run_folder,
+    run_name,
+)
 from dcgym.suites.rollout import Progress as Follow
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work, perform
 from dcgym.suites.workers import WorkerPool
+from dcgym.writing import prepare_folder, real_path
 
 __all__ = ["Matrix", "Run"]
 
@@ -79,7 +87,7 @@ class Matrix:
         progress: Progress,
         require_fidelity: str = "invalid",
     ) -> None:
-        self._suite, self._out = suite, out.resolve()
+        self._suite, self._out = suite, real_path(out, "out")
         self._workers, self._progress = workers, progress
         self._required = check_in("require_fidelity", require_fidelity, FIDELITIES)
 
@@ -246,6 +254,9 @@ class Matrix:
             self._progress.remove_task(task)
 
     def _perform(self, spec: Work, log: Path, follow: Follow) -> None:
+        # A machine of a cluster writes into a folder of its own first.
+        left = RUN_FILES if isinstance(spec, RunSpec) else (TRAINING_FILE,)
+        prepare_folder(log.parent, "out", (log.name, *left))
         if self._suite.jobs == 0 and not self._workers.is_remote:
             perform(spec, follow)
         else:
@@ -256,7 +267,7 @@ class Matrix:
 
     @staticmethod
     def _trained(spec: TrainingSpec) -> Record | None:
-        summary = read_json(Path(spec.folder) / "training.json")
+        summary = read_json(Path(spec.folder) / TRAINING_FILE)
         return summary if summary is not None and summary.get("key") == spec.key else None
 
 

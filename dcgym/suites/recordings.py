@@ -29,10 +29,10 @@ from dcgym.envs.system import Info
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.suites.recorders import recorder_for
-from dcgym.suites.results import prepare_folder
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import Arguments, RunSpec
 from dcgym.suites.suite import MOST_RUNS
+from dcgym.writing import as_path, new_folder, real_path
 
 if TYPE_CHECKING:
     from minari.data_collector.episode_buffer import EpisodeBuffer
@@ -86,6 +86,8 @@ class RecordingSpec:
             raise ConfigError("name", name, allowed)
         for part in name.split("/"):
             check_name("name", part)
+        object.__setattr__(self, "out", as_path(self.out, "out"))
+        real_path(self.out / name, "out")
 
 
 def dataset_name(env: Arguments, policy: str) -> str:
@@ -120,10 +122,9 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
     folder = spec.out / name
     if folder.exists():
         raise ConfigError("name", name, f"one that {spec.out} does not have yet")
-    with contextlib.closing(_environment(spec, policy)) as env:
-        prepare_folder(spec.out)
+    with new_folder(spec.out) as out, contextlib.closing(_environment(spec, policy)) as env:
         totals = _Totals()
-        with tempfile.TemporaryDirectory(prefix=".recording-", dir=spec.out) as partial:
+        with tempfile.TemporaryDirectory(prefix=".recording-", dir=out) as partial:
             with _kept_in(Path(partial)), named_runs(f"record-{spec.policy}-{spec.seed}"):
                 create(
                     name,
@@ -133,7 +134,7 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
                     description=f"{spec.policy} in {env_id_of(spec.env)}, by dcgym record.",
                     requirements=[f"dcgym=={__version__}"],
                 )
-            _move(Path(partial), spec.out, name)
+            _move(Path(partial), out, name)
     return {
         "name": name,
         "folder": str(folder),
@@ -249,8 +250,8 @@ class _Totals:
 def _kept_in(folder: Path) -> Iterator[None]:
     """Let Minari write into a folder, and keep what it would remark of missing authors."""
     before = os.environ.get(PLACE)
-    # Minari appends a relative path to itself (0.5.4, `MinariStorage.get_size`).
-    os.environ[PLACE] = str(folder.resolve())
+    # Minari appends a relative path, which this is not, to itself (0.5.4, `get_size`).
+    os.environ[PLACE] = str(folder)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

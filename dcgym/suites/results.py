@@ -24,17 +24,19 @@ from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text, measured
 from dcgym.reading import STEPS, TEXT, read_chunks
+from dcgym.writing import make_folder, write_file, write_table
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "RUN_FILES",
     "SUITE_FILE",
+    "TRAINING_FILE",
     "FlowColumns",
     "Records",
     "load_records",
     "machine",
-    "prepare_folder",
     "read_json",
     "read_record",
     "read_table",
@@ -48,43 +50,15 @@ __all__ = [
 LONGEST_RUN_NAME = 240
 SUITE_FILE = "suite.json"
 """What was run, in the folder of its results."""
+STEPS_FILE, FLOWS_FILE, SUMMARY_FILE = "steps.parquet", "flows.parquet", "summary.json"
+RUN_FILES = (STEPS_FILE, FLOWS_FILE, SUMMARY_FILE)
+"""What a run leaves in its folder."""
+TRAINING_FILE = "training.json"
+"""What a training leaves in its folder, beside the checkpoint."""
 Records: TypeAlias = Sequence[Record]
 """Records of runs."""
 FlowColumns: TypeAlias = "pl.DataFrame | Mapping[str, npt.NDArray[np.generic]]"
 """Flows as a table, or as one array a column."""
-
-
-def prepare_folder(folder: Path) -> None:
-    """Create the folder, prove that it can be written, and remove what killed processes left.
-
-    Args:
-        folder: The folder.
-
-    Raises:
-        ConfigError: It cannot; the message says why.
-    """
-    probe = folder / f".probe-{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # A full disk accepts an empty file; only data shows it.
-        probe.write_bytes(bytes(64 * 1024))
-    except OSError as error:
-        allowed = f"a folder that can be written ({error.strerror})"
-        raise ConfigError("out", str(folder), allowed) from error
-    finally:
-        if folder.is_dir():
-            probe.unlink(missing_ok=True)
-    for path in (*folder.glob(".*"), *folder.glob("runs/*/.*"), *folder.glob("training/*/.*")):
-        if _is_left_over(path):
-            path.unlink(missing_ok=True)
-
-
-def _is_left_over(path: Path) -> bool:
-    """Tell whether a file was being written by a process that has ended."""
-    name, _, process = path.name.replace("probe-", "probe.").rpartition(".")
-    if not (name and process.isdigit() and path.is_file()):
-        return False
-    return not Path(f"/proc/{process}").exists()
 
 
 def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
@@ -119,11 +93,12 @@ def write_json(path: Path, value: object) -> None:
     Args:
         path: The file; its folder is made if it is missing.
         value: Plain data; numbers that are NaN or infinite are null, anything else is text.
+
+    Raises:
+        ConfigError: It cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json_text(value), encoding="utf-8")
-    partial.replace(path)
+    make_folder(path.parent)
+    write_file(path, "out", json_text(value).encode())
 
 
 def read_json(path: Path) -> Any:
@@ -222,11 +197,9 @@ def write_results(folder: Path, records: Records) -> Path:
     import polars as pl
 
     path = folder / "results.parquet"
-    partial = folder / f".results.{os.getpid()}"
     swept = _swept_columns(records)
     rows = [{**_row(record), **values} for record, values in zip(records, swept, strict=True)]
-    pl.DataFrame(rows, infer_schema_length=None).write_parquet(partial)
-    partial.replace(path)
+    write_table(path, "out", pl.DataFrame(rows, infer_schema_length=None))
     return path
 
 
@@ -248,10 +221,10 @@ def write_run(
     """
     import polars as pl
 
-    folder.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(dict(columns)).write_parquet(folder / "steps.parquet")
-    pl.DataFrame(flows).write_parquet(folder / "flows.parquet")
-    write_json(folder / "summary.json", {**record, "key": key})
+    make_folder(folder)
+    write_table(folder / STEPS_FILE, "out", pl.DataFrame(dict(columns)))
+    write_table(folder / FLOWS_FILE, "out", pl.DataFrame(flows))
+    write_json(folder / SUMMARY_FILE, {**record, "key": key})
 
 
 def machine() -> Record:

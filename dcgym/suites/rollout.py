@@ -23,8 +23,9 @@ from dcgym.errors import BackendError
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.learned.acting import LearnedPolicy
 from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
-from dcgym.suites.results import machine, run_name, write_run
+from dcgym.suites.results import RUN_FILES, machine, run_name, write_run
 from dcgym.suites.spec import RunSpec
+from dcgym.writing import prepare_folder
 
 __all__ = ["MakePolicy", "Progress", "run_episode"]
 
@@ -57,11 +58,13 @@ def run_episode(
         make: Makes the policy of an agent from its seed; None makes what the run names.
 
     Raises:
-        ConfigError: Something in the specification is not allowed.
+        ConfigError: Something in the specification is not allowed, or its folder cannot be written.
         BackendError: The backend died.
         FeatureNotSupported: What the backend needs was not built.
     """
     started = time.monotonic()
+    if spec.folder is not None:
+        prepare_folder(spec.folder, "folder", RUN_FILES)
     run = _prepare(spec, make)
     try:
         columns, outcome = _roll_out(run, spec, progress)
@@ -75,7 +78,7 @@ def run_episode(
         run.session.close()
     duration_s = round(time.monotonic() - started, 3)
     record = _record(spec, run, outcome) | {"backend": name, "duration_s": duration_s}
-    if spec.folder:
+    if spec.folder is not None:
         write_run(Path(spec.folder), record, columns, outcome.flows, spec.key)
     return record
 

@@ -20,16 +20,20 @@ from dcgym.suites.reports.report import write_report
 from dcgym.suites.results import (
     SUITE_FILE,
     Records,
-    prepare_folder,
     write_json,
     write_results,
 )
-from dcgym.suites.scores import write_scores
+from dcgym.suites.scores import SCORES_FILE, write_scores
 from dcgym.suites.suite import Suite
-from dcgym.suites.verdicts import write_verdicts
+from dcgym.suites.verdicts import VERDICTS_FILE, write_verdicts
 from dcgym.suites.workers import WorkerPool, Workers
+from dcgym.writing import new_folder
 
 __all__ = ["WriteResults", "finished_records", "run_matrix", "run_suite"]
+
+# What is written into the folder of results, by any kind of suite.
+RESULT_FILES = (SUITE_FILE, SCORES_FILE, VERDICTS_FILE, "results.parquet", "report.html")
+RESULTS = ("runs/", "training/", *RESULT_FILES)
 
 WriteResults: TypeAlias = Callable[[Path, Records, Records], None]
 
@@ -84,9 +88,12 @@ def run_matrix(
         BackendError: A run failed; the others' results are kept.
     """
     check_suite(suite)
-    with progress_bars() as progress, _workers(address) as workers:
+    with (
+        new_folder(out, "out", RESULTS) as out,
+        progress_bars() as progress,
+        _workers(address) as workers,
+    ):
         bench = Matrix(suite, out, workers, progress, require_fidelity)
-        prepare_folder(out)
         made = {"command": _command(), "require_fidelity": require_fidelity}
         write_json(out / SUITE_FILE, {**asdict(suite), **made})
         try:

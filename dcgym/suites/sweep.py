@@ -154,4 +154,7 @@ def _label(value: object) -> str:
 
 
 def _scalar(value: object, label: str) -> Scalar:
-    return value if value is None or isinstance(value, str | int | float) else label
+    if isinstance(value, str):
+        # The path of a file may hold bytes that are no text, which no table or figure has.
+        return value.encode(errors="backslashreplace").decode()
+    return value if value is None or isinstance(value, int | float) else label

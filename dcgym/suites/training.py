@@ -11,10 +11,11 @@ from dcgym.backends.names import named_runs
 from dcgym.policies import LEARNERS, TrainingOptions
 from dcgym.policies.checkpoint import read_note
 from dcgym.policies.learners import Progress as Report
-from dcgym.suites.results import write_json
+from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import TrainingSpec
 from dcgym.suites.watch import Watch
+from dcgym.writing import as_path
 
 __all__ = ["train_policy"]
 
@@ -41,7 +42,7 @@ def train_policy(
     """
     # Long because it says all that is known of a training.
     learner = LEARNERS.find(spec.policy)
-    folder = Path(spec.folder)
+    folder = as_path(spec.folder, "folder")
     started = time.monotonic()
     curve = _Curve()
     begun = _begun(folder) if spec.resume else Report(0, 0, 0.0, None)
@@ -87,7 +88,7 @@ def train_policy(
         watch.score(curve.last)
     if watch is not None and watch.scores:
         summary["scores"] = watch.scores
-    write_json(folder / "training.json", {**summary, "key": spec.key})
+    write_json(folder / TRAINING_FILE, {**summary, "key": spec.key})
     return summary
 
 

@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import BinaryIO, Protocol
 
 from dcgym.errors import BackendError
 from dcgym.suites.rollout import Progress
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work, request
+from dcgym.writing import open_output
 
 __all__ = ["STOP_GRACE_S", "WorkerPool", "Workers"]
 
@@ -88,8 +89,7 @@ class Workers:
         Raises:
             BackendError: It failed; the message is the last line of its log.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w", encoding="utf-8", errors="replace") as errors:
+        with open_output(log, "out") as errors:
             process = self._start(errors)
             try:
                 self._feed(process, request(spec, os.getpid()), progress)
@@ -111,7 +111,7 @@ class Workers:
         for process in running:
             _end(process)
 
-    def _start(self, errors: IO[str]) -> subprocess.Popen[str]:
+    def _start(self, errors: BinaryIO) -> subprocess.Popen[str]:
         with self._lock:
             if self._stopped:
                 raise BackendError("the benchmark was stopped")

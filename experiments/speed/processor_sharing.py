@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
+from dcgym.writing import prepare_folder
 from experiments.speed.sharing import measure_sharing
 
 # Of the 1514 bytes of a full packet, 1448 are payload: loads are stated with headers.

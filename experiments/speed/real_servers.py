@@ -35,11 +35,12 @@ import numpy as np
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.emulation.wire.messages import ChangeServer, Done
 from dcgym.errors import BackendError
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.tasks.balancing import make_scenario
 from dcgym.testing.star import Star
 from dcgym.traffic.generators.generator import Generator
 from dcgym.traffic.http import REQUEST_DTYPE, HttpServer, RequestKind, RequestPlan
+from dcgym.writing import prepare_folder
 
 PAGE_BYTES = 12_288
 PORT = 8000

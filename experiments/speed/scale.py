@@ -23,10 +23,11 @@ from rich.table import Table
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.cli.console import table_console
 from dcgym.errors import BackendError
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
+from dcgym.writing import prepare_folder
 
 COLUMNS = {
     "hosts": "{:d}",

@@ -17,13 +17,14 @@ from dcgym.config import check_flag, check_in, check_int, check_keys
 from dcgym.containers import check_tensors
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.json_text import json_text
-from dcgym.policies.checkpoint import CheckpointNote, parse_object, write_whole
+from dcgym.policies.checkpoint import CheckpointNote, parse_object
 from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
 from dcgym.policies.learned.memory import MEMORIES
 from dcgym.policies.learned.view import MOST_FRAMES, View
 from dcgym.reading import TEXT, WEIGHTS, Kind, read_bytes, reading
 from dcgym.tasks.common.rows import RowLayout
+from dcgym.writing import write_file
 
 __all__ = [
     "ACTOR_FILE",
@@ -101,7 +102,7 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
         WEIGHTS_FILE: save(dense),
     }
     for name, content in contents.items():
-        write_whole(folder / name, content)
+        write_file(folder / name, "checkpoint", content)
     return {"sha256": {name: _digest(content) for name, content in contents.items()}}
 
 

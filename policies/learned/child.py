@@ -23,6 +23,7 @@ from pathlib import Path
 import cloudpickle
 
 from dcgym.processes import END_DEADLINE_S, end_processes, module_environment
+from dcgym.writing import open_output
 
 __all__ = ["Child", "main"]
 
@@ -54,7 +55,7 @@ class Child:
         with contextlib.ExitStack() as stack:
             stack.callback(theirs.close)
             # Standard output may be somebody's JSON; a notebook's sys.stderr is no file.
-            output = STDERR_FD if log is None else stack.enter_context(log.open("wb"))
+            output = STDERR_FD if log is None else stack.enter_context(open_output(log, "out_dir"))
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],

@@ -12,16 +12,22 @@ import numpy as np
 from dcgym.config import check_flag, check_int, plain
 from dcgym.errors import ConfigError
 from dcgym.policies.base import Policy
-from dcgym.policies.checkpoint import CheckpointNote, no_empty_folder, read_note
+from dcgym.policies.checkpoint import CHECKPOINT_FILE, CheckpointNote, read_note
 from dcgym.policies.clusters import check_address
 from dcgym.policies.learned.acting import TRAINED
 from dcgym.policies.learned.actor import Actor
-from dcgym.policies.learned.actor_files import load_actor, require_safetensors
+from dcgym.policies.learned.actor_files import (
+    ACTOR_FILE,
+    WEIGHTS_FILE,
+    load_actor,
+    require_safetensors,
+)
 from dcgym.policies.learned.flat import ACTION_KINDS, action_bounds, action_kind
 from dcgym.policies.learned.provenance import versions_of
 from dcgym.policies.learned.shaping import make_shaping
-from dcgym.policies.learned.states import read_state
+from dcgym.policies.learned.states import NEW_FOLDER, STATE_FOLDER, read_state
 from dcgym.policies.learned.training import (
+    BEST_FOLDER,
     TrainingClock,
     TrainingJob,
     TrainingOpener,
@@ -30,11 +36,15 @@ from dcgym.policies.learned.training import (
 )
 from dcgym.policies.learned.view import View
 from dcgym.policies.learners import EnvConfig, ProgressCallback, TrainingOptions
+from dcgym.writing import new_folder
 
 if TYPE_CHECKING:
     from dcgym.policies.learned.environments import TrainingForm
 
 __all__ = ["LibraryLearner"]
+
+_FOLDERS = (f"{BEST_FOLDER}/", f"{STATE_FOLDER}/", f"{NEW_FOLDER}/")
+_NAMES = (CHECKPOINT_FILE, ACTOR_FILE, WEIGHTS_FILE, *_FOLDERS)
 
 
 @dataclass(frozen=True)
@@ -111,54 +121,52 @@ class LibraryLearner:
         from dcgym.policies.learned.cloning import demonstrate
         from dcgym.policies.learned.environments import training_form
 
-        told, env_config = options or TrainingOptions(), plain(env_config)
-        seed = check_int("seed", seed, 0)
-        folder = Path(out_dir).resolve()
-        TrainingClock(steps, budget_s, progress)
-        if told.resume:
-            seed, n_envs = _begun_with(folder, n_envs)
-        n_envs = self.default_envs if n_envs is None else check_int("n_envs", n_envs, 1)
-        form = training_form(env_config, n_envs)
-        self._check_actions(form)
-        self._check_start(told)
-        # Before hours of training, not after them.
-        require_safetensors()
-        self.require()
-        job = TrainingJob(env_config, seed, n_envs, told.settings, address=told.address)
-        note = CheckpointNote(
-            self.algorithm,
-            self.library,
-            seed,
-            env=dict(env_config),
-            options={
-                "frames": told.frames,
-                "normalise": told.normalise,
-                "clone_from": told.clone_from,
-                "shaping": dict(told.shaping),
-                "n_envs": n_envs,
-                "settings": dict(told.settings),
-            },
-            versions=versions_of(("numpy", "gymnasium", *self.packages)),
-        )
-        if told.resume:
-            path, before = read_state(folder)
-            earlier = self._earlier(folder, form)
-            clock = TrainingClock(steps, budget_s, progress, before)
-            settings = {**_mapping(earlier[0], "settings"), **told.settings}
-            kept = {**earlier[0].options, "settings": settings}
-            note = replace(note, options=kept, curve=earlier[0].curve)
-            paid = _mapping(earlier[0], "shaping")
-            job = replace(job, settings=settings, state=path, view=earlier[1].view)
-        else:
-            clock, paid = TrainingClock(steps, budget_s, progress), dict(told.shaping)
-            job = replace(job, view=_new_view(env_config, form, told, seed))
-            if told.clone_from is not None:
-                shown = demonstrate(env_config, form, job.view, told.clone_from, seed)
-                job = replace(job, demonstrations=shown)
-        if paid:
-            job = replace(job, shaping=make_shaping(paid, form.labels, job.settings))
-        with no_empty_folder(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        with new_folder(out_dir, "out_dir", _NAMES) as folder:
+            told, env_config = options or TrainingOptions(), plain(env_config)
+            seed = check_int("seed", seed, 0)
+            TrainingClock(steps, budget_s, progress)
+            if told.resume:
+                seed, n_envs = _begun_with(folder, n_envs)
+            n_envs = self.default_envs if n_envs is None else check_int("n_envs", n_envs, 1)
+            form = training_form(env_config, n_envs)
+            self._check_actions(form)
+            self._check_start(told)
+            # Before hours of training, not after them.
+            require_safetensors()
+            self.require()
+            job = TrainingJob(env_config, seed, n_envs, told.settings, address=told.address)
+            note = CheckpointNote(
+                self.algorithm,
+                self.library,
+                seed,
+                env=dict(env_config),
+                options={
+                    "frames": told.frames,
+                    "normalise": told.normalise,
+                    "clone_from": told.clone_from,
+                    "shaping": dict(told.shaping),
+                    "n_envs": n_envs,
+                    "settings": dict(told.settings),
+                },
+                versions=versions_of(("numpy", "gymnasium", *self.packages)),
+            )
+            if told.resume:
+                path, before = read_state(folder)
+                earlier = self._earlier(folder, form)
+                clock = TrainingClock(steps, budget_s, progress, before)
+                settings = {**_mapping(earlier[0], "settings"), **told.settings}
+                kept = {**earlier[0].options, "settings": settings}
+                note = replace(note, options=kept, curve=earlier[0].curve)
+                paid = _mapping(earlier[0], "shaping")
+                job = replace(job, settings=settings, state=path, view=earlier[1].view)
+            else:
+                clock, paid = TrainingClock(steps, budget_s, progress), dict(told.shaping)
+                job = replace(job, view=_new_view(env_config, form, told, seed))
+                if told.clone_from is not None:
+                    shown = demonstrate(env_config, form, job.view, told.clone_from, seed)
+                    job = replace(job, demonstrations=shown)
+            if paid:
+                job = replace(job, shaping=make_shaping(paid, form.labels, job.settings))
             self.run(self.open_training, job, note, clock, folder)
         return folder
 

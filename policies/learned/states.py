@@ -18,7 +18,7 @@ from dcgym.policies.checkpoint import parse_object
 from dcgym.policies.learners import Progress
 from dcgym.reading import NOTE, read_bytes
 
-__all__ = ["STATE_FOLDER", "read_state", "write_state"]
+__all__ = ["NEW_FOLDER", "STATE_FOLDER", "read_state", "write_state"]
 
 STATE_FOLDER = "state"
 STATE_FILE = "state.json"

@@ -30,7 +30,7 @@ MOST_FUNCTION_LINES = 45
 LAYERS = (
     ("dcgym._version", "dcgym.errors"),
     ("dcgym.defaults", "dcgym.native", "dcgym.processes", "dcgym.units"),
-    ("dcgym.config", "dcgym.reading", "dcgym.yaml_text"),
+    ("dcgym.config", "dcgym.reading", "dcgym.writing", "dcgym.yaml_text"),
     ("dcgym.containers", "dcgym.files", "dcgym.json_text", "dcgym.registry"),
     ("dcgym.sndlib",),
     ("dcgym.monitors", "dcgym.topologies", "dcgym.traffic"),

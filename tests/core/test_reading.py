@@ -55,16 +55,15 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
 NO_FILES = {"folder of a library, folder"}
 
 MAY_OPEN = (
-    *("dcgym/reading.py", "dcgym/containers.py", "dcgym/processes.py", "dcgym/native/"),
+    *("dcgym/reading.py", "dcgym/writing.py", "dcgym/containers.py", "dcgym/processes.py"),
+    "dcgym/native/",
     *("dcgym/cli/doctor/", "dcgym/backends/emulation/", "traffic/generators/"),
 )
-"""Sources that read what the kernel or dcgym itself has written."""
+"""Sources that read what the kernel or dcgym itself has written, and the one that writes."""
 OWN = {
     "dcgym/suites/workers.py": "the log of a worker",
     "dcgym/suites/results.py": "/proc/cpuinfo",
     "dcgym/suites/places.py": "a lock",
-    "dcgym/suites/twin_error/markdown.py": "a page that is written",
-    "policies/learned/child.py": "a log that is written",
     "traffic/http/programs.py": "a certificate of its own",
 }
 OPENERS = {

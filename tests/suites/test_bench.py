@@ -30,12 +30,13 @@ from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix, Run
 from dcgym.suites.progress import progress_bars
-from dcgym.suites.results import prepare_folder, write_json, write_results
+from dcgym.suites.results import write_json, write_results
 from dcgym.suites.spec import spec_to_dict
 from dcgym.suites.statistics import METRICS, Sums, summarise
 from dcgym.suites.suite import Training
 from dcgym.suites.workers import Workers
 from dcgym.testing.fake_backend import FakeBackend
+from dcgym.writing import prepare_folder
 from tests.support.pages import pictures_of
 from tests.support.suites import leave_figures_empty
 from tests.support.waiting import wait_for

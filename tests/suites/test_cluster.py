@@ -141,7 +141,7 @@ def test_runs_of_a_node_that_dies_are_repeated_elsewhere(
     assert sorted(path.name for path in (out / "runs").iterdir()) == [
         f"rate={load}Mbit-cubic-0" for load in (1, 2, 3, 4)
     ]
-    assert not list(out.rglob("*.partial"))
+    assert not list(out.rglob(".dcgym-*"))
     table = pl.read_parquet(write_results(out, load_records(out)))
     assert table["traffic.rate"].sort().to_list() == [f"{load}Mbit" for load in (1, 2, 3, 4)]
     # Two senders each, all that they send arrives below 10 Mbit/s.

@@ -140,9 +140,9 @@ def test_a_failed_run_keeps_the_others(tmp_path: Path) -> None:
     suite = sweep(env=broken, axes={"marking": [True, {"min": "30KB"}]})
     assert suite.case_names == ("marking=true", "marking=min:30KB")
     (tmp_path / "runs" / "marking=min:30KB-cubic-0").mkdir(parents=True)
-    # A folder in the place of the steps' file: this run cannot be written.
+    # A folder in the place of the steps' file: this run cannot be written, and does not begin.
     (tmp_path / "runs" / "marking=min:30KB-cubic-0" / "steps.parquet").mkdir()
-    with pytest.raises(BackendError, match="marking=min:30KB-cubic-0"):
+    with pytest.raises(ConfigError, match="a regular file or a new one"):
         run_suite(suite, tmp_path)
     assert [record["scenario"] for record in load_records(tmp_path)] == ["marking=true"]
     assert pl.read_parquet(tmp_path / "results.parquet")["marking"].to_list() == ["True"]

@@ -23,7 +23,7 @@ from polars.testing import assert_frame_equal
 
 from dcgym.errors import BackendError
 from dcgym.suites.places import temporary_place
-from dcgym.suites.results import prepare_folder
+from dcgym.writing import prepare_folder
 from tests.support.killed_sweeps import TAG, start_driver, sweep_here, workers_of
 from tests.support.waiting import wait_for
 
@@ -117,8 +117,8 @@ def test_what_killed_processes_were_writing_is_removed(tmp_path: Path) -> None:
     ended.wait()
     run = tmp_path / "runs" / "one-0"
     run.mkdir(parents=True)
-    left = [run / f".summary.json.{ended.pid}", tmp_path / f".results.{ended.pid}"]
-    kept = [run / f".summary.json.{os.getpid()}", run / ".mine", run / "steps.parquet"]
+    left = [run / f".dcgym-0.{ended.pid}", tmp_path / f".dcgym-1.{ended.pid}"]
+    kept = [run / f".dcgym-2.{os.getpid()}", run / f".mine.{ended.pid}", run / "steps.parquet"]
     for path in left + kept:
         path.touch()
     prepare_folder(tmp_path)

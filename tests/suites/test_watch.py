@@ -11,11 +11,11 @@ import pytest
 
 from dcgym.cli import main
 from dcgym.errors import ConfigError
-from dcgym.policies.checkpoint import no_empty_folder
 from dcgym.suites.rollout import run_episode
 from dcgym.suites.spec import RunSpec, TrainingSpec
 from dcgym.suites.training import train_policy
 from dcgym.suites.watch import LOGS_FOLDER, SCORE_SEED, watching
+from dcgym.writing import new_folder
 
 POOL = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "max_steps": 6, "lead_in": 0}
 
@@ -101,8 +101,7 @@ def test_only_what_was_made_and_is_empty_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "before").mkdir()
     for name, keeps in (("before/new", False), ("kept/new", True)):
         folder = tmp_path / name
-        with pytest.raises(OSError, match="full"), no_empty_folder(folder):
-            folder.mkdir(parents=True)
+        with pytest.raises(OSError, match="full"), new_folder(folder):
             if keeps:
                 (folder / "file").touch()
             raise OSError("full")

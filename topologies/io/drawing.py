@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcgym.config import check_in
-from dcgym.errors import ConfigError, MissingDependency
+from dcgym.errors import MissingDependency
 from dcgym.topologies.io.layout import layout
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.units import format_rate
+from dcgym.writing import as_path, check_output, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,13 +52,11 @@ def draw(topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
         MissingDependency: Matplotlib is not installed.
     """
-    path = Path(path)
-    check_in(f"suffix of {path.name}", path.suffix.lower(), FORMATS)
+    path = as_path(path, "path")
+    form = check_in(f"suffix of {path.name}", path.suffix.lower(), FORMATS)[1:]
+    check_output(path, "path")
     picture = figure(topology)
-    try:
-        picture.savefig(path, dpi=150, format=path.suffix.lower()[1:])
-    except OSError as error:
-        raise ConfigError("path", str(path), f"a writable file ({error.strerror})") from error
+    write_file(path, "path", lambda to: picture.savefig(to, dpi=150, format=form))
 
 
 def figure(topology: Topology) -> Figure:

@@ -16,6 +16,7 @@ from dcgym.reading import TEXT, read_chunks, reading
 from dcgym.topologies.io.hpcc import hpcc_content
 from dcgym.topologies.io.networks import network_content, to_networkx
 from dcgym.topologies.io.sndlib import sndlib_content
+from dcgym.writing import as_path, write_file
 from dcgym.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
@@ -52,12 +53,9 @@ def save(topology: Topology, path: str | Path) -> None:
     Raises:
         ConfigError: Unknown suffix, or the file cannot be written.
     """
-    path = Path(path)
+    path = as_path(path, "path")
     suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), _SAVED)
-    try:
-        path.write_bytes(_encode(topology, suffix))
-    except OSError as error:
-        raise ConfigError("path", str(path), f"a writable file ({error.strerror})") from error
+    write_file(path, "path", _encode(topology, suffix))
 
 
 def load(path: str | Path) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcgym.config import check_in
-from dcgym.errors import ConfigError, MissingDependency
+from dcgym.errors import MissingDependency
 from dcgym.traffic.analysis.summary import link_loads, pair_bytes, sent_bytes, span_s
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
 from dcgym.units import NS_PER_S
+from dcgym.writing import as_path, check_output, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,13 +47,11 @@ def draw_plan(plan: Plan, topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
         MissingDependency: Matplotlib is not installed.
     """
-    path = Path(path)
-    check_in(f"suffix of {path.name}", path.suffix.lower(), FORMATS)
+    path = as_path(path, "path")
+    form = check_in(f"suffix of {path.name}", path.suffix.lower(), FORMATS)[1:]
+    check_output(path, "path")
     picture = plan_figure(plan, topology)
-    try:
-        picture.savefig(path, dpi=110, format=path.suffix.lower()[1:])
-    except OSError as error:
-        raise ConfigError("path", str(path), f"a writable file ({error.strerror})") from error
+    write_file(path, "path", lambda to: picture.savefig(to, dpi=110, format=form))
 
 
 def plan_figure(plan: Plan, topology: Topology) -> Figure:

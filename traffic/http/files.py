@@ -29,6 +29,7 @@ from dcgym.traffic.http.plan import (
     RequestPlan,
 )
 from dcgym.traffic.plans.tables import Table, read_table
+from dcgym.writing import as_path, write_table
 
 __all__ = ["load_requests", "save_requests"]
 
@@ -39,15 +40,19 @@ _DEMANDS = tuple(f"demand_{i + 1}_ns" for i in range(MAX_STAGES))
 _LAST_PORT = 65_535
 
 
-def save_requests(plan: RequestPlan, path: Path) -> None:
+def save_requests(plan: RequestPlan, path: str | Path) -> None:
     """Write a plan to a .csv or .parquet file.
 
     Args:
         plan: The plan.
         path: Where to; the suffix decides the format.
+
+    Raises:
+        ConfigError: Unknown suffix, or the file cannot be written.
     """
     import polars as pl
 
+    path = as_path(path, "requests file")
     check_in("requests file type", path.suffix, (".csv", ".parquet"))
     requests, kinds = plan.requests, plan.applications
     texts = {
@@ -69,11 +74,7 @@ def save_requests(plan: RequestPlan, path: Path) -> None:
     frame = frame.with_columns(**{n: pl.lit(v) for n, v in zip(_PLAN, own, strict=True)})
     if plan.transport != TRANSPORTS[0]:
         frame = frame.with_columns(transport=pl.lit(plan.transport))
-    try:
-        frame.write_csv(path) if path.suffix == ".csv" else frame.write_parquet(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError("requests file", str(path), f"a writable path ({reason})") from error
+    write_table(path, "requests file", frame)
 
 
 def load_requests(path: Path, seed: int = 0) -> RequestPlan:

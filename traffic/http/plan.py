@@ -209,10 +209,13 @@ class RequestPlan:
 
         Args:
             path: Where to; the suffix decides the format.
+
+        Raises:
+            ConfigError: Unknown suffix, or the file cannot be written.
         """
         from dcgym.traffic.http.files import save_requests
 
-        save_requests(self, Path(path))
+        save_requests(self, path)
 
     @staticmethod
     def load(path: str | Path, seed: int = 0) -> RequestPlan:

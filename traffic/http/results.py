@@ -15,6 +15,7 @@ from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.traffic.http.applications import RESOURCES
 from dcgym.traffic.http.plan import RequestPlan
+from dcgym.writing import as_path, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -195,15 +196,13 @@ class RequestResults:
 
         Args:
             path: Where to; the suffix decides the format.
+
+        Raises:
+            ConfigError: Unknown suffix, or the file cannot be written.
         """
-        path = Path(path)
+        path = as_path(path, "records file")
         check_in("records file type", path.suffix, (".csv", ".parquet"))
-        table = self.table()
-        try:
-            table.write_csv(path) if path.suffix == ".csv" else table.write_parquet(path)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise ConfigError("records file", str(path), f"a writable path ({reason})") from error
+        write_table(path, "records file", self.table())
 
     def close(self) -> None:
         """Release the memory; copies stay valid."""

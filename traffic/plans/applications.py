@@ -18,6 +18,7 @@ from dcgym.traffic.plans.options import Spec
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import LARGEST
 from dcgym.units import NS_PER_S, parse_duration, read_number
+from dcgym.writing import prepare_folder, real_path
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
@@ -103,11 +104,11 @@ class AppPlan(Plan):
             output: Folder for what they print; None keeps only the end of it, for the records.
 
         Raises:
-            ConfigError: There are none, or too many.
+            ConfigError: There are none, or too many, or the folder is none.
         """
         super().__init__(name, seed)
         self.apps = tuple(apps)
-        self.output = None if output is None else Path(output).absolute()
+        self.output = None if output is None else real_path(output, "traffic.output")
         if not 1 <= len(self.apps) <= MOST_APPS:
             raise ConfigError("traffic.apps", len(self.apps), f"1 to {MOST_APPS} applications")
 
@@ -165,13 +166,10 @@ class AppPlan(Plan):
             if shutil.which(program, path=path) is None:
                 allowed = "a program that is installed, by its path or on the PATH"
                 raise ConfigError(f"traffic.apps.{app.host}", program, allowed)
-        if self.output is None:
-            return
-        try:
-            self.output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            allowed = f"a folder that can be written ({error.strerror})"
-            raise ConfigError("traffic.output", str(self.output), allowed) from error
+        if self.output is not None:
+            hosts = [f"{n}-{app.host}" for n, app in enumerate(self.apps)]
+            names = [f"{host}.{stream}" for host in hosts for stream in ("out", "err")]
+            prepare_folder(self.output, "traffic.output", names)
 
     def to_generator(self, hosts: Sequence[str]) -> bytes:
         """Return the applications as the generator reads them: JSON, hosts by number.

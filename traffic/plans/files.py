@@ -19,6 +19,7 @@ from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
 from dcgym.traffic.plans.tables import Table, read_table
+from dcgym.writing import as_path, write_file, write_table
 
 __all__ = ["FILE_SUFFIXES", "is_plan_path", "load_plan", "read_plan", "save_plan"]
 
@@ -40,22 +41,22 @@ def is_plan_path(text: str) -> bool:
     return text.endswith((*FILE_SUFFIXES, *FLOW_LIST_SUFFIXES)) or "/" in text
 
 
-def save_plan(plan: Plan, path: Path) -> None:
+def save_plan(plan: Plan, path: str | Path) -> None:
     """Write a plan to a .json or .parquet file, or its flows to a .csv file.
 
     Args:
         plan: The plan.
         path: Where to; the suffix decides the format.
+
+    Raises:
+        ConfigError: Unknown suffix, or the file cannot be written.
     """
+    path = as_path(path, "plan file")
     check_in("plan file type", path.suffix, FILE_SUFFIXES)
-    try:
-        if path.suffix == ".json":
-            path.write_text(json_text(plan.to_dict()) + "\n", encoding="utf-8")
-        else:
-            _write_table(plan, path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError("plan file", str(path), f"a writable path ({reason})") from error
+    if path.suffix == ".json":
+        write_file(path, "plan file", (json_text(plan.to_dict()) + "\n").encode())
+    else:
+        _write_table(plan, path)
 
 
 def load_plan(path: Path, seed: int = 0) -> Plan:
@@ -117,11 +118,10 @@ def _write_table(plan: Plan, path: Path) -> None:
         {name: column(plan.records, plan.hosts, name) for name in FLOW_FIELDS},
         schema={name: text.get(name, pl.Int64) for name in FLOW_FIELDS},
     )
-    if path.suffix == ".csv":
-        frame.write_csv(path)
-    else:
+    if path.suffix != ".csv":
         own = {"plan": pl.lit(plan.name), "seed": pl.lit(plan.seed, pl.Int64)}
-        frame.with_columns(**own).write_parquet(path)
+        frame = frame.with_columns(**own)
+    write_table(path, "plan file", frame)
 
 
 def _own_plan(table: Table, path: Path, seed: int) -> Plan:

@@ -272,7 +272,7 @@ class Plan:
         """
         from dcgym.traffic.plans.files import save_plan
 
-        save_plan(self, Path(path))
+        save_plan(self, path)
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> Plan:

@@ -23,6 +23,7 @@ from dcgym.files import wrong_file
 from dcgym.reading import FLOWS, read_chunks, reading
 from dcgym.traffic.vips.table import INTERNET, VipTable, lengths
 from dcgym.units import read_number
+from dcgym.writing import as_path, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,11 +101,11 @@ def write_vips(path: str | Path, tables: list[VipTable]) -> None:
         tables: The epochs.
 
     Raises:
-        ConfigError: The name ends otherwise.
+        ConfigError: The name ends otherwise, or the file cannot be written.
     """
     import polars as pl
 
-    path = Path(path)
+    path = as_path(path, "vips file")
     _check_suffix(path)
     parts = []
     for epoch, table in enumerate(tables):
@@ -117,11 +118,7 @@ def write_vips(path: str | Path, tables: list[VipTable]) -> None:
         vip = np.flatnonzero(table.internet_bps)
         outside = [INTERNET] * len(vip)
         parts.append(_part(epoch, vip, "source", outside, table.internet_bps[vip]))
-    frame = pl.concat(parts)
-    if path.suffix == ".csv":
-        frame.write_csv(path)
-    else:
-        frame.write_parquet(path)
+    write_table(path, "vips file", pl.concat(parts))
 
 
 def _part(

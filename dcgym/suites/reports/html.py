@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dcgym.tasks.common.layout import Column
+from dcgym.writing import write_file
 
 __all__ = [
     "Cell",
@@ -130,9 +131,8 @@ def write_page(folder: Path, content: str, name: str = "report") -> Path:
         content: The page.
         name: Name of the file without its ending.
     """
-    path, partial = folder / f"{name}.html", folder / f".{name}.html"
-    partial.write_text(content, encoding="utf-8")
-    partial.replace(path)
+    path = folder / f"{name}.html"
+    write_file(path, "out", content.encode())
     return path
 
 

@@ -23,6 +23,7 @@ from dcgym.suites.reports.layout import Column, policies_of
 from dcgym.suites.reports.numbers import Spread, written
 from dcgym.suites.reports.svg import slim
 from dcgym.suites.results import Records
+from dcgym.writing import new_folder, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -303,10 +304,9 @@ def saving_figures(folder: Path, form: str) -> Iterator[None]:
         form: One of ``pdf``, ``png`` (300 dots an inch) and ``svg``.
 
     Raises:
-        ConfigError: Unknown form.
+        ConfigError: Unknown form, or the folder cannot be written.
     """
     check_in("format", form, FIGURE_FORMATS)
-    folder.mkdir(parents=True, exist_ok=True)
     numbers = itertools.count(1)
 
     def save(figure: Figure, title: str) -> None:
@@ -315,13 +315,14 @@ def saving_figures(folder: Path, form: str) -> Iterator[None]:
         axes = figure.axes[0]
         axes.set_title(title, fontsize="medium", loc="left")
         if form == "svg":
-            path.write_text(_svg_of(figure), encoding="utf-8")
+            write_file(path, "figures", _svg_of(figure).encode())
         else:
-            figure.savefig(path, dpi=PNG_DPI)
+            write_file(path, "figures", lambda to: figure.savefig(to, dpi=PNG_DPI, format=form))
         axes.set_title("", loc="left")
 
-    token = _SAVE.set(save)
-    try:
-        yield
-    finally:
-        _SAVE.reset(token)
+    with new_folder(folder, "figures"):
+        token = _SAVE.set(save)
+        try:
+            yield
+        finally:
+            _SAVE.reset(token)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcgym.errors import ConfigError
 from dcgym.suites.twin_error.comparison import BEYOND, MISSING, OWN_SPREAD, TwinError
 from dcgym.suites.twin_error.found import Comparison, percent, sample_text
 from dcgym.suites.twin_error.quantities import TRACE, Quantity
+from dcgym.writing import write_file
 
-__all__ = ["check_file", "markdown", "write_markdown"]
+__all__ = ["markdown", "write_markdown"]
 
 LEGEND = (
     "A cell holds the emulation's mean over the seeds, the twin's mean, and the twin's error. "
@@ -18,23 +18,6 @@ LEGEND = (
     "measured. An equals sign is a difference below the resolution of a recorder. The error of a "
     "trace is over the emulation's mean queue."
 )
-
-
-def check_file(path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is run.
-
-    Args:
-        path: The file.
-
-    Raises:
-        ConfigError: It cannot be written; the message says why.
-    """
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        allowed = f"a file that can be written ({error.strerror})"
-        raise ConfigError("markdown", str(path), allowed) from error
 
 
 def write_markdown(path: Path, found: Comparison) -> None:
@@ -47,8 +30,7 @@ def write_markdown(path: Path, found: Comparison) -> None:
     Raises:
         ConfigError: The file cannot be written.
     """
-    check_file(path)
-    path.write_text(markdown(found), encoding="utf-8")
+    write_file(path, "markdown", markdown(found).encode())
 
 
 def markdown(found: Comparison) -> str:

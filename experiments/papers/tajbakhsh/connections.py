@@ -28,10 +28,11 @@ import numpy.typing as npt
 
 from dcgym.native import bpf_object, require
 from dcgym.suites.intervals import bootstrap_95
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.suites.verdicts import FAILS, HOLDS, NOT_RUN
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.balancing.rules import RULES
+from dcgym.writing import prepare_folder
 
 CELLS = 50_000
 """Registers of the source's connection table."""

@@ -31,9 +31,10 @@ import numpy as np
 from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
 from dcgym.backends.emulation.devices.pod import DevicePod
 from dcgym.errors import FeatureNotSupported
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import accelerator_pool
+from dcgym.writing import prepare_folder
 from experiments.papers.tajbakhsh.p4wise import shown
 from experiments.speed.balancer import benchmark_frame, make_balancer
 

@@ -30,12 +30,13 @@ from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.accelerators import DeviceRulePolicy, MlpPolicy, gather_samples
 from dcgym.policies.accelerators.static import step_towards
 from dcgym.policies.base import AnyAction, Info, Observation
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.suites.spec import TrainingSpec
 from dcgym.suites.training import train_policy
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.presets import accelerator_pool
 from dcgym.units import parse_duration
+from dcgym.writing import prepare_folder
 from experiments.papers.tajbakhsh.p4wise import Args as TableArgs
 from experiments.papers.tajbakhsh.p4wise import limits_of, shown, trained, verdict_on
 

@@ -30,8 +30,9 @@ import dcgym  # noqa: F401 - registers the environments
 from dcgym.policies import Policy, make_policy
 from dcgym.policies.accelerators import P4WisePolicy, train_p4wise
 from dcgym.suites.intervals import bootstrap_95
-from dcgym.suites.results import machine, prepare_folder, write_json
+from dcgym.suites.results import machine, write_json
 from dcgym.suites.verdicts import FAILS, HOLDS, NOISE
+from dcgym.writing import prepare_folder
 
 ENV_ID = "dcgym/AcceleratorBalancing-v0"
 # Latency and utilisation thresholds of Algorithm 1: as published, and at the measured turning

@@ -16,9 +16,10 @@ from dcgym.suites import Case, Published, Suite, run_suite
 from dcgym.suites.balancing import ENV_ID
 from dcgym.suites.fidelity import worst_status
 from dcgym.suites.intervals import bootstrap_95
-from dcgym.suites.results import machine, prepare_folder, run_folder, write_json
+from dcgym.suites.results import machine, run_folder, write_json
 from dcgym.suites.statistics import FloatArray
 from dcgym.tasks.balancing import Scenario, make_scenario
+from dcgym.writing import prepare_folder
 
 Key = TypeVar("Key", bound=Hashable)
 
