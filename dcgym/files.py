@@ -14,7 +14,7 @@ from typing import Any
 from dcgym.config import plain
 from dcgym.errors import ConfigError
 from dcgym.reading import TEXT, YAML, Kind, open_regular, read_chunks, reading
-from dcgym.units import MOST_VALUES
+from dcgym.units import MOST_VALUES, PLAIN, is_too_long
 from dcgym.yaml_text import parse_yaml
 
 __all__ = [
@@ -258,6 +258,8 @@ def _excess_of(value: object, most: int) -> tuple[str | None, int]:
             return None, count
         if count > most:
             return TOO_MANY, count
+        if any(one.__class__ not in PLAIN and is_too_long(one) for one in level):
+            return f"arrays of {TOO_MANY}", count
     return f"values nested at most {DEEPEST} deep", count
 
 

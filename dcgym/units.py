@@ -24,6 +24,7 @@ __all__ = [
     "format_rate",
     "format_size",
     "is_empty",
+    "is_too_long",
     "parse_duration",
     "parse_ns",
     "parse_rate",
@@ -138,10 +139,18 @@ def as_python(value: object) -> object:
     # By its method, as few processes of an emulation need NumPy and all of them import this.
     if value.__class__ in PLAIN or isinstance(value, type):
         return value
-    to_list, size = getattr(value, "tolist", None), getattr(value, "size", 1)
-    if not callable(to_list) or (isinstance(size, int) and size > MOST_VALUES):
-        return value
-    return to_list()
+    to_list = getattr(value, "tolist", None)
+    return to_list() if callable(to_list) and not is_too_long(value) else value
+
+
+def is_too_long(value: object) -> bool:
+    """Return whether a value is an array of more than `MOST_VALUES`, which a view may say it is.
+
+    Args:
+        value: Anything.
+    """
+    size = getattr(value, "size", 0)
+    return isinstance(size, int) and size > MOST_VALUES
 
 
 def parse_rate(value: object, field: str = "rate") -> int:

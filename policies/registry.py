@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from dcgym.config import check_int
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies.accelerators import (
     BestWeightsPolicy,
@@ -106,6 +107,7 @@ def make_policy(
         raise ConfigError("policy", name, allowed)
     if env is not None:
         family = cast(Task, task_of(env)).family
+    seed = check_int("seed", seed, 0)
     policy = build_policy(name, _find(name, family), seed, params)
     return policy if env is None else policy.bind(env)
 

@@ -23,6 +23,7 @@ from dcgym.errors import needs_reset
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
+from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.events import put_off
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         """
         acted_ns = self.read_ns
         if actions is not None:
-            given = np.asarray(actions)
+            given = action_array(actions, (self.n_envs, 1))
             given = given.reshape(self.n_envs, *given.shape[2:])
             changed = self._task.weights_of(given, self.weights)
             self.weights = np.where(fresh[:, None], self.weights, changed)

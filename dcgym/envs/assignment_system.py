@@ -24,6 +24,7 @@ from dcgym.tasks.assignment.rewards import JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.assignment.task import JobAssignmentTask, job_assignment
 from dcgym.tasks.balancing.records import NOBODY
+from dcgym.tasks.common.actions import action_array
 
 if TYPE_CHECKING:
     from dcgym.envs.render.pool import PoolPainter
@@ -134,7 +135,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         """
         if actions is None:
             raise ConfigError("action", None, "an action for each job")
-        given = np.asarray(actions)
+        given = action_array(actions, (self.n_envs, 1))
         servers = self._task.servers_of(given.reshape(self.n_envs, *given.shape[2:]))
         acted_ns, runs = self.read_ns, ~fresh
         if self._task.settings.rule is None:

@@ -35,6 +35,7 @@ from dcgym.tasks.balancing.records import TRUTH_OUTCOMES
 from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.balancing.task import BalancingTask
+from dcgym.tasks.common.actions import action_array
 
 if TYPE_CHECKING:
     from dcgym.envs.render.pool import PoolPainter
@@ -345,7 +346,7 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def _read(self, actions: Actions) -> npt.NDArray[Any]:
         """Return an action for each copy and controlled balancer, (E, M, N)."""
-        given = np.asarray(actions)
+        given = action_array(actions, (self.n_envs, len(self.agents)))
         shape = self._task.action_map.space.shape
         if given.shape != (self.n_envs, len(self.agents), *(shape or ())):
             raise ConfigError("action", actions, f"finite numbers of shape {shape}")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dcgym.envs.system import Info, Mask, System
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.task import BalancingTask
+from dcgym.tasks.common.actions import action_array
 
 __all__ = ["LargestSpaces", "stacked"]
 
@@ -77,9 +78,10 @@ class LargestSpaces:
         """
         at = self._places(own)[1]
         n_all = len(self._action_place)
-        if len(at) == n_all or isinstance(action, Mapping) or np.shape(action) != (n_all,):
+        if len(at) == n_all or isinstance(action, Mapping):
             return action
-        return np.asarray(action)[at]
+        given = action_array(action)
+        return given[at] if given.shape == (n_all,) else action
 
     def refusal(self, made: System) -> ConfigError | None:
         """Return why a system does not fit, None where it does.

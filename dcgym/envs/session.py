@@ -151,7 +151,7 @@ class Session:
         system = self.system
         if not self.is_running and None in generators:
             raise needs_reset(self._why)
-        given = check_keys(options or {}, system.options, "options")
+        given = check_keys({} if options is None else options, system.options, "options")
         seeds = [None if one is None else system.draw_seed(one) for one in generators]
         self._guarded(lambda: system.begin(seeds, given))
         begun = np.array([seed is not None for seed in seeds])

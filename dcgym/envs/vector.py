@@ -30,6 +30,7 @@ from dcgym.envs.system import (
     System,
 )
 from dcgym.errors import BackendError, ConfigError
+from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
 __all__ = ["TaskVectorEnv"]
@@ -142,9 +143,8 @@ class TaskVectorEnv(SlottedVectorEnv):
             ConfigError: Unknown option, or another number of seeds or slots.
             BackendError: The backend did not come up.
         """
-        given = dict(options or {})
         allowed = ("reset_mask", *self.system.options)
-        check_keys(given, allowed, "options")
+        given = dict(check_keys({} if options is None else options, allowed, "options"))
         begins = self._begins(given.pop("reset_mask", None))
         self._seed(seed, begins)
         self._begin(begins, given)
@@ -239,7 +239,7 @@ class TaskVectorEnv(SlottedVectorEnv):
             each = list(iterate(self.action_space, actions))
             n_agents = self.slots_per_copy
             return [each[i : i + n_agents] for i in range(0, len(each), n_agents)]
-        batch = np.asarray(actions)
+        batch = action_array(actions, (self.num_envs,))
         # Copies whose agents are one slot have one agent.
         return batch.reshape(self.system.n_envs, self.slots_per_copy, *batch.shape[1:])
 

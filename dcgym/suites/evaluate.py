@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ import numpy as np
 from dcgym.config import check_int, check_name, check_range, check_seconds
 from dcgym.envs.factory import default_of, env_id_of, find_environment, make_session
 from dcgym.errors import ConfigError
+from dcgym.files import load_mapping
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.base import Observation
 from dcgym.suites.checks import steps_in
@@ -25,9 +27,9 @@ from dcgym.suites.reports.plots import cell
 from dcgym.suites.results import Records
 from dcgym.suites.rollout import MakePolicy, run_episode
 from dcgym.suites.spec import RunSpec
-from dcgym.suites.suite import MOST_RUNS
+from dcgym.suites.suite import MOST_RUNS, check_runs
 from dcgym.tasks.common.layout import Column
-from dcgym.units import read_number
+from dcgym.units import as_python, read_number
 
 __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
 
@@ -146,13 +148,13 @@ def evaluate(
     """
     seconds = check_seconds("seconds", seconds)
     warmup = check_range("warmup", warmup, 0, seconds)
-    config = {"env": env} if isinstance(env, str) else dict(env)
+    config = {"env": env} if isinstance(env, str) else load_mapping(env, "env")
     if not every_agent:
         config = {**_of_one_agent(config), **config}
     begin = _makers(policy, config)
     spec = RunSpec(
         env=config,
-        policy=name or begin()(0).name,
+        policy=begin()(0).name if name is None else check_name("name", name),
         steps=steps_in(seconds, config),
         warmup_s=warmup,
     )
@@ -177,20 +179,29 @@ def compare(
         ConfigError: An argument is not allowed.
         BackendError: The backend died.
     """
-    named = policies if isinstance(policies, Mapping) else {name: name for name in policies}
-    for name in named:
+    given = as_python(policies)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError("policies", given, "names, or a mapping of a name to what acts")
+    names = tuple(islice(given, MOST_RUNS + 1))
+    check_runs(len(names))
+    for name in names:
         check_name("policy", name)
+    named = policies if isinstance(policies, Mapping) else {name: name for name in names}
     chosen = _seeds(seeds)
     found = [evaluate(env, policy, chosen, name=name, **options) for name, policy in named.items()]
     return Evaluation([record for one in found for record in one.records])
 
 
 def _seeds(seeds: object) -> Iterable[int]:
+    seeds = as_python(seeds)
     if read_number(seeds) is not None:
         return range(check_int("seeds", seeds, 1, MOST_RUNS))
     if isinstance(seeds, str) or not isinstance(seeds, Iterable):
         raise ConfigError("seeds", seeds, "a number of seeds, or the seeds")
-    return tuple(check_int("seeds", seed, 0) for seed in seeds)
+    # One more than may be: a counter has no end.
+    given = tuple(islice(seeds, MOST_RUNS + 1))
+    check_runs(len(given))
+    return tuple(check_int("seeds", seed, 0) for seed in given)
 
 
 def _makers(policy: object, config: Mapping[str, object]) -> Callable[[], MakePolicy]:

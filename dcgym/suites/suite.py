@@ -10,6 +10,7 @@ from functools import cached_property
 from dcgym.config import (
     LONGEST_S,
     check_int,
+    check_list,
     check_name,
     check_range,
     check_seconds,
@@ -71,7 +72,7 @@ class Case:
     def __post_init__(self) -> None:
         """Check the length, and that folders can have the names."""
         read_numbers(self)
-        if self.name != "":
+        if not isinstance(self.name, str) or self.name:
             check_name("case", self.name)
         if self.train_name:
             check_name("train_name", self.train_name)
@@ -193,6 +194,11 @@ class Suite:
         check_name("suite", self.name)
         check_seconds("episode_s", self.episode_s)
         check_range("warmup_s", self.warmup_s, 0, LONGEST_S)
+        for name, kind, what in (("cases", Case, "cases"), ("policies", str, "names of policies")):
+            given = check_list(name, getattr(self, name), f"a list of {what}")
+            if not all(isinstance(one, kind) for one in given):
+                raise ConfigError(name, given, f"a list of {what}")
+            object.__setattr__(self, name, tuple(given))
         self._give_way()
         check_int("seeds", self.seeds, 1, MOST_RUNS)
         pairs = sum(case.meets(policy) for case in self.cases for policy in self.policies)

@@ -8,9 +8,10 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from dcgym.config import LONGEST_NAME, as_name, check_keys, check_seconds, plain
+from dcgym.config import LONGEST_NAME, as_name, check_keys, check_list, check_seconds
 from dcgym.envs.factory import argument_names, default_of, env_id_of
 from dcgym.errors import ConfigError
+from dcgym.files import load_mapping
 from dcgym.suites.spec import Arguments, Scalar
 from dcgym.suites.suite import WARMUP_FRACTION, Case, Suite, check_runs
 from dcgym.tasks.common.nested import replaced
@@ -32,7 +33,10 @@ def sweep_suite(
     Raises:
         ConfigError: No such argument, no values, or the same value twice.
     """
-    axes = {path: plain(values) for path, values in axes.items()}
+    axes = {
+        path: check_list("set", values, f"one or more values of {path}")
+        for path, values in load_mapping(axes, "set").items()
+    }
     return Suite(
         name="sweep",
         description="Every combination of some arguments' values.",

@@ -7,6 +7,11 @@ which are then drawn anew every time.
 from __future__ import annotations
 
 import os
+import random
+import resource
+import secrets
+import time
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -15,32 +20,33 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dcgym
-from dcgym import units
 from dcgym.cli import main
 from dcgym.cli.options import read_settings
 from dcgym.cli.sweep import read_axes, read_sweep
 from dcgym.cli.traffic import read_spec
-from dcgym.config import check_in, check_int, check_positive, check_range
-from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, load_mapping
-from dcgym.policies import load_policy
-from dcgym.suites.evaluate import evaluate
-from dcgym.topologies import make_topology
-from dcgym.traffic import make_plan
-from dcgym.traffic.http import make_requests
 from dcgym.units import MOST_VALUES
 from dcgym.yaml_text import parse_yaml
-from tests.support.config_fuzz import BASES, WRONG, deep, mistakes, names, put, read, refusal_of
+from tests.support.command_fuzz import Commands, ended_well
+from tests.support.config_fuzz import BASES, draw, names, put, read, refusal_of
+from tests.support.wrong_values import SNIPPETS, deep
 
 pytestmark = pytest.mark.simulation
 
 EXAMPLES = int(os.environ.get("DCGYM_FUZZ_EXAMPLES", 0))
+# A whole input takes milliseconds and a few MB; one that takes more is a defect, too.
+MOST_BYTES, MOST_S = 3 << 30, 20
+# A command is read in the time of ten configurations.
+PER_COMMAND = 10
+
+TEXTS = st.sampled_from(SNIPPETS) | st.text(max_size=20)
 
 
 def fuzz(examples):
     return settings(
-        max_examples=EXAMPLES or examples,
+        # It keeps what it has drawn.
+        max_examples=min(EXAMPLES, 10_000) or examples,
         derandomize=not EXAMPLES,
         database=None,
         deadline=None,
@@ -48,62 +54,65 @@ def fuzz(examples):
     )
 
 
-TEXTS = st.sampled_from(SNIPPETS) | st.text(max_size=20)
+@contextmanager
+def _bounded():
+    """Bound the memory of the long run, which is a process of its own."""
+    if not EXAMPLES:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def escapes(draw, judge, examples):
+    """Return what is wrong with the drawn cases that are not refused as they should be."""
+    first = secrets.randbits(64) if EXAMPLES else 1
+    found = []
+    with _bounded():
+        for number in range(examples):
+            seed = f"{first}-{number}"
+            case, started = draw(random.Random(seed)), time.monotonic()
+            try:
+                wrong = judge(case)
+            except Exception as error:
+                wrong = f"{type(error).__name__}: {error!s:.200}"
+            if EXAMPLES and time.monotonic() - started > MOST_S:
+                wrong = f"took over {MOST_S} s"
+            if wrong:
+                found.append(f"seed {seed}: {case!r:.500}: {wrong}")
+    return found
+
+
+def _misnamed(case):
+    refusal = read(case.name, case.content)
+    place, _ = case.mistakes[-1]
+    return None if refusal is None or names(refusal, place) else f"names no field: {refusal}"
+
+
+def _crossed(case):
+    read(case.name, case.content)
 
 
 def test_the_inputs_without_mistakes_are_taken():
     assert {name: read(name, BASES[name]) for name in BASES} == dict.fromkeys(BASES)
 
 
-@fuzz(800)
-@given(mistakes())
-def test_a_mistake_is_refused_in_one_line_that_names_its_field(case):
-    name, content, place = case
-    refusal = read(name, content)
-    assert refusal is None or names(refusal, place), (place, str(refusal))
+def test_a_mistake_is_refused_in_one_line_that_names_its_field():
+    assert escapes(draw, _misnamed, EXAMPLES or 800) == []
 
 
-@fuzz(150)
-@given(mistakes(count=2))
-def test_two_mistakes_are_refused_in_one_line(case):
-    name, content, _ = case
-    read(name, content)
+def test_two_mistakes_are_refused_in_one_line():
+    assert escapes(partial(draw, count=2), _crossed, EXAMPLES or 200) == []
 
 
-def test_values_in_the_place_of_a_whole_configuration_are_refused_in_one_line():
-    calls = (
-        dcgym.make_env,
-        lambda value: dcgym.make_env(env=value),
-        dcgym.parallel_env,
-        lambda value: make_vec_env(value, 2),
-        lambda value: make_vec_env({"env": "LoadBalancing-v1"}, value),
-        make_topology,
-        lambda value: make_topology("dumbbell", hosts=value),
-        lambda value: make_plan(value, make_topology("dumbbell")),
-        lambda value: make_requests(value, ["h1"], [("10.0.0.2", 80)]),
-        load_policy,
-        dcgym.make_policy,
-        lambda value: read_sweep(None, {"seeds": value}),
-        lambda value: read_sweep(None, {"set": {"interval": value}}),
-        lambda value: read_sweep(None, {"env": value, "policies": value, "seconds": value}),
-        lambda value: read_sweep(None, {"checkpoint": value, "topology": value, "config": value}),
-        lambda value: evaluate("LoadBalancing-v1", value, seeds=1, seconds=0.5),
-        units.parse_rate,
-        units.parse_size,
-        units.parse_duration,
-        lambda value: check_int("x", value, 0),
-        lambda value: check_positive("x", value),
-        lambda value: check_range("x", value, 0, 1),
-        lambda value: check_in("x", value, ("a", 1, None)),
-    )
-    broken = []
-    for number, call in enumerate(calls):
-        for position, value in enumerate(WRONG):
-            try:
-                refusal_of(partial(call, value))
-            except Exception as error:
-                broken.append(f"call {number} of WRONG[{position}]: {error!r:.200}")
-    assert broken == []
+def test_command_lines_are_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands = Commands(tmp_path)
+    assert escapes(commands.draw, ended_well, EXAMPLES // PER_COMMAND or 100) == []
 
 
 @fuzz(200)

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from typer.main import get_command
@@ -16,6 +16,7 @@ from typer.main import get_command
 from dcgym.cli import main
 from dcgym.cli.app import app
 from dcgym.cli.bench import add_suites
+from dcgym.policies import LEARNERS
 from tests.support.wrong_values import SNIPPETS, WRONG
 
 __all__ = ["Commands", "ended_well"]
@@ -29,7 +30,6 @@ _STARTS = (
     "dcgym.suites.recordings._episodes",
     "dcgym.suites.watch.Watch.begin",
     "dcgym.policies.learned.cloning.demonstrate",
-    "dcgym.policies.learned.learner.no_empty_folder",
 )
 """What each command calls when all that it was told is checked, and before it is done."""
 
@@ -45,7 +45,7 @@ _NAMES = {
     "scenario": ("yao-sim-8", "{preset: yao-sim-8, load: 0.5}"),
     "config": ("env.yaml", "iroko-dumbbell"),
     "file": ("sweep.yaml", "env.yaml"),
-    "backend": ("simulation", "emulation"),
+    "backend": ("simulation",),
     "train-backend": ("simulation",),
     "algo": ("ppo", "cma-es", "reinforce"),
     "library": ("sb3", "rllib"),
@@ -148,6 +148,24 @@ class _Started(BaseException):
     """All that was told has been checked."""
 
 
+@contextlib.contextmanager
+def _opening_only(learner: Any) -> Iterator[None]:
+    """Let a learner that needs no process of its own begin a training, and others do nothing."""
+
+    def run(open_training: Any, job: Any, *_: object) -> NoReturn:
+        if learner.library == "dcgym":
+            with open_training(job):
+                pass
+        raise _Started
+
+    before = learner.run
+    object.__setattr__(learner, "run", run)
+    try:
+        yield
+    finally:
+        object.__setattr__(learner, "run", before)
+
+
 def ended_well(line: list[str]) -> str | None:
     """Call the command as far as it would begin to run; return what is wrong with its end."""
     out, error = io.StringIO(), io.StringIO()
@@ -155,6 +173,8 @@ def ended_well(line: list[str]) -> str | None:
     with contextlib.ExitStack() as stack:
         for name in _STARTS:
             stack.enter_context(mock.patch(name, side_effect=_Started))
+        for name in LEARNERS.names():
+            stack.enter_context(_opening_only(LEARNERS[name]))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(error))
         try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
-from typing import Any
-
-from hypothesis import strategies as st
+from typing import Any, NamedTuple
 
 import dcgym
 from dcgym.cli.sweep import read_sweep
@@ -248,7 +247,6 @@ NAMED_INSTEAD = {
     "distribution field": ("demand",),
     "distribution.kind": ("demand",),
     # The file that a text is the path of.
-    "suffix of null": ("topology",),
     "null, header": ("traffic", "file"),
 }
 """Fields that a refusal may name in the place of the one that holds the mistake."""
@@ -283,22 +281,36 @@ def put(config: Any, path: Path, value: object) -> Any:
 def places_for_more(config: Any) -> list[Path]:
     """Return places that a configuration does not have."""
     added = [(name,) for key, names in ARGUMENTS.items() if key in config for name in names]
-    parents = [path for path in places(config) if isinstance(_at(config, path), dict)]
+    parents = [path for path in ((), *places(config)) if isinstance(_at(config, path), dict)]
     return added + [(*path, key) for path in parents for key in (*NAMES, *ODD_KEYS)]
 
 
-@st.composite
-def mistakes(draw: st.DrawFn, count: int = 1) -> tuple[str, Any, Path]:
-    """Draw an input with mistakes: its name, its content, and where the last mistake is."""
-    name = draw(st.sampled_from(sorted(BASES)))
-    content, place = BASES[name], ()
+class Case(NamedTuple):
+    """An input with mistakes, each of which is a place and the number of what is put there."""
+
+    name: str
+    content: Any
+    mistakes: tuple[tuple[Path, int], ...]
+
+    def __repr__(self) -> str:
+        """Leave the content out: some values refuse to be shown."""
+        return f"{self.name} with {self.mistakes}"
+
+
+def draw(numbers: random.Random, count: int = 1) -> Case:
+    """Draw an input with so many mistakes."""
+    case = Case((name := numbers.choice(sorted(BASES))), BASES[name], ())
     for _ in range(count):
+        known, more = [*places(case.content)], places_for_more(case.content)
         # A list in which a mistake stands for the only mapping has no place for more.
-        more = places_for_more(content)
-        known = st.sampled_from([*places(content)])
-        place = draw(known | st.sampled_from(more) if more else known)
-        content = put(content, place, WRONG[draw(st.integers(0, len(WRONG) - 1))])
-    return name, content, place
+        place = numbers.choice(known if not more or numbers.random() < 0.5 else more)
+        wrong = numbers.randrange(len(WRONG))
+        # What a function of the user's raises is its own.
+        while place[-1] == "backend" and callable(WRONG[wrong]):
+            wrong = numbers.randrange(len(WRONG))
+        content = put(case.content, place, WRONG[wrong])
+        case = Case(name, content, (*case.mistakes, (place, wrong)))
+    return case
 
 
 def _at(value: Any, path: Path) -> Any:
@@ -323,11 +335,11 @@ def refusal_of(call: Callable[[], object]) -> DcgymError | None:
 
 def read(name: str, content: Any) -> DcgymError | None:
     """Read an input of a name; an environment's in each of its forms. Start nothing."""
-    reader = READERS.get(name, dcgym.make_env)
-    refusal = refusal_of(lambda: reader(content))
-    if refusal is None and name not in READERS:
-        refusal_of(lambda: dcgym.parallel_env(content))
-    return refusal
+    reader = READERS.get(name)
+    if reader is not None:
+        return refusal_of(lambda: reader(content))
+    refusal_of(lambda: dcgym.parallel_env(content))
+    return refusal_of(lambda: dcgym.make_env(content))
 
 
 def names(error: DcgymError, path: Path) -> bool:
@@ -335,9 +347,12 @@ def names(error: DcgymError, path: Path) -> bool:
     if not isinstance(error, ConfigError):
         return False
     # A name that nobody knows is itself what is refused.
-    if error.value == path[-1]:
+    if error.value is path[-1]:
         return True
     keys = [key.rpartition(".")[2] for key in path if isinstance(key, str)]
+    # A text is taken for the path of a file.
+    if error.field.startswith("suffix of "):
+        return True
     # Of a list's items errors speak in the singular: `group` is one of `groups`.
     if any(key.removesuffix("s") in error.field for key in keys[-2:]):
         return True

@@ -9,10 +9,9 @@ import decimal
 import enum
 import itertools
 import types
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import networkx
 import numpy as np
@@ -42,7 +41,7 @@ def _fail(*_: object, **__: object) -> NoReturn:
 class _Refusing:
     """An object that answers no question."""
 
-    __eq__ = __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _fail  # type: ignore[assignment]
+    __eq__ = __bool__ = __len__ = __contains__ = __getitem__ = _fail  # type: ignore[assignment]
     __repr__ = __str__ = __float__ = __int__ = __index__ = __fspath__ = _fail  # type: ignore[assignment]
     __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __call__ = __round__ = _fail  # type: ignore[assignment]
 
@@ -63,16 +62,6 @@ class _Everything:
 
     def __call__(self, *_: object, **__: object) -> object:
         return self
-
-
-class _Long(Sequence[int]):
-    """A list of more items than any memory holds."""
-
-    def __len__(self) -> int:
-        return 10**15
-
-    def __getitem__(self, index: Any) -> Any:
-        return 1
 
 
 class _Kind(enum.IntEnum):
@@ -103,7 +92,7 @@ _PLAIN: tuple[object, ...] = (
 _PYTHON: tuple[object, ...] = (
     *(Fraction(1, 3), Fraction(10**400), Fraction(1, 10**400), -Fraction(10**400)),
     *(decimal.Decimal("0.5"), decimal.Decimal("1e400"), decimal.Decimal("sNaN")),
-    *(range(3), range(10**12), itertools.count(), iter([1]), (one for one in "ab"), _Long()),
+    *(range(3), range(10**12), itertools.count(), iter([1]), (one for one in "ab")),
     *(collections.deque([1]), collections.OrderedDict(name="x"), collections.Counter("ab")),
     *(collections.ChainMap({"name": "x"}), collections.UserDict(name="x"), collections.UserList()),
     *(types.MappingProxyType({"name": "x"}), types.SimpleNamespace(name="x"), array.array("d")),

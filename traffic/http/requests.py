@@ -77,11 +77,10 @@ def make_requests(
         return load_requests(Path(spec), seed)
     if not isinstance(spec, Mapping):
         raise ConfigError("traffic", spec, "a mapping with a name, or a file")
-    spec = load_mapping(spec, "traffic")
     if not clients or not targets:
         raise ConfigError("traffic.clients", list(clients), "a client and a target, or more")
     draws = Draws(check_int("seed", seed, 0))
-    name, inner, applications, starts_ns = _schedule(spec, draws)
+    name, inner, applications, starts_ns = _schedule(load_mapping(spec, "traffic"), draws)
     requests = np.zeros(len(starts_ns), REQUEST_DTYPE)
     requests["start_ns"] = starts_ns
     drawn = _draw(applications, inner, len(starts_ns), draws.stream(1))

@@ -21,6 +21,7 @@ from dcgym.tasks.accelerators.observation import (
 from dcgym.tasks.accelerators.rewards import ACCELERATOR_REWARDS, AcceleratorInputs, Thresholds
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
+from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
@@ -167,7 +168,7 @@ class AcceleratorTask:
         Raises:
             ConfigError: An action is not in the action space.
         """
-        given, settings = np.asarray(actions), self.settings
+        given, settings = action_array(actions), self.settings
         if settings.action == "weights":
             if given.shape != before.shape or not np.isfinite(given).all():
                 raise ConfigError("action", actions, f"{self.n_devices} finite numbers")

@@ -13,6 +13,7 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.assignment.observation import OBSERVATIONS
 from dcgym.tasks.assignment.rewards import JOB_REWARDS, FloatArray, JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
+from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
@@ -108,7 +109,7 @@ class JobAssignmentTask:
         Raises:
             ConfigError: An action is not in the action space.
         """
-        given = np.asarray(actions)
+        given = action_array(actions)
         if self.settings.action == "scores":
             if given.ndim != 2 or given.shape[1] != self.n_servers or not np.isfinite(given).all():
                 raise ConfigError("action", actions, f"{self.n_servers} finite numbers")

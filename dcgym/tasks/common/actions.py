@@ -12,7 +12,11 @@ from dcgym.errors import ConfigError
 from dcgym.native import find_measure
 from dcgym.tasks.common.statistics import FloatArray
 
-__all__ = ["ActionBounds", "read_action", "read_actions"]
+__all__ = ["ActionBounds", "action_array", "read_action", "read_actions"]
+
+
+_NO_ARRAY = (TypeError, ValueError, OverflowError, MemoryError)
+"""What NumPy makes of actions of different shapes, no numbers, and too large or too many ones."""
 
 
 class ActionBounds:
@@ -64,13 +68,36 @@ def read_action(
     """
     try:
         values = np.asarray(action, np.float64)
-    except (TypeError, ValueError):
+    except _NO_ARRAY:
         values = np.full((), np.nan)
     own = values.shape[-len(shape) :] if is_batch and shape else values.shape
     # Counted, which NumPy does in a quarter of the time of all().
     if own != shape or np.count_nonzero(np.isfinite(values)) < values.size:
         raise ConfigError("action", action, f"finite numbers of shape {shape}")
     return values
+
+
+def action_array(actions: object, shape: tuple[int, ...] = ()) -> npt.NDArray[Any]:
+    """Return actions as one array.
+
+    Args:
+        actions: What the agents said.
+        shape: The first axes that it has: copies, agents.
+
+    Raises:
+        ConfigError: They differ in shape, or have other first axes.
+    """
+    allowed = f"{' x '.join(map(str, shape))} actions of one shape".lstrip()
+    try:
+        # First: a range may say that it has more numbers than any memory.
+        if shape and len(actions) != shape[0]:  # type: ignore[arg-type]
+            raise ValueError
+        given = np.asarray(actions)
+    except _NO_ARRAY:
+        raise ConfigError("action", actions, allowed) from None
+    if given.shape[: len(shape)] != shape:
+        raise ConfigError("action", actions, allowed)
+    return given
 
 
 def read_actions(
@@ -87,7 +114,7 @@ def read_actions(
     """
     try:
         values = np.asarray(actions, np.float64)
-    except (TypeError, ValueError):
+    except _NO_ARRAY:
         values = np.empty(0)
     if values.shape != (len(actions), *(shape or ())):
         wrong = next((one for one in actions if np.shape(one) != shape), actions)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 
@@ -100,7 +101,7 @@ def numbered_actions(given: npt.ArrayLike, most: int) -> list[int]:
     Raises:
         ConfigError: One is not in the action space.
     """
-    actions = np.asarray(given).reshape(-1)
+    actions = action_array(given).reshape(-1)
     allowed = f"a whole number, 0 to {most}"
     if actions.dtype.kind not in "iu":
         raise ConfigError("action", given, allowed)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
+from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
@@ -136,7 +137,7 @@ class VipMigrationTask(DrawnTask[MigrationInputs]):
         Raises:
             ConfigError: One is not in the action space.
         """
-        actions, most = np.asarray(given), 1 if self.chooses_vips else len(MARGINS) - 1
+        actions, most = action_array(given), 1 if self.chooses_vips else len(MARGINS) - 1
         allowed = f"whole numbers, 0 to {most}"
         if actions.dtype.kind not in "iu" or actions.size % (
             self.n_candidates if self.chooses_vips else 1
