@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -138,8 +139,8 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         """
         if not self.agents:
             raise needs_reset()
-        if set(actions) != set(self.agents):
-            raise ConfigError("actions", sorted(actions), f"one for each of {self.agents}")
+        if not isinstance(actions, Mapping) or {*actions} != {*self.agents}:
+            raise ConfigError("actions", actions, f"one for each of {self.agents}")
         self.session.advance([[actions[agent] for agent in self.agents]])
         limit = self.settings.max_steps
         is_cut = limit is not None and self.session.steps(0) >= limit

@@ -236,7 +236,11 @@ class TaskVectorEnv(SlottedVectorEnv):
 
     def _by_copy(self, actions: Any) -> Actions:
         if isinstance(self.single_action_space, gym.spaces.Dict):
-            each = list(iterate(self.action_space, actions))
+            try:
+                each = list(iterate(self.action_space, actions))
+            except Exception as error:  # Gymnasium's own, of any kind.
+                allowed = f"a batch of {self.num_envs} actions of {self.single_action_space}"
+                raise ConfigError("action", actions, allowed) from error
             n_agents = self.slots_per_copy
             return [each[i : i + n_agents] for i in range(0, len(each), n_agents)]
         batch = action_array(actions, (self.num_envs,))
