@@ -108,7 +108,6 @@ CALLS = {
     "record name": lambda value: recording(name=value),
     "record policy": lambda value: recording(policy=value),
     "record episodes": lambda value: recording(episodes=value),
-    "train env": lambda value: train(env_config=value),
     "train steps": lambda value: train(steps=unless(value, is_count)),
     "train seed": lambda value: train(seed=unless(value, is_count)),
     "train n_envs": lambda value: train(n_envs=unless(value, is_count), seed=-1),

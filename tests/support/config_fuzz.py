@@ -231,6 +231,7 @@ NAMED_INSTEAD = {
     "drain": ("max_steps",),
     "interval": ("time", "mean_ns"),
     "lead_in": ("time", "mean_ns"),
+    "scenario.load": ("rate_per_s",),
     "scenario.probe_delay_ns": ("probe_interval_ns",),
     "group.weight": ("speed",),
     "link end": ("name",),

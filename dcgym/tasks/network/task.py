@@ -213,13 +213,19 @@ class NetworkTask:
             ConfigError: Unknown option, or traffic that does not fit.
         """
         check_keys(options, self.options, "options")
+        before = self.traffic, self.plan
         self.traffic = options.get("traffic", self.traffic)
-        self.plan = make_plan(self.traffic, self.topology, seed)
-        self._check_applications()
-        if DELIVERY in self.reward.weights:
-            self._fill()
-        if isinstance(self.plan, AppPlan):
-            self.plan.check_machine()
+        try:
+            self.plan = make_plan(self.traffic, self.topology, seed)
+            self._check_applications()
+            if DELIVERY in self.reward.weights:
+                self._fill()
+            if isinstance(self.plan, AppPlan):
+                self.plan.check_machine()
+        except BaseException:
+            # What is refused once must not be refused for ever.
+            self.traffic, self.plan = before
+            raise
         return NetworkEpisode(
             self.plan, seed, self._congestion_control, self.marks, tuple(self.events)
         )
