@@ -121,7 +121,7 @@ $(SANITIZED): sanitize-%: setup
 levels: setup ## the packet twin at several levels of optimisation computes the same bits
 	tests/native/levels.sh $(BIN)/python
 
-fuzz: setup ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz; then configurations
+fuzz: setup ## each parser under a fuzzer for FUZZ_SECONDS (30), in build/fuzz; then configurations and commands
 	@$(MAKE) --no-print-directory apt APT='clang libclang-rt-dev libasio-dev libboost-dev g++'
 	tests/native/fuzz/run.sh $(FUZZ_SECONDS)
 	DCGYM_FUZZ_EXAMPLES=$$(($(FUZZ_SECONDS) * 200)) $(BIN)/python -m pytest -q --timeout=0 \
