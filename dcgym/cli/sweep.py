@@ -23,7 +23,7 @@ from dcgym.cli.options import (
     whole,
 )
 from dcgym.cli.traffic import read_spec
-from dcgym.config import check_keys
+from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError
 from dcgym.files import (
     CONFIG,
@@ -160,11 +160,12 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     Raises:
         ConfigError: An unknown key, or a value that is not allowed.
     """
+    from dcgym.backends.base import FIDELITIES
     from dcgym.suites.checks import check_suite
 
     content = {} if file is None else load_mapping(file, "sweep", (SWEEP, CONFIG))
     check_keys(content, KEYS, "sweep")
-    for key, value in given.items():
+    for key, value in check_keys(given, KEYS, "sweep").items():
         if value is not None:
             check_nesting(key, value)
             content[key] = value
@@ -177,7 +178,8 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     address = content.get("address")
     if not isinstance(address, str | None):
         raise ConfigError("address", address, "host:port of a cluster's head")
-    return Asked(suite, out, str(content.get("require_fidelity", "invalid")), address)
+    required = check_in("require_fidelity", content.get("require_fidelity", "invalid"), FIDELITIES)
+    return Asked(suite, out, required, address)
 
 
 def _suite_of(content: Mapping[str, Any]) -> Suite:

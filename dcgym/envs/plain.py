@@ -34,9 +34,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    if not isinstance(value, type) and hasattr(value, "to_dict"):
-        return _plain(value.to_dict())
-    return value
+    made = value.to_dict() if not isinstance(value, type) and hasattr(value, "to_dict") else None
+    return _plain(made) if isinstance(made, Mapping) else value
 
 
 def _named(backend: Any) -> Any:

@@ -177,7 +177,11 @@ def test_tanh_action_follows_equation_4_1_and_inverts():
         ("floor", 0, "floor: value 0 .* a number above 0 and below 1"),
         ("max_steps", 0, "max_steps: value 0 .* a whole number of 1 or more"),
         ("marking", "yes", "marking: value 'yes' .* True, False"),
-        ("backend", 3, "backend: value 3 .* a name, or a function that makes a Network of a topology"),
+        (
+            "backend",
+            3,
+            "backend: value 3 .* a name, or a function that makes a Network of a topology",
+        ),
         ("features", ("backlogs",), "features: value 'backlogs' .* did you mean 'backlog'"),
         # A term of another task is none of this one's.
         ("reward", "overprovision", "reward: value 'overprovision' .* delivery, joint_queue"),

@@ -232,6 +232,7 @@ NAMED_INSTEAD = {
     "interval": ("time", "mean_ns"),
     "lead_in": ("time", "mean_ns"),
     "scenario.load": ("rate_per_s",),
+    "plan.flows[0], repetitions": ("size",),
     "scenario.probe_delay_ns": ("probe_interval_ns",),
     "group.weight": ("speed",),
     "link end": ("name",),

@@ -94,7 +94,7 @@ def make_requests(
 
 def _schedule(spec: Spec, draws: Draws) -> tuple[str, Spec, tuple[Application, ...], IntArray]:
     """Return name, mapping of the application, its parts, and when requests begin."""
-    if spec.get("name") != HOURLY:
+    if not isinstance(spec.get("name"), str) or spec["name"] != HOURLY:
         applications = _applications(spec, _WHEN, "traffic")
         starts_ns = _arrivals(spec, _rate(spec, "traffic.requests_per_s"), draws.stream(0))
         return str(spec["name"]), spec, applications, starts_ns
