@@ -232,6 +232,7 @@ NAMED_INSTEAD = {
     "interval": ("time", "mean_ns"),
     "lead_in": ("time", "mean_ns"),
     "scenario.load": ("rate_per_s",),
+    "headroom": ("load",),
     "plan.flows[0], repetitions": ("size",),
     "scenario.probe_delay_ns": ("probe_interval_ns",),
     "group.weight": ("speed",),
@@ -354,6 +355,9 @@ def names(error: DcgymError, path: Path) -> bool:
     keys = [key.rpartition(".")[2] for key in path if isinstance(key, str)]
     # A text is taken for the path of a file.
     if error.field.startswith("suffix of "):
+        return True
+    # What defaults leave out is missing at the first link.
+    if error.field.startswith("link ") and "defaults" in path:
         return True
     # Of a list's items errors speak in the singular: `group` is one of `groups`.
     if any(key.removesuffix("s") in error.field for key in keys[-2:]):
