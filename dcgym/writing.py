@@ -55,7 +55,10 @@ def as_path(value: object, field: str) -> Path:
     Raises:
         ConfigError: It is no path that a file can have.
     """
-    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    text: object = None
+    # An object of another library's may fail to say what path it is.
+    with contextlib.suppress(Exception):
+        text = os.fspath(value)  # type: ignore[call-overload]
     if not isinstance(text, str) or not text:
         raise ConfigError(field, value, "a path (text)")
     if "\0" in text or not _is_utf8(text):

@@ -108,7 +108,16 @@ def _socket(path: Path) -> None:
 
 
 Make = Callable[[Path], object]
+
+
 # What lies at a path or is in its place; the path that is given; what the line says.
+class _Failing:
+    """An object that is a path and does not say which."""
+
+    def __fspath__(self) -> str:
+        raise ArithmeticError("asked")
+
+
 BAD: dict[str, tuple[Make, Callable[[Path], object], str]] = {
     "loop": (lambda path: path.symlink_to(path), Path, "levels of symbolic links"),
     "in a file": (lambda path: path.touch(), lambda path: path / path.name, "Not a directory"),
@@ -126,6 +135,7 @@ BAD: dict[str, tuple[Make, Callable[[Path], object], str]] = {
     "bytes": (lambda path: None, os.fsencode, "a path (text)"),
     "number": (lambda path: None, lambda path: 7, "a path (text)"),
     "object": (lambda path: None, lambda path: object(), "a path (text)"),
+    "failing": (lambda path: None, lambda path: _Failing(), "a path (text)"),
     "scalar": (lambda path: None, lambda path: np.void(b"x"), "a path (text)"),
     "pipe": (os.mkfifo, Path, ""),
     "device": (lambda path: path.symlink_to("/dev/null"), Path, ""),
