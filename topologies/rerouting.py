@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from operator import itemgetter
 
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.routing import KEPT, RouteTable, find_routes, route_table
+from dcgym.topologies.routing import RouteTable, route_table
 
-__all__ = ["RouteChange", "RouteSet", "route_changes", "surviving_routes"]
-
-RouteSet = Mapping[tuple[str, str], tuple[int | None, tuple[int, ...]]]
-"""By switch and host: number of further switches on the way (None: no path), and next hops."""
+__all__ = ["RouteChange", "route_changes", "surviving_routes"]
 
 
 @dataclass(frozen=True)
@@ -24,32 +21,17 @@ class RouteChange:
     ports: tuple[int, ...]
 
 
-def surviving_routes(topology: Topology, dead_ports: Collection[str] = ()) -> RouteSet:
+def surviving_routes(topology: Topology, dead_ports: Collection[str] = ()) -> RouteTable:
     """Return all equal-cost next hops of every switch to every host over what is left.
 
     Args:
         topology: The whole network.
         dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
     """
-    if not dead_ports:
-        return _whole_routes(topology)
-    return _routes(topology, find_routes(topology, frozenset(dead_ports)))
+    return RouteTable(topology, frozenset(dead_ports)) if dead_ports else route_table(topology)
 
 
-def _routes(topology: Topology, table: RouteTable) -> RouteSet:
-    return {
-        (switch.name, host.name): table.route(switch.name, host.name)
-        for switch in topology.switches
-        for host in topology.hosts
-    }
-
-
-@lru_cache(maxsize=KEPT)
-def _whole_routes(topology: Topology) -> RouteSet:
-    return _routes(topology, route_table(topology))
-
-
-def route_changes(old: RouteSet, new: RouteSet) -> list[RouteChange]:
+def route_changes(topology: Topology, old: RouteTable, new: RouteTable) -> list[RouteChange]:
     """Return what differs, in an order in which no state between two changes has a loop.
 
     For each host, switches change in the order of their new distance from it. A switch that has
@@ -57,12 +39,28 @@ def route_changes(old: RouteSet, new: RouteSet) -> list[RouteChange]:
     still follows the old routes, which have no loop either, until a changed switch is met.
 
     Args:
+        topology: The whole network.
         old: Routes now.
         new: Routes to come.
     """
-    changed = [
-        (distance, key, ports) for key, (distance, ports) in new.items() if old[key][1] != ports
-    ]
-    # What cannot be reached any more comes last: its old routes end at the failure.
-    changed.sort(key=lambda change: (change[0] is None, change[0] or 0))
-    return [RouteChange(switch, host, ports) for _, (switch, host), ports in changed]
+    switches = topology.switches
+    everywhere = range(len(switches))
+    differing: dict[str, Iterable[int]] = {}
+    changed = []
+    for host, port in zip(topology.hosts, topology.host_ports, strict=True):
+        if old.reaches(host.name) != new.reaches(host.name):
+            where: Iterable[int] = everywhere
+        elif not new.reaches(host.name):
+            continue
+        else:
+            # All hosts behind a switch are reached alike.
+            if port.peer not in differing:
+                differing[port.peer] = old.differing(new, port.peer).tolist()
+            where = differing[port.peer]
+        for switch in where:
+            distance, ports = new.route(switches[switch].name, host.name)
+            if ports != old.next_hops(switches[switch].name, host.name):
+                # What cannot be reached any more comes last: its old routes end at the failure.
+                order = distance is None, distance or 0, switch, host.index
+                changed.append((order, RouteChange(switches[switch].name, host.name, ports)))
+    return [change for _, change in sorted(changed, key=itemgetter(0))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Mapping
 from functools import lru_cache
+
+import numpy as np
 
 from dcgym.topologies.elements import Link
 from dcgym.topologies.graph import Topology
@@ -16,6 +18,8 @@ HOP_NS = 5_000
 """What a kernel takes to pass a packet on: 30 us there and back over two switches, as measured."""
 
 MOST_NS = 2**32 - 1
+# Switches of which the distances to all others are held at a time.
+SOURCES = 256
 
 
 def frame_bytes(link: Link) -> int:
@@ -56,35 +60,51 @@ def base_rtt_ns(topology: Topology) -> int:
     Args:
         topology: The network.
     """
-    neighbours: dict[str, list[tuple[str, int]]] = {node.name: [] for node in topology.nodes}
     full_bytes = full_frame_bytes(topology)
+    switches = {switch.name: switch.index for switch in topology.switches}
+    near_ns: dict[int, list[int]] = {}
+    between_ns: dict[tuple[int, int], int] = {}
     for link in topology.links:
         cost_ns = _time_ns(full_bytes, link.rate_bps) + 2 * (link.delay_ns + HOP_NS)
-        neighbours[link.a].append((link.b, cost_ns))
-        neighbours[link.b].append((link.a, cost_ns))
-    hosts = {host.name for host in topology.hosts}
+        cost_ns = min(cost_ns, MOST_NS)
+        ends = [switches[name] for name in (link.a, link.b) if name in switches]
+        if not ends:
+            return cost_ns
+        if len(ends) == 1:
+            near_ns.setdefault(ends[0], []).append(cost_ns)
+        else:
+            for pair in (tuple(ends), tuple(reversed(ends))):
+                between_ns[pair] = min(between_ns.get(pair, MOST_NS), cost_ns)
+    return min(_farthest_ns(len(switches), near_ns, between_ns), MOST_NS)
+
+
+def _farthest_ns(
+    n_switches: int, near_ns: Mapping[int, list[int]], between_ns: Mapping[tuple[int, int], int]
+) -> int:
+    """Return what lies between the hosts farthest apart.
+
+    Args:
+        n_switches: Number of switches.
+        near_ns: What lies between a switch and each of its hosts.
+        between_ns: What lies between two switches that have a link, both ways.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import dijkstra
+
+    leaves = np.array(list(near_ns))
     # Hosts behind one switch differ in their own link alone: the farthest of them stands for all.
-    farthest: dict[tuple[str, ...], tuple[int, str]] = {}
-    for name in sorted(hosts):
-        ends = tuple(sorted(other for other, _ in neighbours[name]))
-        cost_ns = max((cost for _, cost in neighbours[name]), default=0)
-        farthest[ends] = max(farthest.get(ends, (0, name)), (cost_ns, name))
-    longest = [_longest_ns(neighbours, name, hosts) for _, name in farthest.values()]
-    return min(max(longest, default=0), MOST_NS)
-
-
-def _longest_ns(neighbours: dict[str, list[tuple[str, int]]], source: str, hosts: set[str]) -> int:
-    known: dict[str, int] = {}
-    waiting = [(0, source)]
-    while waiting:
-        cost_ns, name = heapq.heappop(waiting)
-        if name in known:
-            continue
-        known[name] = cost_ns
-        for other, more_ns in neighbours[name]:
-            if other not in known:
-                heapq.heappush(waiting, (cost_ns + more_ns, other))
-    return max(cost_ns for name, cost_ns in known.items() if name in hosts)
+    last_ns = np.array([max(costs) for costs in near_ns.values()], np.float64)
+    within_ns = (sum(sorted(costs)[-2:]) for costs in near_ns.values() if len(costs) > 1)
+    ends = np.array(list(between_ns), np.int32).reshape(-1, 2).T
+    costs_ns = np.array(list(between_ns.values()), np.float64)
+    graph = coo_array((costs_ns, (ends[0], ends[1])), (n_switches, n_switches)).tocsr()
+    longest_ns = float(max(within_ns, default=0))
+    for first in range(0, len(leaves), SOURCES):
+        some = slice(first, first + SOURCES)
+        ways_ns = dijkstra(graph, indices=leaves[some])[:, leaves]
+        ways_ns[ways_ns > 0] += np.add.outer(last_ns[some], last_ns)[ways_ns > 0]
+        longest_ns = max(longest_ns, float(ways_ns.max()))
+    return int(longest_ns)
 
 
 def _time_ns(size_bytes: int, rate_bps: int) -> int:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from dcgym.topologies.graph import Topology
 
-__all__ = ["KEPT", "RouteTable", "find_routes", "route_table"]
+__all__ = ["KEPT", "RouteTable", "route_table"]
 
 KEPT = 16
 """Networks of which a process keeps what it derived: equal ones share it, in every environment."""
 
-_Peers = Mapping[str, Sequence[tuple[int, str]]]
+# Searches whose distances are held as floating-point numbers at a time.
+SEARCHED = 256
+
+Hops = npt.NDArray[np.int32]
 
 
 class RouteTable:
@@ -23,25 +28,35 @@ class RouteTable:
 
     Endpoints do not forward, and have one link at most. All endpoints behind the same switch share
     one search, so that a k-ary fat-tree costs k^2/2 searches over its switches and not one a host.
+
+    Args:
+        topology: The network.
+        dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
+
+    Attributes:
+        sources: Index of the switch that each link between switches leaves, (links,). The links
+            are in the order of `Topology.switch_ports`, and the dead ones are among them.
+        peers: Index of the switch that it leads to, (links,).
     """
 
-    def __init__(self, peers: _Peers, hosts: Iterable[str]) -> None:
-        """Prepare the table; searches run when first asked for.
-
-        Args:
-            peers: (port number, peer name) of every port of every node.
-            hosts: Names of the endpoints.
-        """
-        names = frozenset(hosts)
+    def __init__(self, topology: Topology, dead_ports: Collection[str] = frozenset()) -> None:
+        self._rows = {switch.name: switch.index for switch in topology.switches}
         # Where each endpoint hangs: the switch, and its port.
         self._at: dict[str, tuple[str, int]] = {}
-        self._forwarders: dict[str, list[tuple[int, str]]] = {}
-        for node in peers.keys() - names:
-            self._forwarders[node] = [link for link in peers[node] if link[1] not in names]
-            for number, peer in peers[node]:
-                if peer in names:
-                    self._at[peer] = node, number
-        self._transit: dict[str, dict[str, tuple[int | None, tuple[int, ...]]]] = {}
+        links = []
+        for port in topology.switch_ports:
+            is_alive = port.name not in dead_ports and port.peer_name not in dead_ports
+            if port.peer in self._rows:
+                ends = self._rows[port.node], self._rows[port.peer]
+                links.append((*ends, port.number, is_alive))
+            elif is_alive:
+                self._at[port.peer] = port.node, port.number
+        columns = np.array(links, np.int32).reshape(-1, 4).T
+        self.sources, self.peers, self._numbers = columns[:3]
+        self._alive = columns[3].astype(np.bool_)
+        # The links of a switch are a slice: ports are by switch, then by number.
+        self._first = np.searchsorted(self.sources, np.arange(len(self._rows) + 1))
+        self._hops: dict[str, Hops] = {}
 
     def next_hops(self, switch: str, host: str) -> tuple[int, ...]:
         """Return the port numbers on shortest paths, sorted; empty if there is no path.
@@ -64,9 +79,69 @@ class RouteTable:
         leaf, number = self._at[host]
         if switch == leaf:
             return 0, (number,)
-        if leaf not in self._transit:
-            self._transit[leaf] = self._search(frozenset((leaf,)))
-        return self._transit[leaf].get(switch, (None, ()))
+        return self._route(self._rows[switch], self.hops(leaf))
+
+    def reaches(self, host: str) -> bool:
+        """Tell whether a host has a link to its switch.
+
+        Args:
+            host: Name of the host.
+        """
+        return host in self._at
+
+    def hops(self, leaf: str) -> Hops:
+        """Return how many hops each switch, by index, is from one; -1 where there is no path.
+
+        Args:
+            leaf: Name of the switch.
+        """
+        self.search([leaf])
+        return self._hops[leaf]
+
+    def search(self, leaves: Iterable[str]) -> None:
+        """Find the hops to some switches at once, which is faster than one by one.
+
+        Args:
+            leaves: Their names.
+        """
+        missing = [leaf for leaf in leaves if leaf not in self._hops]
+        for first in range(0, len(missing), SEARCHED):
+            some = missing[first : first + SEARCHED]
+            self._hops.update(
+                zip(some, self._find([self._rows[leaf] for leaf in some]), strict=True)
+            )
+
+    def differing(self, other: RouteTable, leaf: str) -> Hops:
+        """Return the switches whose next hops to one differ, by index, sorted.
+
+        Args:
+            other: What is left of the same network after other failures.
+            leaf: Name of the switch.
+        """
+        return np.unique(self.sources[self.ways_to(leaf) != other.ways_to(leaf)])
+
+    def ways_to(self, leaf: str) -> npt.NDArray[np.bool_]:
+        """Return which of all links are on shortest paths to a switch, (links,).
+
+        Args:
+            leaf: Name of the switch.
+        """
+        hops = self.hops(leaf)
+        return self._alive & (hops[self.peers] == hops[self.sources] - 1)
+
+    def ways(self, switch: int, hops: Hops) -> tuple[npt.NDArray[np.bool_], Hops]:
+        """Return which links of a switch are on shortest paths, and the numbers of their ports.
+
+        Args:
+            switch: Index of the switch.
+            hops: Of all switches to some, (..., switches).
+
+        Returns:
+            Shape (..., links), and (links,): those to other switches, by number.
+        """
+        own = slice(*self._first[switch : switch + 2])
+        is_way = hops[..., self.peers[own]] == hops[..., switch, None] - 1
+        return is_way & self._alive[own], self._numbers[own]
 
     def to_switches(
         self, targets: Iterable[str]
@@ -78,49 +153,25 @@ class RouteTable:
         Args:
             targets: Names of switches.
         """
-        return self._search(frozenset(targets))
+        hops = self._find([self._rows[name] for name in targets], nearest=True)
+        return {name: self._route(row, hops) for name, row in self._rows.items() if hops[row] > 0}
 
-    def _search(self, access: frozenset[str]) -> dict[str, tuple[int | None, tuple[int, ...]]]:
-        hops = self._hops_from(access)
-        return {
-            switch: (
-                distance,
-                tuple(
-                    sorted(n for n, peer in self._forwarders[switch] if hops[peer] == distance - 1)
-                ),
-            )
-            for switch, distance in hops.items()
-            if distance > 0
-        }
+    def _route(self, switch: int, hops: Hops) -> tuple[int | None, tuple[int, ...]]:
+        if hops[switch] < 0:
+            return None, ()
+        is_way, numbers = self.ways(switch, hops)
+        return int(hops[switch]), tuple(numbers[is_way].tolist())
 
-    def _hops_from(self, sources: frozenset[str]) -> dict[str, int]:
-        hops = dict.fromkeys(sources, 0)
-        waiting = deque(sources)
-        while waiting:
-            switch = waiting.popleft()
-            for _, peer in self._forwarders[switch]:
-                if peer not in hops:
-                    hops[peer] = hops[switch] + 1
-                    waiting.append(peer)
-        return hops
+    def _find(self, targets: list[int], nearest: bool = False) -> Hops:
+        """Return the hops of each switch to each target, or to the nearest one."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import dijkstra
 
-
-def find_routes(topology: Topology, dead_ports: frozenset[str] = frozenset()) -> RouteTable:
-    """Return the shortest paths of a network, or those over what is left of it.
-
-    Args:
-        topology: The network.
-        dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
-    """
-    peers = {
-        node.name: [
-            (port.number, port.peer)
-            for port in topology.ports(node.name)
-            if port.name not in dead_ports and port.peer_name not in dead_ports
-        ]
-        for node in topology.nodes
-    }
-    return RouteTable(peers, [host.name for host in topology.hosts])
+        ends = self.sources[self._alive], self.peers[self._alive]
+        ones = np.ones(len(ends[0]))
+        graph = coo_array((ones, ends), (len(self._rows), len(self._rows))).tocsr()
+        hops = dijkstra(graph, indices=targets, unweighted=True, min_only=nearest)
+        return np.where(np.isfinite(hops), hops, -1).astype(np.int32)
 
 
 @lru_cache(maxsize=KEPT)
@@ -130,4 +181,4 @@ def route_table(topology: Topology) -> RouteTable:
     Args:
         topology: The network.
     """
-    return find_routes(topology)
+    return RouteTable(topology)

@@ -51,6 +51,9 @@ class Splits:
         self._hops: dict[str, dict[int, tuple[int, str]]] = {name: {} for name in self._index}
         for port in topology.switch_ports:
             self._hops[port.node][port.number] = places[port.name], port.peer
+        self._link_places = np.array(
+            [places[port.name] for port in topology.switch_ports if port.peer in self._index]
+        )
         self._between = lru_cache(_KEPT_PAIRS)(self._search)
         self._levels_to = lru_cache(None)(self._find_levels)
 
@@ -115,16 +118,14 @@ class Splits:
 
     def _find_levels(self, last: str) -> list[_Level]:
         """Return the hops towards a leaf, those of the farthest switches first."""
-        by_distance: dict[int, list[tuple[int, int, int, float]]] = {}
-        for switch, index in self._index.items():
-            distance, numbers = self._table.route(switch, self._sinks[last])
-            for number in numbers if distance else ():
-                place, peer = self._hops[switch][number]
-                hop = index, self._index[peer], place, 1 / len(numbers)
-                by_distance.setdefault(distance or 0, []).append(hop)
+        links = np.flatnonzero(self._table.ways_to(last))
+        sources, peers = self._table.sources[links], self._table.peers[links]
+        parts = 1 / np.bincount(sources)[sources]
+        distances = self._table.hops(last)[sources]
+        levels = (distances == distance for distance in np.unique(distances)[::-1])
         return [
-            _Level(*(np.array(column) for column in zip(*by_distance[distance], strict=True)))
-            for distance in sorted(by_distance, reverse=True)
+            _Level(sources[level], peers[level], self._link_places[links[level]], parts[level])
+            for level in levels
         ]
 
     def _search(self, first: str, last: str) -> tuple[Indexes, FloatArray]:

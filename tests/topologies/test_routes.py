@@ -153,14 +153,14 @@ def followed(network: Topology, source: int, sink: int) -> dict[str, float]:
 def test_routes_are_searched_once_for_all_copies_and_episodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    searched: list[frozenset[str]] = []
-    search = RouteTable._search
+    searched: list[int] = []
+    find = RouteTable._find
 
-    def counted(self: RouteTable, access: frozenset[str]) -> Any:
-        searched.append(access)
-        return search(self, access)
+    def counted(self: RouteTable, targets: list[int]) -> Any:
+        searched.extend(targets)
+        return find(self, targets)
 
-    monkeypatch.setattr(RouteTable, "_search", counted)
+    monkeypatch.setattr(RouteTable, "_find", counted)
     spec = {"name": "leaf-spine", "leaves": 5, "spines": 2, "hosts_per_leaf": 3, "rate": "31Mbit"}
     for copies in (1, 3):
         made = gym.make_vec(

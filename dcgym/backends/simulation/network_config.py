@@ -10,7 +10,14 @@ from dcgym.errors import ConfigError
 from dcgym.native import require_packets
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
-from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
+from dcgym.topologies import (
+    Port,
+    Topology,
+    base_rtt_ns,
+    group_numbers,
+    next_hop_groups,
+    slowest_frame_ns,
+)
 from dcgym.topologies.round_trips import HOP_NS, full_frame_bytes
 from dcgym.topologies.routing import KEPT
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, MAX_MTU_BYTES
@@ -162,20 +169,17 @@ def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int
     return port.rate_bps, queue_bytes, *wire, is_relayed, is_relayed and is_of_host
 
 
-@lru_cache(maxsize=KEPT)
 def _routes(topology: Topology) -> dict[str, Any]:
+    return {**_groups(topology), "routes": group_numbers(topology)}
+
+
+@lru_cache(maxsize=KEPT)
+def _groups(topology: Topology) -> dict[str, Any]:
     groups = next_hop_groups(topology)
     numbers = {port.name: number for number, port in enumerate(topology.switch_ports)}
-    n_hosts = len(topology.hosts)
-    routes = [NO_GROUP] * (len(topology.switches) * n_hosts)
-    for number, group in enumerate(groups):
-        row = topology.node(group.switch).index * n_hosts
-        for host in group.hosts:
-            routes[row + topology.node(host).index] = number
     return {
         "group_ports": [[numbers[port.name] for port in group.ports] for group in groups],
         "group_salts": [switch_salt(group.switch) for group in groups],
-        "routes": routes,
     }
 
 

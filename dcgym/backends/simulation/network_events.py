@@ -13,7 +13,8 @@ from dcgym.backends.base import Record
 from dcgym.backends.simulation.network_config import NO_GROUP, switch_salt
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology, next_hop_groups
-from dcgym.topologies.rerouting import RouteSet, route_changes, surviving_routes
+from dcgym.topologies.rerouting import route_changes, surviving_routes
+from dcgym.topologies.routing import route_table
 
 __all__ = ["NetworkEvents"]
 
@@ -43,8 +44,7 @@ class NetworkEvents:
         self._dead: frozenset[str] = frozenset()
         self._weights: dict[int, npt.NDArray[np.float64]] = {}
         self._spares: dict[tuple[str, tuple[int, ...]], int] = {}
-        self._whole: RouteSet = {}
-        self._installed: RouteSet = {}
+        self._whole = self._installed = route_table(topology)
         self._groups: dict[tuple[str, tuple[int, ...]], int] = {}
         if any(event.kind == "down" for event in self._events):
             self._learn()
@@ -101,7 +101,6 @@ class NetworkEvents:
                     self._twin.set_weights(spare, weights[members])
 
     def _learn(self) -> None:
-        self._whole = self._installed = surviving_routes(self._topology)
         self._groups = {
             (group.switch, tuple(port.number for port in group.ports)): number
             for number, group in enumerate(next_hop_groups(self._topology))
@@ -124,8 +123,8 @@ class NetworkEvents:
         return self._reroute()
 
     def _reroute(self) -> int:
-        routes = surviving_routes(self._topology, self._dead) if self._dead else self._whole
-        changes = route_changes(self._installed, routes)
+        routes = surviving_routes(self._topology, self._dead)
+        changes = route_changes(self._topology, self._installed, routes)
         for change in changes:
             node, host = (self._topology.node(name).index for name in (change.switch, change.host))
             group = self._group(change.switch, change.host, change.ports)
@@ -136,7 +135,7 @@ class NetworkEvents:
     def _group(self, switch: str, host: str, ports: tuple[int, ...]) -> int:
         if not ports:
             return NO_GROUP
-        if self._whole[switch, host][1] == ports:
+        if self._whole.next_hops(switch, host) == ports:
             return self._groups[switch, ports]
         if (switch, ports) not in self._spares:
             names = {port.number: port.name for port in self._topology.ports(switch)}
@@ -154,7 +153,7 @@ class NetworkEvents:
     ) -> tuple[int, list[int]]:
         """Return the whole group that a spare one is part of, and the places of its ports there."""
         for (name, members), number in self._groups.items():
-            is_whole = host is None or self._whole[switch, host][1] == members
+            is_whole = host is None or self._whole.next_hops(switch, host) == members
             if name == switch and is_whole and set(ports) <= set(members):
                 return number, [members.index(port) for port in ports]
         return -1, []

@@ -130,7 +130,7 @@ def make_rows(topology: Topology, decision: Decision) -> Rows:
     switches = [group.switch for group in groups]
     names = tuple(
         f"{port.node}-{port.peer}"
-        + (f">{group.hosts[0]}" if switches.count(group.switch) > 1 else "")
+        + (f">{group.first_host.name}" if switches.count(group.switch) > 1 else "")
         for group in groups
         for port in group.ports
     )

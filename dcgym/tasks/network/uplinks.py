@@ -54,7 +54,9 @@ class Uplinks:
     def labels(self) -> list[str]:
         """Name each port of each group, with the first of the hosts it leads to."""
         return [
-            f"{port.name}>{group.hosts[0]}.weight" for group in self.groups for port in group.ports
+            f"{port.name}>{group.first_host.name}.weight"
+            for group in self.groups
+            for port in group.ports
         ]
 
     def loads(self, interval: Interval) -> FloatArray:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.errors import BackendError
 from dcgym.topologies import Topology, next_hop_groups
-from dcgym.topologies.rerouting import RouteChange, RouteSet, route_changes, surviving_routes
+from dcgym.topologies.rerouting import RouteChange, route_changes, surviving_routes
+from dcgym.topologies.routing import route_table
 
 if TYPE_CHECKING:
     from dcgym.native._native import Fabric, LinkMonitor
@@ -62,11 +63,12 @@ class Rerouter:
     ) -> None:
         self._topology, self._fabric, self._monitor = topology, fabric, monitor
         self._ifindexes = dict(ifindexes)
-        self._whole: RouteSet = {}
-        self._installed: RouteSet = {}
+        self._whole = self._installed = route_table(topology)
         self._groups: dict[tuple[str, tuple[int, ...]], int] = {}
         self._free: deque[int] = deque()
         self._spares: dict[tuple[str, tuple[int, ...]], int] = {}
+        # The spare group of each switch and host that have one.
+        self._in_use: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {}
         self._changed = threading.Condition()
         self._dead: frozenset[str] = frozenset()
         self._reroutes: list[Reroute] = []
@@ -123,8 +125,7 @@ class Rerouter:
             self._reroutes.clear()
 
     def _learn(self) -> None:
-        """Note the routes of the whole network, beside the build: 10 000 of them take 50 ms."""
-        self._whole = self._installed = surviving_routes(self._topology)
+        """Note the groups of the whole network, beside the build."""
         groups = next_hop_groups(self._topology)
         self._groups = {
             (group.switch, tuple(port.number for port in group.ports)): number
@@ -152,8 +153,8 @@ class Rerouter:
         dead = frozenset(name for name, index in self._ifindexes.items() if index not in running)
         if dead == self._dead:
             return
-        routes = surviving_routes(self._topology, dead) if dead else self._whole
-        changes = route_changes(self._installed, routes)
+        routes = surviving_routes(self._topology, dead)
+        changes = route_changes(self._topology, self._installed, routes)
         for change in changes:
             self._install(change)
         self._installed = routes
@@ -167,6 +168,7 @@ class Rerouter:
     def _install(self, change: RouteChange) -> None:
         index = self._topology.node(change.switch).index
         host_number = self._topology.node(change.host).index + 1
+        self._in_use.pop((change.switch, change.host), None)
         if change.ports:
             group = self._group(change)
             self._fabric.set_route(index, host_number, group)
@@ -175,7 +177,8 @@ class Rerouter:
 
     def _group(self, change: RouteChange) -> int:
         key = (change.switch, change.ports)
-        if self._whole[change.switch, change.host][1] == change.ports:
+        before = self._whole.next_hops(change.switch, change.host)
+        if before == change.ports:
             return self._groups[key]
         if key not in self._spares:
             if not self._free:
@@ -186,12 +189,13 @@ class Rerouter:
             members = [self._ifindexes[names[number]] for number in change.ports]
             salt = zlib.crc32(change.switch.encode())
             # An agent's weights for the whole group hold for what is left of it.
-            whole = self._groups[change.switch, self._whole[change.switch, change.host][1]]
+            whole = self._groups[change.switch, before]
             even = [1.0] * len(members)
             self._fabric.set_group(self._spares[key], salt, members, even, follows=whole)
+        self._in_use[change.switch, change.host] = key
         return self._spares[key]
 
     def _release_spares(self) -> None:
-        used = {(switch, ports) for (switch, _), (_, ports) in self._installed.items()}
+        used = set(self._in_use.values())
         for key in [key for key in self._spares if key not in used]:
             self._free.append(self._spares.pop(key))

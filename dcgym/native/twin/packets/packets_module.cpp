@@ -125,7 +125,8 @@ EpisodeConfig read_episode(const py::dict &content) {
         episode.marking.push_back({low, high, probability, weight, packet_ns});
     episode.group_ports = content["group_ports"].cast<std::vector<std::vector<uint32_t>>>();
     episode.group_salts = content["group_salts"].cast<std::vector<uint32_t>>();
-    episode.routes = content["routes"].cast<std::vector<uint32_t>>();
+    const auto routes = content["routes"].cast<Words>();
+    episode.routes.assign(routes.data(), routes.data() + routes.size());
     return episode;
 }
 

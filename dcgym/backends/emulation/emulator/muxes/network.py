@@ -28,7 +28,7 @@ from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology
-from dcgym.topologies.routing import find_routes
+from dcgym.topologies.routing import RouteTable
 
 if TYPE_CHECKING:
     from dcgym.native._native import Balancer, LoadReporter
@@ -161,7 +161,7 @@ class MuxNetwork:
 
     def _route(self, dead_ports: frozenset[str]) -> dict[int, dict[int, int]]:
         """Route the prefix and each switch's number over what is left; return the distances."""
-        table = find_routes(self._topology, dead_ports)
+        table = RouteTable(self._topology, dead_ports)
         distances: dict[int, dict[int, int]] = {}
         targets = {self._anycast: self._muxes}
         targets |= {self._number(node.name): [node.name] for node in self._switches}
