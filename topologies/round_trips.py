@@ -73,7 +73,7 @@ def base_rtt_ns(topology: Topology) -> int:
         if len(ends) == 1:
             near_ns.setdefault(ends[0], []).append(cost_ns)
         else:
-            for pair in (tuple(ends), tuple(reversed(ends))):
+            for pair in ((ends[0], ends[1]), (ends[1], ends[0])):
                 between_ns[pair] = min(between_ns.get(pair, MOST_NS), cost_ns)
     return min(_farthest_ns(len(switches), near_ns, between_ns), MOST_NS)
 

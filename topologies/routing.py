@@ -118,16 +118,11 @@ class RouteTable:
             other: What is left of the same network after other failures.
             leaf: Name of the switch.
         """
-        return np.unique(self.sources[self.ways_to(leaf) != other.ways_to(leaf)])
-
-    def ways_to(self, leaf: str) -> npt.NDArray[np.bool_]:
-        """Return which of all links are on shortest paths to a switch, (links,).
-
-        Args:
-            leaf: Name of the switch.
-        """
-        hops = self.hops(leaf)
-        return self._alive & (hops[self.peers] == hops[self.sources] - 1)
+        ways, others = (
+            table._alive & (table.hops(leaf)[self.peers] == table.hops(leaf)[self.sources] - 1)
+            for table in (self, other)
+        )
+        return np.unique(self.sources[ways != others])
 
     def ways(self, switch: int, hops: Hops) -> tuple[npt.NDArray[np.bool_], Hops]:
         """Return which links of a switch are on shortest paths, and the numbers of their ports.
@@ -142,6 +137,24 @@ class RouteTable:
         own = slice(*self._first[switch : switch + 2])
         is_way = hops[..., self.peers[own]] == hops[..., switch, None] - 1
         return is_way & self._alive[own], self._numbers[own]
+
+    def links_from(self, switches: npt.NDArray[np.int64], leaf: str) -> npt.NDArray[np.int64]:
+        """Return the links of some switches that are on shortest paths to another one.
+
+        Args:
+            switches: Their indexes.
+            leaf: Name of the other one.
+
+        Returns:
+            Numbers of the links, switch by switch.
+        """
+        first, ends = self._first[switches], self._first[switches + 1]
+        counts = ends - first
+        links = np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts)
+        hops = self.hops(leaf)
+        is_way = hops[self.peers[links]] == hops[self.sources[links]] - 1
+        found: npt.NDArray[np.int64] = links[is_way & self._alive[links]]
+        return found
 
     def to_switches(
         self, targets: Iterable[str]

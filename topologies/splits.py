@@ -19,6 +19,7 @@ Indexes = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 _KEPT_PAIRS = 65_536
+_KEPT_LEAVES = 256
 
 
 class _Level(NamedTuple):
@@ -44,18 +45,13 @@ class Splits:
         self._n_ports, self._table = len(ports), route_table(topology)
         self._index = {switch.name: switch.index for switch in topology.switches}
         self._leaves = [port.peer for port in topology.host_ports]
-        # One host of each leaf stands for all.
-        self._sinks = {port.peer: port.node for port in topology.host_ports}
         self._leaf_of = np.array([self._index[leaf] for leaf in self._leaves])
         self._down = np.array([places[port.peer_name] for port in topology.host_ports])
-        self._hops: dict[str, dict[int, tuple[int, str]]] = {name: {} for name in self._index}
-        for port in topology.switch_ports:
-            self._hops[port.node][port.number] = places[port.name], port.peer
         self._link_places = np.array(
             [places[port.name] for port in topology.switch_ports if port.peer in self._index]
         )
         self._between = lru_cache(_KEPT_PAIRS)(self._search)
-        self._levels_to = lru_cache(None)(self._find_levels)
+        self._levels_to = lru_cache(_KEPT_LEAVES)(self._find_levels)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle the network only."""
@@ -106,7 +102,7 @@ class Splits:
         # One sum for each pair of leaves: thousands of hosts share a few.
         first, last = self._leaf_of[pairs.T]
         between = np.bincount(last * n_switches + first, amounts, n_switches**2)
-        for leaf in self._sinks:
+        for leaf in dict.fromkeys(self._leaves):
             held = between[self._index[leaf] * n_switches :][:n_switches].copy()
             if not held.any():
                 continue
@@ -118,10 +114,11 @@ class Splits:
 
     def _find_levels(self, last: str) -> list[_Level]:
         """Return the hops towards a leaf, those of the farthest switches first."""
-        links = np.flatnonzero(self._table.ways_to(last))
-        sources, peers = self._table.sources[links], self._table.peers[links]
+        table = self._table
+        links = table.links_from(np.arange(len(self._index)), last)
+        sources, peers = table.sources[links], table.peers[links]
         parts = 1 / np.bincount(sources)[sources]
-        distances = self._table.hops(last)[sources]
+        distances = table.hops(last)[sources]
         levels = (distances == distance for distance in np.unique(distances)[::-1])
         return [
             _Level(sources[level], peers[level], self._link_places[links[level]], parts[level])
@@ -130,21 +127,23 @@ class Splits:
 
     def _search(self, first: str, last: str) -> tuple[Indexes, FloatArray]:
         """Follow the routes between two switches, all of a distance from the last at once."""
-        sink = self._sinks[last]
-        places: list[int] = []
-        shares: list[float] = []
-        level = {first: 1.0} if first != last else {}
-        while level:
-            beyond: dict[str, float] = {}
-            for switch, amount in level.items():
-                hops, numbers = self._hops[switch], self._table.next_hops(switch, sink)
-                for place, peer in (hops[number] for number in numbers):
-                    places.append(place)
-                    shares.append(amount / len(numbers))
-                    if peer != last:
-                        beyond[peer] = beyond.get(peer, 0.0) + amount / len(numbers)
-            level = beyond
-        return np.array(places, np.int64), np.array(shares)
+        places: list[Indexes] = [np.empty(0, np.int64)]
+        shares = [np.empty(0)]
+        level: Indexes = np.array([self._index[first]])
+        amounts: FloatArray = np.ones(1)
+        while level[0] != self._index[last]:
+            links = self._table.links_from(level, last)
+            counts = np.bincount(self._table.sources[links])[level]
+            moved = np.repeat(amounts / counts, counts)
+            places.append(self._link_places[links])
+            shares.append(moved)
+            # In the order in which they are met, so that sums of the same numbers are the same.
+            peers = self._table.peers[links]
+            _, met, member = np.unique(peers, return_index=True, return_inverse=True)
+            order = np.argsort(met)
+            level = peers[met[order]]
+            amounts = np.asarray(np.bincount(np.argsort(order)[member.reshape(-1)], moved), float)
+        return np.concatenate(places), np.concatenate(shares)
 
 
 @lru_cache(maxsize=KEPT)
