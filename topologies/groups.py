@@ -93,7 +93,7 @@ def group_numbers(topology: Topology) -> _Numbers:
 def _groups(topology: Topology) -> _Groups:
     behind = _hosts_behind(topology)
     table, n_switches = route_table(topology), len(topology.switches)
-    table.search(behind)
+    table.search_all()
     hops = np.array([table.hops(leaf) for leaf in behind], np.int32).reshape(-1, n_switches)
     leaves = np.array([topology.node(leaf).index for leaf in behind], np.int64)
     leaf_of = np.zeros(len(topology.hosts) if behind else 0, np.int64)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from operator import itemgetter
 
+from dcgym.topologies.elements import Node
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.routing import RouteTable, route_table
 
@@ -43,24 +44,24 @@ def route_changes(topology: Topology, old: RouteTable, new: RouteTable) -> list[
         old: Routes now.
         new: Routes to come.
     """
-    switches = topology.switches
-    everywhere = range(len(switches))
-    differing: dict[str, Iterable[int]] = {}
+    for table in (old, new):
+        table.search_all()
+    # All hosts behind a switch are reached alike.
+    alike: dict[str, list[tuple[Node, int | None, tuple[int, ...]]]] = {}
     changed = []
     for host, port in zip(topology.hosts, topology.host_ports, strict=True):
-        if old.reaches(host.name) != new.reaches(host.name):
-            where: Iterable[int] = everywhere
-        elif not new.reaches(host.name):
-            continue
+        if old.reaches(host.name) and new.reaches(host.name):
+            if port.peer not in alike:
+                switches = [topology.switches[row] for row in old.differing(new, port.peer)]
+                alike[port.peer] = [(one, *new.route(one.name, host.name)) for one in switches]
+            found = alike[port.peer]
+        elif old.reaches(host.name) or new.reaches(host.name):
+            routes = [(one, *new.route(one.name, host.name)) for one in topology.switches]
+            found = [one for one in routes if one[2] != old.next_hops(one[0].name, host.name)]
         else:
-            # All hosts behind a switch are reached alike.
-            if port.peer not in differing:
-                differing[port.peer] = old.differing(new, port.peer).tolist()
-            where = differing[port.peer]
-        for switch in where:
-            distance, ports = new.route(switches[switch].name, host.name)
-            if ports != old.next_hops(switches[switch].name, host.name):
-                # What cannot be reached any more comes last: its old routes end at the failure.
-                order = distance is None, distance or 0, switch, host.index
-                changed.append((order, RouteChange(switches[switch].name, host.name, ports)))
+            continue
+        for switch, distance, ports in found:
+            # What cannot be reached any more comes last: its old routes end at the failure.
+            order = distance is None, distance or 0, switch.index, host.index
+            changed.append((order, RouteChange(switch.name, host.name, ports)))
     return [change for _, change in sorted(changed, key=itemgetter(0))]

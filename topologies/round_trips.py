@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from dcgym.topologies.elements import Link
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.routing import KEPT
+from dcgym.topologies.routing import KEPT, route_table
 from dcgym.topologies.validation import ETHERNET_BYTES
 
 __all__ = ["base_rtt_ns", "frame_bytes", "full_frame_bytes", "slowest_frame_ns"]
@@ -18,8 +19,6 @@ HOP_NS = 5_000
 """What a kernel takes to pass a packet on: 30 us there and back over two switches, as measured."""
 
 MOST_NS = 2**32 - 1
-# Switches of which the distances to all others are held at a time.
-SOURCES = 256
 
 
 def frame_bytes(link: Link) -> int:
@@ -75,36 +74,43 @@ def base_rtt_ns(topology: Topology) -> int:
         else:
             for pair in ((ends[0], ends[1]), (ends[1], ends[0])):
                 between_ns[pair] = min(between_ns.get(pair, MOST_NS), cost_ns)
-    return min(_farthest_ns(len(switches), near_ns, between_ns), MOST_NS)
+    leaves = np.array(list(near_ns))
+    # Hosts behind one switch differ in their own link alone: the farthest of them stands for all.
+    last_ns = np.array([max(costs) for costs in near_ns.values()], np.int64)
+    within_ns = (sum(sorted(costs)[-2:]) for costs in near_ns.values() if len(costs) > 1)
+    longest_ns = max(within_ns, default=0)
+    for near, ways_ns in zip(last_ns, _ways_ns(topology, leaves, between_ns), strict=True):
+        others = ways_ns[leaves] > 0
+        found_ns = near + ways_ns[leaves][others] + last_ns[others]
+        longest_ns = max(longest_ns, int(found_ns.max(initial=0)))
+    return min(longest_ns, MOST_NS)
 
 
-def _farthest_ns(
-    n_switches: int, near_ns: Mapping[int, list[int]], between_ns: Mapping[tuple[int, int], int]
-) -> int:
-    """Return what lies between the hosts farthest apart.
+def _ways_ns(
+    topology: Topology, leaves: npt.NDArray[np.int64], between_ns: Mapping[tuple[int, int], int]
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield what lies between each of some switches and all switches.
 
     Args:
-        n_switches: Number of switches.
-        near_ns: What lies between a switch and each of its hosts.
+        topology: The network.
+        leaves: Indexes of the switches.
         between_ns: What lies between two switches that have a link, both ways.
     """
+    if len(set(between_ns.values())) <= 1:
+        cost_ns = next(iter(between_ns.values()), 0)
+        table = route_table(topology)
+        table.search_all()
+        yield from (table.hops(topology.switches[leaf].name) * np.int64(cost_ns) for leaf in leaves)
+        return
+    # SciPy takes 0.2 s and 20 MB to be there.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
-    leaves = np.array(list(near_ns))
-    # Hosts behind one switch differ in their own link alone: the farthest of them stands for all.
-    last_ns = np.array([max(costs) for costs in near_ns.values()], np.float64)
-    within_ns = (sum(sorted(costs)[-2:]) for costs in near_ns.values() if len(costs) > 1)
-    ends = np.array(list(between_ns), np.int32).reshape(-1, 2).T
+    ends = np.array(list(between_ns), np.int32).T
     costs_ns = np.array(list(between_ns.values()), np.float64)
-    graph = coo_array((costs_ns, (ends[0], ends[1])), (n_switches, n_switches)).tocsr()
-    longest_ns = float(max(within_ns, default=0))
-    for first in range(0, len(leaves), SOURCES):
-        some = slice(first, first + SOURCES)
-        ways_ns = dijkstra(graph, indices=leaves[some])[:, leaves]
-        ways_ns[ways_ns > 0] += np.add.outer(last_ns[some], last_ns)[ways_ns > 0]
-        longest_ns = max(longest_ns, float(ways_ns.max()))
-    return int(longest_ns)
+    shape = len(topology.switches), len(topology.switches)
+    graph = coo_array((costs_ns, (ends[0], ends[1])), shape).tocsr()
+    yield from (dijkstra(graph, indices=leaf).astype(np.int64) for leaf in leaves)
 
 
 def _time_ns(size_bytes: int, rate_bps: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ __all__ = ["KEPT", "RouteTable", "route_table"]
 KEPT = 16
 """Networks of which a process keeps what it derived: equal ones share it, in every environment."""
 
-# Searches whose distances are held as floating-point numbers at a time.
-SEARCHED = 256
+# Searches side by side: more bring little, and take memory.
+SEARCHED = 64
 
 Hops = npt.NDArray[np.int32]
+_Indexes = npt.NDArray[np.int64]
 
 
 class RouteTable:
@@ -95,20 +96,20 @@ class RouteTable:
         Args:
             leaf: Name of the switch.
         """
-        self.search([leaf])
+        if leaf not in self._hops:
+            self._search([leaf])
         return self._hops[leaf]
 
-    def search(self, leaves: Iterable[str]) -> None:
-        """Find the hops to some switches at once, which is faster than one by one.
+    def search_all(self) -> None:
+        """Find the hops to all switches that endpoints are behind: faster than one by one."""
+        leaves = dict.fromkeys(leaf for leaf, _ in self._at.values())
+        self._search([leaf for leaf in leaves if leaf not in self._hops])
 
-        Args:
-            leaves: Their names.
-        """
-        missing = [leaf for leaf in leaves if leaf not in self._hops]
+    def _search(self, missing: Sequence[str]) -> None:
         for first in range(0, len(missing), SEARCHED):
             some = missing[first : first + SEARCHED]
             self._hops.update(
-                zip(some, self._find([self._rows[leaf] for leaf in some]), strict=True)
+                zip(some, self._find([[self._rows[leaf]] for leaf in some]), strict=True)
             )
 
     def differing(self, other: RouteTable, leaf: str) -> Hops:
@@ -138,7 +139,7 @@ class RouteTable:
         is_way = hops[..., self.peers[own]] == hops[..., switch, None] - 1
         return is_way & self._alive[own], self._numbers[own]
 
-    def links_from(self, switches: npt.NDArray[np.int64], leaf: str) -> npt.NDArray[np.int64]:
+    def links_from(self, switches: _Indexes, leaf: str) -> _Indexes:
         """Return the links of some switches that are on shortest paths to another one.
 
         Args:
@@ -148,12 +149,10 @@ class RouteTable:
         Returns:
             Numbers of the links, switch by switch.
         """
-        first, ends = self._first[switches], self._first[switches + 1]
-        counts = ends - first
-        links = np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts)
+        links, _ = self._links_of(switches)
         hops = self.hops(leaf)
         is_way = hops[self.peers[links]] == hops[self.sources[links]] - 1
-        found: npt.NDArray[np.int64] = links[is_way & self._alive[links]]
+        found: _Indexes = links[is_way & self._alive[links]]
         return found
 
     def to_switches(
@@ -166,7 +165,7 @@ class RouteTable:
         Args:
             targets: Names of switches.
         """
-        hops = self._find([self._rows[name] for name in targets], nearest=True)
+        (hops,) = self._find([[self._rows[name] for name in targets]])
         return {name: self._route(row, hops) for name, row in self._rows.items() if hops[row] > 0}
 
     def _route(self, switch: int, hops: Hops) -> tuple[int | None, tuple[int, ...]]:
@@ -175,16 +174,36 @@ class RouteTable:
         is_way, numbers = self.ways(switch, hops)
         return int(hops[switch]), tuple(numbers[is_way].tolist())
 
-    def _find(self, targets: list[int], nearest: bool = False) -> Hops:
-        """Return the hops of each switch to each target, or to the nearest one."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import dijkstra
+    def _links_of(self, switches: _Indexes) -> tuple[_Indexes, _Indexes]:
+        """Return the numbers of all links that leave some switches, and how many each has."""
+        ends = self._first[switches + 1]
+        counts = ends - self._first[switches]
+        return np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts), counts
 
-        ends = self.sources[self._alive], self.peers[self._alive]
-        ones = np.ones(len(ends[0]))
-        graph = coo_array((ones, ends), (len(self._rows), len(self._rows))).tocsr()
-        hops = dijkstra(graph, indices=targets, unweighted=True, min_only=nearest)
-        return np.where(np.isfinite(hops), hops, -1).astype(np.int32)
+    def _find(self, targets: Sequence[Sequence[int]]) -> Hops:
+        """Return the hops of each switch to the nearest of each set of switches, (sets, switches).
+
+        All sets are searched at once, breadth first: a place stands for a set and a switch.
+        """
+        size = len(self._rows)
+        hops = np.full(len(targets) * size, -1, np.int32)
+        last = np.empty(len(hops), np.int64)
+        places = np.array(
+            [row * size + one for row, some in enumerate(targets) for one in some], np.int64
+        )
+        distance = 0
+        while len(places):
+            hops[places] = distance
+            distance += 1
+            switches = places % size
+            links, counts = self._links_of(switches)
+            met = np.repeat(places - switches, counts) + self.peers[links]
+            met = met[self._alive[links] & (hops[met] < 0)]
+            # Each place once: that of whoever wrote there last.
+            numbers = np.arange(len(met))
+            last[met] = numbers
+            places = met[last[met] == numbers]
+        return hops.reshape(len(targets), size)
 
 
 @lru_cache(maxsize=KEPT)

@@ -153,10 +153,10 @@ def followed(network: Topology, source: int, sink: int) -> dict[str, float]:
 def test_routes_are_searched_once_for_all_copies_and_episodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    searched: list[int] = []
+    searched: list[list[int]] = []
     find = RouteTable._find
 
-    def counted(self: RouteTable, targets: list[int]) -> Any:
+    def counted(self: RouteTable, targets: list[list[int]]) -> Any:
         searched.extend(targets)
         return find(self, targets)
 

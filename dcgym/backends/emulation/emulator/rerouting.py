@@ -125,7 +125,7 @@ class Rerouter:
             self._reroutes.clear()
 
     def _learn(self) -> None:
-        """Note the groups of the whole network, beside the build."""
+        """Note the routes and groups of the whole network, beside the build."""
         groups = next_hop_groups(self._topology)
         self._groups = {
             (group.switch, tuple(port.number for port in group.ports)): number
