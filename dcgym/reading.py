@@ -23,6 +23,7 @@ __all__ = [
     "YAML",
     "Kind",
     "check_folder",
+    "check_readable",
     "open_regular",
     "read_bytes",
     "read_chunks",
@@ -155,11 +156,25 @@ def read_chunks(path: str | Path, field: str, kind: Kind) -> Iterator[bytes]:
     with open_regular(path, field, kind) as file:
         for chunk in _pieces(file, _CHUNK_BYTES, path, field, kind):
             values += _values_of(chunk)
-            if values > kind.most_values:
-                counted = f"{kind.most_values:,} words, brackets and commas"
-                allowed = f"a file of at most {counted}; this one has more"
-                raise ConfigError(field, str(path), allowed)
+            _check_values(values, path, field, kind)
             yield chunk
+
+
+def check_readable(content: bytes, path: str | Path, field: str, kind: Kind) -> None:
+    """Check that a text can be read back before it is written.
+
+    Args:
+        content: The text.
+        path: Where it is to be written.
+        field: Name of the field in the error message.
+        kind: How much a file may hold that is read.
+
+    Raises:
+        ConfigError: It is too large, or has too many values.
+    """
+    if len(content) > kind.most_bytes:
+        raise _too_large(path, field, kind, f"{len(content):,}")
+    _check_values(_values_of(content), path, field, kind)
 
 
 def check_folder(path: str | Path, field: str, kind: Kind) -> None:
@@ -190,6 +205,12 @@ def _check(found: os.stat_result, path: str | Path, field: str, kind: Kind) -> N
         raise ConfigError(field, str(path), f"a regular file; this is {_named(found.st_mode)}")
     if found.st_size > kind.most_bytes:
         raise _too_large(path, field, kind, f"{found.st_size:,}")
+
+
+def _check_values(values: int, path: str | Path, field: str, kind: Kind) -> None:
+    if values > kind.most_values:
+        counted = f"{kind.most_values:,} words, brackets and commas"
+        raise ConfigError(field, str(path), f"a file of at most {counted}; this one has more")
 
 
 def _named(mode: int) -> str:

@@ -19,7 +19,7 @@ from dcgym.topologies.builders import (
 from dcgym.topologies.delays import DelaySpec, parse_delay
 from dcgym.topologies.elements import Link, Node, Port
 from dcgym.topologies.graph import Topology
-from dcgym.topologies.groups import NextHopGroup, group_numbers, next_hop_groups
+from dcgym.topologies.groups import NextHopGroup, next_hop_groups
 from dcgym.topologies.marking import with_marking
 from dcgym.topologies.registry import TOPOLOGIES, make_topology
 from dcgym.topologies.round_trips import base_rtt_ns, slowest_frame_ns
@@ -37,7 +37,6 @@ __all__ = [
     "duet_10",
     "dumbbell",
     "fat_tree",
-    "group_numbers",
     "jellyfish",
     "leaf_spine",
     "make_topology",

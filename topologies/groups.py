@@ -96,7 +96,7 @@ def _groups(topology: Topology) -> _Groups:
     table.search_all()
     hops = np.array([table.hops(leaf) for leaf in behind], np.int32).reshape(-1, n_switches)
     leaves = np.array([topology.node(leaf).index for leaf in behind], np.int64)
-    leaf_of = np.zeros(len(topology.hosts) if behind else 0, np.int64)
+    leaf_of = np.zeros(len(topology.hosts), np.int64)
     for place, hosts in enumerate(behind.values()):
         leaf_of[[host.index for host in hosts]] = place
     groups: list[NextHopGroup] = []
@@ -118,11 +118,10 @@ def _groups(topology: Topology) -> _Groups:
 
 
 def _hosts_behind(topology: Topology) -> dict[str, tuple[Node, ...]]:
-    """Return the hosts of each switch that has some; none where two hosts have one link."""
+    """Return the hosts of each switch that has some."""
     behind: dict[str, list[Node]] = {switch.name: [] for switch in topology.switches}
     for host, port in zip(topology.hosts, topology.host_ports, strict=True):
-        if behind:
-            behind[port.peer].append(host)
+        behind[port.peer].append(host)
     return {leaf: tuple(hosts) for leaf, hosts in behind.items() if hosts}
 
 

@@ -67,8 +67,6 @@ def base_rtt_ns(topology: Topology) -> int:
         cost_ns = _time_ns(full_bytes, link.rate_bps) + 2 * (link.delay_ns + HOP_NS)
         cost_ns = min(cost_ns, MOST_NS)
         ends = [switches[name] for name in (link.a, link.b) if name in switches]
-        if not ends:
-            return cost_ns
         if len(ends) == 1:
             near_ns.setdefault(ends[0], []).append(cost_ns)
         else:

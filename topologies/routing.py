@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.errors import ConfigError
+
 if TYPE_CHECKING:
     from dcgym.topologies.graph import Topology
 
-__all__ = ["KEPT", "RouteTable", "route_table"]
+__all__ = ["KEPT", "MOST_BYTES", "RouteTable", "route_table"]
 
 KEPT = 16
 """Networks of which a process keeps what it derived: equal ones share it, in every environment."""
+
+MOST_BYTES = 3_000_000_000
+"""What the routes of a network may take: a fat-tree of 48-port switches takes 2.8 GB at most.
+
+As measured with fat-trees, leaf-spines and jellyfish, where all switches choose other ports for all
+others. With fewer such choices it is less: 1.4 GB and 20 s for that fat-tree.
+"""
+
+_PAIR_BYTES, _LEAF_BYTES = 20, 350
+_PAIR_NS, _LEAF_NS = 200, 10_000
 
 # Searches side by side: more bring little, and take memory.
 SEARCHED = 64
@@ -33,6 +45,9 @@ class RouteTable:
     Args:
         topology: The network.
         dead_ports: Names of interfaces; a link is gone in both directions if either end is dead.
+
+    Raises:
+        ConfigError: They would take more than `MOST_BYTES`.
 
     Attributes:
         sources: Index of the switch that each link between switches leaves, (links,). The links
@@ -52,6 +67,7 @@ class RouteTable:
                 links.append((*ends, port.number, is_alive))
             elif is_alive:
                 self._at[port.peer] = port.node, port.number
+        _check_size(topology, len({leaf for leaf, _ in self._at.values()}))
         columns = np.array(links, np.int32).reshape(-1, 4).T
         self.sources, self.peers, self._numbers = columns[:3]
         self._alive = columns[3].astype(np.bool_)
@@ -204,6 +220,22 @@ class RouteTable:
             last[met] = numbers
             places = met[last[met] == numbers]
         return hops.reshape(len(targets), size)
+
+
+def _check_size(topology: Topology, n_leaves: int) -> None:
+    n_switches, n_hosts = len(topology.switches), len(topology.hosts)
+    pairs, leaf_pairs = n_switches * n_hosts, n_switches * n_leaves
+    size_bytes = pairs * _PAIR_BYTES + leaf_pairs * _LEAF_BYTES
+    if size_bytes <= MOST_BYTES:
+        return
+    seconds = (pairs * _PAIR_NS + leaf_pairs * _LEAF_NS) / 1e9
+    value = f"{topology.name}, with {n_switches:,} switches and {n_hosts:,} hosts"
+    allowed = (
+        f"a network whose routes take at most {MOST_BYTES / 1e9:.0f} GB; these would take up to "
+        f"{size_bytes / 1e9:,.1f} GB and {seconds:,.0f} s ({_PAIR_BYTES} bytes for each switch and "
+        f"host, {_LEAF_BYTES} for each switch and switch that has hosts)"
+    )
+    raise ConfigError("topology", value, allowed)
 
 
 @lru_cache(maxsize=KEPT)

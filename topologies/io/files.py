@@ -12,7 +12,7 @@ from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.files import TOPOLOGY, load_mapping, read_text, wrong_file
 from dcgym.json_text import json_text
-from dcgym.reading import TEXT, read_chunks, reading
+from dcgym.reading import TEXT, YAML, check_readable, read_chunks, reading
 from dcgym.topologies.io.hpcc import hpcc_content
 from dcgym.topologies.io.networks import network_content, to_networkx
 from dcgym.topologies.io.sndlib import sndlib_content
@@ -51,11 +51,13 @@ def save(topology: Topology, path: str | Path) -> None:
         path: Where to; the suffix decides the format.
 
     Raises:
-        ConfigError: Unknown suffix, or the file cannot be written.
+        ConfigError: Unknown suffix, the file cannot be written, or would be too large to be read.
     """
     path = as_path(path, "path")
     suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), _SAVED)
-    write_file(path, "path", _encode(topology, suffix))
+    content = _encode(topology, suffix)
+    check_readable(content, path, "path", TEXT if suffix == ".graphml" else YAML)
+    write_file(path, "path", content)
 
 
 def load(path: str | Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from functools import lru_cache
 from typing import Any
@@ -10,14 +11,8 @@ from dcgym.errors import ConfigError
 from dcgym.native import require_packets
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
-from dcgym.topologies import (
-    Port,
-    Topology,
-    base_rtt_ns,
-    group_numbers,
-    next_hop_groups,
-    slowest_frame_ns,
-)
+from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
+from dcgym.topologies.groups import group_numbers
 from dcgym.topologies.round_trips import HOP_NS, full_frame_bytes
 from dcgym.topologies.routing import KEPT
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, MAX_MTU_BYTES
@@ -27,6 +22,7 @@ __all__ = [
     "PROCESSING_NS",
     "START_DELAY_NS",
     "TRANSPORTS",
+    "check_memory",
     "check_mtus",
     "episode_config",
     "network_config",
@@ -60,6 +56,9 @@ HOST_QUEUE_BYTES = 4_000_000
 # As in native/include/fabric.h.
 PROBABILITY_ONE = 65536
 RED_PACKET_BYTES = 1500
+# What a copy takes for each port, each switch and host, and each switch port and host of a matrix,
+# as measured with fat-trees of 4 to 16 ports.
+PORT_BYTES, ROUTE_BYTES, ENTRY_BYTES = 1_600, 4, 64
 
 
 def check_mtus(topology: Topology) -> None:
@@ -76,6 +75,30 @@ def check_mtus(topology: Topology) -> None:
             allowed = f"{DEFAULT_MTU_BYTES} to {MAX_MTU_BYTES}, the same of all links"
             allowed += ", with the backend simulation"
             raise ConfigError(f"mtu_bytes of link {link.a}-{link.b}", link.mtu_bytes, allowed)
+
+
+def check_memory(topology: Topology, n_envs: int, counts_matrix: bool) -> None:
+    """Refuse more copies of a network than this machine has memory for.
+
+    Args:
+        topology: The network.
+        n_envs: Number of copies.
+        counts_matrix: Whether bytes are counted by switch port and source host.
+
+    Raises:
+        ConfigError: There are more. Packets and flows come on top, so fewer may be too many.
+    """
+    n_switches, n_hosts = len(topology.switches), len(topology.hosts)
+    copy_bytes = PORT_BYTES * len(topology.directed_ports) + ROUTE_BYTES * n_switches * n_hosts
+    if counts_matrix:
+        copy_bytes += ENTRY_BYTES * len(topology.switch_ports) * n_hosts
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if n_envs * copy_bytes > machine_bytes:
+        allowed = (
+            f"at most {machine_bytes // copy_bytes:,} copies of {topology.name}, which take "
+            f"{copy_bytes / 1e6:,.1f} MB each, on this machine of {machine_bytes / 1e9:.0f} GB"
+        )
+        raise ConfigError("n_envs", n_envs, allowed)
 
 
 def network_config(

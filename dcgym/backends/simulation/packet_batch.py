@@ -13,6 +13,7 @@ from dcgym.backends.base import Capabilities, Fidelity, Mask, Record, TimeArray
 from dcgym.backends.simulation.network_config import (
     START_DELAY_NS,
     TRANSPORTS,
+    check_memory,
     check_mtus,
     episode_config,
     network_config,
@@ -99,6 +100,7 @@ class PacketBatch:
         self.n_envs = check_int("n_envs", n_envs, 1, CAPABILITIES.copies)
         self._threads = check_int("threads", threads, 1, MOST_THREADS)
         self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
+        check_memory(topology, self.n_envs, self._has_flow_matrix)
         self._config = network_config(
             topology,
             flow_matrix,

@@ -53,6 +53,8 @@ FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 DELTA_PREFIX = "d_"
 FLOW_MATRIX = "flow_matrix"
+# It is held in several places: 64 bytes an entry in all.
+MOST_ENTRIES = 20_000_000
 PROBE_RTT = "probe_rtt"
 
 
@@ -181,6 +183,10 @@ class FeatureSet:
         self._rows = list(range(n_ports) if rows is None else rows)
         self._has_all_rows = self._rows == list(range(n_ports))
         self._n_hosts = n_hosts
+        if self.has_flow_matrix and len(self._rows) * n_hosts > MOST_ENTRIES:
+            allowed = f"{FLOW_MATRIX} where switch ports x hosts are at most {MOST_ENTRIES:,}"
+            allowed += f", not {len(self._rows):,} x {n_hosts:,}"
+            raise ConfigError("features", FLOW_MATRIX, allowed)
         self._settings = list(
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )

@@ -27,6 +27,7 @@ from dcgym.tasks.network.rewards import DELIVERY, NETWORK_REWARDS, RewardInputs
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
+from dcgym.topologies.routing import route_table
 from dcgym.traffic import Plan, make_plan
 from dcgym.traffic.plans.applications import APPS, AppPlan
 
@@ -90,6 +91,8 @@ class NetworkTask:
         self._cuts = np.cumsum(sizes)[:-1].tolist()
         self.interval_ns = settings.interval_ns
         self.traffic = settings.traffic
+        # A network that is too large is refused before its traffic is drawn.
+        route_table(topology)
         self.plan: Plan = make_plan(self.traffic, topology, 0)
         self.events = make_events(settings.events, topology)
         check_events(self.events, settings.switch)
