@@ -56,6 +56,7 @@ _MODULES = {
     "json_text": "dcgym.json_text",
     "monitors": "dcgym.monitors",
     "native": "dcgym.native",
+    "places": "dcgym.places",
     "policies": "dcgym.policies",
     "processes": "dcgym.processes",
     "reading": "dcgym.reading",

@@ -214,8 +214,9 @@ def clean(as_json: Json = False) -> None:
     Example: [bold]dcgym clean[/bold]
     """
     from dcgym.backends.emulation.session.runs import clean_dead_runs
+    from dcgym.places import remove_places
 
-    removed = [run.id for run in clean_dead_runs()]
+    removed = [run.id for run in clean_dead_runs()] + [str(place) for place in remove_places()]
     if as_json:
         print_json(removed)
     else:

@@ -19,11 +19,11 @@ from typing import Any
 
 from dcgym._version import __version__
 from dcgym.errors import BackendError, ConfigError
+from dcgym.places import temporary_place
 from dcgym.policies.clusters import EMULATION, attach
 from dcgym.policies.trained import folder_of
 from dcgym.reading import ARCHIVE, read_bytes
 from dcgym.suites.checks import capabilities_of
-from dcgym.suites.places import temporary_place
 from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import RunSpec, TrainingSpec
@@ -34,7 +34,6 @@ from dcgym.writing import make_folder, write_file
 
 __all__ = ["EMULATION", "ClusterWorkers", "Delivery", "deliver", "files_of", "work_here"]
 
-PLACE_PREFIX = "dcgym-work-"
 # Of one run, each time that its machine dies.
 REPEATS = 5
 LOOK_S = 5.0
@@ -74,7 +73,7 @@ def work_here(spec: Work, checkpoint: Files, version: str) -> Delivery:
     node = socket.gethostname()
     if version != __version__:
         return Delivery(node, {}, f"it has dcgym {__version__}, and not {version}")
-    with temporary_place(PLACE_PREFIX) as place:
+    with temporary_place("work") as place:
         folder = place / Path(spec.folder or "").name
         if isinstance(spec, RunSpec) and checkpoint:
             deliver(checkpoint, place / "policy")

@@ -22,7 +22,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from dcgym.errors import BackendError
-from dcgym.suites.places import temporary_place
+from dcgym.places import temporary_place
 from dcgym.writing import prepare_folder
 from tests.support.killed_sweeps import TAG, start_driver, sweep_here, workers_of
 from tests.support.waiting import wait_for
@@ -132,7 +132,7 @@ def test_the_place_of_a_killed_process_is_removed_and_others_stay(
     left = tmp_path / "dcgym-work-left"
     left.mkdir()
     (left / "steps.parquet").touch()
-    with temporary_place("dcgym-work-") as first, temporary_place("dcgym-work-") as second:
+    with temporary_place("work") as first, temporary_place("work") as second:
         assert {*tmp_path.iterdir()} == {first, second}
         (first / "folder").mkdir()
     assert not list(tmp_path.iterdir())

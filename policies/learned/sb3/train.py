@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.td3.policies import TD3Policy
 
@@ -52,6 +53,8 @@ class Sb3Trainee:
         """
         self._model, self._space, self._view = model, space, view
         self._is_masked = is_masked
+        # The library's own makes a folder, also where nothing is written.
+        model.set_logger(Logger(None, []))
 
     def learn(self, clock: TrainingClock) -> None:
         """Learn until the clock is over, and report now and then.

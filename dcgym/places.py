@@ -10,21 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["temporary_place"]
+__all__ = ["KINDS", "remove_places", "temporary_place"]
+
+KINDS = ("training", "work")
+"""What places are for: what libraries need for a training; work that a cluster's machine does."""
+
+_PREFIX = "dcgym-"
 
 
 @contextmanager
-def temporary_place(prefix: str) -> Iterator[Path]:
+def temporary_place(kind: str) -> Iterator[Path]:
     """Make a temporary folder, and remove it afterwards.
 
     The folder is locked (``flock``) as long as its process lives. A process that is killed cannot
-    remove its folder; folders of the prefix that nobody locks are removed here.
+    remove its folder; those that nobody locks any more are removed here.
 
     Args:
-        prefix: Beginning of the folder's name.
+        kind: What it is for, one of `KINDS`.
     """
-    _remove_unlocked(prefix)
-    place, lock = _make_locked(prefix)
+    remove_places()
+    place, lock = _make_locked(f"{_PREFIX}{kind}-")
     try:
         yield place
     finally:
@@ -41,12 +46,17 @@ def _make_locked(prefix: str) -> tuple[Path, int]:
             return place, lock
 
 
-def _remove_unlocked(prefix: str) -> None:
-    for place in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+def remove_places() -> list[Path]:
+    """Remove the folders of processes that were killed; returns them."""
+    removed = []
+    folder = Path(tempfile.gettempdir())
+    for place in [one for kind in KINDS for one in folder.glob(f"{_PREFIX}{kind}-*")]:
         lock = _locked(place)
         if lock is not None:
             shutil.rmtree(place, ignore_errors=True)
             os.close(lock)
+            removed.append(place)
+    return removed
 
 
 def _locked(place: Path) -> int | None:
