@@ -12,10 +12,9 @@ from rich.table import Table
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
 from dcgym.cli.options import print_json, whole
-from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping
-from dcgym.writing import check_output
+from dcgym.writing import check_picture
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -95,15 +94,12 @@ def show(
 
 
 def _check_outputs(save: Path | None, plot: Path | None) -> None:
-    from dcgym.traffic.analysis.drawing import FORMATS
-    from dcgym.traffic.plans.files import FILE_SUFFIXES
+    from dcgym.traffic.plans.files import check_plan_file
 
     if save is not None:
-        check_in("plan file type", save.suffix, FILE_SUFFIXES)
-        check_output(save, "save")
+        check_plan_file(save, "save")
     if plot is not None:
-        check_in(f"suffix of {plot.name}", plot.suffix.lower(), FORMATS)
-        check_output(plot, "plot")
+        check_picture(plot, "plot")
 
 
 def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:
