@@ -19,6 +19,7 @@ from dcgym.cli.options import (
     TopologyOption,
     Traffic,
     as_written,
+    path,
     split,
     whole,
 )
@@ -95,7 +96,7 @@ def sweep(
     require_fidelity: Annotated[
         str | None, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results (runs/sweep).")] = None,
+    out: Annotated[Path | None, path(help="Folder of the results (runs/sweep).")] = None,
     address: Address = None,
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
-from dcgym.cli.options import print_json, whole
+from dcgym.cli.options import path, print_json, whole
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping
 from dcgym.writing import check_picture
@@ -60,8 +60,8 @@ def show(
         str, typer.Option(help="A name or a file.", autocompletion=names_of("topologies"))
     ] = "fat-tree",
     seed: Annotated[int, whole(help="Seed of the plan.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write it: .parquet, .csv or .json.")] = None,
+    plot: Annotated[Path | None, path(help="Draw it: .svg, .png or .pdf.")] = None,
+    save: Annotated[Path | None, path(help="Write it: .parquet, .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the statistics of a plan: flows, bytes, sizes, rates, and the load of the links.
