@@ -192,9 +192,7 @@ def _suite_of(content: Mapping[str, Any]) -> Suite:
     arguments = read_config(content["config"]) if "config" in content else {}
     arguments |= {name: content[name] for name in ("env", *ARGUMENTS) if name in content}
     chosen = content.get("policies", policy_names(policy_family(env_id_of(arguments)))[:1])
-    if not isinstance(chosen, str | list | tuple):
-        raise ConfigError("policies", chosen, "a list of names")
-    policies = split(chosen) if isinstance(chosen, str) else tuple(chosen)
+    policies = split(chosen) if isinstance(chosen, str) else chosen
     suite = sweep_suite(arguments, _axes(content.get("set", {})), policies)
     suite = lasting(suite, content.get("seconds", suite.episode_s), content.get("warmup"))
     return replace(

@@ -88,6 +88,7 @@ CALLS = {
     "sweep_suite axis": lambda value: sweep_suite({"env": ENV}, {"interval": value}, ["sed"]),
     "sweep_suite value": lambda value: sweep_suite({"env": ENV}, {"interval": [value]}, ["sed"]),
     "sweep_suite env": lambda value: sweep_suite({"env": value}, {}, ["sed"]),
+    "sweep_suite policies": lambda value: sweep_suite({"env": ENV}, {}, value),
     "lasting": lambda value: lasting(suite(), value),
     "lasting warmup": lambda value: lasting(suite(), 10.0, value),
     "Suite name": lambda value: suite(name=value),
