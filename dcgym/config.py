@@ -46,7 +46,7 @@ LONGEST_NAME = 100
 """Most characters of a name that may become that of a file."""
 
 LONGEST_S = 1e9
-"""Most seconds that anything lasts, 31 years; twice as many nanoseconds fit into 64 bits."""
+"""Most seconds that anything lasts, 31 years; nine times as many nanoseconds fit into 64 bits."""
 
 _LARGEST_FLOAT = sys.float_info.max
 # File systems take 255 bytes; a suffix may follow.
