@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, partial
@@ -33,6 +33,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "check_seconds",
+    "check_text",
     "plain",
     "read_arguments",
     "read_numbers",
@@ -45,7 +46,7 @@ LONGEST_NAME = 100
 """Most characters of a name that may become that of a file."""
 
 LONGEST_S = 1e9
-"""Most seconds that anything lasts, 31 years; twice as many nanoseconds fit into 64 bits."""
+"""Most seconds that anything lasts, 31 years; nine times as many nanoseconds fit into 64 bits."""
 
 _LARGEST_FLOAT = sys.float_info.max
 # File systems take 255 bytes; a suffix may follow.
@@ -169,6 +170,19 @@ def check_list(field: str, value: object, allowed: str, sizes: Collection[int] =
     return list(items)  # type: ignore[call-overload,no-any-return]
 
 
+def check_text(field: str, value: object, allowed: str | Iterable[object] = "a name (text)") -> str:
+    """Return the value if it is a text, else raise ConfigError.
+
+    Args:
+        field: Name of the field in the error message.
+        value: What the user wrote, such as the name in a mapping.
+        allowed: What the error says is allowed.
+    """
+    if not isinstance(value, str):
+        raise ConfigError(field, value, allowed)
+    return value
+
+
 def check_name(field: str, value: object, longest: int = LONGEST_NAME) -> str:
     """Return the value if a file may be named after it, else raise ConfigError.
 
@@ -209,8 +223,7 @@ def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:
     """
     # Not `value in choices`: an unhashable value against a dict's keys raises TypeError.
     if not any(_is_same(value, choice) for choice in choices):
-        hint = suggest(value, choices) if isinstance(value, str) else None
-        raise ConfigError(field, value, list(choices), hint)
+        raise ConfigError(field, value, list(choices), suggest(value, choices))
     return value
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dcgym.config import plain
+from dcgym.config import check_text, plain
 from dcgym.errors import ConfigError
 from dcgym.reading import TEXT, YAML, Kind, open_regular, read_chunks, reading
 from dcgym.units import MOST_VALUES, PLAIN, is_too_long
@@ -90,8 +90,7 @@ def load_mapping(
             raise wrong_file(field, source, "a YAML file with a mapping")
         raise ConfigError(field, content, "a mapping, or the path of a YAML file that holds one")
     for key in content:
-        if not isinstance(key, str):
-            raise ConfigError(f"{field} field", key, "a name (text)")
+        check_text(f"{field} field", key)
     check_nesting(field, content)
     if isinstance(source, str | Path) and kinds and kind_of(content) not in (None, *kinds):
         raise wrong_file(field, source, kinds[0])

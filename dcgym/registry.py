@@ -101,7 +101,7 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
             load_plugins()
         if isinstance(name, str) and name in self._things:
             return self._things[name]
-        hint = suggest(name, self._things) if isinstance(name, str) else None
+        hint = suggest(name, self._things)
         raise ConfigError(field or self.field, name, list(self._things), hint)
 
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dcgym.errors import ConfigError
+from dcgym.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +20,7 @@ __all__ = [
     "LONGEST_FOLDER_BYTES",
     "as_path",
     "check_output",
+    "check_picture",
     "make_folder",
     "new_folder",
     "open_output",
@@ -31,6 +32,8 @@ __all__ = [
 
 LONGEST_FOLDER_BYTES = 3_000
 """Most bytes of a folder's absolute path: Linux takes 4,095, and files come below it."""
+
+PICTURES = (".svg", ".png", ".pdf")
 
 _FILE = "a file that can be written"
 _FOLDER = "a folder that can be written"
@@ -176,6 +179,23 @@ def check_output(path: str | Path, field: str) -> Path:
             if error.errno not in _IN_PLACE or not target.exists():
                 raise
     return Path(path)
+
+
+def check_picture(path: str | Path, field: str = "path") -> Path:
+    """Return the path of a picture that can be drawn, before it is.
+
+    Args:
+        path: The file; its suffix decides the format.
+        field: Name of the field in the error message.
+
+    Raises:
+        ConfigError: Unknown suffix, or the file cannot be written.
+    """
+    path = as_path(path, field)
+    suffix = path.suffix.lower()
+    if suffix not in PICTURES:
+        raise ConfigError(f"suffix of {path.name}", suffix, PICTURES, suggest(suffix, PICTURES))
+    return check_output(path, field)
 
 
 def write_file(path: str | Path, field: str, content: bytes | Callable[[Path], object]) -> None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dcgym.config import check_in, check_int, check_name, check_range
+from dcgym.config import check_in, check_int, check_name, check_range, check_text
 from dcgym.errors import ConfigError, suggest
 from dcgym.units import read_number
 
@@ -102,8 +102,7 @@ def check_link(link: Link) -> None:
         link: The link.
     """
     for end in (link.a, link.b):
-        if not isinstance(end, str):
-            raise ConfigError("link end", end, "the name of a node")
+        check_text("link end", end, "the name of a node")
     where = f"of link {link.a}-{link.b}"
     if link.a == link.b:
         raise ConfigError("link", f"{link.a}-{link.b}", "a link between two different nodes")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import as_name, check_int, check_keys, check_list
+from dcgym.config import as_name, check_int, check_keys, check_list, check_text
 from dcgym.errors import ConfigError
 from dcgym.traffic.arrivals import closed_loop, open_loop, recorded
 from dcgym.traffic.http import APPLICATIONS
@@ -91,20 +91,19 @@ def _of_mapping(spec: Spec, topology: Topology, seed: int) -> Plan:
         return _from_file(spec, topology, seed)
     if "mix" in spec:
         return _mix(spec, topology, seed)
-    name = spec.get("name")
+    name = check_text("traffic.name", spec.get("name"))
     load_unknown(name)
-    if isinstance(name, str) and spec.keys() == {"name"} and "mix" in PLANS.get(name, {}):
+    if spec.keys() == {"name"} and "mix" in PLANS.get(name, {}):
         return _mix({**PLANS[name], **spec}, topology, seed)
-    records = _compile(spec, topology, Draws(seed))
+    records = _compile(name, spec, topology, Draws(seed))
     hosts = [host.name for host in topology.hosts]
-    return Plan.from_records(str(name), seed, hosts, records).check(topology)
+    return Plan.from_records(name, seed, hosts, records).check(topology)
 
 
-def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
+def _compile(name: str, spec: Spec, topology: Topology, draws: Draws) -> Records:
     """Compile a mapping with a name."""
-    name = spec.get("name")
     load_unknown(name)
-    if isinstance(name, str) and name in (HOURLY, *APPLICATIONS):
+    if name in (HOURLY, *APPLICATIONS):
         allowed = (
             "traffic of flows; requests of an application belong to a pool whose scenario names "
             "the application, or to dcgym.traffic.http.make_requests in Python"
@@ -116,8 +115,8 @@ def _compile(spec: Spec, topology: Topology, draws: Draws) -> Records:
     for chosen, displaced in (("flows_per_s", "load"), ("load", "flows_per_s")):
         if chosen in spec and displaced not in spec:
             full.pop(displaced, None)
-    kind = full["name"]
-    if isinstance(kind, str) and kind in KINDS:
+    kind = check_text("traffic", written["name"])
+    if kind in KINDS:
         check_keys(full, ("name", *KINDS[kind].options), "traffic")
         return KINDS[kind].compile(full, topology, draws)
     pattern = find_pattern(kind)
@@ -141,8 +140,9 @@ def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
         where = f"traffic.mix[{number}]"
         if not isinstance(part, Mapping) or "name" not in part:
             raise ConfigError(where, part, "a name, or a mapping with a name")
+        names.append(check_text(f"{where}.name", part["name"]))
         try:
-            records = _compile(part, topology, Draws(seed, number))
+            records = _compile(names[-1], part, topology, Draws(seed, number))
         except ConfigError as error:
             field = re.sub("^traffic", where, error.field)
             raise ConfigError(field, error.value, error.allowed, error.hint) from error
@@ -150,10 +150,9 @@ def _mix(spec: Spec, topology: Topology, seed: int) -> Plan:
         records["group"][records["group"] != 0] += first_group
         first += len(records)
         first_group = int(records["group"].max(initial=first_group))
-        names.append(str(part["name"]))
         joined.append(records)
     hosts = [host.name for host in topology.hosts]
-    name = str(spec.get("name", as_name("+".join(names))))
+    name = check_text("traffic.name", spec.get("name", as_name("+".join(names))))
     return Plan.from_records(name, seed, hosts, np.concatenate(joined)).check(topology)
 
 

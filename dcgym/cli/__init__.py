@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
     from dcgym.cli.completion import VARIABLE
     from dcgym.cli.options import as_written
     from dcgym.cli.output import write_in_any_locale
-    from dcgym.cli.usage import UsageError, check_folders, is_help, of_usage
+    from dcgym.cli.usage import UsageError, is_help, of_usage
     from dcgym.errors import BackendError, ConfigError, DcgymError
 
     write_in_any_locale()
@@ -42,7 +42,6 @@ def main(arguments: list[str] | None = None) -> None:
         add_suites()
     command = get_command(app)
     try:
-        check_folders(words)
         code = command.main(args=words, prog_name="dcgym", standalone_mode=False)
     except UsageError as error:
         if is_help(error):

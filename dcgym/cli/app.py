@@ -18,6 +18,7 @@ from dcgym.cli.options import (
     Json,
     TopologyOption,
     Traffic,
+    path,
     print_json,
     read_settings,
     whole,
@@ -118,9 +119,9 @@ def run(
     backend: Backend = None,
     seconds: Annotated[float, typer.Option(help="Length of the episode.")] = 10.0,
     seed: Annotated[int, whole(help="Seed of plan and policy.")] = 0,
-    checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
+    checkpoint: Annotated[Path | None, path(help="Of a learned policy.")] = None,
     config: Config = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for steps.parquet.")] = None,
+    out: Annotated[Path | None, path(help="Folder for steps.parquet.")] = None,
     as_json: Json = False,
 ) -> None:
     """Run one episode of a policy and print its metrics.
@@ -174,9 +175,9 @@ def draw(
     from dcgym.topologies import make_topology
 
     made = make_topology(topology, **read_settings(settings or []))
-    path = Path(f"{made.name}.svg") if picture is None else picture
-    made.draw(path)
-    print(path)
+    picture = Path(f"{made.name}.svg") if picture is None else picture
+    made.draw(picture)
+    print(picture)
 
 
 @app.command()

@@ -25,6 +25,7 @@ from dcgym.cli.options import (
     TrainBackend,
     Trainings,
     TrainSeconds,
+    path,
     print_json,
     split,
     whole,
@@ -246,7 +247,7 @@ def report(
         str | None, typer.Option(help="Write report-CASE.html, with the figures of one case.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Write the report's figures into this folder too.")
+        Path | None, path(help="Write the report's figures into this folder too.")
     ] = None,
     figure_format: Annotated[
         str, typer.Option("--format", help="Form of these figures: pdf, png or svg.")

@@ -38,6 +38,7 @@ __all__ = [
     "TrainSeconds",
     "Trainings",
     "as_written",
+    "path",
     "print_json",
     "read_settings",
     "split",
@@ -52,8 +53,17 @@ def _whole(text: str | int) -> int:
     return int(number)
 
 
+def _path(text: str | Path) -> Path:
+    if not str(text):
+        raise typer.BadParameter("'' is no path.")
+    return Path(text)
+
+
 whole = partial(typer.Option, parser=_whole, metavar="<int>")
 """An option that is a whole number, however it is written: 1000000, 1_000_000, 1e6."""
+
+path = partial(typer.Option, parser=_path, metavar="<path>")
+"""An option that is a path; "", which Python takes for the present folder, is none."""
 
 Address = Annotated[
     str | None,
@@ -98,12 +108,10 @@ PoolScenario = Annotated[
 RequireFidelity = Annotated[
     str, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
 ]
-Results = Annotated[Path, typer.Option(help="Folder of the results.")]
+Results = Annotated[Path, path(help="Folder of the results.")]
 Config = Annotated[
     Path | None,
-    typer.Option(
-        help="YAML file or preset of the environment.", autocompletion=names_of("presets")
-    ),
+    path(help="YAML file or preset of the environment.", autocompletion=names_of("presets")),
 ]
 TrainBackend = Annotated[
     str | None,

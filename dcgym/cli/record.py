@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dcgym.cli.completion import names_of
-from dcgym.cli.options import Backend, Config, Env, Json, PoolScenario, print_json, whole
+from dcgym.cli.options import Backend, Config, Env, Json, PoolScenario, path, print_json, whole
 from dcgym.cli.traffic import read_spec
 from dcgym.files import SCENARIO
 
@@ -30,12 +30,12 @@ def record(
         float | None, typer.Option(help="Length of an episode; the environment's if not given.")
     ] = None,
     seed: Annotated[int, whole(help="Seed of the first episode; they count up.")] = 0,
-    checkpoint: Annotated[Path | None, typer.Option(help="Of a learned policy.")] = None,
+    checkpoint: Annotated[Path | None, path(help="Of a learned policy.")] = None,
     name: Annotated[
         str | None,
         typer.Option(help="Name of the data set; dcgym/ENV/POLICY-v0 if not given."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of data sets.")] = Path("runs/datasets"),
+    out: Annotated[Path, path(help="Folder of data sets.")] = Path("runs/datasets"),
     record_infos: Annotated[
         bool, typer.Option("--record-infos", help="Keep the infos of every step too.")
     ] = False,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-from rich.console import Console
 
 from dcgym.backends.base import Record
 from dcgym.config import check_seconds
@@ -20,7 +18,7 @@ from dcgym.suites import RunSpec, recordings, rollout, training
 from dcgym.suites.checks import capabilities_of, steps_in
 from dcgym.suites.congestion import QUICK_ENV
 from dcgym.suites.progress import progress_bars
-from dcgym.suites.results import RUN_FILES, TRAINING_FILE, run_name
+from dcgym.suites.results import TRAINING_FILE, run_name
 from dcgym.suites.spec import TrainingSpec
 from dcgym.suites.watch import LOGS_FOLDER, watching
 from dcgym.tasks.common.presets import read_config
@@ -68,11 +66,10 @@ def run_episode(
         folder=None if out is None else str(out),
     )
     name = run_name(spec.scenario, spec.policy, spec.seed)
-    with nullcontext() if out is None else new_folder(out, "out", RUN_FILES):
-        if capabilities_of(configured).real_time:
-            watch = f"run {name}: 'dcgym top {name}' watches it, 'dcgym shell {name}' enters it"
-            Console(stderr=True, soft_wrap=True).print(watch, highlight=False)
-        return _with_bar(name, lambda follow: rollout.run_episode(spec, follow))
+    hint = ""
+    if capabilities_of(configured).real_time:
+        hint = f"run {name}: 'dcgym top {name}' watches it, 'dcgym shell {name}' enters it"
+    return _with_bar(name, lambda follow: rollout.run_episode(spec, follow), hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,10 +262,20 @@ def _timed(arguments: Mapping[str, object]) -> dict[str, object]:
     return {**arguments, "interval": arguments.get("interval", default)}
 
 
-def _with_bar(title: str, work: Callable[[rollout.Progress], Record]) -> Record:
+def _with_bar(title: str, work: Callable[[rollout.Progress], Record], hint: str = "") -> Record:
     """Do some work under a progress bar; standard output belongs to its result and to --json."""
-    with progress_bars() as progress:
-        task = progress.add_task(title, total=1.0, note="")
-        result = work(lambda done, note: progress.update(task, completed=done, note=note))
+    progress = progress_bars()
+    task = progress.add_task(title, total=1.0, note="")
+    with ExitStack() as shown:
+
+        def follow(done: float, note: str) -> None:
+            # Not before: what is refused at once is one line.
+            if not progress.live.is_started:
+                shown.enter_context(progress)
+                if hint:
+                    progress.console.print(hint, soft_wrap=True, highlight=False)
+            progress.update(task, completed=done, note=note)
+
+        result = work(follow)
         progress.update(task, completed=1.0, note="")
         return result

@@ -19,6 +19,7 @@ from dcgym.cli.options import (
     TopologyOption,
     Traffic,
     as_written,
+    path,
     split,
     whole,
 )
@@ -95,7 +96,7 @@ def sweep(
     require_fidelity: Annotated[
         str | None, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results (runs/sweep).")] = None,
+    out: Annotated[Path | None, path(help="Folder of the results (runs/sweep).")] = None,
     address: Address = None,
     as_json: Json = False,
 ) -> None:
@@ -191,9 +192,7 @@ def _suite_of(content: Mapping[str, Any]) -> Suite:
     arguments = read_config(content["config"]) if "config" in content else {}
     arguments |= {name: content[name] for name in ("env", *ARGUMENTS) if name in content}
     chosen = content.get("policies", policy_names(policy_family(env_id_of(arguments)))[:1])
-    if not isinstance(chosen, str | list | tuple):
-        raise ConfigError("policies", chosen, "a list of names")
-    policies = split(chosen) if isinstance(chosen, str) else tuple(chosen)
+    policies = split(chosen) if isinstance(chosen, str) else chosen
     suite = sweep_suite(arguments, _axes(content.get("set", {})), policies)
     suite = lasting(suite, content.get("seconds", suite.episode_s), content.get("warmup"))
     return replace(

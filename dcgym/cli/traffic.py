@@ -11,11 +11,10 @@ from rich.table import Table
 
 from dcgym.cli.completion import names_of
 from dcgym.cli.console import table_console
-from dcgym.cli.options import print_json, whole
-from dcgym.config import check_in
+from dcgym.cli.options import path, print_json, whole
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping
-from dcgym.writing import check_output
+from dcgym.writing import check_picture
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ def show(
         str, typer.Option(help="A name or a file.", autocompletion=names_of("topologies"))
     ] = "fat-tree",
     seed: Annotated[int, whole(help="Seed of the plan.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write it: .parquet, .csv or .json.")] = None,
+    plot: Annotated[Path | None, path(help="Draw it: .svg, .png or .pdf.")] = None,
+    save: Annotated[Path | None, path(help="Write it: .parquet, .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the statistics of a plan: flows, bytes, sizes, rates, and the load of the links.
@@ -95,15 +94,12 @@ def show(
 
 
 def _check_outputs(save: Path | None, plot: Path | None) -> None:
-    from dcgym.traffic.analysis.drawing import FORMATS
-    from dcgym.traffic.plans.files import FILE_SUFFIXES
+    from dcgym.traffic.plans.files import check_plan_file
 
     if save is not None:
-        check_in("plan file type", save.suffix, FILE_SUFFIXES)
-        check_output(save, "save")
+        check_plan_file(save, "save")
     if plot is not None:
-        check_in(f"suffix of {plot.name}", plot.suffix.lower(), FORMATS)
-        check_output(plot, "plot")
+        check_picture(plot, "plot")
 
 
 def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:

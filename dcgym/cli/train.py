@@ -15,6 +15,7 @@ from dcgym.cli.options import (
     Env,
     Json,
     PoolScenario,
+    path,
     print_json,
     read_settings,
     split,
@@ -64,7 +65,7 @@ def train(
         float | None, typer.Option(help="Training time; 120 without --steps.")
     ] = None,
     seed: Annotated[int, whole(help="Seed of the learner.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/train"),
+    out: Annotated[Path, path(help="Folder of the checkpoint.")] = Path("runs/train"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint that is there.")
     ] = False,

@@ -22,6 +22,7 @@ from dcgym.cli.options import (
     RequireFidelity,
     Results,
     Seeds,
+    path,
     print_json,
     split,
     whole,
@@ -49,9 +50,7 @@ MARKS = {"ok": ("", ""), "own spread": ("~", ""), "beyond": ("[bold red]", "![/]
 MISSING = "?"
 LEGEND = "error in %; ~ within the emulation's own spread, ! beyond it, = none, ? not measured"
 
-Markdown = Annotated[
-    Path | None, typer.Option(help="Write the tables there too, as Markdown for a page.")
-]
+Markdown = Annotated[Path | None, path(help="Write the tables there too, as Markdown for a page.")]
 
 
 @twin_error_app.callback()

@@ -9,29 +9,17 @@ import typer
 
 from dcgym.errors import ConfigError, suggest
 
-__all__ = ["UsageError", "check_folders", "is_help", "of_usage"]
+__all__ = ["UsageError", "is_help", "of_usage"]
 
 # Typer hands out one of the errors of the library that parses for it; the others are its bases.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors about a command line."""
 
-_TYPES = {"int": "a whole number", "float": "a number", "path": "a path", "str": "a text"}
-
-_FOLDERS = ("--out", "--figures")
-
-
-def check_folders(arguments: Sequence[str]) -> None:
-    """Refuse a folder without a name, which the parser takes for the present one.
-
-    Args:
-        arguments: The command line without the program's name.
-
-    Raises:
-        ConfigError: There is one.
-    """
-    for option in _FOLDERS:
-        if _value_of(arguments, (option,)) == "":
-            raise ConfigError(option, "", "a path (text)")
+_TYPES = {
+    **dict.fromkeys(("int", "integer", "whole"), "a whole number"),
+    **dict.fromkeys(("str", "text"), "a text"),
+    **{"float": "a number", "path": "a path"},
+}
 
 
 def is_help(error: Exception) -> bool:
@@ -86,15 +74,11 @@ def _of_parameter(parameter: Any, arguments: Sequence[str]) -> str:
 
 
 def _type_of(parameter: Any) -> str:
-    # Newer versions of Typer keep the annotation, older ones a type of their parser's.
+    # Newer versions of Typer keep the annotation, older ones a type called after what parses.
     described = getattr(parameter, "type_descriptor", None)
-    if described is None:
-        name = {"integer": "int", "text": "str"}.get(parameter.type.name, parameter.type.name)
-    elif described.is_path:
-        name = "path"
-    else:
-        name = getattr(described.annotation, "__name__", "")
-    return _TYPES.get(name, "a value")
+    kind = getattr(described, "annotation", None)
+    name = parameter.type.name if described is None else getattr(kind, "__name__", "")
+    return _TYPES.get(name.strip("_").lower(), "a value")
 
 
 def _in_parentheses(message: str) -> str:

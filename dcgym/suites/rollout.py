@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -25,7 +26,7 @@ from dcgym.policies.learned.acting import LearnedPolicy
 from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
 from dcgym.suites.results import RUN_FILES, machine, run_name, write_run
 from dcgym.suites.spec import RunSpec
-from dcgym.writing import prepare_folder
+from dcgym.writing import new_folder
 
 __all__ = ["MakePolicy", "Progress", "run_episode"]
 
@@ -63,24 +64,23 @@ def run_episode(
         FeatureNotSupported: What the backend needs was not built.
     """
     started = time.monotonic()
-    if spec.folder is not None:
-        prepare_folder(spec.folder, "folder", RUN_FILES)
-    run = _prepare(spec, make)
-    try:
-        columns, outcome = _roll_out(run, spec, progress)
-        backend = run.session.system.backend
-        name = "" if backend is None else str(backend.name)
-    except BackendError as error:
-        # Whoever calls this has no environment to reset.
-        error.advice = "the same call begins anew"
-        raise
-    finally:
-        run.session.close()
-    duration_s = round(time.monotonic() - started, 3)
-    record = _record(spec, run, outcome) | {"backend": name, "duration_s": duration_s}
-    if spec.folder is not None:
-        write_run(Path(spec.folder), record, columns, outcome.flows, spec.key)
-    return record
+    with nullcontext() if spec.folder is None else new_folder(spec.folder, "out", RUN_FILES):
+        run = _prepare(spec, make)
+        try:
+            columns, outcome = _roll_out(run, spec, progress)
+            backend = run.session.system.backend
+            name = "" if backend is None else str(backend.name)
+        except BackendError as error:
+            # Whoever calls this has no environment to reset.
+            error.advice = "the same call begins anew"
+            raise
+        finally:
+            run.session.close()
+        duration_s = round(time.monotonic() - started, 3)
+        record = _record(spec, run, outcome) | {"backend": name, "duration_s": duration_s}
+        if spec.folder is not None:
+            write_run(Path(spec.folder), record, columns, outcome.flows, spec.key)
+        return record
 
 
 def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:

@@ -120,6 +120,7 @@ USAGE = (
     ("run --seed=1.5", "--seed: value '1.5' is not allowed; allowed: a whole number"),
     ("run --seconds 1o", "--seconds: value '1o' is not allowed; allowed: a number"),
     ("run --seed", "--seed: a value is missing; allowed: a whole number (Seed of plan"),
+    ("run --checkpoint=", "--checkpoint: value '' is not allowed; allowed: a path (Of a learned"),
     ("run --json=3", "--json: value '3' is not allowed; allowed: no value"),
     ("draw", "topology: a value is missing; allowed: a text (A name or a file)"),
     ("list a b", "list: value 'b' is not allowed; allowed: kind, and nothing more"),

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import check_in
 from dcgym.errors import MissingDependency
 from dcgym.topologies.io.layout import layout
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.units import format_rate
-from dcgym.writing import as_path, check_output, write_file
+from dcgym.writing import check_picture, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 
     from dcgym.topologies.graph import Topology
 
-__all__ = ["FORMATS", "draw", "figure", "paint"]
-
-FORMATS = (".svg", ".png", ".pdf")
-"""File formats that can be drawn."""
+__all__ = ["draw", "figure", "paint"]
 
 _INK = "#1f2933"
 _CABLE = "#9aa5b1"
@@ -52,11 +48,9 @@ def draw(topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
         MissingDependency: Matplotlib is not installed.
     """
-    path = as_path(path, "path")
-    form = check_in(f"suffix of {path.name}", path.suffix.lower(), FORMATS)[1:]
-    check_output(path, "path")
+    path = check_picture(path)
     picture = figure(topology)
-    write_file(path, "path", lambda to: picture.savefig(to, dpi=150, format=form))
+    write_file(path, "path", lambda to: picture.savefig(to, dpi=150, format=path.suffix[1:]))
 
 
 def figure(topology: Topology) -> Figure:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcgym.config import check_in
 from dcgym.errors import MissingDependency
 from dcgym.traffic.analysis.summary import link_loads, pair_bytes, sent_bytes, span_s
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
 from dcgym.units import NS_PER_S
-from dcgym.writing import as_path, check_output, write_file
+from dcgym.writing import check_picture, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 
     from dcgym.topologies import Port, Topology
 
-__all__ = ["FORMATS", "draw_plan", "plan_figure"]
-
-FORMATS = (".svg", ".png", ".pdf")
-"""File formats that can be drawn."""
+__all__ = ["draw_plan", "plan_figure"]
 
 _INK = "#1f2933"
 _BLUE, _ORANGE, _GREEN = "#3e7cb1", "#e08e45", "#2a9d8f"
@@ -47,11 +43,9 @@ def draw_plan(plan: Plan, topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
         MissingDependency: Matplotlib is not installed.
     """
-    path = as_path(path, "path")
-    form = check_in(f"suffix of {path.name}", path.suffix.lower(), FORMATS)[1:]
-    check_output(path, "path")
+    path = check_picture(path)
     picture = plan_figure(plan, topology)
-    write_file(path, "path", lambda to: picture.savefig(to, dpi=110, format=form))
+    write_file(path, "path", lambda to: picture.savefig(to, dpi=110, format=path.suffix[1:]))
 
 
 def plan_figure(plan: Plan, topology: Topology) -> Figure:

@@ -16,6 +16,7 @@ from dcgym.config import (
     check_name,
     check_positive,
     check_range,
+    check_text,
     read_numbers,
 )
 from dcgym.errors import ConfigError
@@ -141,9 +142,8 @@ class Stage:
         """
         check_keys(data, ("resource", "time", "correlation"), "stage")
         time = read_distribution(data.get("time", {}), "stage.time")
-        resource = data.get("resource", "cpu")
-        if not isinstance(resource, str):
-            raise ConfigError("stage.resource", resource, "the name of a resource")
+        named = data.get("resource", "cpu")
+        resource = check_text("stage.resource", named, "the name of a resource")
         given = data.get("correlation")
         return cls(resource, time, None if given is None else Correlation.from_dict(given))
 

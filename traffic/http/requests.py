@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_list, check_positive, check_range
+from dcgym.config import check_int, check_keys, check_list, check_positive, check_range, check_text
 from dcgym.errors import ConfigError
 from dcgym.files import load_mapping
 from dcgym.traffic.arrivals.open_loop import arrival_times_ns
@@ -94,10 +94,11 @@ def make_requests(
 
 def _schedule(spec: Spec, draws: Draws) -> tuple[str, Spec, tuple[Application, ...], IntArray]:
     """Return name, mapping of the application, its parts, and when requests begin."""
-    if not isinstance(spec.get("name"), str) or spec["name"] != HOURLY:
+    name = check_text("traffic.name", spec.get("name"), (HOURLY, *APPLICATIONS))
+    if name != HOURLY:
         applications = _applications(spec, _WHEN, "traffic")
         starts_ns = _arrivals(spec, _rate(spec, "traffic.requests_per_s"), draws.stream(0))
-        return str(spec["name"]), spec, applications, starts_ns
+        return name, spec, applications, starts_ns
     check_keys(spec, _HOURS, "traffic")
     inner = spec.get("application")
     if not isinstance(inner, Mapping):

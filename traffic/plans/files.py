@@ -19,15 +19,14 @@ from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
 from dcgym.traffic.plans.tables import Table, read_table
-from dcgym.writing import as_path, write_file, write_table
+from dcgym.writing import as_path, check_output, write_file, write_table
 
-__all__ = ["FILE_SUFFIXES", "is_plan_path", "load_plan", "read_plan", "save_plan"]
-
-FILE_SUFFIXES = (".csv", ".json", ".parquet")
-"""Formats that can be written; `flow_lists.FLOW_LIST_SUFFIXES` can be read besides."""
+__all__ = ["check_plan_file", "is_plan_path", "load_plan", "read_plan", "save_plan"]
 
 Where = Callable[[int], str]
 
+# FLOW_LIST_SUFFIXES can be read besides.
+_SAVED = (".csv", ".json", ".parquet")
 _ABSENT = {"port": 0, "repetitions": 1, "start_ns": 0, "gap_ns": 0, "group": 0}
 _PLAN_COLUMNS = ("plan", "seed")
 
@@ -38,7 +37,22 @@ def is_plan_path(text: str) -> bool:
     Args:
         text: What a configuration holds.
     """
-    return text.endswith((*FILE_SUFFIXES, *FLOW_LIST_SUFFIXES)) or "/" in text
+    return text.endswith((*_SAVED, *FLOW_LIST_SUFFIXES)) or "/" in text
+
+
+def check_plan_file(path: str | Path, field: str = "plan file") -> Path:
+    """Return the path of a file that a plan can be written to, before it is.
+
+    Args:
+        path: The file; its suffix decides the format.
+        field: Name of the field in the error message.
+
+    Raises:
+        ConfigError: Unknown suffix, or the file cannot be written.
+    """
+    path = as_path(path, field)
+    check_in("plan file type", path.suffix, _SAVED)
+    return check_output(path, field)
 
 
 def save_plan(plan: Plan, path: str | Path) -> None:
@@ -51,8 +65,7 @@ def save_plan(plan: Plan, path: str | Path) -> None:
     Raises:
         ConfigError: Unknown suffix, or the file cannot be written.
     """
-    path = as_path(path, "plan file")
-    check_in("plan file type", path.suffix, FILE_SUFFIXES)
+    path = check_plan_file(path)
     if path.suffix == ".json":
         write_file(path, "plan file", (json_text(plan.to_dict()) + "\n").encode())
     else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dcgym.config import check_text
 from dcgym.errors import ConfigError, suggest
 from dcgym.registry import Registry, load_plugins
 from dcgym.traffic.plans import patterns
@@ -75,7 +76,7 @@ PLANS: Registry[Spec] = Registry("plans", "traffic")
 """Traffic by name, as the mapping that it stands for; names of `FAMILIES` are known too."""
 
 
-def expand(name: object) -> dict[str, object]:
+def expand(name: str) -> dict[str, object]:
     """Return the mapping that a name stands for.
 
     Args:
@@ -85,42 +86,37 @@ def expand(name: object) -> dict[str, object]:
         ConfigError: No traffic has that name.
     """
     load_unknown(name)
-    if isinstance(name, str):
-        if "name" in PLANS.get(name, {}):
-            return dict(PLANS[name])
-        if name in KINDS or find_pattern(name) is not None:
-            return {"name": name}
-        found = _of_family(name)
-        if isinstance(found, Mapping):
-            return dict(found)
-        if name in PLANS:
-            raise ConfigError("traffic", name, "no options beside the name of a mix")
+    if "name" in PLANS.get(name, {}):
+        return dict(PLANS[name])
+    if name in KINDS or find_pattern(name) is not None:
+        return {"name": name}
+    found = _of_family(name)
+    if isinstance(found, Mapping):
+        return dict(found)
+    if name in PLANS:
+        raise ConfigError("traffic", name, "no options beside the name of a mix")
     known = [*PLANS, *KINDS, *(name for name in PATTERNS if name not in PLANS)]
     shown = [*(n for n in known if not re.search(r"-[0-9]", n)), *FAMILIES, "a file"]
     raise ConfigError("traffic", name, shown, suggest(name, known))
 
 
-def load_unknown(name: object) -> None:
+def load_unknown(name: str) -> None:
     """Load the plug-ins if no traffic has this name yet.
 
     Args:
         name: What a configuration holds.
     """
-    is_known = isinstance(name, str) and (
-        name in PLANS or name in KINDS or name in PATTERNS or _of_family(name) is not None
-    )
-    if not is_known:
+    is_named = name in PLANS or name in KINDS or name in PATTERNS
+    if not is_named and _of_family(name) is None:
         load_plugins()
 
 
-def find_pattern(name: object) -> Pattern | None:
+def find_pattern(name: str) -> Pattern | None:
     """Return the pattern of that name, or None.
 
     Args:
         name: A name of `PATTERNS`, or one of a family of patterns.
     """
-    if not isinstance(name, str):
-        return None
     if name in PATTERNS:
         return PATTERNS[name]
     found = _of_family(name)
@@ -137,7 +133,7 @@ def read_pairs(spec: Spec, default: str) -> Pattern:
     Raises:
         ConfigError: There is no such pattern.
     """
-    name = spec.get("pairs", default)
+    name = check_text("traffic.pairs", spec.get("pairs", default))
     load_unknown(name)
     pattern = find_pattern(name)
     if pattern is None:

@@ -160,15 +160,12 @@ class Distribution:
             ConfigError: A field is unknown, missing or wrong.
         """
         check_keys(data, ("kind", "mean_ns", "shape", "points"), "distribution")
-        kind, mean, points = (
-            data.get("kind", "exponential"),
-            data.get("mean_ns"),
-            data.get("points"),
-        )
+        kind = check_in("distribution.kind", data.get("kind", "exponential"), DISTRIBUTION_KINDS)
+        mean, points = data.get("mean_ns"), data.get("points")
         if points is not None:
             allowed = "a list of pairs: ns, probability"
             points = check_list("distribution.points", points, allowed)
-        if isinstance(kind, str) and kind == "empirical" and mean is None:
+        if kind == "empirical" and mean is None:
             return empirical(points or (), "distribution.points")
         mean_ns = parse_ns(mean, "distribution.mean_ns") if isinstance(mean, str) else mean
         # The constructor checks what the types promise.

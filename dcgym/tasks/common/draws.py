@@ -20,7 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dcgym.config import check_int, check_keys, check_list, check_number, check_positive
+from dcgym.config import check_int, check_keys, check_list, check_number, check_positive, check_text
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.units import as_python
@@ -157,9 +157,7 @@ class Draws:
             raise ConfigError("randomise", spec, "a mapping of fields to distributions")
         self.by_path: dict[str, Draw] = {}
         for path, one in spec.items():
-            if not isinstance(path, str):
-                raise ConfigError("randomise field", path, "a name (text)")
-            if path.partition(".")[0] not in fields:
+            if check_text("randomise field", path).partition(".")[0] not in fields:
                 allowed = (
                     f"a field of {', '.join(fields)}" if fields else "none in this environment"
                 )
@@ -195,10 +193,7 @@ def _ends(field: str, spec: Plain, name: str) -> tuple[object, object]:
 
 
 def _unit(field: str, spec: Plain) -> str:
-    unit = spec.get("unit", "")
-    if not isinstance(unit, str):
-        raise ConfigError(f"{field} unit", unit, 'a text, such as "Mbit"')
-    return unit
+    return check_text(f"{field} unit", spec.get("unit", ""), 'a text, such as "Mbit"')
 
 
 def _uniform(field: str, spec: Plain, *, name: str = "uniform", is_log: bool = False) -> Draw:

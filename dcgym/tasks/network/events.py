@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dcgym.config import check_in, check_keys, check_list, check_range
+from dcgym.config import check_in, check_keys, check_list, check_range, check_text
 from dcgym.errors import ConfigError, FeatureNotSupported, suggest
 from dcgym.tasks.common.events import TimedEvent, check_order, count_due, read_time_ns
 from dcgym.topologies import Port, Topology
@@ -174,9 +174,9 @@ def _nodes(entry: Mapping[str, Any], topology: Topology, where: str) -> tuple[st
         return (check_in(f"{where}.switch", entry["switch"], switches),)
     link = check_list(f"{where}.link", entry["link"], "the names of the two ends", (2,))
     names = [node.name for node in topology.nodes]
+    allowed = f"a node of {topology.name} ({names[0]} .. {names[-1]})"
     for name in link:
-        if not isinstance(name, str) or name not in names:
-            allowed = f"a node of {topology.name} ({names[0]} .. {names[-1]})"
+        if check_text(f"{where}.link", name, allowed) not in names:
             raise ConfigError(f"{where}.link", name, allowed, suggest(name, names))
     neighbours = [port.peer for port in topology.ports(link[0])]
     if link[1] not in neighbours:

@@ -104,7 +104,7 @@ def test_every_plan_round_trips(name: str, topology: Topology, tmp_path: Path) -
     [
         ("pears", "traffic: value 'pears' is not allowed.*did you mean 'pairs'"),
         (3, "traffic: value 3 is not allowed"),
-        ({"transport": "tcp"}, "traffic: value None"),
+        ({"transport": "tcp"}, "traffic.name: value None"),
         ({"name": "pairs", "rat": "1Mbit"}, "did you mean 'rate'"),
         ({"name": "pairs", "rate": "-1Mbit"}, "traffic.rate: value '-1Mbit'"),
         ({"name": "pairs", "repetitions": 2}, r"flows\[0\], repetitions: value 2"),
