@@ -19,7 +19,7 @@ _PREFIX = "dcgym-"
 
 
 @contextmanager
-def temporary_place(kind: str) -> Iterator[Path]:
+def temporary_place(kind: str, *variables: str) -> Iterator[Path]:
     """Make a temporary folder, and remove it afterwards.
 
     The folder is locked (``flock``) as long as its process lives. A process that is killed cannot
@@ -27,12 +27,17 @@ def temporary_place(kind: str) -> Iterator[Path]:
 
     Args:
         kind: What it is for, one of `KINDS`.
+        *variables: Of the environment, which name it while it is there unless they are set.
     """
     remove_places()
     place, lock = _make_locked(f"{_PREFIX}{kind}-")
+    named = {name: str(place) for name in variables if name not in os.environ}
+    os.environ.update(named)
     try:
         yield place
     finally:
+        for name in named:
+            os.environ.pop(name, None)
         shutil.rmtree(place, ignore_errors=True)
         os.close(lock)
 

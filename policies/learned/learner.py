@@ -11,6 +11,7 @@ import numpy as np
 
 from dcgym.config import check_flag, check_int, plain
 from dcgym.errors import ConfigError
+from dcgym.places import temporary_place
 from dcgym.policies.base import Policy
 from dcgym.policies.checkpoint import CHECKPOINT_FILE, CheckpointNote, read_note
 from dcgym.policies.clusters import check_address
@@ -45,6 +46,8 @@ __all__ = ["LibraryLearner"]
 
 _FOLDERS = (f"{BEST_FOLDER}/", f"{STATE_FOLDER}/", f"{NEW_FOLDER}/")
 _NAMES = (CHECKPOINT_FILE, ACTOR_FILE, WEIGHTS_FILE, *_FOLDERS)
+# Where Ray puts its sessions, and PyTorch what it makes when its compiler is imported.
+_LIBRARY_FOLDERS = ("RAY_TMPDIR", "TORCHINDUCTOR_CACHE_DIR")
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,10 @@ class LibraryLearner:
         from dcgym.policies.learned.cloning import demonstrate
         from dcgym.policies.learned.environments import training_form
 
-        with new_folder(out_dir, "out_dir", _NAMES) as folder:
+        with (
+            new_folder(out_dir, "out_dir", _NAMES) as folder,
+            temporary_place("training", *_LIBRARY_FOLDERS),
+        ):
             told, env_config = options or TrainingOptions(), plain(env_config)
             seed = check_int("seed", seed, 0)
             TrainingClock(steps, budget_s, progress)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dcgym.config import check_int, check_seconds
 from dcgym.errors import BackendError, ConfigError, DcgymError, TrainingError
-from dcgym.places import temporary_place
 from dcgym.policies.checkpoint import CheckpointNote, read_note, write_note
 from dcgym.policies.learned.shaping import Shaping
 from dcgym.policies.learned.states import write_state
@@ -42,8 +40,6 @@ KEEP_EVERY_S = 10.0
 # A state is larger than what acts, by its critics and optimisers.
 STATE_EVERY_S = 60.0
 CURVE_POINTS = 200
-# Where Ray puts its sessions, and what PyTorch makes when its compiler is imported.
-LIBRARY_FOLDERS = ("RAY_TMPDIR", "TORCHINDUCTOR_CACHE_DIR")
 
 
 @dataclass(frozen=True)
@@ -308,7 +304,7 @@ def train(
         TrainingError: The network holds numbers that are not finite; the last checkpoint before
             that is there.
     """
-    with _library_folders(), open_training(job) as trainee:
+    with open_training(job) as trainee:
         keeper = _Keeper(trainee, note, clock, folder)
         # Nobody may have the time to do so when the process is killed.
         clock.keep = keeper.keep
@@ -326,19 +322,6 @@ def train(
                 raise BackendError(_ended(error, keeper)) from error
             raise
         clock.check_trained()
-
-
-@contextlib.contextmanager
-def _library_folders() -> Iterator[None]:
-    """Give libraries a folder that goes with the training, for what they leave behind."""
-    with temporary_place("training") as place:
-        given = {name: str(place) for name in LIBRARY_FOLDERS if name not in os.environ}
-        os.environ.update(given)
-        try:
-            yield
-        finally:
-            for name in given:
-                os.environ.pop(name, None)
 
 
 def _ended(error: DcgymError, keeper: _Keeper) -> str:
