@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +19,10 @@ KINDS = ("training", "work")
 """What places are for: what libraries need for a training; work that a cluster's machine does."""
 
 _PREFIX = "dcgym-"
+_NAME = re.compile(f"{_PREFIX}({'|'.join(KINDS)})-[a-z0-9_]{{8}}")
+# A socket's path has at most 107 bytes (unix(7)), of which 92 name a place and Ray's socket in it.
+_LONGEST_BYTES = 15
+_SHORT = "/tmp"
 
 
 @contextmanager
@@ -27,10 +34,14 @@ def temporary_place(kind: str, *variables: str) -> Iterator[Path]:
 
     Args:
         kind: What it is for, one of `KINDS`.
-        *variables: Of the environment, which name it while it is there unless they are set.
+        *variables: Of the environment, which name it while it is there unless they are set. Its
+            path is then short enough for the sockets of libraries.
     """
     remove_places()
-    place, lock = _make_locked(f"{_PREFIX}{kind}-")
+    folder = tempfile.gettempdir()
+    if variables and len(os.fsencode(folder)) > _LONGEST_BYTES:
+        folder = _SHORT
+    place, lock = _make_locked(folder, f"{_PREFIX}{kind}-")
     named = {name: str(place) for name in variables if name not in os.environ}
     os.environ.update(named)
     try:
@@ -42,9 +53,9 @@ def temporary_place(kind: str, *variables: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def _make_locked(prefix: str) -> tuple[Path, int]:
+def _make_locked(folder: str, prefix: str) -> tuple[Path, int]:
     while True:
-        place = Path(tempfile.mkdtemp(prefix=prefix))
+        place = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
         lock = _locked(place)
         # Another process may take it for a killed one's before it is locked.
         if lock is not None and place.is_dir():
@@ -54,14 +65,23 @@ def _make_locked(prefix: str) -> tuple[Path, int]:
 def remove_places() -> list[Path]:
     """Remove the folders of processes that were killed; returns them."""
     removed = []
-    folder = Path(tempfile.gettempdir())
-    for place in [one for kind in KINDS for one in folder.glob(f"{_PREFIX}{kind}-*")]:
-        lock = _locked(place)
+    folders = {Path(tempfile.gettempdir()), Path(_SHORT)}
+    for place in sorted(one for folder in folders for one in folder.glob(f"{_PREFIX}*")):
+        lock = _locked(place) if _is_ours(place) else None
         if lock is not None:
             shutil.rmtree(place, ignore_errors=True)
             os.close(lock)
             removed.append(place)
     return removed
+
+
+def _is_ours(place: Path) -> bool:
+    """Tell whether `tempfile.mkdtemp` has made a folder for us: people's own are named alike."""
+    with contextlib.suppress(OSError):
+        found = place.lstat()
+        has_name = _NAME.fullmatch(place.name) is not None
+        return has_name and found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700
+    return False
 
 
 def _locked(place: Path) -> int | None:

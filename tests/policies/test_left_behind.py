@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,16 +22,24 @@ END_S = 120.0
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder whose name is short enough for the sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @contextmanager
-def training(tmp_path: Path, algorithm: str, limit: str) -> Iterator[subprocess.Popen[str]]:
-    """The command, whose temporary files are in the folder "temporary"."""
-    (tmp_path / "temporary").mkdir(exist_ok=True)
+def training(
+    temporary: Path, out: Path, algorithm: str, limit: str
+) -> Iterator[subprocess.Popen[str]]:
+    """The command."""
     words = ["train", "--algo", algorithm, "--env", "LoadBalancing-v1", *limit.split()]
     hidden = ("RAY_TMPDIR", "TORCHINDUCTOR_CACHE_DIR")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
     with subprocess.Popen(
-        [sys.executable, "-m", "dcgym", *words, "--out", str(tmp_path / "run")],
-        env={**kept, "TMPDIR": str(tmp_path / "temporary")},
+        [sys.executable, "-m", "dcgym", *words, "--out", str(out)],
+        env={**kept, "TMPDIR": str(temporary)},
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -41,21 +50,19 @@ def training(tmp_path: Path, algorithm: str, limit: str) -> Iterator[subprocess.
             process.kill()
 
 
-def left(tmp_path: Path) -> list[str]:
-    return [path.name for path in (tmp_path / "temporary").iterdir()]
-
-
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize(
     "algorithm",
     ["cma-es", "ddpg", "reinforce", pytest.param("ppo", marks=pytest.mark.ray), "mappo"],
 )
-def test_a_training_that_ends_leaves_nothing(algorithm: str, tmp_path: Path) -> None:
+def test_a_training_that_ends_leaves_nothing(
+    algorithm: str, temporary: Path, tmp_path: Path
+) -> None:
     pytest.importorskip({"ppo": "ray", "mappo": "benchmarl"}.get(algorithm, "stable_baselines3"))
-    with training(tmp_path, algorithm, "--steps 40") as process:
+    with training(temporary, tmp_path / "run", algorithm, "--steps 40") as process:
         _, said = process.communicate(timeout=START_S)
     assert process.returncode == 0, said
-    assert left(tmp_path) == []
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.timeout(1500)
@@ -68,19 +75,20 @@ def test_a_training_that_ends_leaves_nothing(algorithm: str, tmp_path: Path) -> 
     ],
 )
 def test_what_a_killed_training_leaves_is_removed_by_the_next_command(
-    algorithm: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    algorithm: str, place: str, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip({"ppo": "ray"}.get(algorithm, "stable_baselines3"))
     (tmp_path / "runs").mkdir()
     monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
     machine = Machine(tmp_path / "runs")
-    with training(tmp_path, algorithm, "--seconds 300") as process:
-        wait_for(lambda: any((tmp_path / "temporary").glob(place)), START_S, 0.01)
+    with training(temporary, tmp_path / "run", algorithm, "--seconds 300") as process:
+        wait_for(lambda: any(temporary.glob(place)), START_S, 0.01)
         process.kill()
     wait_for(lambda: not machine.our_processes(), END_S, 0.2)
-    assert [name.rpartition("-")[0] for name in left(tmp_path)] == ["dcgym-training"]
+    (left,) = temporary.iterdir()
+    assert left.name.startswith("dcgym-training-")
     clean = [sys.executable, "-m", "dcgym", "clean"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run(clean, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "dcgym-training-" in done.stdout
-    assert left(tmp_path) == []
+    assert done.returncode == 0 and str(left) in done.stdout
+    assert not list(temporary.iterdir())

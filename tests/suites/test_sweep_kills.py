@@ -129,13 +129,27 @@ def test_the_place_of_a_killed_process_is_removed_and_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / "dcgym-work-left"
-    left.mkdir()
+    left = Path(tempfile.mkdtemp(prefix="dcgym-work-"))
     (left / "steps.parquet").touch()
+    # A person's own, by its name or by who may read it.
+    own = [tmp_path / "dcgym-work-mine", tmp_path / "dcgym-work-of_mine_"]
+    for folder, mode in zip(own, (0o700, 0o755), strict=True):
+        folder.mkdir(mode)
     with temporary_place("work") as first, temporary_place("work") as second:
-        assert {*tmp_path.iterdir()} == {first, second}
+        assert {*tmp_path.iterdir()} == {first, second, *own}
         (first / "folder").mkdir()
-    assert not list(tmp_path.iterdir())
+    assert {*tmp_path.iterdir()} == {*own}
+
+
+def test_a_place_that_variables_name_has_room_for_sockets_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * 80)))
+    monkeypatch.setenv("DCGYM_TEST_SET", "mine")
+    with temporary_place("training", "DCGYM_TEST_FREE", "DCGYM_TEST_SET") as place:
+        assert os.environ["DCGYM_TEST_FREE"] == str(place) and len(str(place)) < 40
+        assert os.environ["DCGYM_TEST_SET"] == "mine"
+    assert "DCGYM_TEST_FREE" not in os.environ and not place.exists()
 
 
 @pytest.mark.soak

@@ -183,10 +183,8 @@ class FeatureSet:
         self._rows = list(range(n_ports) if rows is None else rows)
         self._has_all_rows = self._rows == list(range(n_ports))
         self._n_hosts = n_hosts
-        if self.has_flow_matrix and len(self._rows) * n_hosts > MOST_ENTRIES:
-            allowed = f"{FLOW_MATRIX} where switch ports x hosts are at most {MOST_ENTRIES:,}"
-            allowed += f", not {len(self._rows):,} x {n_hosts:,}"
-            raise ConfigError("features", FLOW_MATRIX, allowed)
+        if self.has_flow_matrix:
+            _check_matrix(len(self._rows), n_hosts)
         self._settings = list(
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )
@@ -307,6 +305,12 @@ class FeatureSet:
     @staticmethod
     def _is_delta(name: str) -> bool:
         return name.startswith(DELTA_PREFIX)
+
+
+def _check_matrix(n_ports: int, n_hosts: int) -> None:
+    if n_ports * n_hosts > MOST_ENTRIES:
+        allowed = f"{FLOW_MATRIX} where switch ports x hosts are at most {MOST_ENTRIES:,}, not "
+        raise ConfigError("features", FLOW_MATRIX, f"{allowed}{n_ports:,} x {n_hosts:,}")
 
 
 def check_feature_names(names: object) -> tuple[str, ...]:
