@@ -27,7 +27,7 @@ BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.di
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench check collect test test-timing soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
+.PHONY: help setup apt native bench check collect test test-timing soak kills sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -112,6 +112,9 @@ soak: setup ## a billion decisions, real clients, broken packets, fifty kills, k
 	DCGYM_SOAK_MOVES=1000 $(BIN)/python -m pytest --timeout=0 tests/backends/emulation/test_muxes.py -k moves
 	DCGYM_SOAK_KILLS=50 $(BIN)/python -m pytest tests/backends/emulation/test_faults.py -k kills
 	$(BIN)/python -m pytest -m soak tests/suites/test_sweep_kills.py tests/policies/test_remote_runners.py
+
+kills: setup ## DCGYM_KILLS (500) kills of processes of all that runs, and what they leave (root, an hour)
+	$(BIN)/python -m tests.storm
 
 sanitize: $(SANITIZED) ## tests of the C++ parts under ASan and UBSan, in build/sanitize
 

@@ -1,0 +1,71 @@
+"""What the ends of a workload have in common, however it came there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import polars as pl
+
+from dcgym.policies import load_policy
+from dcgym.policies.checkpoint import read_note
+
+__all__ = ["best_weights", "has_ended", "rows", "table", "trained"]
+
+# What the same run does not repeat.
+TIMED = "duration_s"
+KEYS = ("policy", "seed")
+
+
+def has_ended(out: Path) -> object:
+    """Return nothing: the command has ended well, and no more is promised."""
+    return None
+
+
+def table(out: Path) -> object:
+    """Return a digest of all tables and data sets."""
+    found = {}
+    for path in sorted(out.rglob("*")):
+        if path.suffix == ".parquet":
+            frame = pl.read_parquet(path)
+            text = frame.select(sorted(set(frame.columns) - {TIMED})).write_json()
+            found[str(path.relative_to(out))] = hashlib.sha256(text.encode()).hexdigest()
+        elif path.suffix == ".hdf5":
+            found[str(path.relative_to(out))] = _digest_of_arrays(path)
+    return found
+
+
+def _digest_of_arrays(path: Path) -> str:
+    import h5py
+
+    digest = hashlib.sha256()
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: digest.update(name.encode()))
+        file.visititems(
+            lambda name, item: (
+                digest.update(item[()].tobytes()) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return digest.hexdigest()
+
+
+def rows(out: Path) -> object:
+    """Return which runs the table of a suite has, each once."""
+    frame = pl.read_parquet(out / "results.parquet")
+    return frame.select([name for name in KEYS if name in frame.columns]).sort(KEYS).rows()
+
+
+def trained(out: Path, steps: int) -> object:
+    """Return whether a training has its steps, and a policy that loads."""
+    load_policy(out)
+    return json.loads(json.dumps(read_note(out).training))["steps"] >= steps
+
+
+def best_weights(out: Path) -> object:
+    """Return a digest of all arrays that a training has left, and its steps."""
+    found = {
+        str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*.safetensors"))
+    }
+    return found, read_note(out).training["steps"]
