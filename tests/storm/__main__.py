@@ -40,21 +40,24 @@ class Storm:
         return sum(sum(one.kills.values()) for one in trials)
 
     def run(self, kills: int) -> None:
-        """Take the workloads in turn until so many processes were killed."""
+        """Take the workloads in turn until so many are killed; for none, all once."""
         number = 0
-        while self.n_kills < kills:
+        while self.n_kills < kills or number < len(self._workloads) * (not kills):
             workload = self._workloads[number % len(self._workloads)]
-            drawn = random.Random(f"{SEED} {number}")
-            self._run_one(workload, number, drawn, kills - self.n_kills)
+            if workload.name not in self._references:
+                self._run_in_peace(workload, number)
+            if kills:
+                drawn = random.Random(f"{SEED} {number}")
+                self._run_one(workload, number, drawn, kills - self.n_kills)
             number += 1
 
+    def _run_in_peace(self, workload: Workload, number: int) -> None:
+        reference = run_reference(workload, self._root / f"{number}r")
+        self._references[workload.name] = reference
+        _say(f"{workload.name} in peace: {reference.duration_s:.1f} s", reference.problems)
+
     def _run_one(self, workload: Workload, number: int, drawn: random.Random, most: int) -> None:
-        place = self._root / str(number)
-        if workload.name not in self._references:
-            reference = run_reference(workload, self._root / f"{number}r")
-            self._references[workload.name] = reference
-            _say(f"{workload.name} in peace: {reference.duration_s:.1f} s", reference.problems)
-        begin_s = time.monotonic()
+        place, begin_s = self._root / str(number), time.monotonic()
         trial = run_trial(workload, self._references[workload.name], place, drawn, most)
         self._trials[workload.name].append(trial)
         wrong = [f"at once: {one}" for one in trial.at_once]

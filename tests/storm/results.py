@@ -11,7 +11,7 @@ import polars as pl
 from dcgym.policies import load_policy
 from dcgym.policies.checkpoint import read_note
 
-__all__ = ["best_weights", "has_ended", "rows", "table", "trained"]
+__all__ = ["all_weights", "has_ended", "rows", "table", "trained"]
 
 # What the same run does not repeat.
 TIMED = "duration_s"
@@ -62,7 +62,7 @@ def trained(out: Path, steps: int) -> object:
     return json.loads(json.dumps(read_note(out).training))["steps"] >= steps
 
 
-def best_weights(out: Path) -> object:
+def all_weights(out: Path) -> object:
     """Return a digest of all arrays that a training has left, and its steps."""
     found = {
         str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from dcgym.errors import ConfigError
 from dcgym.policies.learned.states import read_state
-from tests.storm.results import best_weights, has_ended, rows, table, trained
+from tests.storm.learners import TRAININGS, Training
+from tests.storm.programs import PROGRAMS
+from tests.storm.results import all_weights, has_ended, rows, table, trained
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -57,32 +59,26 @@ def _program(name: str) -> Workload:
     return Workload(name.replace("_", " "), command, is_command=False)
 
 
-def _training(algo: str, steps: int, *words: str, settings: tuple[str, ...] = ()) -> Workload:
+def _training(one: Training) -> Workload:
     """Return a training, which is resumed until it has all of its steps."""
-    given = [word for one in settings for word in ("--set", one)]
+    settings = [word for setting in one.settings for word in ("--set", setting)]
 
     def command(out: Path) -> list[str] | None:
         try:
-            done = read_state(out)[1].steps
+            left = one.steps - read_state(out)[1].steps
         except ConfigError:
-            new = ("--algo", algo, *words, *given, "--steps", str(steps))
-            return _dcgym("train", *new, "--out", str(out))
-        left = steps - done
+            begins = ("--algo", one.algo, *one.words, *settings, "--steps", str(one.steps))
+            return _dcgym("train", *begins, "--out", str(out))
         if left <= 0:
             return None
         return _dcgym("train", "--resume", "--steps", str(left), "--out", str(out))
 
-    is_exact = algo in ("cma-es", "reinforce") and "emulation" not in words
-    result = best_weights if is_exact else lambda out: trained(out, steps)
-    promise = "same bits" if is_exact else "all steps, a policy"
-    return Workload(f"train {algo}{' emulated' * ('emulation' in words)}", command, result, promise)
+    result = all_weights if one.is_exact else lambda out: trained(out, one.steps)
+    promise = "same bits" if one.is_exact else "all steps, a policy"
+    return Workload(f"train {one.name}", command, result, promise, CONFIGS)
 
 
 POOL = ("--env", "LoadBalancing-v1")
-SHORT = "{preset: testbed-7}"
-SB3 = ("batch_size=8",)
-REPLAY = (*SB3, "learning_starts=16")
-ROLLOUT = (*SB3, "n_steps=16", "n_epochs=1")
 RELAY = """
 topology:
   name: dumbbell
@@ -101,34 +97,52 @@ traffic:
       - {command: [ping, -i, "0.1", "{h1}"], duration: 2s}
     h4: {command: "iperf3 -c {h3} -t 1 --json", start: 500ms}
 """
-SWEEP = ("--set", "scenario.load=0.3,0.5", "--policies", "random,sed", "--seeds", "2")
-BENCH = ("bench", "quick", "--policies", "cubic,dctcp", "--seeds", "1", "--seconds", "1")
+RELAYED = ("--config", "relay.yaml", "--seconds", "2")
+WITH_APPS = ("--config", "apps.yaml", "--seconds", "3")
+RECORD = ("--policy", "sed", "--episodes", "3", "--seconds", "2", "--name", "sed-v0")
+SWEEP = (
+    "--set",
+    "scenario.load=0.3,0.5",
+    "--policies",
+    "random,sed",
+    "--seeds",
+    "2",
+    "--seconds",
+    "2",
+)
+ONE = ("--seeds", "1", "--seconds", "1")
+EMULATED_SWEEP = ("--set", "topology.rate=50Mbit,100Mbit", "--policy", "cubic", *ONE)
+BENCH = ("bench", "quick", "--policies", "cubic,dctcp", *ONE)
+PARK = ("bench", "park", "--seconds", "2", "--jobs", "2")
+TWIN_BENCH = (*PARK, "--policies", "random,least-work", "--seeds", "2")
+TRAINED_BENCH = (*PARK, "--policies", "random,cma-es", "--seeds", "1", "--train-seconds", "2")
+TWIN_ERROR = ("twin-error", "congestion", "--cases", "dumbbell-10", "--policies", "cubic", *ONE)
 
-CHEAP = (
+CONFIGS = {
+    "relay.yaml": RELAY,
+    "apps.yaml": APPS,
+    "fast.yaml": "{env: CongestionControl-v2, topology: dumbbell, interval: 20ms}",
+    "levels.yaml": "{env: LoadBalancing-v1, action: discrete}",
+}
+
+COMMANDS = (
     Workload("run twin", _command("run", *POOL, "--seconds", "60"), table, "same table"),
     Workload("run", _command("run", "--policy", "dctcp", "--seconds", "2")),
-    Workload("sweep", _command("sweep", *POOL, *SWEEP, "--seconds", "2"), table, "same table"),
-    _training("cma-es", 20_000, *POOL),
-    Workload(
-        "record",
-        _command("record", *POOL, "--policy", "sed", "--episodes", "3", "--name", "sed-v0"),
-        table,
-        "same data",
-    ),
-)
-EMULATED = (
     Workload("run pool", _command("run", *POOL, "--backend", "emulation", "--seconds", "2")),
     Workload("run iperf3", _command("run", "--generator", "iperf3", "--seconds", "2")),
-    Workload(
-        "run relay",
-        _command("run", "--config", "relay.yaml", "--seconds", "2"),
-        files={"relay.yaml": RELAY},
-    ),
-    Workload(
-        "run apps",
-        _command("run", "--config", "apps.yaml", "--seconds", "3"),
-        files={"apps.yaml": APPS},
-    ),
+    Workload("run relay", _command("run", *RELAYED), files=CONFIGS),
+    Workload("run apps", _command("run", *WITH_APPS), files=CONFIGS),
+    Workload("record twin", _command("record", *POOL, *RECORD), table, "same data"),
+    Workload("record", _command("record", *POOL, *RECORD, "--backend", "emulation")),
+    Workload("sweep twin", _command("sweep", *POOL, *SWEEP), table, "same table"),
+    Workload("sweep", _command("sweep", *EMULATED_SWEEP), rows, "same rows"),
     Workload("bench", _command(*BENCH), rows, "same rows"),
+    Workload("bench twin", _command(*TWIN_BENCH), table, "same table"),
+    Workload("bench with a training", _command(*TRAINED_BENCH), rows, "same rows"),
+    Workload("twin-error", _command(*TWIN_ERROR), rows, "same rows"),
 )
-WORKLOADS = (*CHEAP, *EMULATED)
+WORKLOADS = (
+    *COMMANDS,
+    *(_program(name) for name in PROGRAMS),
+    *(_training(one) for one in TRAININGS),
+)
