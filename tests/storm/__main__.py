@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dcgym.suites.places import temporary_place
 from tests.storm.remains import DEADLINE_S
-from tests.storm.trial import Reference, Trial, run_reference, run_trial
+from tests.storm.trial import Reference, Trial, kind_of_file, run_reference, run_trial
 from tests.storm.workloads import WORKLOADS, Workload
 
 KILLS = int(os.environ.get("DCGYM_KILLS", 500))
@@ -82,7 +82,7 @@ class Storm:
                 continue
             kills = sum((one.kills for one in trials), Counter[str]())
             at_once = [one for trial in trials for one in trial.at_once]
-            files = Counter(_kind(one) for trial in trials for one in trial.files)
+            files = Counter(kind_of_file(one) for trial in trials for one in trial.files)
             later = [one for trial in trials for one in trial.later]
             on = sum(one.went_on for one in trials)
             slowest = max((one.release_s for one in trials), default=0.0)
@@ -92,18 +92,13 @@ class Storm:
                 _counted(kills),
                 "; ".join(at_once) or f"nothing after {slowest:.1f} s",
                 _counted(files),
-                _counted(Counter(map(_kind, later))),
+                _counted(Counter(map(kind_of_file, later))),
                 f"{on} of {len(trials)}: {workload.promise}",
             )
             print(f"| {' | '.join(cells)} |")
             problems = [*reference.problems, *(one for trial in trials for one in trial.problems)]
             is_well &= not (at_once or later or problems or on < len(trials))
         return is_well
-
-
-def _kind(name: str) -> str:
-    """Return a file's name without what is drawn."""
-    return "".join("*" if letter.isdigit() else letter for letter in name)
 
 
 def _counted(found: Counter[str]) -> str:

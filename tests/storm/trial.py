@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from tests.storm.remains import Place, Remains, names_in
 from tests.storm.victims import kill_one
 from tests.storm.workloads import Workload
 
-__all__ = ["Reference", "Trial", "run_reference", "run_trial"]
+__all__ = ["Reference", "Trial", "kind_of_file", "run_reference", "run_trial"]
 
 # A life that takes longer hangs: ten times what it took in peace, and two minutes.
 PATIENCE, PATIENCE_S = 10.0, 120.0
@@ -33,12 +34,14 @@ class Reference:
         duration_s: How long it took.
         result: What all its ends have in common.
         names: The files of its results.
+        left: Kinds of the files that it leaves: trials do not report them again.
         problems: What was wrong with it.
     """
 
     duration_s: float
     result: object
     names: frozenset[str]
+    left: frozenset[str]
     problems: tuple[str, ...]
 
 
@@ -153,6 +156,15 @@ def _living(
         lives.remains.end()
 
 
+def kind_of_file(name: str) -> str:
+    """Return a file's name without the digits, which are drawn or a time.
+
+    Args:
+        name: As `Remains.files` has it.
+    """
+    return re.sub(r"[0-9]+", "*", name)
+
+
 def run_reference(workload: Workload, root: Path) -> Reference:
     """Run a workload that nobody kills.
 
@@ -165,9 +177,10 @@ def run_reference(workload: Workload, root: Path) -> Reference:
         is_well = lives.live(0)
         duration_s = time.monotonic() - begin_s
         out, problems = lives.place.out, [*lives.trial.problems, *lives.trial.at_once]
-        problems += [f"left: {name}" for name in lives.remains.files(None)]
+        left = frozenset(map(kind_of_file, lives.remains.files(None)))
+        problems += [f"left: {kind}" for kind in sorted(left)]
         result = workload.result(out) if is_well else None
-        return Reference(duration_s, result, names_in(out), tuple(problems))
+        return Reference(duration_s, result, names_in(out), left, tuple(problems))
 
 
 def run_trial(
@@ -194,7 +207,8 @@ def run_trial(
         subprocess.run(
             workload.clean, env=lives.place.environment(), stdout=subprocess.DEVNULL, check=True
         )
-        trial.later += lives.remains.files(reference.names)
+        found = lives.remains.files(reference.names)
+        trial.later += [name for name in found if kind_of_file(name) not in reference.left]
         result = workload.result(lives.place.out) if trial.went_on else None
         trial.went_on &= result == reference.result
         return trial
