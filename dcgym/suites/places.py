@@ -14,7 +14,7 @@ __all__ = ["temporary_place"]
 
 
 @contextmanager
-def temporary_place(prefix: str) -> Iterator[Path]:
+def temporary_place(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, and remove it afterwards.
 
     The folder is locked (``flock``) as long as its process lives. A process that is killed cannot
@@ -22,9 +22,11 @@ def temporary_place(prefix: str) -> Iterator[Path]:
 
     Args:
         prefix: Beginning of the folder's name.
+        parent: Where it is made; None for the machine's folder of temporary files.
     """
-    _remove_unlocked(prefix)
-    place, lock = _make_locked(prefix)
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    _remove_unlocked(prefix, parent)
+    place, lock = _make_locked(prefix, parent)
     try:
         yield place
     finally:
@@ -32,17 +34,17 @@ def temporary_place(prefix: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def _make_locked(prefix: str) -> tuple[Path, int]:
+def _make_locked(prefix: str, parent: Path) -> tuple[Path, int]:
     while True:
-        place = Path(tempfile.mkdtemp(prefix=prefix))
+        place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         lock = _locked(place)
         # Another process may take it for a killed one's before it is locked.
         if lock is not None and place.is_dir():
             return place, lock
 
 
-def _remove_unlocked(prefix: str) -> None:
-    for place in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+def _remove_unlocked(prefix: str, parent: Path) -> None:
+    for place in parent.glob(f"{prefix}*"):
         lock = _locked(place)
         if lock is not None:
             shutil.rmtree(place, ignore_errors=True)
