@@ -19,11 +19,11 @@ from typing import Any
 
 from dcgym._version import __version__
 from dcgym.errors import BackendError, ConfigError
+from dcgym.places import temporary_place
 from dcgym.policies.clusters import EMULATION, attach
 from dcgym.policies.trained import folder_of
 from dcgym.reading import ARCHIVE, read_bytes
 from dcgym.suites.checks import capabilities_of
-from dcgym.suites.places import temporary_place
 from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import RunSpec, TrainingSpec

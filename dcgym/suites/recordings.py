@@ -26,8 +26,8 @@ from dcgym.config import check_flag, check_int, check_name, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
 from dcgym.envs.system import Info
 from dcgym.errors import ConfigError, MissingDependency
+from dcgym.places import temporary_place
 from dcgym.policies import Policy, load_policy, make_policy
-from dcgym.suites.places import temporary_place
 from dcgym.suites.recorders import recorder_for
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import Arguments, RunSpec

@@ -29,7 +29,7 @@ MOST_FUNCTION_LINES = 45
 # there. A room imports itself and the layers below it, nothing beside it and nothing above.
 LAYERS = (
     ("dcgym._version", "dcgym.errors"),
-    ("dcgym.defaults", "dcgym.native", "dcgym.processes", "dcgym.units"),
+    ("dcgym.defaults", "dcgym.native", "dcgym.places", "dcgym.processes", "dcgym.units"),
     ("dcgym.config", "dcgym.reading", "dcgym.writing", "dcgym.yaml_text"),
     ("dcgym.containers", "dcgym.files", "dcgym.json_text", "dcgym.registry"),
     ("dcgym.sndlib",),

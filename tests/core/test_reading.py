@@ -63,7 +63,7 @@ MAY_OPEN = (
 OWN = {
     "dcgym/suites/workers.py": "the log of a worker",
     "dcgym/suites/results.py": "/proc/cpuinfo",
-    "dcgym/suites/places.py": "a lock",
+    "dcgym/places.py": "a lock",
     "traffic/http/programs.py": "a certificate of its own",
 }
 OPENERS = {

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from dcgym.suites.places import temporary_place
+from dcgym.places import temporary_place
 from tests.storm.remains import DEADLINE_S
 from tests.storm.trial import Reference, Trial, kind_of_file, run_reference, run_trial
 from tests.storm.workloads import WORKLOADS, Workload

@@ -22,7 +22,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from dcgym.errors import BackendError
-from dcgym.suites.places import temporary_place
+from dcgym.places import temporary_place
 from dcgym.writing import prepare_folder
 from tests.support.killed_sweeps import TAG, start_driver, sweep_here, workers_of
 from tests.support.waiting import wait_for

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcgym.config import check_flag, check_keys
 from dcgym.errors import ConfigError, MissingDependency
+from dcgym.places import temporary_place
 from dcgym.policies.learned.training import TrainingJob
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = ["MARL_ALGORITHMS", "MarlAlgorithm", "open_marl", "require_benchmarl"]
 STEPS_ON_POLICY, STEPS_OFF_POLICY = 120, 30
 # A setting of ours beside the library's.
 MEMORY = "memory"
+PLACE_PREFIX = "dcgym-marl-"
 KIND = "prefer_continuous_actions"
 # The clock ends a training.
 NO_LIMIT = 1_000_000_000
@@ -147,9 +148,9 @@ def open_marl(name: str, job: TrainingJob) -> Iterator[MarlTrainee]:
     given = {key: job.env_config[key] for key in env.agents.arguments if key in job.env_config}
     # Nobody reads infos.
     given["info"] = "none"
-    with tempfile.TemporaryDirectory(prefix="dcgym-marl-") as folder:
+    with temporary_place(PLACE_PREFIX) as place:
         with _quiet():
-            experiment = _experiment(name, env.id, given, form, job, folder)
+            experiment = _experiment(name, env.id, given, form, job, str(place))
         heads = form.rows if MARL_ALGORITHMS[name].has_heads else None
         trainee = MarlTrainee(experiment, form.action_space, heads)
         try:
