@@ -57,6 +57,7 @@ _MODULES = {
     "monitors": "dcgym.monitors",
     "native": "dcgym.native",
     "policies": "dcgym.policies",
+    "places": "dcgym.places",
     "processes": "dcgym.processes",
     "reading": "dcgym.reading",
     "registry": "dcgym.registry",

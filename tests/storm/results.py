@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
-from dcgym.policies import load_policy
+from dcgym.policies import CHECKPOINT_FILE, load_policy
 from dcgym.policies.checkpoint import read_note
 
-__all__ = ["all_weights", "has_ended", "rows", "table", "trained"]
+__all__ = ["all_weights", "has_ended", "loads", "rows", "table", "trained"]
 
 # What the same run does not repeat.
 TIMED = "duration_s"
@@ -56,10 +56,16 @@ def rows(out: Path) -> object:
     return frame.select([name for name in KEYS if name in frame.columns]).sort(KEYS).rows()
 
 
+def loads(out: Path) -> None:
+    """Load the last policy of a training, where there is one."""
+    if (out / CHECKPOINT_FILE).exists():
+        load_policy(out)
+
+
 def trained(out: Path, steps: int) -> object:
     """Return whether a training has its steps, and a policy that loads."""
     load_policy(out)
-    return json.loads(json.dumps(read_note(out).training))["steps"] >= steps
+    return cast(int, read_note(out).training["steps"]) >= steps
 
 
 def all_weights(out: Path) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,10 +21,13 @@ __all__ = ["Reference", "Trial", "kind_of_file", "run_reference", "run_trial"]
 
 # A life that takes longer hangs: ten times what it took in peace, and two minutes.
 PATIENCE, PATIENCE_S = 10.0, 120.0
-MOST_KILLS = 4
+LEAST_KILLS, MOST_KILLS = 2, 6
+# Part of the usual time in which the first kill comes: some lives are faster than the reference.
+SHARE = 0.8
 # Lives without kills until the workload must have ended well.
 LAST_LIVES = 3
 LOOK_S = 0.02
+CLEAN = (sys.executable, "-m", "dcgym", "clean", "--json")
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class _Lives:
     def _kill(self, process: subprocess.Popen[bytes], kills: int) -> bool:
         """Kill processes until the command has ended; return whether it was the command itself."""
         begin_s = time.monotonic()
-        next_s = begin_s + self._drawn.uniform(0.0, self._usual_s)
+        next_s = begin_s + self._drawn.uniform(0.0, SHARE * self._usual_s)
         while process.poll() is None:
             now_s = time.monotonic()
             if now_s > begin_s + PATIENCE * self._usual_s + PATIENCE_S:
@@ -118,7 +122,7 @@ class _Lives:
                 return True
             if kills and now_s >= next_s:
                 kind = kill_one(self._drawn, self.remains.processes(), process.pid)
-                next_s = now_s + self._drawn.uniform(0.0, self._usual_s / 2)
+                next_s = now_s + self._drawn.uniform(0.0, self._usual_s / 3)
                 if kind:
                     self.trial.kills[kind] += 1
                     kills -= 1
@@ -137,12 +141,23 @@ class _Lives:
             self.remains.end()
         if is_killed or status:
             trial.files |= set(self.remains.files(None))
+            with _noted(trial.problems, f"after life {self._n_lives}"):
+                self._workload.check(self.place.out)
         lines = [line for line in text.splitlines() if line.strip()] or [""]
         if not is_killed and status:
             if not had_kills:
                 trial.problems.append(f"life {self._n_lives} failed with {status}: {lines[-1]}")
             if self._workload.is_command and "Traceback" in text:
                 trial.problems.append(f"life {self._n_lives}: a traceback: {lines[-1]}")
+
+
+@contextmanager
+def _noted(problems: list[str], when: str) -> Iterator[None]:
+    """Make a problem of what is raised."""
+    try:
+        yield
+    except Exception as error:
+        problems.append(f"{when}: {error}")
 
 
 @contextmanager
@@ -195,7 +210,7 @@ def run_trial(
         drawn: What chooses times and processes.
         most: Kills at most.
     """
-    budget = min(most, drawn.randint(1, MOST_KILLS))
+    budget = min(most, drawn.randint(LEAST_KILLS, MOST_KILLS))
     with _living(workload, root, drawn, reference.duration_s) as lives:
         trial = lives.trial
         rest = LAST_LIVES
@@ -204,11 +219,11 @@ def run_trial(
             if not rest:
                 break
         trial.went_on = is_done
-        subprocess.run(
-            workload.clean, env=lives.place.environment(), stdout=subprocess.DEVNULL, check=True
-        )
-        found = lives.remains.files(reference.names)
+        subprocess.run(CLEAN, env=lives.place.environment(), stdout=subprocess.DEVNULL, check=True)
+        found = lives.remains.files(reference.names | workload.kept)
         trial.later += [name for name in found if kind_of_file(name) not in reference.left]
-        result = workload.result(lives.place.out) if trial.went_on else None
+        result = None
+        with _noted(trial.problems, "the result"):
+            result = workload.result(lives.place.out) if trial.went_on else None
         trial.went_on &= result == reference.result
         return trial

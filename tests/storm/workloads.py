@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dcgym.errors import ConfigError
+from dcgym.policies.learned.apart import LOG_FILE
 from dcgym.policies.learned.states import read_state
 from tests.storm.learners import TRAININGS, Training
 from tests.storm.programs import PROGRAMS
-from tests.storm.results import all_weights, has_ended, rows, table, trained
+from tests.storm.results import all_weights, has_ended, loads, rows, table, trained
 
 __all__ = ["WORKLOADS", "Workload"]
 
 Command = Callable[[Path], list[str] | None]
-CLEAN = (sys.executable, "-m", "dcgym", "clean", "--json")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Workload:
         promise: What that is.
         files: Texts in the working folder, by their names.
         is_command: Whether users call it, who want one line where something broke.
-        clean: The command that removes what no other one does.
+        check: What holds of the results after each kill; raises where it does not.
+        kept: Results that a broken life leaves on purpose.
     """
 
     name: str
@@ -40,7 +42,8 @@ class Workload:
     promise: str = "ends well"
     files: Mapping[str, str] = field(default_factory=dict)
     is_command: bool = True
-    clean: tuple[str, ...] = CLEAN
+    check: Callable[[Path], object] = has_ended
+    kept: frozenset[str] = frozenset()
 
 
 def _dcgym(*words: str) -> list[str]:
@@ -50,6 +53,16 @@ def _dcgym(*words: str) -> list[str]:
 def _command(*words: str) -> Command:
     """Return the same command each time."""
     return lambda out: _dcgym(*words, "--out", str(out))
+
+
+def _recording(*words: str) -> Command:
+    """Return a command that begins anew: a data set is there whole, or not at all."""
+
+    def command(out: Path) -> list[str]:
+        shutil.rmtree(out / DATA, ignore_errors=True)
+        return _dcgym("record", *words, "--name", DATA, "--out", str(out))
+
+    return command
 
 
 def _program(name: str) -> Workload:
@@ -75,9 +88,12 @@ def _training(one: Training) -> Workload:
 
     result = all_weights if one.is_exact else lambda out: trained(out, one.steps)
     promise = "same bits" if one.is_exact else "all steps, a policy"
-    return Workload(f"train {one.name}", command, result, promise, CONFIGS)
+    return Workload(f"train {one.name}", command, result, promise, CONFIGS, check=loads, kept=KEPT)
 
 
+DATA = "sed-v0"
+# What a library printed, where a training broke.
+KEPT = frozenset({LOG_FILE})
 POOL = ("--env", "LoadBalancing-v1")
 RELAY = """
 topology:
@@ -99,7 +115,7 @@ traffic:
 """
 RELAYED = ("--config", "relay.yaml", "--seconds", "2")
 WITH_APPS = ("--config", "apps.yaml", "--seconds", "3")
-RECORD = ("--policy", "sed", "--episodes", "3", "--seconds", "2", "--name", "sed-v0")
+RECORD = ("--policy", "sed", "--episodes", "3", "--seconds", "2")
 SWEEP = (
     "--set",
     "scenario.load=0.3,0.5",
@@ -132,8 +148,8 @@ COMMANDS = (
     Workload("run iperf3", _command("run", "--generator", "iperf3", "--seconds", "2")),
     Workload("run relay", _command("run", *RELAYED), files=CONFIGS),
     Workload("run apps", _command("run", *WITH_APPS), files=CONFIGS),
-    Workload("record twin", _command("record", *POOL, *RECORD), table, "same data"),
-    Workload("record", _command("record", *POOL, *RECORD, "--backend", "emulation")),
+    Workload("record twin", _recording(*POOL, *RECORD), table, "same data"),
+    Workload("record", _recording(*POOL, *RECORD, "--backend", "emulation")),
     Workload("sweep twin", _command("sweep", *POOL, *SWEEP), table, "same table"),
     Workload("sweep", _command("sweep", *EMULATED_SWEEP), rows, "same rows"),
     Workload("bench", _command(*BENCH), rows, "same rows"),
