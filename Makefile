@@ -105,15 +105,14 @@ collect: setup ## import every module, and collect every test
 	@$(BIN)/python -m tests.run collect
 	@touch $(VENV)/.stamp-collected
 
-soak: setup ## a billion decisions, real clients, broken packets, fifty kills, killed sweeps (minutes)
+soak: setup ## a billion decisions, real clients, broken packets, killed sweeps of a cluster (minutes)
 	@$(MAKE) --no-print-directory apt APT='apache2-utils curl hey nghttp2-client siege wrk'
 	DCGYM_SOAK_READS=1000000000 DCGYM_SOAK_MUTANTS=100000 $(BIN)/python -m pytest --timeout=0 \
 		tests/native/test_l4lb_soak.py tests/backends/emulation/test_pod_soak.py
 	DCGYM_SOAK_MOVES=1000 $(BIN)/python -m pytest --timeout=0 tests/backends/emulation/test_muxes.py -k moves
-	DCGYM_SOAK_KILLS=50 $(BIN)/python -m pytest tests/backends/emulation/test_faults.py -k kills
 	$(BIN)/python -m pytest -m soak tests/suites/test_sweep_kills.py tests/policies/test_remote_runners.py
 
-kills: setup ## DCGYM_KILLS (500) kills of processes of all that runs, and what they leave (root, an hour)
+kills: setup ## DCGYM_KILLS (500) kills in all that runs, and what is left afterwards (root, an hour)
 	$(BIN)/python -m tests.storm
 
 sanitize: $(SANITIZED) ## tests of the C++ parts under ASan and UBSan, in build/sanitize

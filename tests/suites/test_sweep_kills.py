@@ -1,6 +1,7 @@
 """Sweeps whose driver and workers are killed: each run has one row in the end, the right one.
 
-The long form, 200 runs here and on a cluster of two nodes, takes minutes: ``make soak``.
+The long form, 200 runs on a cluster of two nodes, takes minutes: ``make soak``. What else runs is
+killed by ``make kills``.
 """
 
 from __future__ import annotations
@@ -136,13 +137,6 @@ def test_the_place_of_a_killed_process_is_removed_and_others_stay(
         assert {*tmp_path.iterdir()} == {first, second}
         (first / "folder").mkdir()
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_two_hundred_runs_whose_driver_and_workers_are_killed(tmp_path: Path) -> None:
-    kill_and_go_on(tmp_path / "out", 200, 2, ["driver", "worker", "driver"])
-    check(tmp_path / "out", 200, tmp_path)
 
 
 @pytest.fixture
