@@ -19,7 +19,7 @@ from dcgym.policies.learners import Progress
 from dcgym.reading import NOTE, read_bytes
 from dcgym.writing import write_file
 
-__all__ = ["NEW_FOLDER", "STATE_FOLDER", "read_state", "write_state"]
+__all__ = ["NEW_FOLDER", "STATE_FOLDER", "forget_state", "read_state", "write_state"]
 
 STATE_FOLDER = "state"
 STATE_FILE = "state.json"
@@ -51,6 +51,16 @@ def _remove(state: Path) -> None:
     """Remove a state; the file that says that it is whole is the first to go, as it comes last."""
     (state / STATE_FILE).unlink(missing_ok=True)
     shutil.rmtree(state, ignore_errors=True)
+
+
+def forget_state(folder: Path) -> None:
+    """Remove the state that a training left.
+
+    Args:
+        folder: The checkpoint folder.
+    """
+    for name in (NEW_FOLDER, STATE_FOLDER):
+        _remove(folder / name)
 
 
 def read_state(folder: Path) -> tuple[Path, Progress]:

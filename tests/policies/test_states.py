@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dcgym.errors import ConfigError
+from dcgym.policies.checkpoint import CheckpointNote, read_note
 from dcgym.policies.learned.states import read_state, write_state
+from dcgym.policies.learned.training import TrainingClock, TrainingJob, train
 from dcgym.policies.learners import Progress
 
 
@@ -60,3 +64,27 @@ def test_a_state_is_whole_whenever_its_writers_were_killed(tmp_path: Path) -> No
         if has_ended:
             return
         first += 1
+
+
+class KilledTrainee:
+    """Writes its policy, and is killed before its state."""
+
+    def learn(self, clock: TrainingClock) -> None:
+        clock.begin()
+        clock.report(1, None)
+
+    def save(self, folder: Path) -> dict[str, object]:
+        return {}
+
+    def save_state(self, folder: Path, is_last: bool) -> None:
+        raise Killed
+
+
+def test_a_new_training_does_not_go_on_from_the_state_of_an_older_one(tmp_path: Path) -> None:
+    assert write_until_killed(tmp_path, 5, 1000)
+    clock, note = TrainingClock(10, None, None), CheckpointNote("none", "none")
+    with pytest.raises(Killed):
+        train(lambda _: nullcontext(KilledTrainee()), TrainingJob({}, 0, 1), note, clock, tmp_path)
+    assert read_note(tmp_path).training["steps"] == 1
+    with pytest.raises(ConfigError, match="left its state"):
+        read_state(tmp_path)
