@@ -10,8 +10,9 @@ import polars as pl
 
 from dcgym.policies import CHECKPOINT_FILE, load_policy
 from dcgym.policies.checkpoint import read_note
+from dcgym.policies.learned.states import STATE_FOLDER
 
-__all__ = ["all_weights", "has_ended", "loads", "rows", "table", "trained"]
+__all__ = ["has_ended", "last_weights", "loads", "rows", "table", "trained"]
 
 # What the same run does not repeat.
 TIMED = "duration_s"
@@ -68,10 +69,14 @@ def trained(out: Path, steps: int) -> object:
     return cast(int, read_note(out).training["steps"]) >= steps
 
 
-def all_weights(out: Path) -> object:
-    """Return a digest of all arrays that a training has left, and its steps."""
+def last_weights(out: Path) -> object:
+    """Return digests of the last policy and of the state, and the steps.
+
+    When policies are written is a question of time, and so which of them is the best one.
+    """
     found = {
         str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(out.rglob("*.safetensors"))
+        for folder in (out, out / STATE_FOLDER)
+        for path in sorted(folder.glob("*.safetensors"))
     }
     return found, read_note(out).training["steps"]

@@ -13,7 +13,7 @@ from dcgym.policies.learned.apart import LOG_FILE
 from dcgym.policies.learned.states import read_state
 from tests.storm.learners import TRAININGS, Training
 from tests.storm.programs import PROGRAMS
-from tests.storm.results import all_weights, has_ended, loads, rows, table, trained
+from tests.storm.results import has_ended, last_weights, loads, rows, table, trained
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -86,7 +86,7 @@ def _training(one: Training) -> Workload:
             return None
         return _dcgym("train", "--resume", "--steps", str(left), "--out", str(out))
 
-    result = all_weights if one.is_exact else lambda out: trained(out, one.steps)
+    result = last_weights if one.is_exact else lambda out: trained(out, one.steps)
     promise = "same bits" if one.is_exact else "all steps, a policy"
     return Workload(f"train {one.name}", command, result, promise, CONFIGS, check=loads, kept=KEPT)
 
