@@ -1,11 +1,13 @@
 """Kill processes of all that runs, at random times, and look at what is left: ``make kills``.
 
 ``python -m tests.storm [WORKLOAD ...]``: all of them without a name. DCGYM_KILLS is the number of
-kills (500), DCGYM_KILLS_SEED draws times and processes.
+kills (500), DCGYM_KILLS_SEED draws times and processes. Folders of trials in which something was
+wrong are kept in build/kills, with what the commands said.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import secrets
@@ -23,6 +25,8 @@ from tests.storm.workloads import WORKLOADS, Workload
 
 KILLS = int(os.environ.get("DCGYM_KILLS", 500))
 SEED = int(os.environ.get("DCGYM_KILLS_SEED", secrets.randbelow(10**6)))
+
+FOUND = Path(__file__).parents[2] / "build" / "kills"
 
 
 class Storm:
@@ -66,8 +70,13 @@ class Storm:
         wrong += trial.problems
         title = f"{number} {workload.name}: {_counted(trial.kills)}"
         _say(f"{title}, {time.monotonic() - begin_s:.1f} s, {self.n_kills} kills", tuple(wrong))
-        if not wrong:
-            shutil.rmtree(place, ignore_errors=True)
+        if wrong:
+            kept = FOUND / str(number)
+            shutil.rmtree(kept, ignore_errors=True)
+            # Sockets of Ray's cannot be copied.
+            with contextlib.suppress(shutil.Error):
+                shutil.copytree(place, kept, symlinks=True)
+        shutil.rmtree(place, ignore_errors=True)
 
     def report(self) -> bool:
         """Print the table; return whether nothing was left and all went on."""
@@ -127,7 +136,7 @@ def main(names: list[str]) -> int:
             storm.run(KILLS)
         except KeyboardInterrupt:
             print("stopped")
-        is_well = storm.report()
+        is_well = storm.report() and storm.n_kills >= KILLS
         each_s = (time.monotonic() - begin_s) / max(storm.n_kills, 1)
         print(f"\n{storm.n_kills} kills, {each_s:.1f} s each; {'well' if is_well else 'NOT well'}")
         return int(not is_well)
