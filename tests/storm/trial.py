@@ -172,12 +172,12 @@ def _living(
 
 
 def kind_of_file(name: str) -> str:
-    """Return a file's name without the digits, which are drawn or a time.
+    """Return a file's name without what is drawn or a time: identifiers of runs, and digits.
 
     Args:
         name: As `Remains.files` has it.
     """
-    return re.sub(r"[0-9]+", "*", name)
+    return re.sub(r"\b[0-9a-f]{6}\b|[0-9]+", "*", name)
 
 
 def run_reference(workload: Workload, root: Path) -> Reference:
