@@ -27,7 +27,7 @@ BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.di
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help setup apt native bench check collect test test-timing soak sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
+.PHONY: help setup apt native bench check collect test test-timing soak kills sanitize $(SANITIZED) levels fuzz lint format type docs docs-check benchmarks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -105,13 +105,15 @@ collect: setup ## import every module, and collect every test
 	@$(BIN)/python -m tests.run collect
 	@touch $(VENV)/.stamp-collected
 
-soak: setup ## a billion decisions, real clients, broken packets, fifty kills, killed sweeps (minutes)
+soak: setup ## a billion decisions, real clients, broken packets, killed sweeps of a cluster (minutes)
 	@$(MAKE) --no-print-directory apt APT='apache2-utils curl hey nghttp2-client siege wrk'
 	DCGYM_SOAK_READS=1000000000 DCGYM_SOAK_MUTANTS=100000 $(BIN)/python -m pytest --timeout=0 \
 		tests/native/test_l4lb_soak.py tests/backends/emulation/test_pod_soak.py
 	DCGYM_SOAK_MOVES=1000 $(BIN)/python -m pytest --timeout=0 tests/backends/emulation/test_muxes.py -k moves
-	DCGYM_SOAK_KILLS=50 $(BIN)/python -m pytest tests/backends/emulation/test_faults.py -k kills
 	$(BIN)/python -m pytest -m soak tests/suites/test_sweep_kills.py tests/policies/test_remote_runners.py
+
+kills: setup ## DCGYM_KILLS (500) kills in all that runs, and what is left afterwards (root, an hour)
+	$(BIN)/python -m tests.storm
 
 sanitize: $(SANITIZED) ## tests of the C++ parts under ASan and UBSan, in build/sanitize
 

@@ -15,18 +15,19 @@ from pathlib import Path
 
 __all__ = ["KINDS", "remove_places", "temporary_place"]
 
-KINDS = ("training", "work")
-"""What places are for: what libraries need for a training; work that a cluster's machine does."""
+KINDS = ("recording", "training", "work")
+"""What places are for: a data set that is not whole yet, what libraries need for a training, and
+work that a cluster's machine does."""
 
-_PREFIX = "dcgym-"
-_NAME = re.compile(f"{_PREFIX}({'|'.join(KINDS)})-[a-z0-9_]{{8}}")
+_PREFIX = ".dcgym-"
+_NAME = re.compile(rf"\{_PREFIX}({'|'.join(KINDS)})-[a-z0-9_]{{8}}")
 # A socket's path has at most 107 bytes (unix(7)), of which 92 name a place and Ray's socket in it.
 _LONGEST_BYTES = 15
-_SHORT = "/tmp"
+_SHORT = Path("/tmp")
 
 
 @contextmanager
-def temporary_place(kind: str, *variables: str) -> Iterator[Path]:
+def temporary_place(kind: str, *variables: str, parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, and remove it afterwards.
 
     The folder is locked (``flock``) as long as its process lives. A process that is killed cannot
@@ -36,9 +37,10 @@ def temporary_place(kind: str, *variables: str) -> Iterator[Path]:
         kind: What it is for, one of `KINDS`.
         *variables: Of the environment, which name it while it is there unless they are set. Its
             path is then short enough for the sockets of libraries.
+        parent: Where it is made; None for the machine's folder of temporary files.
     """
-    remove_places()
-    folder = tempfile.gettempdir()
+    remove_places(parent)
+    folder = Path(tempfile.gettempdir()) if parent is None else parent
     if variables and len(os.fsencode(folder)) > _LONGEST_BYTES:
         folder = _SHORT
     place, lock = _make_locked(folder, f"{_PREFIX}{kind}-")
@@ -53,7 +55,7 @@ def temporary_place(kind: str, *variables: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def _make_locked(folder: str, prefix: str) -> tuple[Path, int]:
+def _make_locked(folder: Path, prefix: str) -> tuple[Path, int]:
     while True:
         place = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
         lock = _locked(place)
@@ -62,10 +64,14 @@ def _make_locked(folder: str, prefix: str) -> tuple[Path, int]:
             return place, lock
 
 
-def remove_places() -> list[Path]:
-    """Remove the folders of processes that were killed; returns them."""
+def remove_places(parent: Path | None = None) -> list[Path]:
+    """Remove the folders of processes that were killed; returns them.
+
+    Args:
+        parent: Where they are; None for the machine's folders of temporary files.
+    """
     removed = []
-    folders = {Path(tempfile.gettempdir()), Path(_SHORT)}
+    folders = {Path(tempfile.gettempdir()), _SHORT} if parent is None else {parent}
     for place in sorted(one for folder in folders for one in folder.glob(f"{_PREFIX}*")):
         lock = _locked(place) if _is_ours(place) else None
         if lock is not None:

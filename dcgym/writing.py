@@ -26,6 +26,7 @@ __all__ = [
     "open_output",
     "prepare_folder",
     "real_path",
+    "remove_partial_files",
     "write_file",
     "write_table",
 ]
@@ -129,11 +130,25 @@ def prepare_folder(folder: str | Path, field: str = "out", names: Sequence[str] 
         elif os.path.lexists(path) and not os.path.isdir(path):
             raise ConfigError(field, str(path), "a folder, or nothing")
     with _told(folder, field, _FOLDER):
-        for path in (path for place in _PLACES for path in target.glob(f"{place}{_PARTIAL}*")):
-            process = path.name.rpartition(".")[2]
-            if process.isdigit() and path.is_file() and not Path(f"/proc/{process}").exists():
-                path.unlink(missing_ok=True)
+        for place in _PLACES:
+            remove_partial_files(target, place)
     return target
+
+
+def remove_partial_files(folder: Path, place: str = "") -> None:
+    """Remove the parts of files that killed processes left.
+
+    Args:
+        folder: Where files are written in one step.
+        place: Pattern of folders below it, with a slash at its end; empty for the folder itself.
+
+    Raises:
+        OSError: They cannot be removed.
+    """
+    for path in folder.glob(f"{place}{_PARTIAL}*"):
+        process = path.name.rpartition(".")[2]
+        if process.isdigit() and path.is_file() and not Path(f"/proc/{process}").exists():
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from dcgym.config import check_flag, check_int, check_name, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
 from dcgym.envs.system import Info
 from dcgym.errors import ConfigError, MissingDependency
+from dcgym.places import temporary_place
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.suites.recorders import recorder_for
 from dcgym.suites.rollout import Progress
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordingSpec", "dataset_name", "record_dataset"]
 
 PLACE = "MINARI_DATASETS_PATH"
+# Folders of data sets that are not complete, beside those that are.
 """Where Minari looks for data sets."""
 
 NAME = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
@@ -124,8 +125,8 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
         raise ConfigError("name", name, f"one that {spec.out} does not have yet")
     with new_folder(spec.out) as out, contextlib.closing(_environment(spec, policy)) as env:
         totals = _Totals()
-        with tempfile.TemporaryDirectory(prefix=".recording-", dir=out) as partial:
-            with _kept_in(Path(partial)), named_runs(f"record-{spec.policy}-{spec.seed}"):
+        with temporary_place("recording", parent=out) as partial:
+            with _kept_in(partial), named_runs(f"record-{spec.policy}-{spec.seed}"):
                 create(
                     name,
                     totals.counted(_episodes(env, policy.bind(env), spec, progress)),
@@ -134,7 +135,7 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
                     description=f"{spec.policy} in {env_id_of(spec.env)}, by dcgym record.",
                     requirements=[f"dcgym=={__version__}"],
                 )
-            _move(Path(partial), out, name)
+            _move(partial, out, name)
     return {
         "name": name,
         "folder": str(folder),

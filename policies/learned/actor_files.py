@@ -5,10 +5,11 @@ Reading them never unpickles: a checkpoint of a stranger can act badly, and do n
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from dcgym.config import check_flag, check_in, check_int, check_keys
 from dcgym.containers import check_tensors
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.json_text import json_text
-from dcgym.policies.checkpoint import CheckpointNote, parse_object
+from dcgym.policies.checkpoint import CheckpointNote, parse_object, read_note, write_note
 from dcgym.policies.learned.acting import ActorPolicy
 from dcgym.policies.learned.actor import Actor, Array, Linear
 from dcgym.policies.learned.memory import MEMORIES
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 ACTOR_FILE = "actor.json"
+# What a note calls the digests of files that were to come when their process was killed.
+FOLLOWING = "following"
 WEIGHTS_FILE = "actor.safetensors"
 FORMAT = 3
 # What the files of older formats did not have.
@@ -101,9 +104,18 @@ def write_actor(folder: Path, actor: Actor) -> dict[str, object]:
         ACTOR_FILE: (json_text(facts) + "\n").encode(),
         WEIGHTS_FILE: save(dense),
     }
+    digests = {name: _digest(content) for name, content in contents.items()}
+    _announce(folder, digests)
     for name, content in contents.items():
         write_file(folder / name, "checkpoint", content)
-    return {"sha256": {name: _digest(content) for name, content in contents.items()}}
+    return {"sha256": digests}
+
+
+def _announce(folder: Path, digests: Mapping[str, str]) -> None:
+    """Name the files to come in the note that is there, should this process be killed meanwhile."""
+    with contextlib.suppress(ConfigError):
+        note = read_note(folder)
+        write_note(folder, replace(note, details={**note.details, FOLLOWING: digests}))
 
 
 def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
@@ -122,8 +134,10 @@ def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
     if not isinstance(digests, Mapping) or not {ACTOR_FILE, WEIGHTS_FILE} <= {*digests}:
         allowed = f"one with {ACTOR_FILE} and {WEIGHTS_FILE}; train those of older versions anew"
         raise ConfigError("checkpoint", str(folder), allowed)
-    facts = _read(folder, ACTOR_FILE, digests, TEXT)
-    weights = _read(folder, WEIGHTS_FILE, digests, WEIGHTS)
+    following = note.details.get(FOLLOWING)
+    known = [digests, *([following] if isinstance(following, Mapping) else [])]
+    facts = _read(folder, ACTOR_FILE, known, TEXT)
+    weights = _read(folder, WEIGHTS_FILE, known, WEIGHTS)
     check_tensors(io.BytesIO(weights), folder / WEIGHTS_FILE, "checkpoint")
     try:
         return ActorPolicy(note.algorithm, _actor(_known(parse_object(facts)), weights))
@@ -231,10 +245,10 @@ def _numbers(field: str, value: object) -> Array:
         raise ConfigError(field, value, "numbers") from error
 
 
-def _read(folder: Path, name: str, digests: Mapping[str, object], kind: Kind) -> bytes:
+def _read(folder: Path, name: str, known: Sequence[Mapping[str, object]], kind: Kind) -> bytes:
     with reading(folder, "checkpoint", f"a folder with {name}"):
         content = read_bytes(folder / name, "checkpoint", kind)
-    if _digest(content) != digests[name]:
+    if _digest(content) not in [digests.get(name) for digests in known]:
         allowed = f"one whose {name} is what the training wrote; this file has been changed"
         raise ConfigError("checkpoint", str(folder), allowed)
     return content

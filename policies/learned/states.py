@@ -17,8 +17,9 @@ from dcgym.json_text import json_text
 from dcgym.policies.checkpoint import parse_object
 from dcgym.policies.learners import Progress
 from dcgym.reading import NOTE, read_bytes
+from dcgym.writing import write_file
 
-__all__ = ["NEW_FOLDER", "STATE_FOLDER", "read_state", "write_state"]
+__all__ = ["NEW_FOLDER", "STATE_FOLDER", "forget_state", "read_state", "write_state"]
 
 STATE_FOLDER = "state"
 STATE_FILE = "state.json"
@@ -34,13 +35,32 @@ def write_state(folder: Path, progress: Progress, save: Callable[[Path], None]) 
         save: Writes the library's part into a folder.
     """
     new, old = folder / NEW_FOLDER, folder / STATE_FOLDER
-    shutil.rmtree(new, ignore_errors=True)
+    if not (old / STATE_FILE).exists() and (new / STATE_FILE).exists():
+        # The process was killed that put it in the place of the old one.
+        _remove(old)
+        new.rename(old)
+    _remove(new)
     new.mkdir()
     save(new)
-    # The last one: who finds it has all of the state.
-    (new / STATE_FILE).write_text(json_text(asdict(progress), indent=None), encoding="utf-8")
-    shutil.rmtree(old, ignore_errors=True)
+    write_file(new / STATE_FILE, "out_dir", json_text(asdict(progress), indent=None).encode())
+    _remove(old)
     new.rename(old)
+
+
+def _remove(state: Path) -> None:
+    """Remove a state; the file that says that it is whole is the first to go, as it comes last."""
+    (state / STATE_FILE).unlink(missing_ok=True)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def forget_state(folder: Path) -> None:
+    """Remove the state that a training left.
+
+    Args:
+        folder: The checkpoint folder.
+    """
+    for name in (NEW_FOLDER, STATE_FOLDER):
+        _remove(folder / name)
 
 
 def read_state(folder: Path) -> tuple[Path, Progress]:

@@ -15,7 +15,7 @@ from dcgym.config import check_int, check_seconds
 from dcgym.errors import BackendError, ConfigError, DcgymError, TrainingError
 from dcgym.policies.checkpoint import CheckpointNote, read_note, write_note
 from dcgym.policies.learned.shaping import Shaping
-from dcgym.policies.learned.states import write_state
+from dcgym.policies.learned.states import forget_state, write_state
 from dcgym.policies.learned.view import View
 from dcgym.policies.learners import EnvConfig, Progress, ProgressCallback
 
@@ -246,6 +246,7 @@ class _Keeper:
     ) -> None:
         self._trainee, self._note, self._clock, self._folder = trainee, note, clock, folder
         self._best = -math.inf if clock.before is None else _best_of(folder)
+        self._has_other_state = clock.before is None
         self._state_s = -math.inf
         self.n_steps = 0
 
@@ -259,6 +260,10 @@ class _Keeper:
             TrainingError: The network holds numbers that are not finite; the last checkpoint is
                 left as it was.
         """
+        if self._has_other_state:
+            # That of another training, from which this one shall not go on.
+            forget_state(self._folder)
+            self._has_other_state = False
         self._write(self._folder)
         mean, now_s = self._clock.last.reward_mean, self._clock.seconds
         if mean is not None and mean > self._best:

@@ -111,6 +111,8 @@ def test_two_mistakes_are_refused_in_one_line():
 
 def test_command_lines_are_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # Commands for runs shall find none of those beside this test.
+    monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
     commands = Commands(tmp_path)
     assert not escapes(commands.draw, ended_well, EXAMPLES // PER_COMMAND or 100)
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -45,6 +46,34 @@ def write(folder, one=None):
     details = write_actor(folder, one or actor())
     write_note(folder, CheckpointNote("ddpg", "sb3", 3, {"steps": 10}, details))
     return folder
+
+
+def test_a_checkpoint_whose_writer_was_killed_between_its_files_is_the_old_or_the_new_one(
+    tmp_path, monkeypatch
+):
+    class Killed(BaseException):
+        """What nobody catches."""
+
+    replace, first, second = os.replace, actor(seed=1), actor(seed=2)
+    for calls in range(10):
+        folder, left = write(tmp_path / str(calls), first), iter(range(calls))
+
+        def count(*paths, left=left):
+            if next(left, None) is None:
+                raise Killed
+            replace(*paths)
+
+        monkeypatch.setattr(os, "replace", count)
+        try:
+            write(folder, second)
+            break
+        except Killed:
+            monkeypatch.setattr(os, "replace", replace)
+        loaded = load_policy(folder).actor.layers[0].weight
+        assert any(np.array_equal(loaded, one.layers[0].weight) for one in (first, second))
+    assert calls > 2
+    note = read_note(folder)
+    assert list(note.details) == ["sha256"], "a note names what is there, and no more"
 
 
 def rewrite(folder, name, content):

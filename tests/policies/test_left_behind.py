@@ -69,9 +69,9 @@ def test_a_training_that_ends_leaves_nothing(
 @pytest.mark.parametrize(
     ("algorithm", "place"),
     [
-        ("ddpg", "dcgym-training-*"),
+        ("ddpg", ".dcgym-training-*"),
         # While Ray starts.
-        pytest.param("ppo", "dcgym-training-*/ray", marks=pytest.mark.ray),
+        pytest.param("ppo", ".dcgym-training-*/ray", marks=pytest.mark.ray),
     ],
 )
 def test_what_a_killed_training_leaves_is_removed_by_the_next_command(
@@ -86,7 +86,7 @@ def test_what_a_killed_training_leaves_is_removed_by_the_next_command(
         process.kill()
     wait_for(lambda: not machine.our_processes(), END_S, 0.2)
     (left,) = temporary.iterdir()
-    assert left.name.startswith("dcgym-training-")
+    assert left.name.startswith(".dcgym-training-")
     clean = [sys.executable, "-m", "dcgym", "clean"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run(clean, env=environment, cwd=ROOT, capture_output=True, text=True)

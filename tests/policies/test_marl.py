@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,13 @@ SMALL = {
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["mappo", "maddpg"])
 def test_a_learner_trains_and_its_checkpoint_acts_as_the_library_does(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("benchmarl")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    named: list[str] = []
+    monkeypatch.setattr(resource_tracker, "register", lambda name, kind: named.append(name))
+    (tmp_path / "dcgym-marl-of-a-killed-training" / "experiment").mkdir(parents=True)
     import torch
     from torchrl.envs.utils import ExplorationType, set_exploration_type
 
@@ -59,6 +65,8 @@ def test_a_learner_trains_and_its_checkpoint_acts_as_the_library_does(
         with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
             trainee._experiment.algorithm.get_policy_for_loss(group)(fake)
     assert [report.steps for report in reports] == [40, 80]
+    # Neither files nor semaphores that have to be removed.
+    assert not list(tmp_path.glob("dcgym-marl-*")) and not named
     actor = load_actor(tmp_path, CheckpointNote(name, "benchmarl", details=details)).actor
     seen = fake.get((group, "observation")).numpy()
     answers = np.stack([actor.act(one) for one in seen])

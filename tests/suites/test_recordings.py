@@ -47,6 +47,16 @@ def test_episodes_are_read_back_and_happen_again(tmp_path: Path) -> None:
     env.close()
 
 
+@pytest.mark.simulation
+def test_what_a_killed_recording_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    left = tmp_path / ".dcgym-recording-leftover" / "mine-v0" / "data"
+    left.parents[1].mkdir(0o700)
+    left.mkdir(parents=True)
+    (left / "main_data.hdf5").write_bytes(b"begun")
+    record_dataset(RecordingSpec(env=POOL, policy="random", out=tmp_path, episodes=1))
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_actions_of_several_parts_are_kept_by_name(tmp_path: Path) -> None:
     fake = {"env": "Joint-v2", "backend": "dcgym.testing:FakeBackend", "max_steps": 3}
     spec = RecordingSpec(env=fake, policy="random+random", out=tmp_path, episodes=1, name="mine-v2")

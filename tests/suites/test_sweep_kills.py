@@ -1,6 +1,7 @@
 """Sweeps whose driver and workers are killed: each run has one row in the end, the right one.
 
-The long form, 200 runs here and on a cluster of two nodes, takes minutes: ``make soak``.
+The long form, 200 runs on a cluster of two nodes, takes minutes: ``make soak``. What else runs is
+killed by ``make kills``.
 """
 
 from __future__ import annotations
@@ -129,10 +130,10 @@ def test_the_place_of_a_killed_process_is_removed_and_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = Path(tempfile.mkdtemp(prefix="dcgym-work-"))
+    left = Path(tempfile.mkdtemp(prefix=".dcgym-work-"))
     (left / "steps.parquet").touch()
     # A person's own, by its name or by who may read it.
-    own = [tmp_path / "dcgym-work-mine", tmp_path / "dcgym-work-of_mine_"]
+    own = [tmp_path / ".dcgym-work-mine", tmp_path / ".dcgym-work-of_mine_"]
     for folder, mode in zip(own, (0o700, 0o755), strict=True):
         folder.mkdir(mode)
     with temporary_place("work") as first, temporary_place("work") as second:
@@ -150,13 +151,6 @@ def test_a_place_that_variables_name_has_room_for_sockets_in_it(
         assert os.environ["DCGYM_TEST_FREE"] == str(place) and len(str(place)) < 40
         assert os.environ["DCGYM_TEST_SET"] == "mine"
     assert "DCGYM_TEST_FREE" not in os.environ and not place.exists()
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_two_hundred_runs_whose_driver_and_workers_are_killed(tmp_path: Path) -> None:
-    kill_and_go_on(tmp_path / "out", 200, 2, ["driver", "worker", "driver"])
-    check(tmp_path / "out", 200, tmp_path)
 
 
 @pytest.fixture

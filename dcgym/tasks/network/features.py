@@ -183,8 +183,7 @@ class FeatureSet:
         self._rows = list(range(n_ports) if rows is None else rows)
         self._has_all_rows = self._rows == list(range(n_ports))
         self._n_hosts = n_hosts
-        if self.has_flow_matrix:
-            _check_matrix(len(self._rows), n_hosts)
+        _check_matrix(self.names, len(self._rows), n_hosts)
         self._settings = list(
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )
@@ -307,8 +306,8 @@ class FeatureSet:
         return name.startswith(DELTA_PREFIX)
 
 
-def _check_matrix(n_ports: int, n_hosts: int) -> None:
-    if n_ports * n_hosts > MOST_ENTRIES:
+def _check_matrix(names: Sequence[str], n_ports: int, n_hosts: int) -> None:
+    if FLOW_MATRIX in names and n_ports * n_hosts > MOST_ENTRIES:
         allowed = f"{FLOW_MATRIX} where switch ports x hosts are at most {MOST_ENTRIES:,}, not "
         raise ConfigError("features", FLOW_MATRIX, f"{allowed}{n_ports:,} x {n_hosts:,}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -147,9 +148,9 @@ def open_marl(name: str, job: TrainingJob) -> Iterator[MarlTrainee]:
     given = {key: job.env_config[key] for key in env.agents.arguments if key in job.env_config}
     # Nobody reads infos.
     given["info"] = "none"
-    with temporary_place("training") as folder:
-        with _quiet():
-            experiment = _experiment(name, env.id, given, form, job, str(folder))
+    with temporary_place("training") as place:
+        with _quiet(), _nameless_locks():
+            experiment = _experiment(name, env.id, given, form, job, str(place))
         heads = form.rows if MARL_ALGORITHMS[name].has_heads else None
         trainee = MarlTrainee(experiment, form.action_space, heads)
         try:
@@ -158,6 +159,24 @@ def open_marl(name: str, job: TrainingJob) -> Iterator[MarlTrainee]:
             yield trainee
         finally:
             trainee.close()
+
+
+@contextmanager
+def _nameless_locks() -> Iterator[None]:
+    """Let libraries make locks that end with their processes.
+
+    torchrl chooses to spawn processes, and a training has none. Locks for spawned ones have names
+    in /dev/shm, which stay when a training and Python's process that would remove them are killed.
+    """
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("fork", force=True)
+    try:
+        tqdm.get_lock()  # Made now, and not with the first bar.
+        yield
+    finally:
+        multiprocessing.set_start_method(chosen, force=True)
 
 
 def _configs(name: str, form: TrainingForm, job: TrainingJob, folder: str) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from dcgym.backends.names import name_of_runs
 from dcgym.errors import BackendError, ConfigError, suggest
 from dcgym.topologies import Topology
+from dcgym.writing import remove_partial_files, write_file
 
 __all__ = [
     "RecordedHost",
@@ -29,6 +30,8 @@ __all__ = [
     "record_network",
     "record_run",
 ]
+
+FIELD = "DCGYM_RUN_DIR"
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Run:
     @property
     def alive(self) -> bool:
         """Whether the recorded processes, not later ones of the same number, still run."""
-        return _start_time_ticks(self.pid) == self.start_time_ticks
+        # One that had ended before it was recorded has no start.
+        return 0 <= self.start_time_ticks == _start_time_ticks(self.pid)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class RecordedNetwork:
 
 def registry_dir() -> Path:
     """Folder of the run files; DCGYM_RUN_DIR replaces the default."""
-    return Path(os.environ.get("DCGYM_RUN_DIR", "/run/dcgym"))
+    return Path(os.environ.get(FIELD, "/run/dcgym"))
 
 
 def choose_run(wanted: str | None = None) -> Run:
@@ -131,7 +135,7 @@ def choose_run(wanted: str | None = None) -> Run:
 
 
 def record_run(run_id: str, pid: int) -> None:
-    """Write the file of a run, in one step.
+    """Write the file of a run, in one step, and remove those of dead runs.
 
     Args:
         run_id: The run.
@@ -139,12 +143,11 @@ def record_run(run_id: str, pid: int) -> None:
     """
     folder = registry_dir()
     folder.mkdir(parents=True, exist_ok=True)
+    clean_dead_runs()
     owner = os.getpid()
     times = _start_time_ticks(pid), _start_time_ticks(owner)
     run = Run(run_id, pid, times[0], owner, times[1], name_of_runs())
-    partial = folder / f".{run_id}.tmp"
-    partial.write_text(json.dumps(asdict(run)))
-    partial.replace(folder / f"{run_id}.json")
+    write_file(folder / f"{run_id}.json", FIELD, json.dumps(asdict(run)).encode())
 
 
 def record_network(run_id: str, topology: Topology, telemetry_fd: int) -> None:
@@ -160,9 +163,8 @@ def record_network(run_id: str, topology: Topology, telemetry_fd: int) -> None:
         RecordedHost(host.name, topology.ports(host.name)[0].rate_bps) for host in topology.hosts
     ]
     network = RecordedNetwork(topology.name, telemetry_fd, tuple(ports), tuple(hosts))
-    partial = registry_dir() / f".{run_id}.network.tmp"
-    partial.write_text(json.dumps(asdict(network)))
-    partial.replace(registry_dir() / f"{run_id}.network")
+    path = registry_dir() / f"{run_id}.network"
+    write_file(path, FIELD, json.dumps(asdict(network)).encode())
 
 
 def read_network(run_id: str) -> RecordedNetwork | None:
@@ -186,7 +188,8 @@ def forget_run(run_id: str) -> None:
     Args:
         run_id: The run.
     """
-    for suffix in ("json", "network"):
+    # The record is last: who is killed in between leaves a dead run, and no file that nobody knows.
+    for suffix in ("network", "json"):
         (registry_dir() / f"{run_id}.{suffix}").unlink(missing_ok=True)
 
 
@@ -204,6 +207,7 @@ def clean_dead_runs() -> list[Run]:
     dead = [run for run in list_runs() if not run.alive]
     for run in dead:
         forget_run(run.id)
+    remove_partial_files(registry_dir())
     return dead
 
 

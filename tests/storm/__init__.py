@@ -1,0 +1,1 @@
+"""A storm of kills over all that runs: ``make kills``."""
