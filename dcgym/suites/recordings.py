@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["RecordingSpec", "dataset_name", "record_dataset"]
 
 PLACE = "MINARI_DATASETS_PATH"
-# Folders of data sets that are not complete, beside those that are.
 """Where Minari looks for data sets."""
 
 NAME = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
