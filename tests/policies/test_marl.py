@@ -44,7 +44,7 @@ def test_a_learner_trains_and_its_checkpoint_acts_as_the_library_does(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     named: list[str] = []
     monkeypatch.setattr(resource_tracker, "register", lambda name, kind: named.append(name))
-    (tmp_path / "dcgym-marl-of-a-killed-training" / "experiment").mkdir(parents=True)
+    Path(tempfile.mkdtemp(prefix=".dcgym-training-"), "experiment").mkdir()  # Of a killed one.
     import torch
     from torchrl.envs.utils import ExplorationType, set_exploration_type
 
@@ -66,7 +66,7 @@ def test_a_learner_trains_and_its_checkpoint_acts_as_the_library_does(
             trainee._experiment.algorithm.get_policy_for_loss(group)(fake)
     assert [report.steps for report in reports] == [40, 80]
     # Neither files nor semaphores that have to be removed.
-    assert not list(tmp_path.glob("dcgym-marl-*")) and not named
+    assert not list(tmp_path.glob(".dcgym-training-*")) and not named
     actor = load_actor(tmp_path, CheckpointNote(name, "benchmarl", details=details)).actor
     seen = fake.get((group, "observation")).numpy()
     answers = np.stack([actor.act(one) for one in seen])
