@@ -34,21 +34,27 @@ def resets() -> None:
 
 def vector() -> None:
     """Step emulations side by side, in this process."""
-    envs = gym.make_vec(ENV, 2, backend="emulation", **FAST)
-    _step(envs, 30)
+    with contextlib.closing(gym.make_vec(ENV, 2, backend="emulation", **FAST)) as envs:
+        _step(envs, 30)
 
 
 def vector_processes() -> None:
     """Step emulations side by side, each in a process of Gymnasium's."""
     makers = [lambda: gym.make(ENV, backend="emulation", **FAST)] * 2
-    _step(gym.vector.AsyncVectorEnv(makers), 30)
+    envs = gym.vector.AsyncVectorEnv(makers)
+    try:
+        _step(envs, 30)
+    except BaseException:
+        # After a call that a dead copy broke, `close` waits for answers that were read already.
+        envs.close(terminate=True)
+        raise
+    envs.close()
 
 
 def _step(envs: gym.vector.VectorEnv, steps: int) -> None:
-    with contextlib.closing(envs):
-        envs.reset(seed=0)
-        for _ in range(steps):
-            envs.step(envs.action_space.sample())
+    envs.reset(seed=0)
+    for _ in range(steps):
+        envs.step(envs.action_space.sample())
 
 
 def agents() -> None:
