@@ -177,7 +177,7 @@ def kind_of_file(name: str) -> str:
     Args:
         name: As `Remains.files` has it.
     """
-    return re.sub(r"\b[0-9a-f]{6}\b|[0-9]+", "*", name)
+    return re.sub(r"\b[0-9a-f]{6}\b|(?<=-)[a-z0-9_]{8}$|[0-9]+", "*", name)
 
 
 def run_reference(workload: Workload, root: Path) -> Reference:
