@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_FOLDER_BYTES",
+    "PICTURES",
     "as_path",
     "check_output",
-    "check_picture",
     "make_folder",
     "new_folder",
     "open_output",
@@ -35,6 +35,7 @@ LONGEST_FOLDER_BYTES = 3_000
 """Most bytes of a folder's absolute path: Linux takes 4,095, and files come below it."""
 
 PICTURES = (".svg", ".png", ".pdf")
+"""Formats of pictures, by the suffix of their file."""
 
 _FILE = "a file that can be written"
 _FOLDER = "a folder that can be written"
@@ -175,16 +176,21 @@ def new_folder(folder: str | Path, field: str = "out", names: Sequence[str] = ()
         raise
 
 
-def check_output(path: str | Path, field: str) -> Path:
+def check_output(path: str | Path, field: str, suffixes: Sequence[str] = ()) -> Path:
     """Return a file's path if the file can be written, before anything is run.
 
     Args:
         path: The file, which may exist; a link to one will do.
         field: Name of the field in the error message.
+        suffixes: Those that it may have, in small letters; any if empty.
 
     Raises:
         ConfigError: It is no path, no regular file, or cannot be written; the message says why.
+            Or its suffix is none of them.
     """
+    if suffixes and (suffix := as_path(path, field).suffix.lower()) not in suffixes:
+        named = f"suffix of {Path(path).name}"
+        raise ConfigError(named, suffix, suffixes, suggest(suffix, suffixes))
     target = _checked(path, field)
     with _told(path, field, _FILE):
         try:
@@ -194,23 +200,6 @@ def check_output(path: str | Path, field: str) -> Path:
             if error.errno not in _IN_PLACE or not target.exists():
                 raise
     return Path(path)
-
-
-def check_picture(path: str | Path, field: str = "path") -> Path:
-    """Return the path of a picture that can be drawn, before it is.
-
-    Args:
-        path: The file; its suffix decides the format.
-        field: Name of the field in the error message.
-
-    Raises:
-        ConfigError: Unknown suffix, or the file cannot be written.
-    """
-    path = as_path(path, field)
-    suffix = path.suffix.lower()
-    if suffix not in PICTURES:
-        raise ConfigError(f"suffix of {path.name}", suffix, PICTURES, suggest(suffix, PICTURES))
-    return check_output(path, field)
 
 
 def write_file(path: str | Path, field: str, content: bytes | Callable[[Path], object]) -> None:
@@ -258,7 +247,7 @@ def write_table(path: str | Path, field: str, table: pl.DataFrame) -> None:
 
     def write(to: Path) -> None:
         try:
-            table.write_csv(to) if Path(path).suffix == ".csv" else table.write_parquet(to)
+            table.write_csv(to) if Path(path).suffix.lower() == ".csv" else table.write_parquet(to)
         except ComputeError as error:  # What it makes of a full disk.
             raise OSError(errno.EIO, str(error)) from error
 

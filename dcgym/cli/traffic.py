@@ -14,7 +14,7 @@ from dcgym.cli.console import table_console
 from dcgym.cli.options import path, print_json, whole
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, TOPOLOGY, load_mapping
-from dcgym.writing import check_picture
+from dcgym.writing import PICTURES, check_output
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ def show(
 
 
 def _check_outputs(save: Path | None, plot: Path | None) -> None:
-    from dcgym.traffic.plans.files import check_plan_file
+    from dcgym.traffic.plans.files import SAVED
 
     if save is not None:
-        check_plan_file(save, "save")
+        check_output(save, "save", SAVED)
     if plot is not None:
-        check_picture(plot, "plot")
+        check_output(plot, "plot", PICTURES)
 
 
 def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:

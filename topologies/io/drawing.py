@@ -12,7 +12,7 @@ from dcgym.errors import MissingDependency
 from dcgym.topologies.io.layout import layout
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES
 from dcgym.units import format_rate
-from dcgym.writing import check_picture, write_file
+from dcgym.writing import PICTURES, check_output, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def draw(topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
         MissingDependency: Matplotlib is not installed.
     """
-    path = check_picture(path)
+    path = check_output(path, "path", PICTURES)
     picture = figure(topology)
     write_file(path, "path", lambda to: picture.savefig(to, dpi=150, format=path.suffix[1:]))
 

@@ -16,7 +16,7 @@ from dcgym.reading import TEXT, YAML, check_readable, read_chunks, reading
 from dcgym.topologies.io.hpcc import hpcc_content
 from dcgym.topologies.io.networks import network_content, to_networkx
 from dcgym.topologies.io.sndlib import sndlib_content
-from dcgym.writing import as_path, write_file
+from dcgym.writing import check_output, write_file
 from dcgym.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def save(topology: Topology, path: str | Path) -> None:
     Raises:
         ConfigError: Unknown suffix, the file cannot be written, or would be too large to be read.
     """
-    path = as_path(path, "path")
-    suffix = check_in(f"suffix of {path.name}", path.suffix.lower(), _SAVED)
+    path = check_output(path, "path", _SAVED)
+    suffix = path.suffix.lower()
     content = _encode(topology, suffix)
     check_readable(content, path, "path", TEXT if suffix == ".graphml" else YAML)
     write_file(path, "path", content)

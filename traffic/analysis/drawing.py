@@ -12,7 +12,7 @@ from dcgym.traffic.analysis.summary import link_loads, pair_bytes, sent_bytes, s
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import NONE, Records
 from dcgym.units import NS_PER_S
-from dcgym.writing import check_picture, write_file
+from dcgym.writing import PICTURES, check_output, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def draw_plan(plan: Plan, topology: Topology, path: str | Path) -> None:
         ConfigError: Unknown suffix, or the file cannot be written.
         MissingDependency: Matplotlib is not installed.
     """
-    path = check_picture(path)
+    path = check_output(path, "path", PICTURES)
     picture = plan_figure(plan, topology)
     write_file(path, "path", lambda to: picture.savefig(to, dpi=110, format=path.suffix[1:]))
 

@@ -19,14 +19,14 @@ from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
 from dcgym.traffic.plans.plan import Plan
 from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
 from dcgym.traffic.plans.tables import Table, read_table
-from dcgym.writing import as_path, check_output, write_file, write_table
+from dcgym.writing import check_output, write_file, write_table
 
-__all__ = ["check_plan_file", "is_plan_path", "load_plan", "read_plan", "save_plan"]
+__all__ = ["SAVED", "is_plan_path", "load_plan", "read_plan", "save_plan"]
 
 Where = Callable[[int], str]
 
 # FLOW_LIST_SUFFIXES can be read besides.
-_SAVED = (".csv", ".json", ".parquet")
+SAVED = (".csv", ".json", ".parquet")
 _ABSENT = {"port": 0, "repetitions": 1, "start_ns": 0, "gap_ns": 0, "group": 0}
 _PLAN_COLUMNS = ("plan", "seed")
 
@@ -37,22 +37,7 @@ def is_plan_path(text: str) -> bool:
     Args:
         text: What a configuration holds.
     """
-    return text.endswith((*_SAVED, *FLOW_LIST_SUFFIXES)) or "/" in text
-
-
-def check_plan_file(path: str | Path, field: str = "plan file") -> Path:
-    """Return the path of a file that a plan can be written to, before it is.
-
-    Args:
-        path: The file; its suffix decides the format.
-        field: Name of the field in the error message.
-
-    Raises:
-        ConfigError: Unknown suffix, or the file cannot be written.
-    """
-    path = as_path(path, field)
-    check_in("plan file type", path.suffix, _SAVED)
-    return check_output(path, field)
+    return text.lower().endswith((*SAVED, *FLOW_LIST_SUFFIXES)) or "/" in text
 
 
 def save_plan(plan: Plan, path: str | Path) -> None:
@@ -65,8 +50,8 @@ def save_plan(plan: Plan, path: str | Path) -> None:
     Raises:
         ConfigError: Unknown suffix, or the file cannot be written.
     """
-    path = check_plan_file(path)
-    if path.suffix == ".json":
+    path = check_output(path, "plan file", SAVED)
+    if path.suffix.lower() == ".json":
         write_file(path, "plan file", (json_text(plan.to_dict()) + "\n").encode())
     else:
         _write_table(plan, path)
@@ -93,9 +78,9 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
         seed: Seed of what the file leaves random, and of the plan where the file names none.
         fastest_bps: Highest rate of any host, if known (see `iroko.read_iroko`).
     """
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         return _read_json(path)
-    if path.suffix in FLOW_LIST_SUFFIXES and (flows := read_flow_list(path)) is not None:
+    if path.suffix.lower() in FLOW_LIST_SUFFIXES and (flows := read_flow_list(path)) is not None:
         hosts, records, where = flows
         return Plan.from_records(as_name(path.stem), seed, hosts, records, where), where
     table = read_table(path)
@@ -131,7 +116,7 @@ def _write_table(plan: Plan, path: Path) -> None:
         {name: column(plan.records, plan.hosts, name) for name in FLOW_FIELDS},
         schema={name: text.get(name, pl.Int64) for name in FLOW_FIELDS},
     )
-    if path.suffix != ".csv":
+    if path.suffix.lower() != ".csv":
         own = {"plan": pl.lit(plan.name), "seed": pl.lit(plan.seed, pl.Int64)}
         frame = frame.with_columns(**own)
     write_table(path, "plan file", frame)

@@ -70,7 +70,7 @@ def read_flow_list(path: Path) -> FlowList | None:
     Raises:
         ConfigError: The file cannot be read, or a line holds what a plan cannot.
     """
-    expected = _HTSIM if path.suffix == ".cm" else f"{_HTSIM}, or {_HPCC}"
+    expected = _HTSIM if path.suffix.lower() == ".cm" else f"{_HTSIM}, or {_HPCC}"
     text = read_text(path, _FIELD, expected, FLOWS)
     numbered = enumerate(text.split("\n"), 1)
     lines = [(n, line.split()) for n, line in numbered if line.strip()]
@@ -78,7 +78,7 @@ def read_flow_list(path: Path) -> FlowList | None:
     first = lines[0][1] if lines else [""]
     if first[0] in _HEADS:
         return _Htsim(path, lines).read()
-    if path.suffix == ".cm":
+    if path.suffix.lower() == ".cm":
         raise wrong_file(_FIELD, path, _HTSIM)
     if len(first) == 1 and read_number(first[0]) is not None:
         return _read_hpcc(path, lines)
