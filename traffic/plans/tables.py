@@ -177,7 +177,7 @@ def read_table(path: Path, field: str = "traffic file") -> Table:
     Raises:
         ConfigError: The file cannot be read, or a line has too few or too many cells.
     """
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         return _read_parquet(path, field)
     text = read_text(path, field, "a table in CSV", FLOWS)
     if re.match(r"\s*[<{[?]|PK\x03|[\w.-]+:(\s|$)", text):

@@ -32,7 +32,7 @@ def topology() -> Topology:
     return dumbbell(hosts=4, rate="10Mbit")
 
 
-@pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["json", "csv", "parquet", "JSON", "CSV", "Parquet"])
 def test_files_round_trip(suffix: str, topology: Topology, tmp_path: Path) -> None:
     plan = Plan("plan", 7, FLOWS)
     path = tmp_path / f"plan.{suffix}"
