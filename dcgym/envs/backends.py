@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from dcgym.backends.base import Capabilities
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.registry import Registry
 
-__all__ = ["draws_ahead", "find_object", "taken_options"]
+__all__ = ["draws_ahead", "find_object", "stated_capabilities", "taken_options"]
 
 
 def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
@@ -21,6 +22,24 @@ def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
         makers: The backends that have names.
     """
     return isinstance(spec, str) and "horizon_ns" in makers.find(spec).options
+
+
+def stated_capabilities(spec: object, makers: Registry[Any]) -> Capabilities | None:
+    """Return what a backend says that it can do before one is made; None where nobody says it.
+
+    Args:
+        spec: The argument ``backend``: a name, a backend, a class of backends, or a function,
+            which says nothing.
+        makers: The backends that have names.
+
+    Raises:
+        ConfigError: There is nothing of that name.
+    """
+    found = _imported(spec)
+    if isinstance(found, str):
+        found = makers.find(found)
+    can = getattr(found, "capabilities", None)
+    return can if isinstance(can, Capabilities) else None
 
 
 def find_object(spec: object) -> object:
@@ -35,12 +54,8 @@ def find_object(spec: object) -> object:
     Raises:
         ConfigError: There is nothing of that name.
     """
-    if not isinstance(spec, str) or ":" not in spec:
-        return spec
-    module, _, name = spec.partition(":")
-    with _named(spec):
-        found: object = getattr(importlib.import_module(module), name)
-    if not callable(found):
+    found = _imported(spec)
+    if found is spec or not callable(found):
         return found
 
     def make(*arguments: object) -> object:
@@ -50,8 +65,17 @@ def find_object(spec: object) -> object:
     return make
 
 
+def _imported(spec: object) -> object:
+    if not isinstance(spec, str) or ":" not in spec:
+        return spec
+    module, _, name = spec.partition(":")
+    with _named(spec):
+        found: object = getattr(importlib.import_module(module), name)
+    return found
+
+
 @contextmanager
-def _named(spec: str) -> Iterator[None]:
+def _named(spec: object) -> Iterator[None]:
     try:
         yield
     except DcgymError:

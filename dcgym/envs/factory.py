@@ -31,7 +31,6 @@ __all__ = [
     "interval_of",
     "make_env",
     "make_session",
-    "make_task",
     "make_vec_env",
     "newest_id",
     "parallel_env",
@@ -117,23 +116,6 @@ def make_session(config: ConfigSpec | None = None, **overrides: Any) -> Session:
     form = form_of(environment, arguments)
     check_keys(arguments, form.arguments, "config")
     return Session(form.make(form.settings(**arguments), 1))
-
-
-def make_task(env_id: str) -> object:
-    """Return the task of an environment with its defaults: what results are read by.
-
-    Nothing runs, and no backend is needed.
-
-    Args:
-        env_id: Its id.
-
-    Raises:
-        ConfigError: There is no such environment.
-    """
-    form = form_of(find_environment(env_id), {})
-    kind: Any = form.settings
-    settings = kind()
-    return form.task(settings) if form.task else form.make(settings, 1).task()
 
 
 def form_of(environment: Environment, arguments: Mapping[str, object]) -> AgentForm:

@@ -60,7 +60,6 @@ class FlowSystem(NetworkSystem):
         super().__init__(tasks, backend)
         first = self._first = tasks[0]
         self._flow_tasks = tuple(tasks)
-        self.agents = first.flow_agents
         # Native code knows nothing of flows.
         self.has_whole_steps = False
         shape = (self.n_envs, len(self.agents))

@@ -37,18 +37,26 @@ from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.common.draws import Draws
-from dcgym.tasks.common.nested import replaced
 from dcgym.tasks.common.rows import RowLayout
 from dcgym.tasks.common.settings import TaskSettings
 
-__all__ = ["MOST_REJECTED", "RandomisedSystem", "drawn_system", "largest_rows"]
+__all__ = [
+    "LOOKS",
+    "LOOKS_SEED",
+    "MOST_REJECTED",
+    "RandomisedSystem",
+    "drawn_system",
+    "largest_rows",
+]
 
 MOST_REJECTED = 1000
 """Draws in a row that may be impossible before a reset gives up."""
 
-# Draws that are looked at besides the extremes of each field, to find the largest environment.
 LOOKS = 8
-_LOOKS_SEED = 1
+"""Draws that are looked at besides the extremes of each field, to find the largest environment."""
+
+LOOKS_SEED = 1
+"""Their seed."""
 
 Settings = TypeVar("Settings", bound=TaskSettings)
 Make = Callable[[Settings, int], System]
@@ -333,22 +341,13 @@ class RandomisedSystem:
     def _attempt(self, drawn: Mapping[str, object]) -> System | ConfigError:
         """Return a system of a draw, or why it is impossible."""
         try:
-            made = self._make(self._with(drawn), 1)
+            made = self._make(self._settings.drawn(drawn), 1)
         except ConfigError as error:
             return error
         if (refusal := self._spaces.refusal(made)) is not None:
             made.close()
             return refusal
         return made
-
-    def _with(self, drawn: Mapping[str, object]) -> TaskSettings:
-        """Return the settings of a draw."""
-        changed: dict[str, Any] = {}
-        for path, value in drawn.items():
-            name, *options = path.split(".")
-            current = changed.get(name, getattr(self._settings, name))
-            changed[name] = replaced("randomise", current, name, options, value)
-        return replace(self._settings, randomise=None, **changed)
 
     def _candidates(self) -> list[System]:
         """Return systems of possible draws, the largest among them.
@@ -359,11 +358,11 @@ class RandomisedSystem:
         found: list[System] = []
         errors: list[ConfigError] = []
         by_path = self._draws.by_path
-        base = {path: one.extremes()[-1] for path, one in by_path.items()}
+        base = self._draws.largest()
 
         def size_of(drawn: Mapping[str, object]) -> int:
             try:
-                made = self._make(self._with(drawn), 1)
+                made = self._make(self._settings.drawn(drawn), 1)
             except ConfigError as error:
                 errors.append(error)
                 return 0
@@ -379,7 +378,7 @@ class RandomisedSystem:
                 sizes = [size_of({**base, path: value}) for value in extremes]
                 best = len(sizes) - 1 - int(np.argmax(sizes[::-1]))
                 base[path] = extremes[best]
-        generator = np.random.default_rng(_LOOKS_SEED)
+        generator = np.random.default_rng(LOOKS_SEED)
         for _ in range(LOOKS):
             size_of(self._draws.draw(generator))
         if not found:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Mapping
 from multiprocessing import forkserver
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-__all__ = ["BUILT_IN", "register_envs", "register_id"]
+if TYPE_CHECKING:
+    from dcgym.envs.registry import Environment
+
+__all__ = ["BUILT_IN", "add_environment", "register_envs"]
 
 BUILT_IN: Mapping[str, bool] = {
     "dcgym/CongestionControl-v2": False,
@@ -32,7 +35,24 @@ A test compares `ENVIRONMENTS`.
 _PACKAGE = __name__.partition(".")[0]
 
 
-def register_id(env_id: str, is_deterministic: bool) -> None:
+def add_environment(environment: Environment) -> Environment:
+    """Make an environment available by its id, in dcgym and in Gymnasium.
+
+    Args:
+        environment: The environment.
+
+    Raises:
+        ConfigError: The id is malformed or taken.
+    """
+    from dcgym.envs.registry import ENVIRONMENTS
+
+    ENVIRONMENTS.add(environment.id, environment, environment.single.summary)
+    maker = environment.single.default_maker
+    _register_id(environment.id, maker is not None and maker.capabilities.deterministic)
+    return environment
+
+
+def _register_id(env_id: str, is_deterministic: bool) -> None:
     """Tell Gymnasium about an environment; a second call does nothing.
 
     Gymnasium gets no limit of steps: its wrapper would hold beside an argument ``max_steps`` that
@@ -61,7 +81,7 @@ def register_envs() -> None:
     those of Stable-Baselines3's `SubprocVecEnv` get an id, and import nothing that registers it.
     """
     for env_id, is_deterministic in BUILT_IN.items():
-        register_id(env_id, is_deterministic)
+        _register_id(env_id, is_deterministic)
     # Modules that others have asked for stay; nothing public tells them.
     server: Any = forkserver._forkserver
     known = server._preload_modules

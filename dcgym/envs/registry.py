@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from dcgym.backends.device_pools import DEVICE_POOLS, DevicePoolMaker
 from dcgym.backends.registry import (
@@ -29,41 +31,54 @@ from dcgym.envs.migration_system import migration_system
 from dcgym.envs.network_system import network_system
 from dcgym.envs.placement_system import placement_system
 from dcgym.envs.pool_system import pool_system
-from dcgym.envs.randomised import drawn_system
-from dcgym.envs.registration import register_id
+from dcgym.envs.randomised import LOOKS, LOOKS_SEED, drawn_system
 from dcgym.envs.system import System
+from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
-from dcgym.tasks.accelerators.task import accelerator_balancing
+from dcgym.tasks.accelerators.task import ACCELERATOR_LAYOUT, accelerator_balancing
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
-from dcgym.tasks.assignment.task import job_assignment
+from dcgym.tasks.assignment.task import ASSIGNMENT_LAYOUT, job_assignment
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
-from dcgym.tasks.balancing.task import central_load_balancing, each_balancer, load_balancing
+from dcgym.tasks.balancing.task import (
+    BALANCING_LAYOUT,
+    central_load_balancing,
+    each_balancer,
+    load_balancing,
+)
+from dcgym.tasks.common.draws import Draws
+from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.settings import TaskSettings
-from dcgym.tasks.congestion.task import CongestionSettings, congestion_control
-from dcgym.tasks.flows.task import FlowSettings, FlowTask, each_flow, flow_control
+from dcgym.tasks.congestion.task import CONGESTION_LAYOUT, CongestionSettings, congestion_control
+from dcgym.tasks.flows.task import FLOWS_LAYOUT, FlowSettings, FlowTask, each_flow, flow_control
 from dcgym.tasks.joint.task import JointSettings, joint
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
-from dcgym.tasks.paths.task import PathSettings, path_balancing
-from dcgym.tasks.placement.dips import dip_placement
-from dcgym.tasks.placement.migration import vip_migration
+from dcgym.tasks.paths.task import PATHS_LAYOUT, PathSettings, path_balancing
+from dcgym.tasks.placement.dips import DIP_LAYOUT, dip_placement
+from dcgym.tasks.placement.migration import MIGRATION_LAYOUT, vip_migration
 from dcgym.tasks.placement.settings import (
     DipPlacementSettings,
     VipMigrationSettings,
     VipPlacementSettings,
 )
-from dcgym.tasks.placement.task import vip_placement
+from dcgym.tasks.placement.task import PLACEMENT_LAYOUT, vip_placement
 
 __all__ = [
     "ENVIRONMENTS",
     "AgentForm",
     "Environment",
-    "add_environment",
     "flow_form",
     "network_form",
     "pool_form",
 ]
+
+Makers: TypeAlias = (
+    Registry[NetworkMaker]
+    | Registry[PoolMaker]
+    | Registry[DevicePoolMaker]
+    | Registry[PlacementMaker]
+)
 
 
 @dataclass(frozen=True)
@@ -75,31 +90,52 @@ class AgentForm:
         make: Binds copies of the task to a backend, from its arguments and the number of copies.
         page: What it decides, sees and is rewarded for, in Markdown.
         makers: The backends that it can be given by name.
-        task: Makes the task of one copy from its arguments, without a backend: results are read
-            where none can run. None takes it from what ``make`` has bound.
+        task: Makes the task of one copy from its arguments, without a backend.
     """
 
     settings: type[TaskSettings]
     make: Callable[[Any, int], System]
     page: str
-    makers: (
-        Registry[NetworkMaker]
-        | Registry[PoolMaker]
-        | Registry[DevicePoolMaker]
-        | Registry[PlacementMaker]
-    )
-    task: Callable[[Any], object] | None = None
+    makers: Makers
+    task: Callable[[Any], Any]
 
     @property
     def arguments(self) -> list[str]:
         """Names of its arguments."""
-        return sorted(field.name for field in fields(self.settings))
+        return sorted(one.name for one in fields(self.settings))
+
+    @property
+    def summary(self) -> str:
+        """First line of the page."""
+        return self.page.strip().split("\n", 1)[0]
 
     @property
     def default_maker(self) -> NetworkMaker | PoolMaker | DevicePoolMaker | PlacementMaker | None:
         """The backend where nobody names one; None where that has no name."""
         name = self.settings.__dataclass_fields__["backend"].default
         return self.makers.get(name) if isinstance(name, str) else None
+
+    def agent_names(self, settings: TaskSettings) -> tuple[str, ...]:
+        """Return the names of the agents; no backend is made.
+
+        Where ``randomise`` draws the settings, they are those of any draw that is possible.
+
+        Args:
+            settings: The arguments.
+
+        Raises:
+            ConfigError: An argument is not allowed, or no draw that was looked at is possible.
+        """
+        if settings.randomise is None:
+            return tuple(self.task(settings).agents)
+        draws = Draws(settings.randomise, settings.drawn_fields)
+        generator = np.random.default_rng(LOOKS_SEED)
+        for drawn in (draws.largest(), *(draws.draw(generator) for _ in range(LOOKS))):
+            try:
+                return tuple(self.task(settings.drawn(drawn)).agents)
+            except ConfigError as error:
+                refusal = error
+        raise refusal
 
 
 @dataclass(frozen=True)
@@ -111,34 +147,20 @@ class Environment:
         family: Family of the policies that act in it.
         single: The form of one agent.
         agents: The form of several agents, None where there is none.
+        layout: What tables and reports show of its runs.
     """
 
     id: str
     family: str
     single: AgentForm
     agents: AgentForm | None = None
+    layout: Layout = field(default_factory=Layout)
 
 
 ENVIRONMENTS: Registry[Environment] = Registry(
     "environments", "env", re.compile(r"[\w.-]+/[\w.-]+-v\d+")
 )
 """The environments, by id."""
-
-
-def add_environment(environment: Environment) -> Environment:
-    """Make an environment available by its id, in dcgym and in Gymnasium.
-
-    Args:
-        environment: The environment.
-
-    Raises:
-        ConfigError: The id is malformed or taken.
-    """
-    ENVIRONMENTS.add(environment.id, environment, _summary(environment.single.page))
-    maker = environment.single.default_maker
-    is_deterministic = maker is not None and maker.capabilities.deterministic
-    register_id(environment.id, is_deterministic)
-    return environment
 
 
 def network_form(
@@ -151,8 +173,7 @@ def network_form(
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    bound = partial(network_system, task)
-    return AgentForm(settings, _drawn(bound), task.__doc__ or "", NETWORKS, partial(_alone, task))
+    return _form(settings, task, partial(network_system, task), NETWORKS)
 
 
 def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
@@ -162,10 +183,7 @@ def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    bound = partial(flow_system, task)
-    return AgentForm(
-        FlowSettings, _drawn(bound), task.__doc__ or "", NETWORKS, partial(_alone, task)
-    )
+    return _form(FlowSettings, task, partial(flow_system, task), NETWORKS)
 
 
 def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> AgentForm:
@@ -175,22 +193,17 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
         settings: Frozen dataclass of its arguments.
         task: Makes the task of the settings. Its docstring is the page.
     """
-    bound = partial(pool_system, task)
-    return AgentForm(settings, _drawn(bound), task.__doc__ or "", POOLS, task)
+    return _form(settings, task, partial(pool_system, task), POOLS)
 
 
-def _alone(task: Callable[[Any, None], object], settings: NetworkSettings) -> object:
-    """Return a task on a network, without the network."""
-    return task(settings, None)
-
-
-def _drawn(make: Callable[[Any, int], System]) -> Callable[[Any, int], System]:
-    """Return what binds copies of a task too where ``randomise`` draws their settings."""
-    return partial(drawn_system, make)
-
-
-def _summary(page: str) -> str:
-    return page.strip().split("\n", 1)[0]
+def _form(
+    settings: type[TaskSettings],
+    task: Callable[..., Any],
+    make: Callable[[Any, int], System],
+    makers: Makers,
+) -> AgentForm:
+    """Return the form of a task, whose docstring is the page; `randomise` may draw its settings."""
+    return AgentForm(settings, partial(drawn_system, make), task.__doc__ or "", makers, task)
 
 
 for _environment in (
@@ -198,75 +211,66 @@ for _environment in (
         "dcgym/CongestionControl-v2",
         "congestion",
         network_form(CongestionSettings, congestion_control),
+        layout=CONGESTION_LAYOUT,
     ),
-    Environment("dcgym/PathBalancing-v2", "paths", network_form(PathSettings, path_balancing)),
-    Environment("dcgym/FlowControl-v1", "flows", flow_form(flow_control), flow_form(each_flow)),
-    Environment("dcgym/Joint-v2", "joint", network_form(JointSettings, joint)),
+    Environment(
+        "dcgym/PathBalancing-v2",
+        "paths",
+        network_form(PathSettings, path_balancing),
+        layout=PATHS_LAYOUT,
+    ),
+    Environment(
+        "dcgym/FlowControl-v1",
+        "flows",
+        flow_form(flow_control),
+        flow_form(each_flow),
+        layout=FLOWS_LAYOUT,
+    ),
+    Environment("dcgym/Joint-v2", "joint", network_form(JointSettings, joint), layout=PATHS_LAYOUT),
     Environment(
         "dcgym/LoadBalancing-v1",
         "balancing",
         pool_form(LoadBalancingSettings, load_balancing),
         pool_form(PoolSettings, each_balancer),
+        layout=BALANCING_LAYOUT,
     ),
     Environment(
         "dcgym/CentralLoadBalancing-v1",
         "balancing",
         pool_form(PoolSettings, central_load_balancing),
+        layout=BALANCING_LAYOUT,
     ),
     Environment(
         "dcgym/JobAssignment-v0",
         "assignment",
-        AgentForm(
-            JobAssignmentSettings,
-            _drawn(assignment_system),
-            job_assignment.__doc__ or "",
-            POOLS,
-            job_assignment,
-        ),
+        _form(JobAssignmentSettings, job_assignment, assignment_system, POOLS),
+        layout=ASSIGNMENT_LAYOUT,
     ),
     Environment(
         "dcgym/AcceleratorBalancing-v0",
         "accelerators",
-        AgentForm(
-            AcceleratorBalancingSettings,
-            _drawn(accelerator_system),
-            accelerator_balancing.__doc__ or "",
-            DEVICE_POOLS,
-            accelerator_balancing,
+        _form(
+            AcceleratorBalancingSettings, accelerator_balancing, accelerator_system, DEVICE_POOLS
         ),
+        layout=ACCELERATOR_LAYOUT,
     ),
     Environment(
         "dcgym/VipPlacement-v0",
         "placement",
-        AgentForm(
-            VipPlacementSettings,
-            _drawn(placement_system),
-            vip_placement.__doc__ or "",
-            PLACEMENTS,
-            vip_placement,
-        ),
+        _form(VipPlacementSettings, vip_placement, placement_system, PLACEMENTS),
+        layout=PLACEMENT_LAYOUT,
     ),
     Environment(
         "dcgym/DipPlacement-v0",
         "dips",
-        AgentForm(
-            DipPlacementSettings,
-            _drawn(dip_system),
-            dip_placement.__doc__ or "",
-            PLACEMENTS,
-            dip_placement,
-        ),
+        _form(DipPlacementSettings, dip_placement, dip_system, PLACEMENTS),
+        layout=DIP_LAYOUT,
     ),
     Environment(
         "dcgym/VipMigration-v0",
         "migration",
-        AgentForm(
-            VipMigrationSettings,
-            _drawn(migration_system),
-            vip_migration.__doc__ or "",
-            PLACEMENTS,
-            vip_migration,
-        ),
+        _form(VipMigrationSettings, vip_migration, migration_system, PLACEMENTS),
+        layout=MIGRATION_LAYOUT,
     ),
 ):
-    add_environment(_environment)
+    ENVIRONMENTS.add(_environment.id, _environment, _environment.single.summary)

@@ -27,7 +27,6 @@ from dcgym.envs.system import (
     FloatArray,
     Info,
     Mask,
-    System,
 )
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.actions import action_array
@@ -94,7 +93,12 @@ class TaskVectorEnv(SlottedVectorEnv):
         self._max_steps = limited(settings.max_steps, "max_steps" in arguments, around)
         # What a backend draws for an episode is bounded by its length.
         self.settings: TaskSettings = replace(settings, max_steps=self._max_steps)
-        system, self.slots_per_copy = _bind(form, self.settings, num_envs)
+        n_agents = len(form.agent_names(self.settings)) if is_shared else 1
+        self.slots_per_copy = n_agents
+        if num_envs % n_agents:
+            raise ConfigError("num_envs", num_envs, f"a multiple of the {n_agents} agents")
+        num_envs = check_int("num_envs", num_envs, n_agents, n_agents * MOST_COPIES)
+        system = form.make(self.settings, num_envs // n_agents)
         self.session = Session(system)
         self.render_mode = self.settings.render_mode
         fps = frames_per_second(system)
@@ -291,17 +295,3 @@ def _form(environment: Environment, is_shared: bool) -> AgentForm:
     if environment.agents is None:
         raise ConfigError("is_shared", True, f"false: {environment.id} has one agent")
     return environment.agents
-
-
-def _bind(form: AgentForm, settings: TaskSettings, num_envs: int) -> tuple[System, int]:
-    """Return the task on its backend, and how many slots a copy fills."""
-    one = form.make(settings, 1)
-    per_copy = len(one.agents)
-    if num_envs % per_copy:
-        one.close()
-        raise ConfigError("num_envs", num_envs, f"a multiple of the {per_copy} agents")
-    if num_envs == per_copy:
-        return one, per_copy
-    one.close()
-    num_envs = check_int("num_envs", num_envs, per_copy, per_copy * MOST_COPIES)
-    return form.make(settings, num_envs // per_copy), per_copy

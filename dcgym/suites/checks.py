@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_keys
+from dcgym.envs.backends import stated_capabilities
 from dcgym.envs.factory import (
     default_of,
     env_id_of,
@@ -80,8 +81,8 @@ def capabilities_of(env: Arguments) -> Capabilities:
     env_id = env_id_of(env)
     form = form_of(find_environment(env_id), env)
     backend = env.get("backend", default_of(env_id, "backend"))
-    if isinstance(backend, str) and ":" not in backend:
-        return form.makers.find(backend).capabilities
+    if (stated := stated_capabilities(backend, form.makers)) is not None:
+        return stated
     session = make_session(env)
     try:
         return session.system.capabilities

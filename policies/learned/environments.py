@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
+from dcgym.config import check_keys
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
 from dcgym.envs.randomised import largest_rows
 from dcgym.policies.learned.flat import (
@@ -71,13 +72,17 @@ def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
     Raises:
         ConfigError: An argument is not allowed, or actions are of a kind that nobody learns.
     """
-    # Refuses wrong arguments, also those that only the form of one agent has.
-    env = make_env(dict(config))
-    env.close()  # type: ignore[no-untyped-call]
     environment = find_environment(config.get("env", DEFAULT_ENV))
-    form = environment.agents or environment.single
-    given = {name: value for name, value in config.items() if name in form.arguments}
-    system = form.make(form.settings(**given), 1)
+    form = environment.single
+    given = {name: value for name, value in config.items() if name != "env"}
+    check_keys(given, form.arguments, "config")
+    settings = form.settings(**given)
+    if environment.agents is not None:
+        # Refuses what only the form of one agent has.
+        form.agent_names(settings)
+        form = environment.agents
+        settings = form.settings(**{n: v for n, v in given.items() if n in form.arguments})
+    system = form.make(settings, 1)
     can, n_agents = system.capabilities, len(system.agents)
     rows = largest_rows(system)
     labels = tuple(system.observation_labels)

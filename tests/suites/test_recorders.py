@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 
 from dcgym.backends.base import Capabilities, Fidelity
-from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment, add_environment
+from dcgym.envs.registration import add_environment
+from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.policies import POLICIES, PolicyFamily
 from dcgym.suites import Case, Suite, load_records, run_suite, write_report
 from dcgym.suites.recorders import RECORDERS, Recorder, recorder_for
@@ -43,6 +44,11 @@ class WalkSettings(TaskSettings):
     speed: float = 1.0
 
 
+def walk(settings: WalkSettings | None = None) -> Any:
+    """Return the task of the walk."""
+    return SimpleNamespace(family=FAMILY, agents=Walk.agents)
+
+
 class Walk:
     """Two agents whose reward is what they decide, times the speed (`System`)."""
 
@@ -60,7 +66,7 @@ class Walk:
         self.read_ns = np.zeros(1, np.int64)
 
     def task(self, env: int = 0) -> Any:
-        return SimpleNamespace(family=FAMILY)
+        return walk()
 
     def draw_seed(self, generator: np.random.Generator) -> int:
         return int(generator.integers(100))
@@ -122,7 +128,7 @@ class Pacer:
 
 @pytest.fixture
 def walking() -> Iterator[None]:
-    form = AgentForm(WalkSettings, Walk, "Walk.", ENVIRONMENTS)  # type: ignore[arg-type]
+    form = AgentForm(WalkSettings, Walk, "Walk.", ENVIRONMENTS, walk)  # type: ignore[arg-type]
     add_environment(Environment(ID, FAMILY, form))
     POLICIES.add(FAMILY, PolicyFamily(FAMILY)).add("pacer", Pacer)
     yield

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dcgym.cli.tables import print_results
-from dcgym.envs.factory import make_task
+from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.errors import ConfigError
 from dcgym.suites import RunSpec, load_records, quick, run_episode, write_report
 from dcgym.suites.evaluate import Evaluation
@@ -154,7 +154,7 @@ def test_results_need_neither_backends_nor_what_was_compiled_to_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hide_natives(monkeypatch, tmp_path)
-    columns = make_task("dcgym/LoadBalancing-v1").layout.columns  # type: ignore[attr-defined]
+    columns = ENVIRONMENTS["dcgym/LoadBalancing-v1"].layout.columns
     records = [
         {
             "env": "dcgym/LoadBalancing-v0",

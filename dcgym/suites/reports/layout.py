@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
-from typing import Protocol, runtime_checkable
 
 from dcgym.backends.base import Record
-from dcgym.envs.factory import argument_names, default_of, make_task, newest_id
+from dcgym.envs.factory import argument_names, default_of, find_environment, newest_id
 from dcgym.errors import DcgymError
 from dcgym.suites.results import Records
 from dcgym.tasks.common.layout import Column, Layout
@@ -23,11 +21,6 @@ __all__ = [
     "runs_of",
     "scenarios_of",
 ]
-
-
-@runtime_checkable
-class _HasLayout(Protocol):
-    layout: Layout
 
 
 def layout_of(records: Records) -> Layout:
@@ -118,12 +111,10 @@ def scenarios_of(records: Records) -> dict[str, list[Record]]:
     return found
 
 
-@cache
 def _layout_of_env(env_id: str) -> Layout:
-    """Return what an environment's task shows; the plain layout where nobody knows it here."""
+    """Return what an environment shows; the plain layout where nobody knows it here."""
     try:
-        task = make_task(newest_id(env_id))
+        return find_environment(newest_id(env_id)).layout
     except DcgymError:
         # Results outlive the package of their environment.
         return Layout()
-    return task.layout if isinstance(task, _HasLayout) else Layout()

@@ -27,7 +27,14 @@ from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 from dcgym.units import parse_duration
 
-__all__ = ["KEEP", "LOWER", "RAISE", "AcceleratorTask", "accelerator_balancing"]
+__all__ = [
+    "ACCELERATOR_LAYOUT",
+    "KEEP",
+    "LOWER",
+    "RAISE",
+    "AcceleratorTask",
+    "accelerator_balancing",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -85,7 +92,6 @@ class AcceleratorTask:
 
     family = "accelerators"
     options: tuple[str, ...] = ("rate",)
-    layout = ACCELERATOR_LAYOUT
     agents = ("controller",)
 
     def __init__(self, settings: AcceleratorBalancingSettings) -> None:

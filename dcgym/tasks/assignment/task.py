@@ -18,7 +18,7 @@ from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 
-__all__ = ["JobAssignmentTask", "job_assignment"]
+__all__ = ["ASSIGNMENT_LAYOUT", "JobAssignmentTask", "job_assignment"]
 
 SEED_LIMIT = 2**63
 
@@ -77,7 +77,6 @@ class JobAssignmentTask:
 
     family = "assignment"
     options: tuple[str, ...] = ()
-    layout = ASSIGNMENT_LAYOUT
     agents = ("dispatcher",)
 
     def __init__(self, settings: JobAssignmentSettings) -> None:

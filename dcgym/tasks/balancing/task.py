@@ -111,7 +111,6 @@ class BalancingTask:
 
     family = "balancing"
     options: tuple[str, ...] = ()
-    layout = BALANCING_LAYOUT
 
     def __init__(
         self,

@@ -172,6 +172,10 @@ class Draws:
         """
         return {path: one.draw(generator) for path, one in self.by_path.items()}
 
+    def largest(self) -> dict[str, object]:
+        """Return the last of the extremes of each field by its path."""
+        return {path: one.extremes()[-1] for path, one in self.by_path.items()}
+
 
 def _read(field: str, spec: object) -> Draw:
     spec = as_python(spec)

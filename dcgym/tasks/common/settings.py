@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from dcgym.config import check_in, check_int, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.tasks.common.nested import replaced
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["INFO_FORMS", "RENDER_MODES", "Duration", "TaskSettings"]
 
@@ -50,6 +54,22 @@ class TaskSettings:
         check_in("info", self.info, INFO_FORMS)
         if self.max_steps is not None:
             check_int("max_steps", self.max_steps, 1)
+
+    def drawn(self, values: Mapping[str, object]) -> Self:
+        """Return the settings of a draw, which draw nothing more.
+
+        Args:
+            values: Values of the fields that `randomise` names, by their paths.
+
+        Raises:
+            ConfigError: A field is not there, or its value is not allowed.
+        """
+        changed: dict[str, Any] = {}
+        for path, value in values.items():
+            name, *options = path.split(".")
+            current = changed.get(name, getattr(self, name))
+            changed[name] = replaced("randomise", current, name, options, value)
+        return replace(self, randomise=None, **changed)
 
     def mean_interval(self) -> Duration:
         """Return the length of a step, or its mean where steps have no fixed length.

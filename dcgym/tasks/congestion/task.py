@@ -156,6 +156,4 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     """
     topology, marks = read_topology(settings.topology, settings.marking, given)
     rates = RateDecision(topology, settings.action, settings.floor)
-    return NetworkTask(
-        settings, topology, marks, (rates,), family="congestion", layout=CONGESTION_LAYOUT
-    )
+    return NetworkTask(settings, topology, marks, (rates,), family="congestion")

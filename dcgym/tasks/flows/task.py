@@ -27,7 +27,7 @@ from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.units import parse_duration
 
-__all__ = ["FlowSettings", "FlowTask", "each_flow", "flow_control"]
+__all__ = ["FLOWS_LAYOUT", "FlowSettings", "FlowTask", "each_flow", "flow_control"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class FlowTask(NetworkTask):
         flow_settings: The arguments.
         flow_action: What actions mean.
         flow_reward: Terms and weights.
-        flow_agents: Name of the agent of each flow.
+        agents: Name of the agent of each flow.
         flow_labels: Name of each of its positions.
 
     Raises:
@@ -127,13 +127,11 @@ class FlowTask(NetworkTask):
     def __init__(self, settings: FlowSettings, topology: Topology, marks: bool) -> None:
         # Nobody is limited by it: flows are steered at their senders.
         rates = RateDecision(topology, "direct", 0.01)
-        super().__init__(
-            settings.of_network(), topology, marks, (rates,), family="flows", layout=FLOWS_LAYOUT
-        )
+        super().__init__(settings.of_network(), topology, marks, (rates,), family="flows")
         self.flow_settings = settings
         self.flow_action: FlowAction = FLOW_ACTIONS.find(settings.action)()
         self.flow_reward: Reward[FlowInterval, FloatArray] = Reward(settings.reward, FLOW_REWARDS)
-        self.flow_agents = tuple(f"flow{number}" for number in range(settings.flows))
+        self.agents = tuple(f"flow{number}" for number in range(settings.flows))
         self.flow_labels = [
             f"{name}-{age}"
             for age in reversed(range(settings.history))

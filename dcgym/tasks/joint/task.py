@@ -8,7 +8,7 @@ from dcgym.config import check_in
 from dcgym.tasks.congestion.rates import RateDecision
 from dcgym.tasks.network.arguments import read_topology
 from dcgym.tasks.network.task import NetworkTask
-from dcgym.tasks.paths.task import PATHS_LAYOUT, PathSettings, observed_ports
+from dcgym.tasks.paths.task import PathSettings, observed_ports
 from dcgym.tasks.paths.weights import WeightDecision
 from dcgym.topologies import Topology
 
@@ -118,7 +118,6 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
         marks,
         (rates, weights),
         family="joint",
-        layout=PATHS_LAYOUT,
         observed_ports=observed_ports(settings, weights),
         is_flat=settings.flat,
     )

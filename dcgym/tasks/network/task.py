@@ -13,7 +13,6 @@ import numpy.typing as npt
 from dcgym.config import check_keys
 from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.common.actions import read_actions
-from dcgym.tasks.common.layout import Layout
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.arguments import read_congestion_control
@@ -51,7 +50,6 @@ class NetworkTask:
         marks: Whether its switches mark.
         decisions: What an action consists of; a single one needs no `Dict` around it.
         family: Family of the policies that act here.
-        layout: What tables show of its runs.
         observed_ports: Indexes of the switch ports whose features are observed; all if None.
         is_flat: Several decisions are one `Box`, in their order, instead of a `Dict`.
 
@@ -68,7 +66,7 @@ class NetworkTask:
         ConfigError: An argument is not allowed.
     """
 
-    agents = (AGENT,)
+    agents: tuple[str, ...] = (AGENT,)
     options = ("traffic",)
     """Names that `reset` understands."""
     rows = None
@@ -81,11 +79,10 @@ class NetworkTask:
         decisions: Sequence[Decision],
         *,
         family: str,
-        layout: Layout,
         observed_ports: Sequence[int] | None = None,
         is_flat: bool = False,
     ) -> None:
-        self.settings, self.topology, self.family, self.layout = settings, topology, family, layout
+        self.settings, self.topology, self.family = settings, topology, family
         self.decisions, self.marks, self.is_flat = tuple(decisions), marks, is_flat
         sizes = [len(decision.initial) for decision in self.decisions]
         self._cuts = np.cumsum(sizes)[:-1].tolist()

@@ -198,6 +198,5 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
         marks,
         (weights,),
         family="paths",
-        layout=PATHS_LAYOUT,
         observed_ports=observed_ports(settings, weights),
     )

@@ -17,7 +17,7 @@ from dcgym.tasks.placement.mappings import LocalMappings
 from dcgym.tasks.placement.settings import DipPlacementSettings
 from dcgym.tasks.placement.task import PLACEMENT_COLUMNS
 
-__all__ = ["DIP_COMMON", "DIP_ROWS", "DipPlacementTask", "dip_placement"]
+__all__ = ["DIP_COMMON", "DIP_LAYOUT", "DIP_ROWS", "DipPlacementTask", "dip_placement"]
 
 DIP_ROWS = (
     *("bytes", "vip_bytes", "needed", "here", "arriving", "entries_needed"),
@@ -76,7 +76,6 @@ class DipPlacementTask(DrawnTask[DipInputs]):
 
     family = "dips"
     options: tuple[str, ...] = ()
-    layout = DIP_LAYOUT
     agents = ("controller",)
     metric_names = ("local_share", "moved_share", "mlu", "hops", "switch_share", "rejected")
 

@@ -27,6 +27,7 @@ __all__ = [
     "AFRESH",
     "MARGINS",
     "MIGRATION_COMMON",
+    "MIGRATION_LAYOUT",
     "MIGRATION_ROWS",
     "STAY",
     "VipMigrationTask",
@@ -91,7 +92,6 @@ class VipMigrationTask(DrawnTask[MigrationInputs]):
 
     family = "migration"
     options: tuple[str, ...] = ()
-    layout = MIGRATION_LAYOUT
     agents = ("controller",)
     metric_names = ("switch_share", "moved_share", "link_max", "memory_max", "muxes", "rejected")
 

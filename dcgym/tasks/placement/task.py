@@ -16,7 +16,7 @@ from dcgym.tasks.placement.rewards import PLACEMENT_REWARDS, PlacementInputs
 from dcgym.tasks.placement.settings import VipPlacementSettings
 from dcgym.traffic.vips import VipTable
 
-__all__ = ["PLACEMENT_COLUMNS", "VipPlacementTask", "vip_placement"]
+__all__ = ["PLACEMENT_COLUMNS", "PLACEMENT_LAYOUT", "VipPlacementTask", "vip_placement"]
 
 PLACEMENT_COLUMNS = (
     Column(
@@ -79,7 +79,6 @@ class VipPlacementTask(DrawnTask[PlacementInputs]):
 
     family = "placement"
     options: tuple[str, ...] = ()
-    layout = PLACEMENT_LAYOUT
     agents = ("controller",)
     metric_names = ("switch_share", "link_max", "memory_max", "placed", "rejected")
 

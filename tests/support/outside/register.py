@@ -14,7 +14,8 @@ from acme.network import ToyNetwork
 
 import dcgym
 from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
-from dcgym.envs.registry import Environment, add_environment, network_form
+from dcgym.envs.registration import add_environment
+from dcgym.envs.registry import Environment, network_form
 from dcgym.policies import LEARNERS, POLICIES, Policy, make_policy
 from dcgym.policies.base import task_of
 from dcgym.policies.checkpoint import CheckpointNote, write_note
@@ -100,11 +101,8 @@ def quiet(settings: QuietSettings, given: Topology | None = None) -> NetworkTask
     As much as half.
     """
     topology, marks = read_topology(settings.topology, settings.marking, given)
-    layout = Layout(
-        (Column("reward_mean", "reward"), Column("goodput_bps", "goodput, Mbit/s", 1e6))
-    )
     rates = RateDecision(topology, settings.action, 0.01)
-    return NetworkTask(settings, topology, marks, (rates,), family="acme", layout=layout)
+    return NetworkTask(settings, topology, marks, (rates,), family="acme")
 
 
 class ConstantPolicy:
@@ -173,7 +171,16 @@ SCENARIOS.add("acme-trio", trio)
 NETWORKS.add("acme-toy", NetworkMaker("acme-toy", ToyNetwork.capabilities, frozenset(), make_toy))
 POLICIES.add("acme", PolicyFamily("acme")).add("acme-constant", ConstantPolicy)
 LEARNERS.add("acme-search", SearchLearner())
-add_environment(Environment("acme/Quiet-v0", "acme", network_form(QuietSettings, quiet)))
+add_environment(
+    Environment(
+        "acme/Quiet-v0",
+        "acme",
+        network_form(QuietSettings, quiet),
+        layout=Layout(
+            (Column("reward_mean", "reward"), Column("goodput_bps", "goodput, Mbit/s", 1e6))
+        ),
+    )
+)
 SUITES.add(
     "acme-suite",
     Suite(
