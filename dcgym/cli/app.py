@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dcgym._version import __version__
-from dcgym.cli.bench import bench_app, report
+from dcgym.cli.bench import bench_app
 from dcgym.cli.completion import kinds_of_names, names_of, runs
 from dcgym.cli.options import (
     Backend,
@@ -24,6 +24,7 @@ from dcgym.cli.options import (
     whole,
 )
 from dcgym.cli.record import record
+from dcgym.cli.report import report
 from dcgym.cli.sweep import sweep
 from dcgym.cli.traffic import read_spec, traffic_app
 from dcgym.cli.train import train

@@ -1,10 +1,11 @@
-"""``dcgym bench`` and ``dcgym report``: comparisons, run and shown."""
+"""``dcgym bench``: comparisons, run and shown."""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,34 +21,33 @@ from dcgym.cli.options import (
     OwnSeeds,
     RequireFidelity,
     Results,
-    Seeds,
     Traffic,
     TrainBackend,
     Trainings,
     TrainSeconds,
-    path,
     print_json,
     split,
-    whole,
 )
 from dcgym.cli.traffic import read_spec
-from dcgym.defaults import DefaultCount, DefaultNumber
+from dcgym.defaults import DefaultCount
 from dcgym.errors import BackendError
 from dcgym.files import PLAN
-from dcgym.writing import real_path
 
 if TYPE_CHECKING:
     from dcgym.suites import Suite
     from dcgym.suites.results import Records
 
-__all__ = ["add_suites", "bench_app", "report", "run_and_show", "varied"]
+__all__ = ["add_suites", "bench_app", "run_and_show", "show_records", "varied"]
+
+# What makers of suites may take besides backend and length.
+OWN_OPTIONS = {"load": Load, "traffic": Traffic, "generator": GeneratorOption}
 
 
 bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
 
 
 def add_suites() -> None:
-    """Add a command for each suite that has none below; those of plug-ins are known only then."""
+    """Add a command for each suite; those of plug-ins are known only then."""
     from dcgym.suites import SUITES
 
     known = {command.name for command in bench_app.registered_commands}
@@ -57,10 +57,8 @@ def add_suites() -> None:
 
 
 def _add_suite(suite: Suite) -> None:
-    """Add the command of a suite that has no options of its own."""
-    example = f"Example: [bold]dcgym bench {suite.name} --seeds {suite.seeds}[/bold]"
+    """Add the command of a suite, with the options that its maker has besides those of all."""
 
-    @bench_app.command(suite.name, help=f"{suite.description}\n\n{example}")
     def bench_suite(
         out: Results = Path(f"bench-{suite.name}"),
         seeds: OwnSeeds = None,
@@ -74,216 +72,31 @@ def _add_suite(suite: Suite) -> None:
         require_fidelity: RequireFidelity = "invalid",
         address: Address = None,
         as_json: Json = False,
+        **own: object,
     ) -> None:
-        from dcgym.suites.checks import fit_suite
+        if own.get("traffic") is not None:
+            own["traffic"] = read_spec(str(own["traffic"]), PLAN)
+        made = suite.made_for(backend, seconds, own)
+        if backend is not None:
+            from dcgym.suites.checks import fit_suite
 
-        moved = suite if backend is None else fit_suite(suite.on_backend(backend))
-        timed = moved
-        if seconds is not None:
-            # The suite's own warm-up gives way to what is asked for here.
-            own = DefaultNumber(moved.warmup_s)
-            timed = replace(moved, episode_s=seconds, warmup_s=own)
-        chosen = varied(timed, seeds, policies, jobs, train_seconds, trainings, train_backend)
+            made = fit_suite(made)
+        chosen = varied(made, seeds, policies, jobs, train_seconds, trainings, train_backend)
         run_and_show(chosen, out, require_fidelity, as_json, address)
 
-
-@bench_app.command("quick")
-def bench_quick(
-    out: Results = Path("bench-quick"),
-    seeds: OwnSeeds = None,
-    policies: OwnPolicies = None,
-    traffic: Traffic = None,
-    generator: GeneratorOption = None,
-    backend: Backend = None,
-    seconds: Annotated[float, typer.Option(help="Length of one run.")] = 12.0,
-    train_backend: TrainBackend = None,
-    train_seconds: TrainSeconds = 120.0,
-    trainings: Trainings = 1,
-    jobs: Jobs = 2,
-    require_fidelity: RequireFidelity = "invalid",
-    address: Address = None,
-    as_json: Json = False,
-) -> None:
-    """Compare the policies on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.
-
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench quick --seeds 3 --policies cubic,dctcp --out results[/bold]
-    """
-    from dcgym.suites.congestion import QUICK_ENV, quick
-
-    given: dict[str, object] = {} if traffic is None else {"traffic": read_spec(traffic, PLAN)}
-    chosen = {"generator": generator, "backend": backend}
-    given |= {name: value for name, value in chosen.items() if value is not None}
-    suite = replace(quick({**QUICK_ENV, **given}), episode_s=seconds)
-    run_and_show(
-        varied(suite, seeds, policies, jobs, train_seconds, trainings, train_backend),
-        out,
-        require_fidelity,
-        as_json,
-        address,
-    )
-
-
-@bench_app.command("balancing-classic")
-def bench_balancing_classic(
-    out: Results = Path("bench-balancing"),
-    seeds: Seeds = 3,
-    policies: OwnPolicies = None,
-    load: Load = 0.85,
-    seconds: Annotated[float, typer.Option(help="Simulated seconds of one run.")] = 2000.0,
-    jobs: Jobs = 2,
-    address: Address = None,
-    as_json: Json = False,
-) -> None:
-    """Compare balancing rules on 2 balancers, 4 servers of 1 and 4 of 2 processors, in the twin.
-
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench balancing-classic --load 0.9 --policies sed,lsq[/bold]
-    """
-    from dcgym.suites import balancing_classic
-
-    suite = balancing_classic(load, seconds)
-    run_and_show(varied(suite, seeds, policies, jobs), out, "invalid", as_json, address)
-
-
-@bench_app.command("modern-balancing")
-def bench_modern_balancing(
-    out: Results = Path("bench-modern-balancing"),
-    seeds: Seeds = 3,
-    backend: Annotated[
-        str, typer.Option(help="simulation, or emulation: real servers in real time, in part.")
-    ] = "simulation",
-    policies: OwnPolicies = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Length of a run; 100, and 32 with the emulation.")
-    ] = None,
-    jobs: Annotated[int, whole(help="Runs at the same time, in the simulation.")] = 2,
-    require_fidelity: RequireFidelity = "invalid",
-    address: Address = None,
-    as_json: Json = False,
-) -> None:
-    """Compare production's rules: a ramp to 1.74 of the allocation, speeds, a sinkhole.
-
-    The emulation needs root and real time. It runs six of the sixteen pools with nine rules, 30
-    minutes a seed. Finished runs in the folder are kept and skipped, so that the same command
-    resumes.
-
-    Example: [bold]dcgym bench modern-balancing --policies prequal,wrr-utilisation,sed[/bold]
-    """
-    from dcgym.suites import modern_balancing
-
-    suite = modern_balancing(seconds, backend)
-    chosen = varied(suite, seeds, policies, jobs)
-    run_and_show(chosen, out, require_fidelity, as_json, address)
-
-
-@bench_app.command("modern-congestion")
-def bench_modern_congestion(
-    out: Results = Path("bench-modern-congestion"),
-    seeds: Seeds = 3,
-    backend: Annotated[
-        str, typer.Option(help="simulation, or emulation: real TCP in real time, in part.")
-    ] = "simulation",
-    policies: OwnPolicies = None,
-    seconds: Annotated[float, typer.Option(help="Length of a run.")] = 12.0,
-    jobs: Annotated[int, whole(help="Runs at the same time, in the simulation.")] = 2,
-    require_fidelity: RequireFidelity = "invalid",
-    address: Address = None,
-    as_json: Json = False,
-) -> None:
-    """Compare congestion controls and path rules on a fat-tree: web search, incast, bulk.
-
-    The emulation needs root and real time. It runs each congestion control with ECMP and each path
-    rule with DCTCP, links of 20 Mbit/s, 30 minutes a seed. Finished runs in the folder are kept and
-    skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench modern-congestion --policies ecmp,letflow,drill[/bold]
-    """
-    from dcgym.suites.checks import fit_suite
-    from dcgym.suites.modern_congestion import modern_congestion
-
-    suite = fit_suite(modern_congestion(backend, seconds))
-    run_and_show(varied(suite, seeds, policies, jobs), out, require_fidelity, as_json, address)
-
-
-@bench_app.command("balancing-quick")
-def bench_balancing_quick(
-    out: Results = Path("bench-balancing-quick"),
-    seeds: OwnSeeds = None,
-    backend: Annotated[
-        str, typer.Option(help="simulation, or emulation: real servers in real time.")
-    ] = "simulation",
-    policies: OwnPolicies = None,
-    load: Load = 0.85,
-    seconds: Annotated[
-        float | None, typer.Option(help="Length of a run; 1000, and 60 with the emulation.")
-    ] = None,
-    train_seconds: TrainSeconds = 80.0,
-    trainings: Trainings = 1,
-    jobs: Annotated[int, whole(help="Runs at the same time, in the simulation.")] = 2,
-    require_fidelity: RequireFidelity = "invalid",
-    address: Address = None,
-    as_json: Json = False,
-) -> None:
-    """Compare rules and learners: right weights, wrong weights, a capacity step.
-
-    The learners train in the twin. The emulation scores them and the rules on the preset testbed-7.
-    Finished runs in the folder are kept and skipped, so that the same command resumes.
-
-    Example: [bold]dcgym bench balancing-quick --backend emulation --policies sed,hlb,ppo[/bold]
-    """
-    from dcgym.suites import balancing_quick
-
-    suite = balancing_quick(load, seconds, backend)
-    chosen = varied(suite, seeds, policies, jobs, train_seconds, trainings)
-    run_and_show(chosen, out, require_fidelity, as_json, address)
-
-
-def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished benchmark.")],
-    case: Annotated[
-        str | None, typer.Option(help="Write report-CASE.html, with the figures of one case.")
-    ] = None,
-    figures: Annotated[
-        Path | None, path(help="Write the report's figures into this folder too.")
-    ] = None,
-    figure_format: Annotated[
-        str, typer.Option("--format", help="Form of these figures: pdf, png or svg.")
-    ] = "pdf",
-    as_json: Json = False,
-) -> None:
-    """Print the table of a benchmark again; write its results.parquet and report.html anew.
-
-    Every finished run in the folder counts: those of several machines may be copied together.
-
-    Example: [bold]dcgym report bench-quick --figures paper --format pdf[/bold]
-    """
-    from contextlib import nullcontext
-
-    from dcgym.suites import load_records, write_report, write_scores, write_verdicts
-    from dcgym.suites.reports.plots import saving_figures
-    from dcgym.suites.results import write_results
-    from dcgym.suites.twin_error.runs import compare_folder
-
-    real_path(folder, "folder")
-    saving = nullcontext() if figures is None else saving_figures(figures, figure_format)
-    with saving:
-        found = compare_folder(folder)
-        if found is not None:
-            from dcgym.cli.twin_error import show_comparison
-
-            return show_comparison(found, folder, None, as_json)
-        records = load_records(folder)
-        write_results(folder, records)
-        write_verdicts(folder, records)
-        write_scores(folder, records)
-        page = write_report(folder, records, case=case)
-    if case is not None:
-        typer.echo(page)
-        return
-    _show(records, folder, as_json)
+    signature = inspect.signature(bench_suite, eval_str=True)
+    common = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+        for name, hint in OWN_OPTIONS.items()
+        if name in suite.options
+    ]
+    both: Any = bench_suite
+    both.__signature__ = signature.replace(parameters=[*common, *extra])
+    both.__annotations__ = {one.name: one.annotation for one in (*common, *extra)}
+    resumes = "Finished runs in the folder are kept and skipped, so that the same command resumes."
+    example = f"Example: [bold]dcgym bench {suite.name} --seeds {suite.seeds}[/bold]"
+    bench_app.command(suite.name, help=f"{suite.description} {resumes}\n\n{example}")(both)
 
 
 def varied(
@@ -345,12 +158,19 @@ def run_and_show(
         records = run_suite(suite, out, require_fidelity, address)
     except BackendError:
         if records := finished_records(suite, out, require_fidelity):
-            _show(records, out, as_json)
+            show_records(records, out, as_json)
         raise
-    _show(records, out, as_json)
+    show_records(records, out, as_json)
 
 
-def _show(records: Records, out: Path, as_json: bool) -> None:
+def show_records(records: Records, out: Path, as_json: bool) -> None:
+    """Print the results of a suite.
+
+    Args:
+        records: Records of its runs.
+        out: Folder of the results.
+        as_json: Print the records instead of tables.
+    """
     if as_json:
         print_json(records)
         return

@@ -82,7 +82,12 @@ Seeds = Annotated[int, whole(help="Seeds for each policy.")]
 Backend = Annotated[
     str | None, typer.Option(help="Name of the backend; the configured one if not given.")
 ]
-Load = Annotated[float, typer.Option(help="Utilisation of the servers, without a capacity step.")]
+Load = Annotated[
+    float | None,
+    typer.Option(
+        help="Utilisation of the servers, without a capacity step; the suite's own if not given."
+    ),
+]
 OwnLength = Annotated[
     float | None, typer.Option(help="Length of one run; the suite's own if not given.")
 ]
@@ -115,7 +120,7 @@ Config = Annotated[
 ]
 TrainBackend = Annotated[
     str | None,
-    typer.Option(help="Backend that learners train on; that of the runs if not given."),
+    typer.Option(help="Backend that learners train on; the suite's own if not given."),
 ]
 TrainSeconds = Annotated[float, typer.Option(help="Time of each training.")]
 Trainings = Annotated[

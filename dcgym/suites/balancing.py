@@ -116,6 +116,7 @@ def balancing_classic(load: float = LOAD, episode_s: float = 2000.0) -> Suite:
         policies=CLASSIC_POLICIES,
         episode_s=episode_s,
         warmup_s=DefaultNumber(100.0),
+        maker=balancing_classic,
     )
 
 
@@ -151,6 +152,7 @@ def balancing_quick(
         jobs=1 if is_real_time else 2,
         is_alone=is_real_time,
         training=Training(seconds=80.0, envs=32),
+        maker=balancing_quick,
     )
 
 

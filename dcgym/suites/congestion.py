@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dcgym.suites.shapes import Check, Shape, Term
-from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import SUITES, Case, Suite, Training
 from dcgym.tasks.common.presets import PRESETS
 
@@ -19,18 +18,27 @@ QUICK_ENV: Mapping[str, object] = {
 }
 
 
-def quick(env: Arguments = QUICK_ENV) -> Suite:
+def quick(
+    traffic: object = QUICK_ENV["traffic"],
+    backend: object = None,
+    generator: str | None = None,
+) -> Suite:
     """Return the quick suite.
 
     Args:
-        env: Arguments of the environment.
+        traffic: What the environment's argument takes.
+        backend: The same, of learners too; the environment's own if None.
+        generator: The same; the environment's own if None.
     """
+    asked = {"backend": backend, "generator": generator}
+    given = {name: value for name, value in asked.items() if value is not None}
     return Suite(
         name="quick",
         description="Congestion control on a dumbbell of 4 hosts with a 10 Mbit/s bottleneck.",
-        cases=(Case(dict(env)),),
+        cases=(Case({**QUICK_ENV, "traffic": traffic, **given}),),
         policies=("cubic", "dctcp", "fair-share", "random", "ppo", "ddpg"),
         training=Training(seconds=120.0, envs=6),
+        maker=quick,
     )
 
 

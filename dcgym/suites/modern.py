@@ -176,6 +176,7 @@ def modern_balancing(episode_s: float | None = None, backend: str = TWIN) -> Sui
         ),
         jobs=1 if is_real_time else 2,
         is_alone=is_real_time,
+        maker=modern_balancing,
     )
 
 

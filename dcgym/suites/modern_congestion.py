@@ -109,6 +109,7 @@ def modern_congestion(backend: str = "simulation", episode_s: float = 12.0) -> S
         shapes=modern_congestion_shapes([f"web-search-{load}" for load in LOADS], ASYMMETRIC),
         jobs=1 if is_real_time else 2,
         is_alone=is_real_time,
+        maker=modern_congestion,
     )
 
 

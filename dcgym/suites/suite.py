@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -168,6 +169,8 @@ class Suite:
         published: Numbers to set beside the results.
         shapes: What the results are expected to show.
         scoring: What normalised scores are made of; that of the family of policies if None.
+        maker: Makes it for other values of what its parameters name: a backend, ``episode_s``,
+            options of its command. None where it is the same for all.
 
     Raises:
         ConfigError: A number is not allowed.
@@ -187,6 +190,7 @@ class Suite:
     published: tuple[Published, ...] = ()
     shapes: tuple[Shape, ...] = ()
     scoring: Scoring | None = None
+    maker: Callable[..., Suite] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the numbers; `check_suite` checks the names, which takes more time."""
@@ -253,6 +257,39 @@ class Suite:
             if case.name == name:
                 return case
         raise ConfigError("case", name, list(self.case_names))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of what `maker` takes."""
+        return () if self.maker is None else tuple(inspect.signature(self.maker).parameters)
+
+    def made_for(
+        self,
+        backend: object = None,
+        episode_s: float | None = None,
+        own: Mapping[str, object] | None = None,
+    ) -> Suite:
+        """Return the suite for another backend and length, and with other values of its options.
+
+        Args:
+            backend: What the environment's argument takes; None for the suite's own.
+            episode_s: Length of a run; None for the suite's own. A warm-up that nobody asked for
+                gives way to it.
+            own: Values of its other options; None for the suite's own.
+
+        Raises:
+            ConfigError: A value is not allowed.
+        """
+        given = {"backend": backend, "episode_s": episode_s, **({} if own is None else own)}
+        asked = {name: value for name, value in given.items() if value is not None}
+        taken = {name: asked.pop(name) for name in self.options if name in asked}
+        made = self.maker(**taken) if self.maker is not None and taken else self
+        if "backend" in asked:
+            made = made.on_backend(backend)
+        if "episode_s" in asked:
+            warmup_s = DefaultNumber(made.warmup_s)
+            made = replace(made, episode_s=check_seconds("episode_s", episode_s), warmup_s=warmup_s)
+        return made
 
     def on_backend(self, backend: object) -> Suite:
         """Return the suite on another backend; learners train where they did.

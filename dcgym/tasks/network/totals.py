@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.network.interval import Interval
-from dcgym.tasks.network.metrics import interval_metrics
 
 __all__ = ["Totals"]
 
@@ -57,8 +56,33 @@ class Totals:
     delivery = None
 
     def metrics(self) -> dict[str, FloatArray]:
-        """Return the interval's metrics by the names of results, (E,) each."""
-        return interval_metrics(self._interval, self)
+        """Return the interval's metrics by the names of results, one number a copy, (E,) each.
+
+        Returns:
+            goodput_bps: application bytes received by all hosts, per second.
+            queue_bytes: backlog of the fullest switch port at the end.
+            queue_peak_bytes: highest backlog of any switch port within the interval.
+            host_queue_bytes: highest backlog of any host interface (0 where it is not measured).
+            rtt_us: mean smoothed RTT over the hosts that send; NaN where none has one.
+            drops, marks, retransmits: packets, all ports or hosts together.
+            jain: Jain's index over the bytes of the hosts that send; 1 where none sends.
+            utilisation: highest transmit rate of any switch port over its link rate.
+        """
+        interval, ports = self._interval, self._interval.ports
+        # Nothing rises in an interval of no length.
+        tx_shares = interval.port_deltas["tx_bytes"] * 8 / self.seconds / interval.rates_bps
+        return {
+            "goodput_bps": self.goodput_bps,
+            "queue_bytes": np.maximum.reduce(ports["backlog_bytes"], axis=-1),
+            "queue_peak_bytes": np.maximum.reduce(ports["peak_bytes"], axis=-1),
+            "host_queue_bytes": np.maximum.reduce(interval.hosts["backlog_bytes"], axis=-1),
+            "rtt_us": self.rtt_us,
+            "drops": self.drops,
+            "marks": self.marks,
+            "retransmits": self.retransmits,
+            "jain": self.jain,
+            "utilisation": np.maximum.reduce(tx_shares, axis=-1),
+        }
 
     def metrics_of(self, env: int) -> dict[str, float]:
         """Return the metrics of one copy.
