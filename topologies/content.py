@@ -21,7 +21,8 @@ from typing import NamedTuple
 from dcgym.config import check_keys, check_list
 from dcgym.errors import ConfigError
 from dcgym.topologies.delays import WIRE_FIELDS, parse_delay
-from dcgym.topologies.marking import STEP_FIELDS, parse_mark
+from dcgym.topologies.elements import STEP_FIELDS
+from dcgym.topologies.marking import parse_mark
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_node_name
 from dcgym.units import parse_rate, parse_size
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from dcgym.config import read_numbers
+from dcgym.config import check_in, check_int, check_range, check_text, read_numbers
+from dcgym.errors import ConfigError
 from dcgym.topologies.delays import WIRE_FIELDS
-from dcgym.topologies.marking import STEP_FIELDS
-from dcgym.topologies.validation import DEFAULT_MTU_BYTES, check_link, check_node
+from dcgym.topologies.validation import (
+    DEFAULT_MTU_BYTES,
+    MAX_HOSTS,
+    check_mark,
+    check_mtu,
+    check_node_name,
+    check_queue,
+)
 
-__all__ = ["ENDPOINT_ROLES", "FORWARDER_ROLES", "Link", "Node", "Port"]
+__all__ = ["ENDPOINT_ROLES", "FORWARDER_ROLES", "STEP_FIELDS", "Link", "Node", "Port"]
 
 ENDPOINT_ROLES = ("host", "server", "client")
 """Roles of nodes that own an address and send or receive traffic."""
@@ -17,6 +25,15 @@ ENDPOINT_ROLES = ("host", "server", "client")
 FORWARDER_ROLES = ("switch", "balancer")
 """Roles of nodes that pass traffic on."""
 
+STEP_FIELDS: Mapping[str, float | None] = {
+    "mark_max_bytes": None,
+    "mark_probability": 1.0,
+    "mark_weight": 1.0,
+}
+"""What a link without RED has in the fields that RED uses."""
+
+_MAX_LAYER = 100
+_MAX_RATE_BPS = 10**13
 _USUAL = {**STEP_FIELDS, **WIRE_FIELDS, "mtu_bytes": DEFAULT_MTU_BYTES}
 
 
@@ -39,7 +56,11 @@ class Node:
     def __post_init__(self) -> None:
         """Check the fields."""
         read_numbers(self)
-        check_node(self, ENDPOINT_ROLES + FORWARDER_ROLES)
+        name = check_node_name(self.name)
+        check_in(f"role of node {name}", self.role, ENDPOINT_ROLES + FORWARDER_ROLES)
+        check_int(f"index of node {name}", self.index, 0, MAX_HOSTS - 1)
+        if self.layer is not None:
+            check_int(f"layer of node {name}", self.layer, 0, _MAX_LAYER)
 
     @property
     def is_endpoint(self) -> bool:
@@ -88,7 +109,24 @@ class Link:
     def __post_init__(self) -> None:
         """Check the fields."""
         read_numbers(self)
-        check_link(self)
+        for end in (self.a, self.b):
+            check_text("link end", end, "the name of a node")
+        where = f"of link {self.a}-{self.b}"
+        if self.a == self.b:
+            raise ConfigError("link", f"{self.a}-{self.b}", "a link between two different nodes")
+        check_int(f"rate_bps {where}", self.rate_bps, 1, _MAX_RATE_BPS)
+        check_mtu(f"mtu_bytes {where}", self.mtu_bytes)
+        check_queue(f"queue_bytes {where}", self.queue_bytes, self.mtu_bytes)
+        check_int(f"delay_ns {where}", self.delay_ns, 0)
+        check_int(f"jitter_ns {where}", self.jitter_ns, 0)
+        check_range(f"loss_probability {where}", self.loss_probability, 0.0, 1.0)
+        if self.mark_bytes is not None:
+            check_mark(f"mark_bytes {where}", self.mark_bytes, self.queue_bytes)
+        check_range(f"mark_probability {where}", self.mark_probability, 0.0, 1.0)
+        check_range(f"mark_weight {where}", self.mark_weight, 2.0**-16, 1.0)
+        if self.mark_max_bytes is not None:
+            least = (self.mark_bytes if self.mark_bytes is not None else self.queue_bytes) + 1
+            check_int(f"mark_max_bytes {where}", self.mark_max_bytes, least, self.queue_bytes)
 
     def to_dict(self) -> dict[str, object]:
         """Return the link as plain data; MTU, RED, jitter and loss only if they say something."""

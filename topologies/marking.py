@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, TypeVar
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.errors import ConfigError
+from dcgym.topologies.base import Graph
+from dcgym.topologies.elements import Link
 from dcgym.topologies.validation import check_mark
 from dcgym.units import parse_size
 
-if TYPE_CHECKING:
-    from dcgym.topologies.elements import Link
-    from dcgym.topologies.graph import Topology
+AnyGraph = TypeVar("AnyGraph", bound=Graph)
 
 __all__ = [
     "MARK_KINDS",
-    "STEP_FIELDS",
     "MarkFields",
     "MarkSpec",
     "parse_mark",
@@ -42,14 +41,6 @@ class MarkFields(TypedDict):
     mark_max_bytes: int | None
     mark_probability: float
     mark_weight: float
-
-
-STEP_FIELDS: Mapping[str, float | None] = {
-    "mark_max_bytes": None,
-    "mark_probability": 1.0,
-    "mark_weight": 1.0,
-}
-"""What a link without RED has in the fields that RED uses."""
 
 
 def parse_mark(mark: object, field: str, queue_bytes: int | None = None) -> MarkFields:
@@ -112,7 +103,7 @@ def red_weight(burst: object, min_bytes: int) -> float:
     raise ConfigError("burst", burst, "a burst that a weight of 2^-16 or more tolerates")
 
 
-def with_marking(topology: Topology, mark: MarkSpec) -> Topology:
+def with_marking(topology: AnyGraph, mark: MarkSpec) -> AnyGraph:
     """Return the topology with every link marking in this way.
 
     Args:

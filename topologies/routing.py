@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dcgym.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Topology
+    from dcgym.topologies.base import Graph
 
 __all__ = ["KEPT", "MOST_BYTES", "RouteTable", "route_table"]
 
@@ -55,7 +55,7 @@ class RouteTable:
         peers: Index of the switch that it leads to, (links,).
     """
 
-    def __init__(self, topology: Topology, dead_ports: Collection[str] = frozenset()) -> None:
+    def __init__(self, topology: Graph, dead_ports: Collection[str] = frozenset()) -> None:
         self._rows = {switch.name: switch.index for switch in topology.switches}
         # Where each endpoint hangs: the switch, and its port.
         self._at: dict[str, tuple[str, int]] = {}
@@ -222,7 +222,7 @@ class RouteTable:
         return hops.reshape(len(targets), size)
 
 
-def _check_size(topology: Topology, n_leaves: int) -> None:
+def _check_size(topology: Graph, n_leaves: int) -> None:
     n_switches, n_hosts = len(topology.switches), len(topology.hosts)
     pairs, leaf_pairs = n_switches * n_hosts, n_switches * n_leaves
     size_bytes = pairs * _PAIR_BYTES + leaf_pairs * _LEAF_BYTES
@@ -239,7 +239,7 @@ def _check_size(topology: Topology, n_leaves: int) -> None:
 
 
 @lru_cache(maxsize=KEPT)
-def route_table(topology: Topology) -> RouteTable:
+def route_table(topology: Graph) -> RouteTable:
     """Return the shortest paths of a network; equal networks share them.
 
     Args:

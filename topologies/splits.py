@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dcgym.topologies.routing import KEPT, route_table
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Topology
+    from dcgym.topologies.base import Graph
 
 __all__ = ["Splits", "splits_of"]
 
@@ -38,7 +38,7 @@ class Splits:
         topology: The network.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Graph) -> None:
         ports = topology.directed_ports
         places = {port.name: place for place, port in enumerate(ports)}
         self._topology = topology
@@ -147,7 +147,7 @@ class Splits:
 
 
 @lru_cache(maxsize=KEPT)
-def splits_of(topology: Topology) -> Splits:
+def splits_of(topology: Graph) -> Splits:
     """Return the splits of a network; equal networks share them.
 
     Args:

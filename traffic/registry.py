@@ -17,7 +17,7 @@ from dcgym.traffic.http import APPLICATIONS
 from dcgym.traffic.http.requests import HOURLY
 from dcgym.traffic.plans import bulk, demands
 from dcgym.traffic.plans.applications import read_apps
-from dcgym.traffic.plans.files import is_plan_path, read_plan
+from dcgym.traffic.plans.files import is_plan_path
 from dcgym.traffic.plans.library import (
     KINDS,
     PLANS,
@@ -161,7 +161,7 @@ def _from_file(spec: Spec, topology: Topology, seed: int) -> Plan:
     if not isinstance(file, str | Path):
         raise ConfigError("traffic.file", file, "the path of a file with a plan")
     fastest_bps = max(port.rate_bps for port in topology.host_ports)
-    plan, where = read_plan(Path(file), seed, fastest_bps)
+    plan, where = Plan.read(Path(file), seed, fastest_bps)
     names = _resolve_addresses(plan, topology)
     hosts = [names.get(host, host) for host in plan.hosts]
     records = plan.records

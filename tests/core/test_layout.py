@@ -156,18 +156,18 @@ def arrows_over_the_border() -> Iterator[Arrow]:
 
 
 def circles() -> Iterator[str]:
-    """Yield folders that import each other, or a module beside them, in a circle."""
+    """Yield modules, and folders beside each other, that import each other in a circle."""
     graphs: dict[str, networkx.DiGraph] = {}
     example: dict[tuple[str, str], Arrow] = {}
-    folders = {name.rpartition(".")[0] for name in modules()}
-    for arrow in arrows():
+    for arrow in arrows(with_types=True):
         if arrow.target:
             package, source, target = siblings(arrow.source, arrow.target)
-            graphs.setdefault(package, networkx.DiGraph()).add_edge(source, target)
-            example.setdefault((source, target), arrow)
+            for graph, edge in (("", (arrow.source, arrow.target)), (package, (source, target))):
+                graphs.setdefault(graph, networkx.DiGraph()).add_edge(*edge)
+                example.setdefault(edge, arrow)
     for graph in graphs.values():
         for ring in networkx.strongly_connected_components(graph):
-            if len(ring) > 1 and ring & folders:
+            if len(ring) > 1:
                 edges = sorted(graph.subgraph(ring).edges)
                 yield "; ".join(str(example[edge]) for edge in edges)
 

@@ -33,6 +33,7 @@ from dcgym.suites.runner import run_suite
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.traffic.analysis.drawing import draw_plan
+from dcgym.traffic.http.files import save_requests
 from dcgym.traffic.http.results import RequestResults
 from dcgym.traffic.plans.applications import App, AppPlan
 from dcgym.traffic.vips.files import write_vips
@@ -79,7 +80,7 @@ FILES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "plan": (".json", PLAN.save),
     "plan, table": (".parquet", PLAN.save),
     "plan, picture": (".pdf", partial(draw_plan, PLAN, DUMBBELL)),
-    "requests": (".csv", lambda path: make_requests().save(path)),
+    "requests": (".csv", lambda path: save_requests(make_requests(), path)),
     "results": (".parquet", _write_results),
     "vips": (".csv", lambda path: write_vips(path, [VipTable.of([{0: 1.0}], [{0: 1}])])),
     "markdown": (".md", lambda path: check_output(path, "markdown")),

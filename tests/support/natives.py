@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import dcgym.native
-from dcgym.suites.reports.layout import _layout_of_env
 
 __all__ = ["hide_natives"]
 
@@ -20,8 +19,6 @@ def hide_natives(patch: pytest.MonkeyPatch, empty: Path) -> None:
         patch: Undoes it.
         empty: A folder without programs and BPF objects.
     """
-    # What was compiled may have told it already.
-    _layout_of_env.cache_clear()
     for name in dcgym.native.MODULES:
         patch.setitem(sys.modules, f"dcgym.native.{name}", None)
     patch.setattr("dcgym.native._root", lambda: empty)

@@ -2,7 +2,8 @@
 
 An arrow is an import that happens when the program runs, at the top of a module or inside a
 function, by statement or by a string that names a module (`import_module("dcgym.x")`,
-`python -m dcgym.x`, entry points). Imports for type checkers are free.
+`python -m dcgym.x`, entry points). Imports for type checkers are arrows only where they are asked
+for.
 """
 
 from __future__ import annotations
@@ -73,24 +74,27 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def arrows() -> list[Arrow]:
-    """Return every arrow from a module of the package to another, or to anything else of ours."""
-    return _arrows_of(
-        tuple(
-            (name, path.relative_to(ROOT), path.read_text(encoding="utf-8"))
-            for name, path in modules().items()
-        )
+def arrows(*, with_types: bool = False) -> list[Arrow]:
+    """Return every arrow from a module of the package to another, or to anything else of ours.
+
+    Args:
+        with_types: Imports for type checkers are arrows too.
+    """
+    files = tuple(
+        (name, path.relative_to(ROOT), path.read_text(encoding="utf-8"))
+        for name, path in modules().items()
     )
+    return _arrows_of(files, with_types)
 
 
 # Every rule of the layout asks for them, and to find them takes two seconds.
-@lru_cache(maxsize=1)
-def _arrows_of(files: tuple[tuple[str, Path, str], ...]) -> list[Arrow]:
+@lru_cache(maxsize=2)
+def _arrows_of(files: tuple[tuple[str, Path, str], ...], with_types: bool) -> list[Arrow]:
     paths = {source: path for source, path, _ in files}
     found = set()
     for source, path, text in files:
         package = source if path.name == "__init__.py" else source.rpartition(".")[0]
-        for node in _run_time_nodes(ast.parse(text)):
+        for node in _nodes(ast.parse(text), with_types):
             for name in _names_imported(node, package, paths):
                 target = name and _module_of(name, paths)
                 if (target or name is None) and target != source:
@@ -146,16 +150,17 @@ def _module_of(name: str, paths: dict[str, Path]) -> str | None:
     return ".".join(parts)
 
 
-def _run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield every node below one, but docstrings and what only type checkers read."""
+def _nodes(node: ast.AST, with_types: bool) -> Iterator[ast.AST]:
+    """Yield every node below one, but docstrings, and what only type checkers read if not asked."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+        is_typing = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
+        if is_typing and not with_types:
             for other in child.orelse:
                 yield other
-                yield from _run_time_nodes(other)
+                yield from _nodes(other, with_types)
         elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
             yield child
-            yield from _run_time_nodes(child)
+            yield from _nodes(child, with_types)
 
 
 def _names_imported(node: ast.AST, package: str, paths: dict[str, Path]) -> Iterator[str | None]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dcgym.topologies.graph import Topology
+    from dcgym.topologies.base import Graph
 
 __all__ = ["draw", "figure", "paint"]
 
@@ -37,7 +37,7 @@ _MOST_DISTANCES = 1_000_000
 _MAX_INCHES = 16.0
 
 
-def draw(topology: Topology, path: str | Path) -> None:
+def draw(topology: Graph, path: str | Path) -> None:
     """Draw a topology to an .svg, .png or .pdf file.
 
     Args:
@@ -53,7 +53,7 @@ def draw(topology: Topology, path: str | Path) -> None:
     write_file(path, "path", lambda to: picture.savefig(to, dpi=150, format=path.suffix[1:]))
 
 
-def figure(topology: Topology) -> Figure:
+def figure(topology: Graph) -> Figure:
     """Return a Matplotlib figure of a topology, sized to fit it.
 
     Args:
@@ -70,7 +70,7 @@ def figure(topology: Topology) -> Figure:
     return picture
 
 
-def paint(topology: Topology, axes: Axes) -> None:
+def paint(topology: Graph, axes: Axes) -> None:
     """Paint a topology onto Matplotlib axes.
 
     Args:
@@ -113,7 +113,7 @@ def _points_per_unit(axes: Axes, positions: Mapping[str, tuple[float, float]]) -
 
 
 def _paint_cables(
-    topology: Topology, axes: Axes, positions: Mapping[str, tuple[float, float]], points: float
+    topology: Graph, axes: Axes, positions: Mapping[str, tuple[float, float]], points: float
 ) -> None:
     from matplotlib.collections import LineCollection
 
@@ -126,7 +126,7 @@ def _paint_cables(
 
 
 def _paint_nodes(
-    topology: Topology, axes: Axes, positions: Mapping[str, tuple[float, float]], points: float
+    topology: Graph, axes: Axes, positions: Mapping[str, tuple[float, float]], points: float
 ) -> None:
     for role, colour in _COLOURS.items():
         names = [node.name for node in topology.nodes if node.role == role]
@@ -175,7 +175,7 @@ def _label(axes: Axes, text: str, position: tuple[float, float], size: float) ->
     )
 
 
-def _title(topology: Topology) -> str:
+def _title(topology: Graph) -> str:
     rates = sorted({link.rate_bps for link in topology.links})
     spans = f"{format_rate(rates[0])}/s" if rates else "no links"
     if len(rates) > 1:

@@ -22,7 +22,7 @@ from dcgym.yaml_text import dump_yaml
 if TYPE_CHECKING:
     import networkx
 
-    from dcgym.topologies.graph import Topology
+    from dcgym.topologies.base import Graph
 
 __all__ = ["SUFFIXES", "is_path", "load", "read_any", "save"]
 
@@ -43,7 +43,7 @@ def is_path(text: str) -> bool:
     return Path(text).suffix.lower() in SUFFIXES or "/" in text
 
 
-def save(topology: Topology, path: str | Path) -> None:
+def save(topology: Graph, path: str | Path) -> None:
     """Write a topology to a .yaml, .json or .graphml file.
 
     Args:
@@ -142,7 +142,7 @@ def _parse_gml(text: str) -> networkx.Graph[str]:
     return graph
 
 
-def _encode(topology: Topology, suffix: str) -> bytes:
+def _encode(topology: Graph, suffix: str) -> bytes:
     if suffix == ".graphml":
         import networkx
 

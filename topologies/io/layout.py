@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dcgym.topologies.graph import Topology
+    from dcgym.topologies.base import Graph
 
 __all__ = ["layout"]
 
@@ -18,7 +18,7 @@ _MOST_WITHIN_LAYERS = 0.2  # share of the links between switches that may lie in
 _FAN = 1.3  # from a switch on the ring to its endpoints
 
 
-def layout(topology: Topology) -> _Positions:
+def layout(topology: Graph) -> _Positions:
     """Return the position of each node; neighbouring nodes are about 1 apart.
 
     Args:
@@ -38,7 +38,7 @@ def layout(topology: Topology) -> _Positions:
     return _lay_out_layers(_layers(topology, levels))
 
 
-def _forwarder_neighbours(topology: Topology) -> dict[str, list[str]]:
+def _forwarder_neighbours(topology: Graph) -> dict[str, list[str]]:
     neighbours: dict[str, list[str]] = {switch.name: [] for switch in topology.switches}
     for link in topology.links:
         if link.a in neighbours and link.b in neighbours and link.b not in neighbours[link.a]:
@@ -59,7 +59,7 @@ def _chain(neighbours: dict[str, list[str]]) -> list[str]:
     return row
 
 
-def _lay_out_chain(topology: Topology, chain: Sequence[str]) -> _Positions:
+def _lay_out_chain(topology: Graph, chain: Sequence[str]) -> _Positions:
     attached: dict[str, list[str]] = {name: [] for name in chain}
     for host in topology.hosts:
         attached[topology.ports(host.name)[0].peer].append(host.name)
@@ -90,7 +90,7 @@ def _lay_out_layers(layers: list[list[str]]) -> _Positions:
     return positions
 
 
-def _levels(topology: Topology, forwarders: dict[str, list[str]]) -> dict[str, int]:
+def _levels(topology: Graph, forwarders: dict[str, list[str]]) -> dict[str, int]:
     """Return the height of each forwarder: its own, or its distance from the nearest endpoint."""
     edge = [
         switch.name
@@ -109,7 +109,7 @@ def _levels(topology: Topology, forwarders: dict[str, list[str]]) -> dict[str, i
     return level | own
 
 
-def _layers(topology: Topology, levels: dict[str, int]) -> list[list[str]]:
+def _layers(topology: Graph, levels: dict[str, int]) -> list[list[str]]:
     """Return the nodes of each layer, in index order; endpoints without one are the lowest."""
     heights = {node.name: node.layer or 0 for node in topology.hosts} | levels
     layers: list[list[str]] = [[] for _ in range(max(heights.values(), default=0) + 1)]
@@ -136,7 +136,7 @@ def _walk(neighbours: dict[str, list[str]]) -> list[str]:
     return list(seen)
 
 
-def _lay_out_ring(topology: Topology, names: Sequence[str]) -> _Positions:
+def _lay_out_ring(topology: Graph, names: Sequence[str]) -> _Positions:
     """Put the forwarders on a circle, and each one's endpoints in a fan outside of it."""
     attached: dict[str, list[str]] = {name: [] for name in names}
     for host in topology.hosts:
@@ -160,7 +160,7 @@ def _polar(radius: float, angle: float) -> tuple[float, float]:
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
-def _hosts_beside_their_switch(topology: Topology) -> list[str]:
+def _hosts_beside_their_switch(topology: Graph) -> list[str]:
     def key(name: str) -> tuple[int, int]:
         first = topology.ports(name)[0] if topology.ports(name) else None
         switch = topology.node(first.peer).index if first else 0

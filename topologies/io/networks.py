@@ -14,7 +14,7 @@ from dcgym.units import read_number
 if TYPE_CHECKING:
     import networkx
 
-    from dcgym.topologies.graph import Topology
+    from dcgym.topologies.base import Graph
 
 __all__ = ["graph_content", "merge_directions", "network_content", "to_networkx"]
 
@@ -23,7 +23,7 @@ __all__ = ["graph_content", "merge_directions", "network_content", "to_networkx"
 _FNSS = {"capacity": "rate", "delay": "delay", "buffer": "queue"}
 
 
-def to_networkx(topology: Topology) -> networkx.MultiGraph[str]:
+def to_networkx(topology: Graph) -> networkx.MultiGraph[str]:
     """Return a NetworkX multigraph whose attributes are the fields of nodes and links.
 
     Args:

@@ -8,6 +8,7 @@ from dcgym.traffic.http.applications import (
     Stage,
     make_application,
 )
+from dcgym.traffic.http.files import load_requests, save_requests
 from dcgym.traffic.http.plan import REQUEST_DTYPE, RequestKind, RequestPlan
 from dcgym.traffic.http.requests import make_requests
 from dcgym.traffic.http.results import REQUEST_OUTCOMES, RESULT_DTYPE, RequestResults
@@ -28,6 +29,8 @@ __all__ = [
     "RequestResults",
     "ServerRows",
     "Stage",
+    "load_requests",
     "make_application",
     "make_requests",
+    "save_requests",
 ]

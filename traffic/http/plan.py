@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -203,31 +202,6 @@ class RequestPlan:
     def __repr__(self) -> str:
         """Name the plan and its size."""
         return f"RequestPlan({self.name!r}, seed={self.seed}, {len(self)} requests)"
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan to a .csv or .parquet file.
-
-        Args:
-            path: Where to; the suffix decides the format.
-
-        Raises:
-            ConfigError: Unknown suffix, or the file cannot be written.
-        """
-        from dcgym.traffic.http.files import save_requests
-
-        save_requests(self, path)
-
-    @staticmethod
-    def load(path: str | Path, seed: int = 0) -> RequestPlan:
-        """Read a plan; see `http.files.load_requests`.
-
-        Args:
-            path: The file.
-            seed: Seed of what the file leaves random, and of the plan where the file names none.
-        """
-        from dcgym.traffic.http.files import load_requests
-
-        return load_requests(Path(path), seed)
 
 
 def _refuse(wrong: npt.NDArray[np.bool_], column: IntArray, field: str, allowed: str) -> None:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from dcgym.config import as_name, check_in
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, kind_of, read_text, wrong_file
-from dcgym.json_text import json_text
 from dcgym.reading import FLOWS
 from dcgym.traffic.plans.flow import FLOW_FIELDS, column
 from dcgym.traffic.plans.flow_lists import FLOW_LIST_SUFFIXES, read_flow_list
 from dcgym.traffic.plans.iroko import IROKO_COLUMNS, read_iroko
-from dcgym.traffic.plans.plan import Plan
-from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS
+from dcgym.traffic.plans.records import FLOW_DTYPE, LAST_PORT, NONE, TRANSPORTS, Records
 from dcgym.traffic.plans.tables import Table, read_table
-from dcgym.writing import check_output, write_file, write_table
+from dcgym.writing import write_table
 
-__all__ = ["SAVED", "is_plan_path", "load_plan", "read_plan", "save_plan"]
+__all__ = ["SAVED", "FileContent", "is_plan_path", "read_flows", "read_json", "write_flows"]
 
 Where = Callable[[int], str]
 
@@ -40,49 +39,37 @@ def is_plan_path(text: str) -> bool:
     return text.lower().endswith((*SAVED, *FLOW_LIST_SUFFIXES)) or "/" in text
 
 
-def save_plan(plan: Plan, path: str | Path) -> None:
-    """Write a plan to a .json or .parquet file, or its flows to a .csv file.
+class FileContent(NamedTuple):
+    """What a file says of a plan.
 
-    Args:
-        plan: The plan.
-        path: Where to; the suffix decides the format.
-
-    Raises:
-        ConfigError: Unknown suffix, or the file cannot be written.
+    Attributes:
+        name: Its name, or that of the file.
+        seed: Its seed, or the one that was given.
+        hosts: Names of the hosts.
+        records: The flows, of `FLOW_DTYPE`; their hosts are indexes of `hosts`.
+        where: Names the row of the file that a flow came from.
     """
-    path = check_output(path, "plan file", SAVED)
-    if path.suffix.lower() == ".json":
-        write_file(path, "plan file", (json_text(plan.to_dict()) + "\n").encode())
-    else:
-        _write_table(plan, path)
+
+    name: str
+    seed: int
+    hosts: Sequence[str]
+    records: Records
+    where: Where
 
 
-def load_plan(path: Path, seed: int = 0) -> Plan:
-    """Read a plan; a file without a name and a seed in it is named after itself and takes the seed.
-
-    Args:
-        path: The file.
-        seed: Seed of what the file leaves random, and of the plan where the file names none.
-
-    Raises:
-        ConfigError: The file cannot be read, or a row holds what is not allowed.
-    """
-    return read_plan(path, seed)[0]
-
-
-def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tuple[Plan, Where]:
-    """Read a plan, and a function that names the row of the file that a flow came from.
+def read_flows(path: Path, seed: int = 0, fastest_bps: int | None = None) -> FileContent:
+    """Read the flows of a file that is not JSON.
 
     Args:
         path: The file.
         seed: Seed of what the file leaves random, and of the plan where the file names none.
         fastest_bps: Highest rate of any host, if known (see `iroko.read_iroko`).
+
+    Raises:
+        ConfigError: The file cannot be read, or a row holds what is not allowed.
     """
-    if path.suffix.lower() == ".json":
-        return _read_json(path)
     if path.suffix.lower() in FLOW_LIST_SUFFIXES and (flows := read_flow_list(path)) is not None:
-        hosts, records, where = flows
-        return Plan.from_records(as_name(path.stem), seed, hosts, records, where), where
+        return FileContent(as_name(path.stem), seed, *flows)
     table = read_table(path)
     if set(table.columns) == set(IROKO_COLUMNS):
         hosts, records, origins = read_iroko(table, seed, fastest_bps)
@@ -90,11 +77,19 @@ def read_plan(path: Path, seed: int = 0, fastest_bps: int | None = None) -> tupl
         def of_row(row: int) -> str:
             return table.where(origins[row])
 
-        return Plan.from_records(as_name(path.stem), seed, hosts, records, of_row), of_row
-    return _own_plan(table, path, seed), table.where
+        return FileContent(as_name(path.stem), seed, hosts, records, of_row)
+    return _own_flows(table, path, seed)
 
 
-def _read_json(path: Path) -> tuple[Plan, Where]:
+def read_json(path: Path) -> dict[str, object]:
+    """Read what a JSON file holds, a plan as `Plan.to_dict` returns it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds something else.
+    """
     text = read_text(path, "traffic file", "a plan in JSON", FLOWS)
     try:
         content = json.loads(text)
@@ -105,24 +100,35 @@ def _read_json(path: Path) -> tuple[Plan, Where]:
         raise ConfigError("traffic file", str(path), f"valid JSON ({error})") from error
     if not isinstance(content, dict) or kind_of(content) not in (None, PLAN):
         raise wrong_file("traffic file", path, PLAN)
-    return Plan.from_dict(content), lambda row: f"{path.name}, flows[{row}]"
+    return content
 
 
-def _write_table(plan: Plan, path: Path) -> None:
+def write_flows(path: Path, name: str, seed: int, hosts: Sequence[str], records: Records) -> None:
+    """Write flows to a .csv file, or a plan to a .parquet file.
+
+    Args:
+        path: Where to; the suffix decides the format.
+        name: Name of the plan.
+        seed: Its seed.
+        hosts: Names of the hosts.
+        records: The flows, of `FLOW_DTYPE`.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
     import polars as pl
 
     text = {"src": pl.String, "dst": pl.String, "transport": pl.String}
     frame = pl.DataFrame(
-        {name: column(plan.records, plan.hosts, name) for name in FLOW_FIELDS},
-        schema={name: text.get(name, pl.Int64) for name in FLOW_FIELDS},
+        {field: column(records, hosts, field) for field in FLOW_FIELDS},
+        schema={field: text.get(field, pl.Int64) for field in FLOW_FIELDS},
     )
     if path.suffix.lower() != ".csv":
-        own = {"plan": pl.lit(plan.name), "seed": pl.lit(plan.seed, pl.Int64)}
-        frame = frame.with_columns(**own)
+        frame = frame.with_columns(plan=pl.lit(name), seed=pl.lit(seed, pl.Int64))
     write_table(path, "plan file", frame)
 
 
-def _own_plan(table: Table, path: Path, seed: int) -> Plan:
+def _own_flows(table: Table, path: Path, seed: int) -> FileContent:
     _check_header(table)
     ends = table.texts("src") + table.texts("dst")
     hosts = list(dict.fromkeys(ends))
@@ -138,7 +144,7 @@ def _own_plan(table: Table, path: Path, seed: int) -> Plan:
             _check_port_range(table, values)
         records[name] = values
     name, seed = _identity(table, as_name(path.stem), seed)
-    return Plan.from_records(name, seed, hosts, records, table.where)
+    return FileContent(name, seed, hosts, records, table.where)
 
 
 def _check_header(table: Table) -> None:

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_int, check_keys, check_list, check_name
 from dcgym.errors import ConfigError, suggest
+from dcgym.json_text import json_text
+from dcgym.traffic.plans.files import SAVED, read_flows, read_json, write_flows
 from dcgym.traffic.plans.flow import (
     FLOW_FIELDS,
     Flow,
@@ -24,6 +26,7 @@ from dcgym.traffic.plans.flow import (
 )
 from dcgym.traffic.plans.ports import choose_ports
 from dcgym.traffic.plans.records import FLOW_DTYPE, TRANSPORTS, Records, check_records, is_endless
+from dcgym.writing import check_output, write_file
 
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
@@ -270,9 +273,11 @@ class Plan:
         Raises:
             ConfigError: Unknown suffix, or the file cannot be written.
         """
-        from dcgym.traffic.plans.files import save_plan
-
-        save_plan(self, path)
+        path = check_output(path, "plan file", SAVED)
+        if path.suffix.lower() == ".json":
+            write_file(path, "plan file", (json_text(self.to_dict()) + "\n").encode())
+        else:
+            write_flows(path, self.name, self.seed, self.hosts, self.records)
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> Plan:
@@ -285,9 +290,26 @@ class Plan:
         Raises:
             ConfigError: The file cannot be read, or a row holds what is not allowed.
         """
-        from dcgym.traffic.plans.files import load_plan
+        return cls.read(Path(path), seed)[0]
 
-        return load_plan(Path(path), seed)
+    @classmethod
+    def read(
+        cls, path: Path, seed: int = 0, fastest_bps: int | None = None
+    ) -> tuple[Plan, Callable[[int], str]]:
+        """Read a plan, and return also what names the row of the file that a flow came from.
+
+        Args:
+            path: The file.
+            seed: Seed of what the file leaves random, and of the plan where the file names none.
+            fastest_bps: Highest rate of any host, if known (see `iroko.read_iroko`).
+
+        Raises:
+            ConfigError: The file cannot be read, or a row holds what is not allowed.
+        """
+        if path.suffix.lower() == ".json":
+            return cls.from_dict(read_json(path)), lambda row: f"{path.name}, flows[{row}]"
+        found = read_flows(path, seed, fastest_bps)
+        return cls.from_records(*found), found.where
 
     def _canonical(self) -> tuple[list[str], Records]:
         """Return the hosts in use, sorted, and the flows that index them."""

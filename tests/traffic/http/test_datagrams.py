@@ -10,7 +10,15 @@ import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.traffic.generators.generator import Generator
-from dcgym.traffic.http import REQUEST_DTYPE, HttpServer, RequestKind, RequestPlan, ServerRows
+from dcgym.traffic.http import (
+    REQUEST_DTYPE,
+    HttpServer,
+    RequestKind,
+    RequestPlan,
+    ServerRows,
+    load_requests,
+    save_requests,
+)
 from tests.support.http_rig import (
     CUT,
     FINISHED,
@@ -100,8 +108,8 @@ def test_what_is_no_request_gets_no_answer(
 def test_a_plan_keeps_its_transport_in_a_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plan{suffix}"
     for plan in (plan_of_sizes(1, 2), plan_of([MS])):
-        plan.save(path)
-        assert RequestPlan.load(path) == plan
+        save_requests(plan, path)
+        assert load_requests(path) == plan
 
 
 def test_answers_are_no_longer_than_a_datagram() -> None:

@@ -18,6 +18,8 @@ from dcgym.traffic.http import (
     RequestPlan,
     RequestResults,
     ServerRows,
+    load_requests,
+    save_requests,
 )
 from dcgym.traffic.http import results as http_results
 from dcgym.traffic.http.servers import rows_bytes, server_lines
@@ -125,8 +127,8 @@ def test_demands_add_up_by_resource() -> None:
 def test_a_file_keeps_the_plan(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plan{suffix}"
     plan = make(timeout_ns=5)
-    plan.save(path)
-    loaded = RequestPlan.load(path)
+    save_requests(plan, path)
+    loaded = load_requests(path)
     assert (loaded.name, loaded.seed, loaded.timeout_ns) == ("three", 7, 5)
     # The lists come back in the order of their first use.
     assert [loaded.clients[i] for i in loaded.requests["client"]] == ["c1", "c2", "c1"]
@@ -138,8 +140,8 @@ def test_a_file_keeps_the_plan(tmp_path: Path, suffix: str) -> None:
     assert loaded.requests["bytes"].tolist() == [12_288, 0, 1]
     np.testing.assert_array_equal(loaded.demands_ns, plan.demands_ns)
     again = tmp_path / f"again{suffix}"
-    loaded.save(again)
-    assert RequestPlan.load(again) == loaded
+    save_requests(loaded, again)
+    assert load_requests(again) == loaded
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> Non
     path = tmp_path / "plan.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
-        RequestPlan.load(path)
+        load_requests(path)
 
 
 def test_the_generator_gets_only_the_stages_there_are() -> None:
