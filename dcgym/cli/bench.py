@@ -41,7 +41,7 @@ __all__ = ["add_suites", "bench_app", "run_and_show", "show_records", "varied"]
 
 # What makers of suites may take besides backend and length.
 OWN_OPTIONS = {"load": Load, "traffic": Traffic, "generator": GeneratorOption}
-
+RESUMES = "Finished runs in the folder are kept and skipped, so that the same command resumes."
 
 bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
 
@@ -51,7 +51,7 @@ def add_suites() -> None:
     from dcgym.suites import SUITES
 
     known = {command.name for command in bench_app.registered_commands}
-    for name in SUITES.names():
+    for name in sorted(SUITES.names()):
         if name not in known:
             _add_suite(SUITES.find(name))
 
@@ -94,9 +94,8 @@ def _add_suite(suite: Suite) -> None:
     both: Any = bench_suite
     both.__signature__ = signature.replace(parameters=[*common, *extra])
     both.__annotations__ = {one.name: one.annotation for one in (*common, *extra)}
-    resumes = "Finished runs in the folder are kept and skipped, so that the same command resumes."
     example = f"Example: [bold]dcgym bench {suite.name} --seeds {suite.seeds}[/bold]"
-    bench_app.command(suite.name, help=f"{suite.description} {resumes}\n\n{example}")(both)
+    bench_app.command(suite.name, help=f"{suite.description}\n\n{RESUMES}\n\n{example}")(both)
 
 
 def varied(

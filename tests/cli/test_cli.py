@@ -111,7 +111,7 @@ def test_bad_input_is_one_line_and_code_2() -> None:
 USAGE = (
     ("nosuch", "command: value 'nosuch' is not allowed; allowed: sweep, report, doctor, "),
     ("runn", "did you mean 'run'?"),
-    ("bench nosuch", "command: value 'nosuch' is not allowed; allowed: quick, "),
+    ("bench nosuch", "command: value 'nosuch' is not allowed; allowed: balancing-classic, "),
     ("traffic shww", "did you mean 'show'?"),
     ("--nosuch", "option: value '--nosuch' is not allowed; allowed: --version, "),
     ("run --sed 1", "option: value '--sed' is not allowed; allowed: --env, --policy, "),
@@ -212,6 +212,21 @@ def test_a_suite_without_options_of_its_own_is_a_command(
     assert done.returncode == 0, done.stderr
     (record,) = json.loads(done.stdout)
     assert (record["policy"], record["config"]["steps"]) == ("cubic", 60)
+
+
+def test_every_suite_takes_the_common_options_and_those_of_its_maker() -> None:
+    add_suites()
+    group = get_command(bench_app)
+    found = {name: {one.name for one in command.params} for name, command in group.commands.items()}
+    assert set(found) >= set(SUITES)
+    common = found["rate-sweep"]
+    assert common >= {"backend", "train_backend", "require_fidelity", "seconds", "jobs", "address"}
+    own = {name: found[name] - common for name in SUITES if found[name] != common}
+    assert own == {
+        "quick": {"traffic", "generator"},
+        "balancing-classic": {"load"},
+        "balancing-quick": {"load"},
+    }
 
 
 @pytest.mark.simulation

@@ -17,15 +17,17 @@ from dcgym.cli.bench import varied
 from dcgym.cli.tables import print_results
 from dcgym.errors import BackendError, ConfigError
 from dcgym.suites import (
+    SUITES,
     Case,
     RunSpec,
     Suite,
     load_records,
+    modern_congestion,
     quick,
     run_episode,
     write_report,
 )
-from dcgym.suites.balancing import balancing_classic
+from dcgym.suites.balancing import balancing_classic, balancing_quick
 from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import require
 from dcgym.suites.matrix import Matrix, Run
@@ -35,6 +37,7 @@ from dcgym.suites.spec import spec_to_dict
 from dcgym.suites.statistics import METRICS, Sums, summarise
 from dcgym.suites.suite import Training
 from dcgym.suites.workers import Workers
+from dcgym.tasks.balancing import make_scenario
 from dcgym.testing.fake_backend import FakeBackend
 from dcgym.writing import prepare_folder
 from tests.support.pages import pictures_of
@@ -153,6 +156,25 @@ def matrix_of(suite: Suite, out: Path, require_fidelity: str = "invalid") -> Mat
 def kept(matrix: Matrix, run: Run, fidelity: dict[str, Any]) -> dict[str, Any]:
     """Return what the summary of a finished run holds."""
     return {**spec_to_dict(matrix.spec(run)), "fidelity": fidelity}
+
+
+def test_a_suite_is_made_for_a_backend_a_length_and_its_own_options() -> None:
+    moved = quick().made_for("simulation", 6.0, {"traffic": "stride-1", "generator": None})
+    env = moved.cases[0].env
+    assert (env["backend"], env["traffic"], "generator" in env) == ("simulation", "stride-1", False)
+    # Its learners train where it runs. A warm-up that is too long gives way.
+    assert (moved.cases[0].train_env, moved.episode_s, moved.warmup_s) == (None, 6.0, 2.0)
+    assert quick().made_for(None, 1.2).warmup_s == pytest.approx(0.2)
+    busy = balancing_classic().made_for(own={"load": 0.5}).cases[0].env["scenario"]
+    assert make_scenario(busy).workload.load == 0.5
+    step = balancing_quick().made_for(episode_s=100.0).case("capacity-step").env["scenario"]
+    assert make_scenario(step).events[0].at_ns == 50_000_000_000
+    real = modern_congestion().made_for("emulation")
+    assert real.is_alone and real.cases[0].env["topology"]["rate"] == "20Mbit"
+    iroko = SUITES["iroko-dumbbell-10m"].made_for("emulation", 30.0)
+    assert iroko.cases[0].env["backend"] == "emulation" and iroko.episode_s == 30.0
+    # What has no maker trains where it did.
+    assert iroko.cases[0].train_env["backend"] == "simulation"
 
 
 def test_episode_writes_steps_and_summary(tmp_path: Path) -> None:
