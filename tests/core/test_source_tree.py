@@ -79,10 +79,21 @@ def test_circles_and_long_functions_are_found(tree: Path) -> None:
     write(tree, "envs/task/weights", "")
     assert list(test_layout.upward_arrows()) == list(test_layout.circles()) == []
     write(tree, "envs/task/weights", "def f():\n    import dcgym.envs.render.network")
-    (circle,) = test_layout.circles()
-    assert "dcgym.envs.render.network -> dcgym.envs.task.rates" in circle
-    assert "dcgym.envs.task.weights -> dcgym.envs.render.network" in circle
-    assert "__init__" not in circle
+    modules, folders = test_layout.circles()
+    for circle in (modules, folders):
+        assert "dcgym.envs.render.network -> dcgym.envs.task.rates" in circle
+        assert "dcgym.envs.task.weights -> dcgym.envs.render.network" in circle
+        assert "__init__" not in circle
+    # Folders make one where no modules do.
+    write(tree, "envs/task/weights", "import dcgym.envs.render.other")
+    write(tree, "envs/render/other", "")
+    write(tree, "envs/task/rates", "")
+    assert len(list(test_layout.circles())) == 1
+    # Two modules of a folder do where one needs the other for its types alone.
+    write(tree, "envs/task/weights", "from dcgym.envs.task.rates import one")
+    write(tree, "envs/task/rates", "if TYPE_CHECKING:\n    import dcgym.envs.task.weights")
+    assert all("dcgym.envs.task.rates -> " in circle for circle in test_layout.circles())
+    assert list(test_layout.circles())
     body = "    x = 1\n" * 50
     # A function in a text does not end the one around it.
     cut = "    x = 1\n" * 20 + '    y = """\ndef g(): ...\n"""\n' + "    x = 1\n" * 25
