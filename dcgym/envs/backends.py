@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from dcgym.backends.base import Capabilities
+from dcgym.backends.base import Capabilities, Network
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.registry import Registry
+from dcgym.topologies import Topology
 
-__all__ = ["draws_ahead", "find_object", "stated_capabilities", "taken_options"]
+__all__ = ["draws_ahead", "find_object", "stated_capabilities", "taken_options", "topology_of"]
 
 
 def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
@@ -72,6 +73,17 @@ def _imported(spec: object) -> object:
     with _named(spec):
         found: object = getattr(importlib.import_module(module), name)
     return found
+
+
+def topology_of(backend: object) -> Topology | None:
+    """Return the network of a backend that exists already; None for what makes one.
+
+    Args:
+        backend: What `find_object` returned.
+    """
+    if isinstance(backend, type) or not isinstance(backend, Network):
+        return None
+    return backend.topology
 
 
 @contextmanager

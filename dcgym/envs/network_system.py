@@ -12,7 +12,7 @@ from dcgym.backends.base import Capabilities, Fidelity, Network, NetworkBatch, R
 from dcgym.backends.ensemble import NetworkEnsemble
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
-from dcgym.envs.backends import find_object, taken_options
+from dcgym.envs.backends import find_object, taken_options, topology_of
 from dcgym.envs.network_checks import check_network
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
@@ -67,12 +67,10 @@ def make_copies(
         ConfigError: An argument is not allowed.
     """
     backend = find_object(settings.backend)
-    if isinstance(backend, type) or not isinstance(backend, Network):
-        first = make_task(settings, None)
-        n_envs = check_int("num_envs", n_envs, 1)
-        return [first, *(first.another() for _ in range(n_envs - 1))], backend
-    check_int("num_envs", n_envs, 1, 1)
-    return [make_task(settings, backend.topology)], backend
+    given = topology_of(backend)
+    n_envs = check_int("num_envs", n_envs, 1, None if given is None else 1)
+    first = make_task(settings, given)
+    return [first, *(first.another() for _ in range(n_envs - 1))], backend
 
 
 class NetworkSystem:

@@ -25,6 +25,7 @@ from dcgym.backends.registry import (
 )
 from dcgym.envs.accelerator_system import accelerator_system
 from dcgym.envs.assignment_system import assignment_system
+from dcgym.envs.backends import find_object, topology_of
 from dcgym.envs.dip_system import dip_system
 from dcgym.envs.flow_system import flow_system
 from dcgym.envs.migration_system import migration_system
@@ -173,7 +174,7 @@ def network_form(
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    return _form(settings, task, partial(network_system, task), NETWORKS)
+    return _on_networks(settings, task, network_system)
 
 
 def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
@@ -183,7 +184,7 @@ def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    return _form(FlowSettings, task, partial(flow_system, task), NETWORKS)
+    return _on_networks(FlowSettings, task, flow_system)
 
 
 def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> AgentForm:
@@ -196,14 +197,31 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
     return _form(settings, task, partial(pool_system, task), POOLS)
 
 
+def _on_networks(
+    settings: type[NetworkSettings],
+    task: Callable[[Any, Any], NetworkTask],
+    bind: Callable[[Any, Any, int], System],
+) -> AgentForm:
+    return _form(
+        settings, partial(_network_task, task), partial(bind, task), NETWORKS, task.__doc__
+    )
+
+
+def _network_task(make: Callable[[Any, Any], NetworkTask], settings: NetworkSettings) -> object:
+    """Return a task, on the network of a backend that exists already."""
+    return make(settings, topology_of(find_object(settings.backend)))
+
+
 def _form(
     settings: type[TaskSettings],
-    task: Callable[..., Any],
+    task: Callable[[Any], object],
     make: Callable[[Any, int], System],
     makers: Makers,
+    page: str | None = None,
 ) -> AgentForm:
-    """Return the form of a task, whose docstring is the page; `randomise` may draw its settings."""
-    return AgentForm(settings, partial(drawn_system, make), task.__doc__ or "", makers, task)
+    """Return the form of a task whose settings `randomise` may draw; its docstring is the page."""
+    drawn = partial(drawn_system, make)
+    return AgentForm(settings, drawn, page or task.__doc__ or "", makers, task)
 
 
 for _environment in (
@@ -250,7 +268,10 @@ for _environment in (
         "dcgym/AcceleratorBalancing-v0",
         "accelerators",
         _form(
-            AcceleratorBalancingSettings, accelerator_balancing, accelerator_system, DEVICE_POOLS
+            AcceleratorBalancingSettings,
+            accelerator_balancing,
+            accelerator_system,
+            DEVICE_POOLS,
         ),
         layout=ACCELERATOR_LAYOUT,
     ),
