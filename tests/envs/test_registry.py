@@ -16,6 +16,8 @@ from dcgym.envs.registry import ENVIRONMENTS, Environment
 from dcgym.errors import ConfigError
 from dcgym.suites.reports.layout import layout_of, resolved_config
 from dcgym.tasks.common.layout import Layout
+from dcgym.testing import FakeBackend
+from dcgym.topologies import dumbbell
 from tests.support.natives import hide_natives
 
 
@@ -63,6 +65,25 @@ def test_an_id_is_taken_once_and_has_a_version() -> None:
         add_environment(first)
     with pytest.raises(ConfigError, match="env"):
         add_environment(Environment("no version", first.family, first.single))
+
+
+@pytest.mark.simulation
+def test_agents_are_named_without_a_backend() -> None:
+    flows = ENVIRONMENTS["dcgym/FlowControl-v1"].agents
+    balancers = ENVIRONMENTS["dcgym/LoadBalancing-v1"].agents
+    assert flows is not None and balancers is not None
+    # The traffic names hosts of the network that is there already.
+    traffic = {"flows": [{"src": "h7", "dst": "h8"}, {"src": "h8", "dst": "h7"}]}
+    network = FakeBackend(dumbbell(hosts=8))
+    settings = flows.settings(backend=network, traffic=traffic, flows=2)
+    assert flows.agent_names(settings) == ("flow0", "flow1")
+    with pytest.raises(ConfigError, match="h7"):
+        flows.agent_names(flows.settings(backend=FakeBackend, traffic=traffic, flows=2))
+    drawn = {"scenario": ["yao-sim-8", "no such scenario"]}
+    settings = balancers.settings(randomise=drawn)
+    assert balancers.agent_names(settings) == ("balancer_0", "balancer_1")
+    with pytest.raises(ConfigError, match="no such scenario"):
+        balancers.agent_names(balancers.settings(randomise={"scenario": ["no such scenario"]}))
 
 
 def test_defaults_are_those_of_the_settings() -> None:
