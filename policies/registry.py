@@ -55,6 +55,9 @@ from dcgym.policies.placement import (
     StickyPolicy,
 )
 from dcgym.registry import Registry
+from dcgym.tasks.accelerators.rules import DEVICE_RULES
+from dcgym.tasks.balancing.rules import RULES
+from dcgym.tasks.network.controls import AGENT_CONTROL, CONGESTION_CONTROLS, CongestionControl
 from dcgym.tasks.paths.rules import PATH_RULES
 from dcgym.units import parse_duration
 
@@ -140,13 +143,13 @@ def _find(name: str, family: str | None) -> PolicyMaker:
     raise ConfigError("policy", name, known_names, suggest(name, known_names))
 
 
-def _add_transport(name: str, marking: bool = False) -> None:
+def _add_transport(name: str, control: CongestionControl) -> None:
+    marking = control.needs_marks
     description = f"Leave it to the hosts' {name}{', with marking switches' if marking else ''}."
     _CONGESTION.add(name, lambda: TransportPolicy(name, name, marking), description)
 
 
-def _add_rule(name: str, rule: str | None = None) -> None:
-    rule = rule or name
+def _add_rule(name: str, rule: str) -> None:
     _BALANCING.add(
         name, lambda: RulePolicy(name, rule), f"The rule {rule} with configured weights."
     )
@@ -166,11 +169,10 @@ def _add_hlb(name: str, description: str, rule: str = "weighted", is_adaptive: b
 
 
 _CONGESTION = POLICIES.add("congestion", PolicyFamily("congestion"), "Sending rates of hosts.")
-for _name in ("cubic", "reno", "bbr"):
-    _add_transport(_name)
-_add_transport("dctcp", marking=True)
-for _name in ("new-vegas", "swift", "timely", "theta-powertcp", "copa"):
-    _add_transport(_name)
+for _name, _control in CONGESTION_CONTROLS.items():
+    # Nobody steers its flows here.
+    if _name != AGENT_CONTROL:
+        _add_transport(_name, _control)
 _CONGESTION.add("fixed-share", FixedSharePolicy)
 _CONGESTION.add("fair-share", FairSharePolicy)
 _CONGESTION.add("random", RandomPolicy)
@@ -180,8 +182,9 @@ _PATHS.add("ecmp", EcmpPolicy)
 _PATHS.add("wcmp", WcmpPolicy)
 _PATHS.add("least-loaded", LeastLoadedPolicy)
 _PATHS.add("random", RandomPathsPolicy)
-for _name in ("letflow", "spray", "drill", "plb", "flowbender"):
-    _add_path_rule(_name)
+for _name in PATH_RULES:
+    if _name != "ecmp":
+        _add_path_rule(_name)
 _PATHS.add("hula", HulaPolicy)
 
 _FLOWS = POLICIES.add("flows", PolicyFamily("flows"), "Windows and rates of single flows.")
@@ -191,17 +194,12 @@ _FLOWS.add("random", RandomFlowPolicy)
 POLICIES.add("joint", PairFamily("joint", _CONGESTION, _PATHS), "Rates and paths together.")
 
 _BALANCING = POLICIES.add("balancing", PolicyFamily("balancing"), "Servers of new flows.")
-_add_rule("ecmp")
-_add_rule("random-server", "random")
-for _name in ("round-robin", "wcmp", "lsq", "lsq2", "gsq", "gsq2", "sed", "sed2", "sed-half"):
-    _add_rule(_name)
-for _name in ("round-robin-weighted", "least-request", "br", "jiq-own", "jiq"):
-    _add_rule(_name)
-for _name in ("prequal", "peak-ewma", "c3-rank"):
-    _add_rule(_name)
-_add_rule("charon", "wsapp")
-for _name in ("sapp", "oracle", "oracle2", "earliest-finish"):
-    _add_rule(_name)
+# A policy called "random" draws weights, and the source of wsapp has a name for it.
+_RULE_POLICIES = {"random": "random-server", "wsapp": "charon"}
+for _name, _rule in RULES.items():
+    # What looks at learned weights needs somebody who sets them.
+    if not _rule.uses_learned:
+        _add_rule(_RULE_POLICIES.get(_name, _name), _name)
 _BALANCING.add("awcmp", AwcmpPolicy)
 _add_hlb("hlb", "Counts weighed by slowness, estimated from flow durations.")
 _add_hlb("hlb2", "hlb with two candidates a flow.", rule="weighted2")
@@ -213,8 +211,7 @@ _BALANCING.add("random", RandomWeightsPolicy)
 _ASSIGNMENT = POLICIES.add("assignment", PolicyFamily("assignment"), "Servers of single jobs.")
 
 
-def _add_job_rule(name: str, rule: str | None = None) -> None:
-    rule = rule or name
+def _add_job_rule(name: str, rule: str) -> None:
     _ASSIGNMENT.add(name, lambda: JobRulePolicy(name, rule), f"The rule {rule}, job by job.")
 
 
@@ -226,13 +223,11 @@ _add_least("least-work", "Least load as Park observes it: its greedy rule.")
 _add_least("least-time", "Least time until the server is done with all it has.")
 _add_least("shortest-processing-time", "Least waiting work over speed, jobs in service left out.")
 _ASSIGNMENT.add("random", RandomJobPolicy)
-_add_job_rule("random-server", "random")
-for _name in ("round-robin", "round-robin-weighted", "wcmp", "lsq", "lsq2", "sed", "sed2"):
-    _add_job_rule(_name)
-for _name in ("sed-half", "least-request", "br", "jiq-own", "prequal", "jiq", "peak-ewma"):
-    _add_job_rule(_name)
-for _name in ("c3-rank", "oracle", "oracle2", "earliest-finish"):
-    _add_job_rule(_name)
+# The one dispatcher has placed every job: gsq is lsq to it, and ecmp is random. Charon is of flows.
+_NOT_FOR_JOBS = ("ecmp", "gsq", "gsq2", "sapp", "wsapp")
+for _name, _rule in RULES.items():
+    if not _rule.uses_learned and _name not in _NOT_FOR_JOBS:
+        _add_job_rule(_RULE_POLICIES.get(_name, _name), _name)
 
 _ACCELERATORS = POLICIES.add(
     "accelerators", PolicyFamily("accelerators"), "Weights of devices in servers."
@@ -255,10 +250,11 @@ def _make_p4mite(threshold: str | float = "300ms") -> Policy:
     return DeviceRulePolicy("p4mite", agents=agents)
 
 
-for _name in ("server-only", "device-ecmp", "lur", "device-jsq", "prt", "device-po2"):
-    _add_device_rule(_name)
-_add_ring("wrr")
-_add_ring("dynamic-wrr")
+for _name, _device_rule in DEVICE_RULES.items():
+    if _device_rule.uses_weights:
+        _add_ring(_name)
+    elif _device_rule.needs != "busy":
+        _add_device_rule(_name)
 _ACCELERATORS.add("p4mite", _make_p4mite, "The device rule p4mite, with event-driven agents.")
 _ACCELERATORS.add("threshold", ThresholdPolicy)
 _ACCELERATORS.add("p4wise", P4WisePolicy)

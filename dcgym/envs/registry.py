@@ -92,6 +92,7 @@ class AgentForm:
         page: What it decides, sees and is rewarded for, in Markdown.
         makers: The backends that it can be given by name.
         task: Makes the task of one copy from its arguments, without a backend.
+        recorder: What suites record of its runs, by a name of `dcgym.suites.recorders.RECORDERS`.
     """
 
     settings: type[TaskSettings]
@@ -99,6 +100,7 @@ class AgentForm:
     page: str
     makers: Makers
     task: Callable[[Any], Any]
+    recorder: str = "plain"
 
     @property
     def arguments(self) -> list[str]:
@@ -194,7 +196,7 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
         settings: Frozen dataclass of its arguments.
         task: Makes the task of the settings. Its docstring is the page.
     """
-    return _form(settings, task, partial(pool_system, task), POOLS)
+    return _form(settings, task, partial(pool_system, task), POOLS, "pool")
 
 
 def _on_networks(
@@ -202,9 +204,8 @@ def _on_networks(
     task: Callable[[Any, Any], NetworkTask],
     bind: Callable[[Any, Any, int], System],
 ) -> AgentForm:
-    return _form(
-        settings, partial(_network_task, task), partial(bind, task), NETWORKS, task.__doc__
-    )
+    alone, bound = partial(_network_task, task), partial(bind, task)
+    return _form(settings, alone, bound, NETWORKS, "network", task.__doc__)
 
 
 def _network_task(make: Callable[[Any, Any], NetworkTask], settings: NetworkSettings) -> object:
@@ -217,11 +218,12 @@ def _form(
     task: Callable[[Any], object],
     make: Callable[[Any, int], System],
     makers: Makers,
+    recorder: str,
     page: str | None = None,
 ) -> AgentForm:
     """Return the form of a task whose settings `randomise` may draw; its docstring is the page."""
     drawn = partial(drawn_system, make)
-    return AgentForm(settings, drawn, page or task.__doc__ or "", makers, task)
+    return AgentForm(settings, drawn, page or task.__doc__ or "", makers, task, recorder)
 
 
 for _environment in (
@@ -261,7 +263,7 @@ for _environment in (
     Environment(
         "dcgym/JobAssignment-v0",
         "assignment",
-        _form(JobAssignmentSettings, job_assignment, assignment_system, POOLS),
+        _form(JobAssignmentSettings, job_assignment, assignment_system, POOLS, "jobs"),
         layout=ASSIGNMENT_LAYOUT,
     ),
     Environment(
@@ -272,25 +274,26 @@ for _environment in (
             accelerator_balancing,
             accelerator_system,
             DEVICE_POOLS,
+            "devices",
         ),
         layout=ACCELERATOR_LAYOUT,
     ),
     Environment(
         "dcgym/VipPlacement-v0",
         "placement",
-        _form(VipPlacementSettings, vip_placement, placement_system, PLACEMENTS),
+        _form(VipPlacementSettings, vip_placement, placement_system, PLACEMENTS, "placement"),
         layout=PLACEMENT_LAYOUT,
     ),
     Environment(
         "dcgym/DipPlacement-v0",
         "dips",
-        _form(DipPlacementSettings, dip_placement, dip_system, PLACEMENTS),
+        _form(DipPlacementSettings, dip_placement, dip_system, PLACEMENTS, "dips"),
         layout=DIP_LAYOUT,
     ),
     Environment(
         "dcgym/VipMigration-v0",
         "migration",
-        _form(VipMigrationSettings, vip_migration, migration_system, PLACEMENTS),
+        _form(VipMigrationSettings, vip_migration, migration_system, PLACEMENTS, "migration"),
         layout=MIGRATION_LAYOUT,
     ),
 ):

@@ -28,7 +28,7 @@ from dcgym.envs.system import Info
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.places import temporary_place
 from dcgym.policies import Policy, load_policy, make_policy
-from dcgym.suites.recorders import recorder_for
+from dcgym.suites.recorders import RECORDERS
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import Arguments, RunSpec
 from dcgym.suites.suite import MOST_RUNS
@@ -166,7 +166,7 @@ def _make(spec: RecordingSpec) -> Policy:
 def _environment(spec: RecordingSpec, policy: Policy) -> gym.Env[Any, Any]:
     """Return the environment as the policy wants it."""
     environment = find_environment(env_id_of(spec.env))
-    recorder = recorder_for(form_of(environment, spec.env).settings)
+    recorder = RECORDERS.find(form_of(environment, spec.env).recorder)
     run = RunSpec(env=spec.env, policy=spec.policy, steps=1, seed=spec.seed)
     config = recorder.configure(run, policy.env_overrides())
     env = make_env({**config, "info": "full"})

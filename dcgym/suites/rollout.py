@@ -23,7 +23,7 @@ from dcgym.envs.session import Session
 from dcgym.errors import BackendError
 from dcgym.policies import Policy, load_policy, make_policy
 from dcgym.policies.learned.acting import LearnedPolicy
-from dcgym.suites.recorders import Columns, Outcome, Recorder, Row, StepResult, recorder_for
+from dcgym.suites.recorders import RECORDERS, Columns, Outcome, Recorder, Row, StepResult
 from dcgym.suites.results import RUN_FILES, machine, run_name, write_run
 from dcgym.suites.spec import RunSpec
 from dcgym.writing import new_folder
@@ -85,7 +85,7 @@ def run_episode(
 
 def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:
     environment = find_environment(env_id_of(spec.env))
-    recorder = recorder_for(form_of(environment, spec.env).settings)
+    recorder = RECORDERS.find(form_of(environment, spec.env).recorder)
     make = make or partial(_make_policy, spec, environment.family)
     first = make(recorder.policy_seed(spec.seed, 0))
     config = recorder.configure(spec, first.env_overrides())

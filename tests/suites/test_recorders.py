@@ -19,10 +19,9 @@ from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.policies import POLICIES, PolicyFamily
 from dcgym.suites import Case, Suite, load_records, run_suite, write_report
-from dcgym.suites.recorders import RECORDERS, Recorder, recorder_for
+from dcgym.suites.recorders import RECORDERS, Recorder
 from dcgym.suites.recorders.network import NetworkRecorder
 from dcgym.tasks.common.settings import TaskSettings
-from dcgym.tasks.congestion.task import CongestionSettings
 from tests.support.suites import leave_figures_empty
 
 ID, FAMILY = "acme/Walk-v0", "walking"
@@ -137,10 +136,11 @@ def walking() -> Iterator[None]:
     del gym.registry[ID]
 
 
-def test_the_closest_class_of_settings_has_the_recorder() -> None:
-    assert recorder_for(CongestionSettings) is NetworkRecorder
-    assert recorder_for(WalkSettings) is Recorder
-    assert set(RECORDERS) >= {TaskSettings}
+@pytest.mark.usefixtures("walking")
+def test_every_environment_names_a_recorder() -> None:
+    found = {env_id: RECORDERS.find(one.single.recorder) for env_id, one in ENVIRONMENTS.items()}
+    assert found["dcgym/Joint-v2"] is NetworkRecorder and found[ID] is Recorder
+    assert set(found.values()) == set(RECORDERS.values())
 
 
 @pytest.mark.usefixtures("walking")

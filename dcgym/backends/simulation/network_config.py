@@ -9,6 +9,7 @@ from typing import Any
 
 from dcgym.errors import ConfigError
 from dcgym.native import require_packets
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
 from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
@@ -30,18 +31,7 @@ __all__ = [
     "switch_salt",
 ]
 
-TRANSPORTS = (
-    "cubic",
-    "reno",
-    "bbr",
-    "dctcp",
-    "new-vegas",
-    "swift",
-    "timely",
-    "theta-powertcp",
-    "copa",
-    "dcgym_agent",
-)
+TRANSPORTS = tuple(name for name, one in CONGESTION_CONTROLS.items() if one.is_in_twin)
 """Congestion controls that the packet twin has."""
 
 PROCESSING_NS = HOP_NS

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dcgym import native
 from dcgym.cli.doctor.check import Check
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.traffic.generators.tools import find_tool
 
 __all__ = ["check_native_parts", "check_packages", "check_tools"]
@@ -93,6 +94,16 @@ def _mininet() -> Check:
     )
 
 
+def _cost_of_controls() -> dict[str, str]:
+    """Return what is missing without the program of each congestion control, by its object."""
+    return {
+        one.bpf_object: f"no policy {name!r} "
+        + ("where the kernel has no module" if one.is_in_linux else "on real TCP")
+        for name, one in CONGESTION_CONTROLS.items()
+        if one.bpf_object
+    }
+
+
 def check_native_parts() -> list[Check]:
     """Look for what setup builds."""
     missing = native.missing_parts()
@@ -102,12 +113,7 @@ def check_native_parts() -> list[Check]:
         "_packets": "no simulated networks",
         "_placement": "no simulated placement of VIPs",
         "_measure": "slower steps on networks",
-        "dctcp": "no policy 'dctcp' where the kernel has no module",
-        "new_vegas": "no policy 'new-vegas' where the kernel has no module",
-        "swift": "no policy 'swift' on real TCP",
-        "timely": "no policy 'timely' on real TCP",
-        "theta_powertcp": "no policy 'theta-powertcp' on real TCP",
-        "copa": "no policy 'copa' on real TCP",
+        **_cost_of_controls(),
         "dcgym_agent": "no FlowControl on real TCP",
         "delay": "no emulated links with a delay",
         "dcgym-relay": "no emulated links with a delay",

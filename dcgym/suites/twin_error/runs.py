@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from dcgym.backends.base import Record
+from dcgym.registry import Registry
 from dcgym.suites.results import SUITE_FILE, Records, load_records, read_json, write_results
 from dcgym.suites.runner import finished_records, run_matrix
 from dcgym.suites.suite import Suite
@@ -19,6 +20,7 @@ from dcgym.suites.twin_error.quantities import ACCELERATORS, BALANCING, NETWORK
 from dcgym.suites.twin_error.traces import read_trace
 
 __all__ = [
+    "COMPARISONS",
     "Compare",
     "compare_accelerators",
     "compare_balancing",
@@ -121,11 +123,16 @@ def compare_accelerators(folder: Path, records: Records, required: str) -> Compa
     return Comparison(ACCELERATORS, twin_errors(records, ACCELERATORS, required), records, required)
 
 
-COMPARISONS: Mapping[str, Compare] = {
-    "balancing-twin-error": compare_balancing,
-    "p4hauler-testbed": compare_accelerators,
-    "congestion-twin-error": compare_congestion,
-}
+COMPARISONS: Registry[Compare] = Registry("comparisons", "comparison")
+"""What compares both backends of a suite, by the suite's name."""
+
+COMPARISONS.add_all(
+    {
+        "balancing-twin-error": compare_balancing,
+        "p4hauler-testbed": compare_accelerators,
+        "congestion-twin-error": compare_congestion,
+    }
+)
 
 
 def compare_folder(folder: Path) -> Comparison | None:

@@ -20,7 +20,8 @@ from dcgym.tasks.flows.actions import FLOW_ACTIONS, FlowAction
 from dcgym.tasks.flows.features import FLOW_FEATURES
 from dcgym.tasks.flows.interval import FlowInterval
 from dcgym.tasks.flows.rewards import FLOW_REWARDS
-from dcgym.tasks.network.arguments import AGENT_CONTROL, read_topology
+from dcgym.tasks.network.arguments import read_topology
+from dcgym.tasks.network.controls import AGENT_CONTROL
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import Topology

@@ -8,33 +8,16 @@ from typing import Any, TypeAlias
 
 from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.topologies import Topology, make_topology, with_marking
 from dcgym.units import parse_duration
 
 __all__ = [
-    "AGENT_CONTROL",
-    "CONGESTION_CONTROLS",
     "TopologySpec",
     "read_congestion_control",
     "read_interval",
     "read_topology",
 ]
-
-AGENT_CONTROL = "dcgym_agent"
-"""Reno whose flows an agent can steer."""
-
-CONGESTION_CONTROLS = (
-    "cubic",
-    "reno",
-    "bbr",
-    "dctcp",
-    "new-vegas",
-    "swift",
-    "timely",
-    "theta-powertcp",
-    "copa",
-    AGENT_CONTROL,
-)
 
 TopologySpec: TypeAlias = str | Path | Mapping[str, Any] | Topology
 
@@ -101,5 +84,5 @@ def read_congestion_control(spec: str | Mapping[str, str], topology: Topology) -
     else:
         chosen = dict.fromkeys(names, spec)
     for algorithm in chosen.values():
-        check_in("congestion_control", algorithm, CONGESTION_CONTROLS)
+        CONGESTION_CONTROLS.find(algorithm)
     return chosen

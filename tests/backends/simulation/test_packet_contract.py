@@ -15,7 +15,7 @@ from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import ConfigError
 from dcgym.suites import Case, Suite
-from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.events import make_events
 from dcgym.testing import check_contract, check_network
 from dcgym.topologies import make_topology

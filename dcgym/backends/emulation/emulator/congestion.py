@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcgym.config import check_in
 from dcgym.errors import FeatureNotSupported
 from dcgym.native import bpf_object, require
-from dcgym.tasks.network.arguments import AGENT_CONTROL, CONGESTION_CONTROLS
+from dcgym.tasks.network.controls import AGENT_CONTROL, CONGESTION_CONTROLS
 from dcgym.topologies import Topology, base_rtt_ns, slowest_frame_ns
 
 if TYPE_CHECKING:
     from dcgym.native._native import CongestionControl
 
-__all__ = ["AGENT_MAPS", "ALGORITHMS", "CongestionControls"]
+__all__ = ["AGENT_MAPS", "CongestionControls"]
 
 AGENT_MAPS = ("flows", "commands", "controls", "free_slots")
 """Maps of dcgym_agent.bpf.c that agents work with, in the order of `Prepared.agent_maps`."""
 
 
-@dataclass(frozen=True)
-class Algorithm:
-    """A congestion control of the suite.
-
-    Attributes:
-        kernel_name: What the kernel calls its own module of it.
-        bpf_object: Our program for kernels without the module, if there is one.
-    """
-
-    kernel_name: str
-    bpf_object: str | None = None
-
-
-ALGORITHMS = {
-    "cubic": Algorithm("cubic"),
-    "reno": Algorithm("reno"),
-    "bbr": Algorithm("bbr"),
-    "dctcp": Algorithm("dctcp", "dctcp"),
-    "new-vegas": Algorithm("nv", "new_vegas"),
-    "swift": Algorithm("swift", "swift"),
-    "timely": Algorithm("timely", "timely"),
-    "theta-powertcp": Algorithm("theta", "theta_powertcp"),
-    "copa": Algorithm("copa", "copa"),
-    AGENT_CONTROL: Algorithm("agent", "dcgym_agent"),
-}
 # Linux' own calls PLB (tcp_plb.c), of which no switch here hears.
 RELABELLING_CONTROL = "dctcp"
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -78,7 +51,7 @@ class CongestionControls:
             ConfigError: Unknown algorithm.
             FeatureNotSupported: The kernel has neither the module nor what the program needs.
         """
-        algorithm = ALGORITHMS[check_in("congestion_control", name, CONGESTION_CONTROLS)]
+        algorithm = CONGESTION_CONTROLS.find(name)
         if name != RELABELLING_CONTROL:
             relabelling, label_map_fd = "", -1
         if not relabelling and algorithm.kernel_name in _AVAILABLE.read_text().split():

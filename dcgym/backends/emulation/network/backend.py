@@ -40,7 +40,7 @@ from dcgym.monitors import Snapshot
 from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
 from dcgym.tasks.flows.commands import FlowCommands
-from dcgym.tasks.network.arguments import CONGESTION_CONTROLS
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import Event, EventLog, check_events
 from dcgym.topologies import Topology
@@ -115,7 +115,7 @@ class EmulationNetwork:
         """
         check_events(episode.events, self.options.switch)
         for name in episode.congestion_control.values():
-            check_in("congestion_control", name, CONGESTION_CONTROLS)
+            CONGESTION_CONTROLS.find(name)
         episode.plan.check(self.topology)
         self._take_plan(episode.plan)
         self.start()
