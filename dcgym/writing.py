@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_FOLDER_BYTES",
     "PICTURES",
+    "TABLES",
     "as_path",
     "check_output",
     "make_folder",
@@ -36,6 +37,9 @@ LONGEST_FOLDER_BYTES = 3_000
 
 PICTURES = (".svg", ".png", ".pdf")
 """Formats of pictures, by the suffix of their file."""
+
+TABLES = (".csv", ".parquet")
+"""Formats of tables, by the suffix of their file."""
 
 _FILE = "a file that can be written"
 _FOLDER = "a folder that can be written"
@@ -188,9 +192,8 @@ def check_output(path: str | Path, field: str, suffixes: Sequence[str] = ()) -> 
         ConfigError: It is no path, no regular file, or cannot be written; the message says why.
             Or its suffix is none of them.
     """
-    if suffixes and (suffix := as_path(path, field).suffix.lower()) not in suffixes:
-        named = f"suffix of {Path(path).name}"
-        raise ConfigError(named, suffix, suffixes, suggest(suffix, suffixes))
+    if suffixes:
+        _check_suffix(as_path(path, field), suffixes)
     target = _checked(path, field)
     with _told(path, field, _FILE):
         try:
@@ -200,6 +203,14 @@ def check_output(path: str | Path, field: str, suffixes: Sequence[str] = ()) -> 
             if error.errno not in _IN_PLACE or not target.exists():
                 raise
     return Path(path)
+
+
+def _check_suffix(path: Path, suffixes: Sequence[str]) -> str:
+    """Return the suffix of a path, in small letters."""
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise ConfigError(f"suffix of {path.name}", suffix, suffixes, suggest(suffix, suffixes))
+    return suffix
 
 
 def write_file(path: str | Path, field: str, content: bytes | Callable[[Path], object]) -> None:
@@ -233,21 +244,23 @@ def write_file(path: str | Path, field: str, content: bytes | Callable[[Path], o
 
 
 def write_table(path: str | Path, field: str, table: pl.DataFrame) -> None:
-    """Write a table in one step, as CSV where the name ends so, else as Parquet.
+    """Write a table in one step, as CSV or Parquet.
 
     Args:
-        path: The file.
+        path: The file; its suffix, one of `TABLES`, decides the format.
         field: Name of the field in the error message.
         table: The table.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: Unknown suffix, or the file cannot be written.
     """
     from polars.exceptions import ComputeError
 
+    is_csv = _check_suffix(as_path(path, field), TABLES) == ".csv"
+
     def write(to: Path) -> None:
         try:
-            table.write_csv(to) if Path(path).suffix.lower() == ".csv" else table.write_parquet(to)
+            table.write_csv(to) if is_csv else table.write_parquet(to)
         except ComputeError as error:  # What it makes of a full disk.
             raise OSError(errno.EIO, str(error)) from error
 

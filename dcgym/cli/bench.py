@@ -91,11 +91,11 @@ def _add_suite(suite: Suite) -> None:
         for name, hint in OWN_OPTIONS.items()
         if name in suite.options
     ]
-    both: Any = bench_suite
-    both.__signature__ = signature.replace(parameters=[*common, *extra])
-    both.__annotations__ = {one.name: one.annotation for one in (*common, *extra)}
+    command: Any = bench_suite
+    command.__signature__ = signature.replace(parameters=[*common, *extra])
+    command.__annotations__ = {one.name: one.annotation for one in (*common, *extra)}
     example = f"Example: [bold]dcgym bench {suite.name} --seeds {suite.seeds}[/bold]"
-    bench_app.command(suite.name, help=f"{suite.description}\n\n{RESUMES}\n\n{example}")(both)
+    bench_app.command(suite.name, help=f"{suite.description}\n\n{RESUMES}\n\n{example}")(command)
 
 
 def varied(

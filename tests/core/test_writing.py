@@ -178,6 +178,16 @@ def test_a_folder_is_no_place_for_a_file(place: str, tmp_path: Path) -> None:
         write(tmp_path / f"x{suffix}")
 
 
+@pytest.mark.parametrize("place", [one for one in FILES if one not in ("markdown", "content")])
+def test_a_suffix_counts_in_capitals_and_others_are_refused(place: str, tmp_path: Path) -> None:
+    suffix, write = FILES[place]
+    write(tmp_path / f"x{suffix.upper()}")
+    assert (tmp_path / f"x{suffix.upper()}").stat().st_size > 0
+    with pytest.raises(ConfigError, match=r"^suffix of x\.docx: value '\.docx' is not allowed"):
+        write(tmp_path / "x.docx")
+    assert [path.name for path in tmp_path.iterdir()] == [f"x{suffix.upper()}"]
+
+
 @pytest.mark.parametrize("bad", [*BAD, "file"])
 @pytest.mark.parametrize("place", FOLDERS)
 def test_what_is_no_place_for_a_folder_is_refused(place: str, bad: str, tmp_path: Path) -> None:

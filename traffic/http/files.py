@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import as_name, check_in
+from dcgym.config import as_name
 from dcgym.errors import ConfigError
 from dcgym.traffic.http.applications import MAX_STAGES
 from dcgym.traffic.http.plan import (
@@ -29,7 +29,7 @@ from dcgym.traffic.http.plan import (
     RequestPlan,
 )
 from dcgym.traffic.plans.tables import Table, read_table
-from dcgym.writing import as_path, write_table
+from dcgym.writing import write_table
 
 __all__ = ["load_requests", "save_requests"]
 
@@ -52,8 +52,6 @@ def save_requests(plan: RequestPlan, path: str | Path) -> None:
     """
     import polars as pl
 
-    path = as_path(path, "requests file")
-    check_in("requests file type", path.suffix, (".csv", ".parquet"))
     requests, kinds = plan.requests, plan.applications
     texts = {
         "client": _take(plan.clients, requests["client"]),

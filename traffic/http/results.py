@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in
 from dcgym.errors import ConfigError
 from dcgym.traffic.http.applications import RESOURCES
 from dcgym.traffic.http.plan import RequestPlan
-from dcgym.writing import as_path, write_table
+from dcgym.writing import write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -200,8 +199,6 @@ class RequestResults:
         Raises:
             ConfigError: Unknown suffix, or the file cannot be written.
         """
-        path = as_path(path, "records file")
-        check_in("records file type", path.suffix, (".csv", ".parquet"))
         write_table(path, "records file", self.table())
 
     def close(self) -> None:

@@ -300,8 +300,8 @@ class Plan:
 
         Args:
             path: The file.
-            seed: Seed of what the file leaves random, and of the plan where the file names none.
-            fastest_bps: Highest rate of any host, if known (see `iroko.read_iroko`).
+            seed: As of `load`.
+            fastest_bps: As of `files.read_flows`.
 
         Raises:
             ConfigError: The file cannot be read, or a row holds what is not allowed.

@@ -23,7 +23,7 @@ from dcgym.files import wrong_file
 from dcgym.reading import FLOWS, read_chunks, reading
 from dcgym.traffic.vips.table import INTERNET, VipTable, lengths
 from dcgym.units import read_number
-from dcgym.writing import as_path, write_table
+from dcgym.writing import TABLES, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +33,6 @@ __all__ = ["read_epochs", "read_vips", "write_vips"]
 COLUMNS = ("vip", "role", "rack", "amount")
 ROLES = ("source", "dip")
 CALLER = "caller"
-FILES = (".csv", ".parquet")
 
 
 def read_vips(path: str | Path) -> list[VipTable]:
@@ -105,8 +104,6 @@ def write_vips(path: str | Path, tables: list[VipTable]) -> None:
     """
     import polars as pl
 
-    path = as_path(path, "vips file")
-    _check_suffix(path)
     parts = []
     for epoch, table in enumerate(tables):
         for role, start, rack, amount in (
@@ -152,10 +149,12 @@ def _frame(path: Path, roles: tuple[str, ...]) -> pl.DataFrame:
     """Return the rows of a file, checked as far as columns go."""
     import polars as pl
 
-    _check_suffix(path)
+    suffix = path.suffix.lower()
+    if suffix not in TABLES:
+        raise ConfigError("vips", str(path), f"a file that ends in {' or '.join(TABLES)}")
     try:
         with reading(path, "vips"):
-            if path.suffix == ".csv":
+            if suffix == ".csv":
                 content = b"".join(read_chunks(path, "vips", FLOWS))
                 frame = pl.read_csv(content, schema_overrides={"vip": pl.String, "rack": pl.String})
             else:
@@ -192,8 +191,3 @@ def _rack(text: str, path: str | Path) -> int:
     if number is None or number < 0 or number != int(number):
         raise ConfigError(f"rack in {path}", text, f'a number, or "{INTERNET}" for a source')
     return int(number)
-
-
-def _check_suffix(path: Path) -> None:
-    if path.suffix not in FILES:
-        raise ConfigError("vips", str(path), f"a file that ends in {' or '.join(FILES)}")
