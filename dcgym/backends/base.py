@@ -1,7 +1,8 @@
 """The contract of backends: one lifecycle, what a backend can do, and three narrow protocols.
 
 A *network* backend runs a plan of flows over a topology and takes rate limits and path weights.
-A *pool* backend runs a scenario of balancers and servers and takes rules and server weights.
+A *pool* backend runs a scenario of balancers and servers: its commands and its state are
+`dcgym.tasks.balancing.protocol`'s.
 A *placement* backend (`dcgym.backends.placement`) holds VIPs and takes the switch of each.
 All share the lifecycle of `Backend`; the session of an environment (`dcgym.envs.session`) decides
 when an interval begins and ends, so that no backend has a rule of its own about late actions.
@@ -12,43 +13,36 @@ Times are integer nanoseconds of the backend's own clock: CLOCK_MONOTONIC, or si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.records import Fidelity, Record, RecordKind
 from dcgym.errors import ConfigError
 from dcgym.monitors import Snapshot, Snapshots
-from dcgym.tasks.balancing.scenario import Scenario
+from dcgym.tasks.balancing.protocol import PoolCommands, PoolState
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.topologies import Topology
 
 __all__ = [
     "ANEW",
-    "FIDELITIES",
-    "AssignmentPool",
     "Backend",
     "Capabilities",
-    "Fidelity",
     "Network",
     "NetworkBatch",
     "Pool",
-    "Record",
     "made_by",
 ]
 
 ANEW = "the next reset builds it anew"
 """Advice where a backend died."""
 
-FIDELITIES = ("ok", "degraded", "invalid")
-"""How far a run can be believed, from best to worst."""
-
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 TimeArray: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Record: TypeAlias = dict[str, Any]
-"""One row of plain data: what happened, as JSON can hold it."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,8 +62,7 @@ class Capabilities:
         stage_limits: Resources of servers beyond the first may have a limit of flows.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
-        assignments: New flows wait until an agent names their servers: its pools are
-            `AssignmentPool`.
+        assignments: New flows can wait until an agent names their servers.
         flow_control: Flows of dcgym_agent can be steered: the network obeys
             `dcgym.tasks.flows.commands.FlowControls` too.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
@@ -100,26 +93,6 @@ class Capabilities:
     transports: tuple[str, ...] | None = None
     path_rules: tuple[str, ...] = ("ecmp",)
     largest_hosts: int | None = None
-
-
-@dataclass(frozen=True)
-class Fidelity:
-    """How far an episode can be believed.
-
-    Attributes:
-        status: One of `FIDELITIES`.
-        reasons: Why it is not "ok", one sentence each.
-        figures: What was measured, by name.
-    """
-
-    status: str = "ok"
-    reasons: tuple[str, ...] = ()
-    figures: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> Record:
-        """Return it as a record of a run holds it."""
-        record: Record = {"status": self.status, "reasons": list(self.reasons)}
-        return record | {"figures": dict(self.figures)} if self.figures else record
 
 
 class Backend(Protocol):
@@ -287,86 +260,31 @@ class Pool(Backend, Protocol):
     The clock of each copy begins at 0 with its reset; it runs from the first `advance` on.
     """
 
-    @property
-    def scenario(self) -> Scenario:
-        """Balancers, servers, applications and events, the same in every copy."""
-
-    @property
-    def n_envs(self) -> int:
-        """Number of copies."""
-
     def reset(self, seeds: npt.NDArray[np.uint64], mask: Mask | None = None) -> None:
         """Begin anew with these seeds, (E,): empty servers, rule "weighted", equal weights."""
 
-    def set_rule(self, name: str, balancer: int | None = None, mask: Mask | None = None) -> None:
-        """Let a balancer (all if None) place new flows by a rule from now on."""
+    def apply(self, commands: PoolCommands, mask: Mask | None = None) -> TimeArray:
+        """Do what is decided, in some copies, (E,), or in all; returns when it was in force, (E,).
 
-    def set_weights(
-        self, weights: FloatArray, balancer: int | None = None, mask: Mask | None = None
-    ) -> TimeArray:
-        """Set the weights, (E, B, N), or (E, N) of one balancer; returns when in force, (E,)."""
+        Raises:
+            ConfigError: A command is not allowed, or not one that this backend obeys; none of them
+                is done then.
+        """
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
 
-    def now_ns(self) -> TimeArray:
-        """Return the time of each copy, (E,)."""
+    def read(self) -> PoolState:
+        """Return what is known of all copies."""
 
-    def observe(self, balancers: Sequence[int] | None = None) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what the balancers know (`BalancingTwin.observe` lists the arrays).
-
-        Args:
-            balancers: Those whose samples are asked for: the others' may be 0. None for all.
-        """
-
-    def ongoing(self) -> npt.NDArray[np.int64]:
-        """Return the flows that each balancer tracks on each server, (E, B, N), as `observe`."""
-
-    def truth(self) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what only the servers know (`BalancingTwin.truth` lists the arrays)."""
-
-    def records(self, env: int) -> npt.NDArray[Any]:
-        """Return and forget the finished flows of a copy (`BalancingTwin.records`)."""
-
-    def under_way(self, env: int) -> npt.NDArray[Any]:
-        """Return the flows of a copy that have not ended (`BalancingTwin.under_way`)."""
-
-    def summary(self, env: int) -> Record:
-        """Return figures of a copy since its warm-up (`BalancingTwin.summary`)."""
-
-    def event_records(self, env: int) -> list[Record]:
-        """Return the events that have happened in a copy since its reset."""
-
-    def fidelity(self, env: int) -> Fidelity:
-        """Say how far the episode of a copy can be believed."""
-
-
-class AssignmentPool(Pool, Protocol):
-    """A pool whose new flows wait until somebody names their servers (`Capabilities.assignments`).
-
-    Time waits with them. `assign` takes the place of `advance` from `hold_flows` to the next reset.
-    """
-
-    def hold_flows(self, most: int | None, mask: Mask | None = None) -> None:
-        """Let every new flow wait from now on, right after a reset.
+    def records(self, kind: RecordKind[T], env: int) -> T:
+        """Return what is recorded of a copy.
 
         Args:
-            most: Flows that arrive; None for no end.
-            mask: Which copies, (E,); None for all.
+            kind: `FLOWS` or `OPEN_FLOWS` (`dcgym.tasks.balancing.records.flow_dtype`),
+                `EVENT_RECORDS`, `SUMMARY` or `FIDELITY`.
+            env: Number of the copy.
         """
-
-    def assign(self, servers: npt.NDArray[np.int32] | None, mask: Mask | None = None) -> None:
-        """Put the flow that waits on a server, and run until the next one waits.
-
-        Copies where none waits just run; those without another flow run until the last is done.
-
-        Args:
-            servers: Numbers, (E,); None leaves it to the balancer's rule.
-            mask: Which copies, (E,); None for all.
-        """
-
-    def choices(self) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what is known where flows wait (`BalancingTwin.choices` lists the arrays)."""
 
 
 def made_by(make: object, kind: str, *arguments: object) -> Any:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
-from dcgym.backends.base import Backend, Capabilities, Fidelity, FloatArray, Mask, Record, TimeArray
+from dcgym.backends.base import Backend, Capabilities, Mask, TimeArray
+from dcgym.backends.records import RecordKind
 from dcgym.backends.registry import Options, checked_options
 from dcgym.config import check_int
 from dcgym.registry import Registry
 from dcgym.tasks.accelerators.pool import AcceleratorPool
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceState
 
 __all__ = ["DEVICE_POOLS", "DevicePool", "DevicePoolMaker", "make_device_pool"]
+
+
+T = TypeVar("T")
 
 
 class DevicePool(Backend, Protocol):
@@ -22,14 +27,6 @@ class DevicePool(Backend, Protocol):
 
     The clock of each copy begins at 0 with its reset.
     """
-
-    @property
-    def pool(self) -> AcceleratorPool:
-        """Servers, devices, requests and events, the same in every copy."""
-
-    @property
-    def n_envs(self) -> int:
-        """Number of copies."""
 
     def reset(
         self,
@@ -39,34 +36,27 @@ class DevicePool(Backend, Protocol):
     ) -> None:
         """Begin anew with these seeds and requests a second, (E,): configured weights."""
 
-    def set_rules(
-        self, device_rule: str, server_rule: str = "ecmp", mask: Mask | None = None
-    ) -> None:
-        """Place new requests by these rules from now on."""
+    def apply(self, commands: DeviceCommands, mask: Mask | None = None) -> TimeArray:
+        """Do what is decided, in some copies, (E,), or in all; returns when it was in force, (E,).
 
-    def set_weights(self, weights: FloatArray, mask: Mask | None = None) -> TimeArray:
-        """Weigh the devices, (E, N, D) or what broadcasts; returns when that was in force, (E,)."""
+        Raises:
+            ConfigError: A command is not allowed; nothing is done then.
+        """
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
 
-    def now_ns(self) -> TimeArray:
-        """Return the time of each copy, (E,)."""
+    def read(self, mask: Mask | None = None) -> DeviceState:
+        """Return what has happened in some copies since the last call; others' rows say nothing."""
 
-    def observe(self, mask: Mask | None = None) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what has happened since the last call (`AcceleratorTwin.observe` lists it)."""
+    def records(self, kind: RecordKind[T], env: int) -> T:
+        """Return what is recorded of a copy.
 
-    def records(self, env: int) -> npt.NDArray[Any]:
-        """Return and forget the finished requests of a copy."""
-
-    def under_way(self, env: int) -> npt.NDArray[Any]:
-        """Return the requests of a copy that have not ended (`AcceleratorTwin.under_way`)."""
-
-    def event_records(self, env: int) -> list[Record]:
-        """Return the events that have happened in a copy since its reset."""
-
-    def fidelity(self, env: int) -> Fidelity:
-        """Say how far the episode of a copy can be believed."""
+        Args:
+            kind: `FLOWS` or `OPEN_FLOWS`, requests here (`AcceleratorTwin.records`);
+                `EVENT_RECORDS`, or `FIDELITY`.
+            env: Number of the copy.
+        """
 
 
 MakeDevicePool: TypeAlias = Callable[[AcceleratorPool, int, Options], DevicePool]

@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Mask, Network, Record
+from dcgym.backends.base import Capabilities, Mask, Network
+from dcgym.backends.records import Fidelity, Record
 from dcgym.monitors import Snapshot, Snapshots, StateWords
 from dcgym.tasks.flows.commands import FlowCommands, FlowControls
 from dcgym.tasks.network.episode import NetworkEpisode

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dcgym.backends.base import FIDELITIES, Fidelity
+from dcgym.backends.records import FIDELITIES, Fidelity
 
 __all__ = ["LIMITS", "Limit", "judge"]
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.config import check_seconds
 from dcgym.envs.factory import default_of, env_id_of, policy_family
 from dcgym.errors import ConfigError

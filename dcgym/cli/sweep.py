@@ -161,7 +161,7 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     Raises:
         ConfigError: An unknown key, or a value that is not allowed.
     """
-    from dcgym.backends.base import FIDELITIES
+    from dcgym.backends.records import FIDELITIES
     from dcgym.suites.checks import check_suite
 
     content = {} if file is None else load_mapping(file, "sweep", (SWEEP, CONFIG))

@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.cli.console import UNBOUNDED, columns_of, table_console
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, worst_status
 from dcgym.suites.reports.curves import curve_columns, points_of, varied_paths

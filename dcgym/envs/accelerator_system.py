@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record, made_by
+from dcgym.backends.base import made_by
 from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, make_device_pool
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, OPEN_FLOWS, Fidelity, Record
 from dcgym.config import check_int, check_range
 from dcgym.envs.backends import draws_ahead, find_object, taken_options
 from dcgym.envs.best_weights import BestWeights
@@ -21,6 +22,7 @@ from dcgym.envs.shared_task import SharedTask, drawn_seeds
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
 from dcgym.errors import needs_reset
 from dcgym.tasks.accelerators.pool import AcceleratorPool
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
 from dcgym.tasks.common.actions import action_array
@@ -61,7 +63,6 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         n_envs: Number of copies.
 
     Attributes:
-        seen: What the last interval led to (`AcceleratorTwin.observe`).
         weights: Weights of the positions in force, (E, D).
         rates_per_s: Requests a second of each copy's episode, (E,).
         origin_ns: The first observation of an episode on the pool's clock: time 0 of the scenario.
@@ -81,7 +82,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             name: np.zeros((n_envs, 1)) for name in task.reward.weights
         }
         self.read_ns = np.zeros(n_envs, np.int64)
-        self.seen: Mapping[str, npt.NDArray[Any]] = {}
+        self._state: DeviceState | None = None
         self.weights = np.tile(task.first_weights, (n_envs, 1))
         self.rates_per_s = np.full(n_envs, task.pool.rate_per_s)
         # When what is observed next began, and how long it took what was observed last.
@@ -142,8 +143,8 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         # New arrays: infos show them.
         self.weights = np.where(mask[:, None], task.first_weights, self.weights)
         self._pool.reset(drawn, self.rates_per_s, mask=mask)
-        self._pool.set_rules(settings.device_rule, settings.server_rule, mask=mask)
-        self._pool.set_weights(self.weights[:, None, :], mask=mask)
+        rules = settings.device_rule, settings.server_rule
+        self._pool.apply(DeviceCommands(*rules, self.weights[:, None, :]), mask)
         self.read_ns = np.where(mask, 0, self.read_ns)
         self._from_ns = np.where(mask, 0, self._from_ns)
         self._ended = np.where(mask, 0, self._ended)
@@ -173,7 +174,8 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             given = given.reshape(self.n_envs, *given.shape[2:])
             changed = self._task.weights_of(given, self.weights)
             self.weights = np.where(fresh[:, None], self.weights, changed)
-            set_ns = self.pool.set_weights(self.weights[:, None, :], mask=~fresh)
+            commands = DeviceCommands(device_weights=self.weights[:, None, :])
+            set_ns = self.pool.apply(commands, ~fresh)
             acted_ns = np.where(fresh, acted_ns, set_ns)
         return acted_ns
 
@@ -186,59 +188,61 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         """Run each copy until its time, and forget the beginning of its interval."""
         pool, settle_ns = self.pool, self._task.settings.settle_ns
         if settle_ns:
-            moves = until_ns > pool.now_ns()
+            moves = until_ns > self.now_ns()
             pool.advance(np.where(moves, until_ns - self.interval_ns + settle_ns, 0))
             self._observe(moves)
         return pool.advance(until_ns)
 
     def now_ns(self) -> TimeArray:
         """Return the time of each copy."""
-        return self.pool.now_ns()
+        return self.pool.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies; the others are as they were."""
         from_ns = self._from_ns
-        seen = self._observe(mask)
+        state = self._observe(mask)
         self._measured_s = np.where(mask, (self._from_ns - from_ns) / 1e9, self._measured_s)
-        if self.seen and not mask.all():
-            for name, values in seen.items():
-                where = mask.reshape(-1, *[1] * (values.ndim - 1))
-                seen[name] = np.where(where, values, self.seen[name])
-        self.seen, self.read_ns = seen, np.where(mask, seen["time_ns"], self.read_ns)
+        if self._state is not None and not mask.all():
+            state = state.where(mask, self._state)
+        self._state, self.read_ns = state, np.where(mask, state.time_ns, self.read_ns)
         task = self._task
         load = self._rates() / task.pool.server_capacity_per_s
-        self.observations = task.observation(seen, load).astype(np.float32)[:, None]
-        terms = task.reward.terms(task.inputs(seen, self.weights, self._best_p99_s))
+        self.observations = task.observation(state, load).astype(np.float32)[:, None]
+        terms = task.reward.terms(task.inputs(state, self.weights, self._best_p99_s))
         self.terms = {name: values[:, None] for name, values in terms.items()}
 
-    def _observe(self, mask: Mask) -> dict[str, npt.NDArray[Any]]:
-        seen = dict(self.pool.observe(mask))
-        ended = seen["completed"] + seen["dropped"] + seen["lost"]
-        self._ended = self._ended + np.where(mask, ended, 0)
-        self._from_ns = np.where(mask, seen["time_ns"], self._from_ns)
-        return seen
+    def _observe(self, mask: Mask) -> DeviceState:
+        state = self.pool.read(mask)
+        self._ended = self._ended + np.where(mask, state.ended, 0)
+        self._from_ns = np.where(mask, state.time_ns, self._from_ns)
+        return state
+
+    @property
+    def _now(self) -> DeviceState:
+        if self._state is None:
+            raise needs_reset()
+        return self._state
 
     def _rates(self) -> FloatArray:
-        rates: FloatArray = self.seen["arrivals"] / self._measured_s
+        rates: FloatArray = self._now.arrivals / self._measured_s
         return rates
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval, one number a copy, each of shape (E,)."""
-        seen = self.seen
-        arrivals = np.maximum(seen["arrivals"], 1)
-        chosen = seen["chosen"].sum(axis=1)
-        spread = np.where(seen["present"], seen["utilisation"], np.nan).reshape(self.n_envs, -1)
+        now = self._now
+        chosen = now.chosen.sum(axis=1)
+        spread = np.where(now.present, now.utilisation, np.nan).reshape(self.n_envs, -1)
         return {
-            "latency_ms_mean": seen["latency_mean_ns"] / NS_PER_MS,
-            "latency_ms_p50": seen["latency_p50_ns"] / NS_PER_MS,
-            "latency_ms_p99": seen["latency_p99_ns"] / NS_PER_MS,
+            "latency_ms_mean": now.latency_mean_ns / NS_PER_MS,
+            "latency_ms_p50": now.latency_p50_ns / NS_PER_MS,
+            "latency_ms_p99": now.latency_p99_ns / NS_PER_MS,
             "rate_per_s": self._rates(),
-            "throughput_per_s": seen["completed"] / self._measured_s,
-            "failed": (seen["dropped"] + seen["lost"]).astype(np.float64),
-            "failed_share": (seen["dropped"] + seen["lost"]) / arrivals,
+            "throughput_per_s": now.completed / self._measured_s,
+            "failed": (now.dropped + now.lost).astype(np.float64),
+            "failed_share": now.failed_share,
             "accelerator_share": chosen[:, 1:].sum(axis=1) / np.maximum(chosen.sum(axis=1), 1),
             "utilisation_spread": np.nanstd(spread, axis=1),
-            "reports_per_s": seen["reports"] / self._measured_s,
+            "reports_per_s": now.reports / self._measured_s,
         }
 
     def finish(self, mask: Mask) -> None:
@@ -274,7 +278,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
     def _told(self) -> dict[str, npt.NDArray[Any]]:
         told: dict[str, npt.NDArray[Any]] = {
             "weights": self.weights,
-            "utilisation": self.seen["utilisation"].mean(axis=1),
+            "utilisation": self._now.utilisation.mean(axis=1),
         }
         if self._best is not None:
             told["best_weights"] = self._best_level
@@ -291,23 +295,23 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
 
         Times count from the first observation: those of the interval before it are below 0.
         """
-        return rows_since(self.pool.records(env), self.origin_ns)
+        return rows_since(self.pool.records(FLOWS, env), self.origin_ns)
 
     def under_way(self, env: int) -> npt.NDArray[Any]:
         """Return the requests of a copy that have not ended, as `flow_records` does the others."""
-        return rows_since(self.pool.under_way(env), self.origin_ns)
+        return rows_since(self.pool.records(OPEN_FLOWS, env), self.origin_ns)
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return records_since(self.pool.event_records(env), self.origin_ns)
+        return records_since(self.pool.records(EVENT_RECORDS, env), self.origin_ns)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.pool.fidelity(env)
+        return self.pool.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the device positions: mean queues over the servers, and weights."""
-        if not self.seen:
+        if self._state is None:
             return None
         from dcgym.envs.render.pool import PoolPainter, PoolWords
 
@@ -326,13 +330,13 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             )
             subject = f"{task.pool.name}, {task.n_servers} servers"
             self._painter = PoolPainter(workers, task.agents, subject, words)
-        queues = self.seen["queue"][env].mean(axis=0)
+        queues = self._state.queue[env].mean(axis=0)
         return self._painter.draw(queues, self.weights[env : env + 1], caption)
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""
         pool, self._pool = self._pool, None
-        self.seen = {}
+        self._state = None
         if pool is not None:
             pool.close()
 

@@ -6,12 +6,21 @@ Shapes: E copies, N servers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import AssignmentPool, Capabilities, Fidelity, Pool, Record, made_by
+from dcgym.backends.base import Capabilities, Pool, made_by
+from dcgym.backends.records import (
+    EVENT_RECORDS,
+    FIDELITY,
+    FLOWS,
+    OPEN_FLOWS,
+    SUMMARY,
+    Fidelity,
+    Record,
+)
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_in, check_int
 from dcgym.envs.backends import find_object, taken_options
@@ -23,8 +32,10 @@ from dcgym.tasks.assignment.observation import JobView
 from dcgym.tasks.assignment.rewards import JobInputs
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.assignment.task import JobAssignmentTask, job_assignment
+from dcgym.tasks.balancing.protocol import NOTHING, HeldFlows, PoolCommands, PoolState
 from dcgym.tasks.balancing.records import NOBODY
 from dcgym.tasks.common.actions import action_array
+from dcgym.units import NS_PER_S
 
 if TYPE_CHECKING:
     from dcgym.envs.render.pool import PoolPainter
@@ -32,8 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["AssignmentSystem", "assignment_system"]
 
 NS_PER_MS = 1e6
-# What the pool counts since the reset.
-TOTALS = ("flow_time_ns", "ended", "ended_after_ns", "failed")
+# For servers that never finish the last jobs.
+LONGEST_STEP_NS = 30 * 24 * 3600 * NS_PER_S
 
 
 def assignment_system(settings: JobAssignmentSettings, n_envs: int = 1) -> AssignmentSystem:
@@ -56,13 +67,12 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
 
     Args:
         task: The task.
-        backend: Name of a backend, or a function that makes an `AssignmentPool` of a scenario and
-            a number of copies.
+        backend: Name of a backend, or a function that makes a `Pool` of a scenario and a number
+            of copies.
         n_envs: Number of copies.
 
     Attributes:
         seeds: The seed of each copy's episode, shape (E,).
-        seen: What is known where jobs wait (`AssignmentTwin.choices`).
 
     Raises:
         ConfigError: The backend cannot do what the task asks for.
@@ -70,6 +80,8 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
 
     is_measured_at_once = True
     interval_ns = 0
+    # What the agent sees of the state.
+    _view: JobView
 
     def __init__(self, task: JobAssignmentTask, backend: object, n_envs: int = 1) -> None:
         self._task, self._spec, self.n_envs = task, backend, check_int("num_envs", n_envs, 1)
@@ -81,12 +93,13 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         }
         self.read_ns = np.zeros(n_envs, np.int64)
         self.seeds = np.zeros(n_envs, np.uint64)
-        self.seen: Mapping[str, npt.NDArray[Any]] = {}
-        self._steps = {name: np.zeros(n_envs, np.int64) for name in TOTALS}
+        self._state: PoolState | None = None
+        # Since the reset, and in the last step.
+        self._totals = self._steps = dict[str, npt.NDArray[np.int64]]()
         # Made with the first picture.
         self._painter: PoolPainter | None = None
         # Unknown names and options must fail here, not in the first episode.
-        self._pool: AssignmentPool | None = self._make()
+        self._pool: Pool | None = self._make()
         self._capabilities = self._pool.capabilities
         if task.settings.rule is not None:
             check_in("rule", task.settings.rule, self._capabilities.rules)
@@ -97,7 +110,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         return self._pool
 
     @property
-    def pool(self) -> AssignmentPool:
+    def pool(self) -> Pool:
         """The pool of running episodes.
 
         Raises:
@@ -120,10 +133,10 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         settings, pool = self._task.settings, self._pool
         self.seeds = np.where(mask, drawn, self.seeds)
         pool.reset(drawn, mask=mask)
-        if settings.rule is not None:
-            pool.set_rule(settings.rule, mask=mask)
-        pool.hold_flows(settings.jobs, mask=mask)
-        pool.assign(None, mask=mask)
+        # The agent is told what the servers know, and nothing that balancers sample.
+        first = PoolCommands(held_flows=settings.jobs or 0, rules=settings.rule, sampled=())
+        pool.apply(first, mask)
+        pool.advance(np.where(mask, LONGEST_STEP_NS, 0))
         self._read(mask, is_new=True)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
@@ -137,11 +150,10 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             raise ConfigError("action", None, "an action for each job")
         given = action_array(actions, (self.n_envs, 1))
         servers = self._task.servers_of(given.reshape(self.n_envs, *given.shape[2:]))
-        acted_ns, runs = self.read_ns, ~fresh
-        if self._task.settings.rule is None:
-            self.pool.assign(servers, mask=runs)
-        else:
-            self.pool.assign(None, mask=runs)
+        if self._task.settings.rule is not None:
+            servers = np.full(self.n_envs, -1)
+        acted_ns = self.pool.apply(PoolCommands(assignments=servers), ~fresh)
+        self.pool.advance(np.where(fresh, 0, acted_ns + LONGEST_STEP_NS))
         return acted_ns
 
     def restart(self, mask: Mask) -> None:
@@ -153,7 +165,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
 
     def now_ns(self) -> TimeArray:
         """Return the time of each copy."""
-        return self.pool.now_ns()
+        return self.pool.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies; the others are as they were."""
@@ -161,15 +173,19 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
 
     def _read(self, mask: Mask, is_new: bool) -> None:
         """Read the state, and what the step led to: nothing where an episode is new."""
-        before, seen = self.seen, self.pool.choices()
-        self.seen, self.read_ns = seen, seen["time_ns"]
-        passed = {name: seen[name] - (seen if is_new else before)[name] for name in TOTALS}
+        state = self._state = self.pool.read()
+        self.read_ns, self._view = state.time_ns, _view(state)
+        last, totals = self._totals, _totals(state)
+        self._totals = totals
+        passed = {n: total - (totals if is_new else last)[n] for n, total in totals.items()}
         if not mask.all():
             passed = {n: np.where(mask, now, self._steps[n]) for n, now in passed.items()}
         self._steps = passed
-        self.observations = self._task.observation(_view(seen))[:, None]
+        self.observations = self._task.observation(self._view)[:, None]
         inputs = JobInputs(
-            passed["flow_time_ns"] / NS_PER_MS, passed["ended"] * 1.0, passed["failed"] * 1.0
+            passed["flow_time_ns"] / NS_PER_MS,
+            passed["ended"].astype(np.float64),
+            passed["failed"].astype(np.float64),
         )
         terms = self._task.reward.terms(inputs)
         self.terms = {name: values[:, None] for name, values in terms.items()}
@@ -177,10 +193,10 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the step, one number a copy, each of shape (E,)."""
         return {
-            "jobs": self.seen["under_way"].astype(np.float64),
+            "jobs": self._held.under_way.astype(np.float64),
             "completed": self._steps["ended"].astype(np.float64),
             "sojourn_ms": self._steps["ended_after_ns"] / NS_PER_MS,
-            "failed": self.seen["failed"].astype(np.float64),
+            "failed": self._held.failed.astype(np.float64),
         }
 
     @property
@@ -194,9 +210,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
         Raises:
             BackendError: No episode is running.
         """
-        if not self.seen:
-            raise needs_reset()
-        eligible = self.seen["eligible"]
+        eligible = self._now.seen.eligible
         masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
         return masks[:, None]
 
@@ -210,7 +224,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
 
     def finished(self) -> Mask:
         """Tell in which copies no job waits, and none will come."""
-        return ~self.seen["waits"]
+        return ~self._held.waits
 
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
@@ -218,7 +232,7 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
             "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
             "servers": {name: values[env] for name, values in self._servers().items()},
-            "size_ms": float(self.seen["demand_ns"][env]) / NS_PER_MS,
+            "size_ms": float(self._view.size_ms[env]),
         } | {name: masks[env, 0] for name, masks in self._mask_infos().items()}
 
     def infos(self) -> Info:
@@ -227,12 +241,12 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             "reward_terms": dict(self.terms),
             "metrics": {name: values[:, None] for name, values in self.metrics().items()},
             "servers": {name: values[:, None] for name, values in self._servers().items()},
-            "size_ms": self.seen["demand_ns"][:, None] / NS_PER_MS,
+            "size_ms": self._view.size_ms[:, None],
         } | self._mask_infos()
 
     def state(self, env: int) -> FloatArray:
         """Return the jobs at each server, as the observation "counts" shows them."""
-        jobs = self.seen["assigned"][env].astype(np.float64)
+        jobs = self._now.truth.assigned[env].astype(np.float64)
         state: FloatArray = jobs / (jobs + 8.0)
         return state
 
@@ -241,24 +255,24 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
 
         Times count from the first observation, at the first job.
         """
-        return rows_since(self.pool.records(env), int(self.seen["begun_ns"][env]))
+        return rows_since(self.pool.records(FLOWS, env), int(self._held.begun_ns[env]))
 
     def under_way(self, env: int) -> npt.NDArray[Any]:
         """Return the jobs of a copy that have a server and have not ended."""
-        jobs = self.pool.under_way(env)
-        return rows_since(jobs[jobs["server"] != NOBODY], int(self.seen["begun_ns"][env]))
+        jobs = self.pool.records(OPEN_FLOWS, env)
+        return rows_since(jobs[jobs["server"] != NOBODY], int(self._held.begun_ns[env]))
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return self.pool.event_records(env)
+        return self.pool.records(EVENT_RECORDS, env)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.pool.fidelity(env)
+        return self.pool.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the servers with their jobs, and of those that each has got."""
-        if not self.seen:
+        if self._state is None:
             return None
         from dcgym.envs.render.pool import PoolPainter, PoolWords
 
@@ -270,36 +284,48 @@ class AssignmentSystem(SharedTask[JobAssignmentTask]):
             words = PoolWords("jobs placed since the episode began, %", "share of the jobs")
             self._painter = PoolPainter(workers, ["dispatcher"], subject, words)
         # Before the first job they are alike.
-        placed = np.maximum([self.pool.summary(env)["server_flows"]], 1e-9)
-        return self._painter.draw(self.seen["assigned"][env], placed, caption)
+        placed = np.maximum([self.pool.records(SUMMARY, env).server_flows], 1e-9)
+        return self._painter.draw(self._state.truth.assigned[env], placed, caption)
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""
         pool, self._pool = self._pool, None
-        self.seen = {}
+        self._state = None
         if pool is not None:
             pool.close()
 
     def _servers(self) -> dict[str, npt.NDArray[Any]]:
-        seen = self.seen
-        times = {
-            f"{name}_ms": seen[f"{name}_ns"] / NS_PER_MS
-            for name in ("waiting", "in_service", "remaining")
+        now, view = self._now, self._view
+        return {
+            "jobs": now.truth.assigned,
+            "waiting_ms": view.waiting_ms,
+            "in_service_ms": view.in_service_ms,
+            "remaining_ms": view.remaining_ms,
+            "eligible": now.seen.eligible,
         }
-        return {"jobs": seen["assigned"], **times, "eligible": seen["eligible"]}
 
-    def _make(self) -> AssignmentPool:
+    @property
+    def _now(self) -> PoolState:
+        if self._state is None:
+            raise needs_reset()
+        return self._state
+
+    @property
+    def _held(self) -> HeldFlows:
+        return _held_of(self._now)
+
+    def _make(self) -> Pool:
         spec, scenario, settings = self._spec, self._task.scenario, self._task.settings
         if not isinstance(spec, str):
-            kind = "an AssignmentPool of a scenario and a number"
+            kind = "a Pool of a scenario and a number"
             made: Pool = made_by(spec, kind, scenario, self.n_envs)
             _check_waits(made.name, made.capabilities)
-            return cast(AssignmentPool, made)
+            return made
         maker = POOLS.find(spec)
         _check_waits(spec, maker.capabilities)
         wanted = {"record_limit": settings.record_limit}
         options = taken_options(wanted, {"record_limit": 0}, maker.options)
-        return cast(AssignmentPool, make_pool(spec, scenario, self.n_envs, options))
+        return make_pool(spec, scenario, self.n_envs, options)
 
 
 def _check_waits(name: str, can: Capabilities) -> None:
@@ -308,11 +334,29 @@ def _check_waits(name: str, can: Capabilities) -> None:
         raise ConfigError("backend", name, allowed)
 
 
-def _view(seen: Mapping[str, npt.NDArray[Any]]) -> JobView:
+def _held_of(state: PoolState) -> HeldFlows:
+    # The pool has been told to hold them.
+    assert state.held is not None
+    return state.held
+
+
+def _totals(state: PoolState) -> dict[str, npt.NDArray[np.int64]]:
+    """Return what the pool counts since the reset."""
+    held = _held_of(state)
+    return {
+        "flow_time_ns": held.flow_time_ns,
+        "ended": state.truth.ended,
+        "ended_after_ns": state.truth.ended_after_ns,
+        "failed": held.failed,
+    }
+
+
+def _view(state: PoolState) -> JobView:
+    truth, held = state.truth, _held_of(state)
     return JobView(
-        jobs=seen["assigned"].astype(np.float64),
-        waiting_ms=seen["waiting_ns"] / NS_PER_MS,
-        in_service_ms=seen["in_service_ns"] / NS_PER_MS,
-        remaining_ms=seen["remaining_ns"] / NS_PER_MS,
-        size_ms=seen["demand_ns"] / NS_PER_MS,
+        jobs=truth.assigned.astype(np.float64),
+        waiting_ms=held.waiting_ns / NS_PER_MS,
+        in_service_ms=held.in_service_ns / NS_PER_MS,
+        remaining_ms=truth.remaining_ns / NS_PER_MS,
+        size_ms=held.demand_ns / NS_PER_MS,
     )

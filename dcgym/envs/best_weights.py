@@ -8,6 +8,7 @@ import numpy as np
 
 from dcgym.backends.device_pools import DevicePool
 from dcgym.tasks.accelerators.pool import AcceleratorPool
+from dcgym.tasks.accelerators.protocol import DeviceCommands
 from dcgym.tasks.accelerators.task import AcceleratorTask
 
 __all__ = ["BestWeights"]
@@ -57,18 +58,16 @@ class BestWeights:
         weights[:, 1:] = levels[:, None]
         pool = self._make(task.pool.changed(events=()), len(levels))
         pool.reset(np.full(len(levels), SEED, np.uint64), rate_per_s)
-        pool.set_rules("wrr", task.settings.server_rule)
-        pool.set_weights(weights[:, None, :])
+        pool.apply(DeviceCommands("wrr", task.settings.server_rule, weights[:, None, :]))
         until_ns = np.full(len(levels), WARM_UP_NS)
         pool.advance(until_ns)
-        pool.observe()
+        pool.read()
         # Long enough for a percentile 99 where requests are few.
         longer = max(1.0, LEAST_SAMPLES * 10 / (rate_per_s * MEASURED_NS / 1e9))
         pool.advance(until_ns + int(longer * MEASURED_NS))
-        seen = pool.observe()
+        state = pool.read()
         pool.close()
-        p99_s = seen["latency_p99_ns"] / 1e9
-        failed = (seen["dropped"] + seen["lost"]) / np.maximum(seen["arrivals"], 1)
-        order = np.lexsort((p99_s, failed))
+        p99_s = state.latency_p99_ns / 1e9
+        order = np.lexsort((p99_s, state.failed_share))
         best = int(order[0])
         return int(levels[best]), float(p99_s[best])

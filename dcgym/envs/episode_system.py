@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
 from dcgym.backends.placement import Placement
+from dcgym.backends.records import Fidelity, Record
 from dcgym.config import check_int
 from dcgym.envs.placement_backend import make_copies
 from dcgym.envs.shared_task import DescribedTask, SharedTask

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.backends.base import Backend, Record
+from dcgym.backends.base import Backend
+from dcgym.backends.records import Record
 from dcgym.config import check_int, check_list
 from dcgym.envs.plain import plain_arguments
 from dcgym.envs.session import Session

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Network, NetworkBatch, Record, made_by
+from dcgym.backends.base import Capabilities, Network, NetworkBatch, made_by
 from dcgym.backends.ensemble import NetworkEnsemble
+from dcgym.backends.records import Fidelity, Record
 from dcgym.backends.registry import NETWORKS, make_networks
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options, topology_of

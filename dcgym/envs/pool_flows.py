@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Pool
+from dcgym.backends.records import OPEN_FLOWS
 from dcgym.envs.system import Mask, TimeArray
+from dcgym.tasks.balancing.protocol import NOTHING
 from dcgym.tasks.balancing.task import BalancingTask
 from dcgym.units import NS_PER_S
 
@@ -37,7 +39,7 @@ def are_under_way(flows: npt.NDArray[Any], before_ns: int) -> bool:
     """Tell whether one of some flows arrived before a time.
 
     Args:
-        flows: Those that have not ended (`Pool.under_way`).
+        flows: Those that have not ended (`OPEN_FLOWS`).
         before_ns: The time, on their clock.
     """
     return bool((flows["arrival_ns"] < before_ns).any())
@@ -58,13 +60,13 @@ def serve_out(pool: Pool, mask: Mask, limit_ns: int, step_ns: int) -> TimeArray:
     Returns:
         The time of each copy when this was called, (E,).
     """
-    called_ns = pool.now_ns()
+    called_ns = pool.apply(NOTHING)
     ends_ns, waits = called_ns + limit_ns, mask
     while True:
-        now_ns = pool.now_ns()
+        now_ns = pool.apply(NOTHING)
         waits = waits & (now_ns < ends_ns)
         for env in np.flatnonzero(waits).tolist():
-            waits[env] = are_under_way(pool.under_way(env), int(called_ns[env]))
+            waits[env] = are_under_way(pool.records(OPEN_FLOWS, env), int(called_ns[env]))
         if not waits.any():
             return called_ns
         pool.advance(np.where(waits, np.minimum(now_ns + step_ns, ends_ns), now_ns))

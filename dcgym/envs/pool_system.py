@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Pool, Record, made_by
+from dcgym.backends.base import Pool, made_by
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, OPEN_FLOWS, Fidelity, Record
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.config import check_int
 from dcgym.envs.backends import draws_ahead, find_object, taken_options
@@ -31,7 +32,7 @@ from dcgym.tasks.balancing.measure import (
     measurements,
     server_info,
 )
-from dcgym.tasks.balancing.records import TRUTH_OUTCOMES
+from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands, PoolState
 from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.balancing.task import BalancingTask
@@ -79,8 +80,6 @@ class PoolSystem(SharedTask[BalancingTask]):
         seeds: The seed of each copy's episode, shape (E,).
         origin_ns: The first observation of an episode on the pool's clock: time 0 of the scenario.
         scenario: The task's on the pool's clock.
-        seen: What the balancers know (`BalancingTwin.observe`).
-        truth: What only the servers know (`BalancingTwin.truth`).
 
     Raises:
         ConfigError: The backend cannot do what the task asks for.
@@ -109,8 +108,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._painter: PoolPainter | None = None
         self.seeds = np.zeros(n_envs, np.uint64)
         self._max_steps = task.settings.max_steps
-        self.seen: Mapping[str, npt.NDArray[Any]] = {}
-        self.truth: Mapping[str, npt.NDArray[Any]] = {}
+        self._state: PoolState | None = None
         # Unknown names and options must fail here, not in the first episode.
         self._begin_at(is_real_time=False)
         self._pool: Pool | None = self._make()
@@ -146,6 +144,12 @@ class PoolSystem(SharedTask[BalancingTask]):
         return self._pool
 
     @property
+    def _now(self) -> PoolState:
+        if self._state is None:
+            raise needs_reset()
+        return self._state
+
+    @property
     def state_labels(self) -> list[str]:
         """Name of each position of `state`."""
         seen = [f"{agent}.{name}" for agent in self.agents for name in self.observation_labels]
@@ -160,12 +164,10 @@ class PoolSystem(SharedTask[BalancingTask]):
         self.seeds = np.where(mask, drawn, self.seeds)
         for pool in filter(None, (self._pool, self._shadow)):
             self._lead_in(pool, drawn, mask)
-        pool = self._pool
-        for balancer, rule in enumerate(self._task.rules):
-            pool.set_rule(rule, balancer, mask=mask)
+        self._pool.apply(PoolCommands(rules=self._task.rules, sampled=self._chosen), mask)
         counted = dict.fromkeys(COUNTERS, np.zeros(self.n_envs))
         if self._lead_in_ns:
-            counted = counts(pool.observe(), pool.truth())
+            counted = counts(self._pool.read())
         self._set_counts(counted, mask)
         # Not the time that real clocks show by now: the first observation is one interval later.
         self.read_ns = np.where(mask, self._lead_in_ns, self.read_ns)
@@ -186,10 +188,11 @@ class PoolSystem(SharedTask[BalancingTask]):
         """Empty some copies and let traffic fill them under SED."""
         pool.reset(seeds, mask=mask)
         if self._lead_in_ns or pool is self._shadow:
-            for balancer, rule in enumerate(self._task.lead_in_rules):
-                pool.set_rule(rule, balancer, mask=mask)
+            # Nobody reads what the shadow's balancers sample.
+            sampled = () if pool is self._shadow else None
+            pool.apply(PoolCommands(rules=self._task.lead_in_rules, sampled=sampled), mask)
         if self._lead_in_ns:
-            pool.advance(np.where(mask, self._lead_in_ns, pool.now_ns()))
+            pool.advance(np.where(mask, self._lead_in_ns, 0))
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Set the weights; those of fresh copies are equal, whatever the action.
@@ -211,13 +214,14 @@ class PoolSystem(SharedTask[BalancingTask]):
             units = np.where(fresh[:, None, None], task.weight_map.unit(self._idle), units)
         self._weights[:, self._at] = weights
         self._last_actions = units
-        return self.pool.set_weights(self._weights, mask=None if actions is not None else fresh)
+        commands = PoolCommands(weights=self._weights)
+        return self.pool.apply(commands, None if actions is not None else fresh)
 
     def restart(self, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
-        seen = self.pool.observe(self._chosen)
-        self._set_counts(counts(seen, self.pool.truth()), mask)
-        self.read_ns = np.where(mask, seen["time_ns"], self.read_ns)
+        state = self.pool.read()
+        self._set_counts(counts(state), mask)
+        self.read_ns = np.where(mask, state.time_ns, self.read_ns)
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""
@@ -227,32 +231,29 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def now_ns(self) -> TimeArray:
         """Return the time of each copy."""
-        return self.pool.now_ns()
+        return self.pool.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of all copies: those that have not gone on are as they were."""
         task, chosen = self._task, self._chosen
-        self.seen, self.truth = self.pool.observe(chosen), self.pool.truth()
-        self.read_ns = self.seen["time_ns"]
-        observed = task.observation.observe(measurements(self.seen, chosen), self._last_actions)
+        state = self._state = self.pool.read()
+        self.read_ns = state.time_ns
+        observed = task.observation.observe(measurements(state.seen, chosen), self._last_actions)
         self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
-        shadow = None if self._shadow is None else self._shadow.ongoing()
-        inputs = load_inputs(
-            self.seen, self.truth, chosen, rate_per_s=task.rate_per_s, shadow=shadow
-        )
+        shadow = None if self._shadow is None else self._shadow.read().seen.ongoing
+        inputs = load_inputs(state, chosen, rate_per_s=task.rate_per_s, shadow=shadow)
         terms = self.reward.terms(inputs)
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
         before = self._counts
         if np.count_nonzero(mask) < self.n_envs:
             before = {n: np.where(mask, before[n], self._before[n]) for n in COUNTERS}
         self._before = before
-        self._counts = counts(self.seen, self.truth)
+        self._counts = counts(state)
         self._known_metrics = {}
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
-        known = interval_metrics(self.seen, self.truth, self._workers, self._before, self._counts)
-        return known | {name: self.truth[name].astype(np.float64) for name in TRUTH_OUTCOMES}
+        return interval_metrics(self._now, self._workers, self._before, self._counts)
 
     def finish(self, mask: Mask) -> None:
         """Let the flows of episodes that are over come to their end, if the settings ask for it."""
@@ -268,7 +269,7 @@ class PoolSystem(SharedTask[BalancingTask]):
     def info(self, env: int, agent: int) -> Info:
         """Return what an agent is told beside its observation."""
         own = self._balancers_of(agent)
-        servers = server_info(self.seen, own, env, origin_ns=self.origin_ns)
+        servers = server_info(self._now.seen, own, env, origin_ns=self.origin_ns)
         servers["probe_time_s"] = servers["probe_time_s"].view(ValueArray)
         return {
             "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
@@ -281,7 +282,7 @@ class PoolSystem(SharedTask[BalancingTask]):
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         n_envs, n_agents = self.n_envs, self._task.n_agents
         metrics = self.metrics()
-        servers = server_info(self.seen, self._chosen, origin_ns=self.origin_ns)
+        servers = server_info(self._now.seen, self._chosen, origin_ns=self.origin_ns)
         return {
             "reward_terms": dict(self.terms),
             "metrics": {k: np.repeat(v[:, None], n_agents, axis=1) for k, v in metrics.items()},
@@ -294,16 +295,16 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def state(self, env: int) -> FloatArray:
         """Return what all agents see, and what no balancer does: the flows at each server."""
-        queues = self.truth["queue"][env] / STATE_SCALE
+        queues = self._now.truth.queue[env] / STATE_SCALE
         return np.concatenate([self.observations[env].reshape(-1), queues / (queues + 1)])
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return and forget the finished flows of a copy's episode, at most `record_limit`."""
-        return self._of_episode(env, self.pool.records(env))
+        return self._of_episode(env, self.pool.records(FLOWS, env))
 
     def under_way(self, env: int) -> npt.NDArray[Any]:
         """Return the flows of a copy that have not ended, as `flow_records` does the others."""
-        return self._of_episode(env, self.pool.under_way(env))
+        return self._of_episode(env, self.pool.records(OPEN_FLOWS, env))
 
     def _of_episode(self, env: int, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # What began before the first observation is nobody's doing.
@@ -312,15 +313,15 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return records_since(self.pool.event_records(env), self.origin_ns)
+        return records_since(self.pool.records(EVENT_RECORDS, env), self.origin_ns)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.pool.fidelity(env)
+        return self.pool.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the servers with their flows and weights."""
-        if not self.truth:
+        if self._state is None:
             return None
         from dcgym.envs.render.pool import PoolPainter
 
@@ -328,7 +329,7 @@ class PoolSystem(SharedTask[BalancingTask]):
             names = [f"balancer {balancer}" for balancer in self._chosen]
             self._painter = PoolPainter(self._workers, names, self._subject())
         weights = self._weights[env, self._chosen]
-        return self._painter.draw(self.truth["queue"][env], weights, caption)
+        return self._painter.draw(self._state.truth.queue[env], weights, caption)
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""

@@ -15,7 +15,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
+from dcgym.backends.base import Backend, Capabilities
+from dcgym.backends.records import Fidelity, Record
 from dcgym.config import check_int
 from dcgym.envs.limits import tell_limit
 from dcgym.envs.randomised_spaces import LargestSpaces, stacked

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 
 __all__ = ["records_since", "rows_since"]
 

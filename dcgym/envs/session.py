@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import ANEW, Fidelity
+from dcgym.backends.base import ANEW
 from dcgym.backends.fidelity import judge
+from dcgym.backends.records import Fidelity
 from dcgym.config import check_keys
 from dcgym.envs.system import (
     Actions,

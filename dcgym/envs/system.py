@@ -10,7 +10,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Backend, Capabilities, Fidelity, Record
+from dcgym.backends.base import Backend, Capabilities
+from dcgym.backends.records import Fidelity, Record
 
 __all__ = [
     "MOST_COPIES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dcgym.backends.base import FIDELITIES, Record
+from dcgym.backends.records import FIDELITIES, Record
 from dcgym.errors import BackendError
 from dcgym.suites.results import Records
 

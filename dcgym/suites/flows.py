@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.traffic.analysis.progress import find_origin_ns

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.progress import Progress, TaskID
 
-from dcgym.backends.base import FIDELITIES, Record
+from dcgym.backends.records import FIDELITIES, Record
 from dcgym.config import check_in
 from dcgym.policies import LEARNERS
 from dcgym.suites.checks import capabilities_of, steps_in

@@ -20,8 +20,8 @@ import gymnasium as gym
 import numpy as np
 
 from dcgym._version import __version__
-from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
+from dcgym.backends.records import Record
 from dcgym.config import check_flag, check_int, check_name, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
 from dcgym.envs.system import Info

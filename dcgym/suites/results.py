@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym._version import __version__
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.config import check_name
 from dcgym.containers import read_parquet_bytes
 from dcgym.errors import ConfigError

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 from gymnasium.utils import seeding
 
-from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
+from dcgym.backends.records import Record
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_session
 from dcgym.envs.session import Session
 from dcgym.errors import BackendError

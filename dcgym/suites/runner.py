@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.errors import BackendError
 from dcgym.suites.checks import check_suite
 from dcgym.suites.fidelity import GOES_ON, require

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.config import check_in, check_keys
 from dcgym.envs.factory import newest_id, policy_family
 from dcgym.errors import ConfigError, DcgymError

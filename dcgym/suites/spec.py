@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TypeAlias, TypeVar
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.config import check_int, check_keys, check_name, read_numbers
 from dcgym.errors import ConfigError
 

@@ -6,8 +6,8 @@ import math
 import time
 from pathlib import Path
 
-from dcgym.backends.base import Record
 from dcgym.backends.names import named_runs
+from dcgym.backends.records import Record
 from dcgym.policies import LEARNERS, TrainingOptions
 from dcgym.policies.checkpoint import read_note
 from dcgym.policies.learners import Progress as Report

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.intervals import student_95
 from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
 from dcgym.suites.shapes import Check, Shape, Term, shape_from_dict

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.config import check_seconds
 from dcgym.envs.factory import env_id_of, policy_family
 from dcgym.errors import ConfigError, DcgymError, MissingDependency

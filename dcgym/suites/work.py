@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.rollout import Progress, run_episode
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_from_dict, spec_to_dict
 from dcgym.suites.training import train_policy

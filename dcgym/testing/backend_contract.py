@@ -13,10 +13,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import FIDELITIES, Network, NetworkBatch, Pool
+from dcgym.backends.base import Network, NetworkBatch, Pool
+from dcgym.backends.records import EVENT_RECORDS, FIDELITIES, FIDELITY, FLOWS, SUMMARY
 from dcgym.errors import ConfigError
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
-from dcgym.tasks.balancing.records import TRUTH_OUTCOMES, check_counts
+from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Topology, make_topology, next_hop_groups
@@ -157,9 +158,9 @@ def check_pool(make: MakePool, intervals: int = 8) -> None:
             assert np.array_equal(first, again), "the same seed gave other counts"
             assert not np.array_equal(first, other), "another seed gave the same counts"
         assert first.sum() > 0, "no flow was seen under load"
-        for env in range(pool.n_envs):
-            assert pool.fidelity(env).status in FIDELITIES
-            assert isinstance(pool.event_records(env), list)
+        for env in range(len(first)):
+            assert pool.records(FIDELITY, env).status in FIDELITIES
+            assert isinstance(pool.records(EVENT_RECORDS, env), list)
     finally:
         pool.close()
         pool.close()
@@ -289,20 +290,21 @@ def _check_events(network: Network) -> None:
 
 def _run_pool(pool: Pool, seed: int, intervals: int) -> npt.NDArray[np.float64]:
     """Return the flows that each balancer has seen on each server."""
-    shape = (pool.n_envs, pool.scenario.balancers, pool.scenario.n_servers)
-    pool.reset(np.arange(seed, seed + pool.n_envs, dtype=np.uint64))
-    assert not pool.now_ns().any(), "the clock does not begin at 0"
-    pool.set_rule(_rule_of(pool))
-    begun_ns = pool.now_ns()
+    # Nothing that is read says the number of copies before they begin.
+    n_envs = len(pool.apply(NOTHING))
+    pool.reset(np.arange(seed, seed + n_envs, dtype=np.uint64))
+    begun_ns = pool.apply(PoolCommands(rules=_rule_of(pool)))
+    assert not begun_ns.any(), "the clock does not begin at 0"
+    weights = np.ones_like(pool.read().seen.weights)
     for number in range(1, intervals + 1):
-        in_force_ns = pool.set_weights(np.ones(shape))
-        assert in_force_ns.shape == (pool.n_envs,) and (in_force_ns <= pool.now_ns()).all()
+        in_force_ns = pool.apply(PoolCommands(weights=weights))
+        assert in_force_ns.shape == (n_envs,) and (in_force_ns <= pool.apply(NOTHING)).all()
         until_ns = begun_ns + number * 2 * INTERVAL_NS
-        overrun_ns = pool.advance(until_ns)
-        assert (overrun_ns >= 0).all() and (pool.now_ns() >= until_ns).all()
+        overrun_ns, now_ns = pool.advance(until_ns), pool.apply(NOTHING)
+        assert (overrun_ns >= 0).all() and (now_ns >= until_ns).all()
         if not pool.capabilities.real_time:
-            assert (pool.now_ns() == until_ns).all(), "simulated time is exact"
-    flows: npt.NDArray[np.float64] = pool.observe()["flows"].astype(np.float64)
+            assert (now_ns == until_ns).all(), "simulated time is exact"
+    flows: npt.NDArray[np.float64] = pool.read().seen.flows.astype(np.float64)
     return flows
 
 
@@ -313,29 +315,30 @@ def _rule_of(pool: Pool) -> str:
 
 
 def _check_pool_arrays(pool: Pool) -> None:
-    n_envs, balancers, servers = pool.n_envs, pool.scenario.balancers, pool.scenario.n_servers
-    seen, truth = pool.observe(), pool.truth()
+    state = pool.read()
+    seen, truth = state.seen, state.truth
+    n_envs, balancers, servers = seen.ongoing.shape
+    sizes = {1: (n_envs,), 2: (n_envs, servers), 3: (n_envs, balancers, servers)}
     for name in ("ongoing", "flows", "completed"):
-        assert seen[name].shape == (n_envs, balancers, servers), name
-        assert (seen[name] >= 0).all(), f"{name} is negative"
-    assert seen["time_ns"].shape == (n_envs,) and (seen["time_ns"] <= pool.now_ns()).all()
+        values = getattr(seen, name)
+        assert values.shape == sizes[3] and (values >= 0).all(), name
+    assert state.time_ns.shape == sizes[1] and (state.time_ns <= pool.apply(NOTHING)).all()
     for name in ("queue", "busy_workers", "capacity"):
-        assert truth[name].shape == (n_envs, servers), name
+        assert getattr(truth, name).shape == sizes[2], name
     for env in range(n_envs):
-        records, summary = pool.records(env), pool.summary(env)
-        assert (records["end_ns"] >= records["arrival_ns"]).all(), "a flow ended before it came"
-        check_counts(summary)
-        for name in TRUTH_OUTCOMES:
-            before = truth[name][env]
-            assert before <= summary[name], f"{name}: {before} in truth, fewer in summary"
-            assert pool.capabilities.real_time or before == summary[name], name
+        flows, summary = pool.records(FLOWS, env), pool.records(SUMMARY, env)
+        assert (flows["end_ns"] >= flows["arrival_ns"]).all(), "a flow ended before it came"
+        for name in ("rejected", "pcc_violations"):
+            before, total = getattr(truth, name)[env], getattr(summary, name)
+            assert before <= total, f"{name}: {before} in truth, fewer in summary"
+            assert pool.capabilities.real_time or before == total, name
 
 
 def _check_pool_rules(pool: Pool) -> None:
     for rule in pool.capabilities.rules:
-        pool.set_rule(rule)
+        pool.apply(PoolCommands(rules=rule))
     try:
-        pool.set_rule("no such rule")
+        pool.apply(PoolCommands(rules="no such rule"))
     except ConfigError:
         return
     raise AssertionError("an unknown rule was taken")

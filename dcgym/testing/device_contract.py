@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import FIDELITIES
 from dcgym.backends.device_pools import DevicePool
+from dcgym.backends.records import EVENT_RECORDS, FIDELITIES, FIDELITY, FLOWS
 from dcgym.errors import ConfigError
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
 
 __all__ = ["check_device_pool"]
 
@@ -50,9 +52,9 @@ def check_device_pool(make: MakeDevicePool, intervals: int = 8) -> None:
             alike = np.array_equal(np.sort(arrivals[0]), np.sort(arrivals[1]))
             assert alike, "the same seed gave other arrivals"
         assert set(first["arrival_ns"]) != set(other["arrival_ns"]), "all seeds are alike"
-        for env in range(pool.n_envs):
-            assert pool.fidelity(env).status in FIDELITIES
-            assert isinstance(pool.event_records(env), list)
+        for env in range(len(pool.apply(NOTHING))):
+            assert pool.records(FIDELITY, env).status in FIDELITIES
+            assert isinstance(pool.records(EVENT_RECORDS, env), list)
     finally:
         pool.close()
         pool.close()
@@ -60,39 +62,37 @@ def check_device_pool(make: MakeDevicePool, intervals: int = 8) -> None:
 
 def _run(pool: DevicePool, seed: int, intervals: int) -> npt.NDArray[np.void]:
     """Run an episode of all copies; return the requests of the first one that have ended."""
-    n_envs = pool.n_envs
+    n_envs = len(pool.apply(NOTHING))
     pool.reset(np.full(n_envs, seed, np.uint64))
-    assert (pool.now_ns() == 0).all(), "the clock begins with the reset"
-    pool.set_rules("wrr", "ecmp")
-    weights = np.zeros(pool.pool.n_devices)
+    assert (pool.apply(NOTHING) == 0).all(), "the clock begins with the reset"
+    weights = np.zeros(pool.read().share.shape[-1])
     weights[0] = 1
-    assert pool.set_weights(weights).shape == (n_envs,)
+    assert pool.apply(DeviceCommands("wrr", "ecmp", weights)).shape == (n_envs,)
     totals = dict.fromkeys(_COUNTS, 0)
     for number in range(intervals):
         until_ns = np.full(n_envs, (number + 1) * INTERVAL_NS, np.int64)
         overrun_ns = pool.advance(until_ns)
         assert overrun_ns.shape == (n_envs,) and (overrun_ns >= 0).all(), "a negative overrun"
-        assert (pool.now_ns() >= until_ns).all(), "advance came back too early"
-        seen = pool.observe()
-        _check_arrays(pool, seen)
-        assert (seen["chosen"][:, :, 1:] == 0).all(), "devices without weight were chosen"
-        totals = {name: total + int(seen[name].sum()) for name, total in totals.items()}
+        assert (pool.apply(NOTHING) >= until_ns).all(), "advance came back too early"
+        state = pool.read()
+        _check_arrays(state, n_envs)
+        assert (state.chosen[:, :, 1:] == 0).all(), "devices without weight were chosen"
+        totals = {n: total + int(getattr(state, n).sum()) for n, total in totals.items()}
     ended = totals["completed"] + totals["dropped"] + totals["lost"]
     assert 0 < ended <= totals["arrivals"], f"{ended} requests of {totals['arrivals']} have ended"
     assert totals["reports"] > 0, "no agent has reported"
-    records = pool.records(0)
+    records = pool.records(FLOWS, 0)
     assert records.dtype.names == _RECORD_FIELDS, f"fields {records.dtype.names}"
     assert (records["end_ns"] >= records["arrival_ns"]).all(), "ended before they came"
-    assert not pool.records(0).size or pool.capabilities.real_time, "records were not forgotten"
+    later = pool.records(FLOWS, 0)
+    assert not later.size or pool.capabilities.real_time, "records were not forgotten"
     return records
 
 
-def _check_arrays(pool: DevicePool, seen: object) -> None:
-    """Check shapes, types and ranges of an observation."""
-    assert hasattr(seen, "items")
-    found = dict(seen.items())
-    n_envs = pool.n_envs
-    shape = (n_envs, pool.pool.n_servers, pool.pool.n_devices)
+def _check_arrays(state: DeviceState, n_envs: int) -> None:
+    """Check shapes, types and ranges of what was read."""
+    found = {field.name: getattr(state, field.name) for field in fields(state)}
+    shape = (n_envs, *state.share.shape[1:])
     wanted = {
         **dict.fromkeys(("time_ns", *_COUNTS), ((n_envs,), "i")),
         **dict.fromkeys(_LATENCIES, ((n_envs,), "f")),
@@ -100,7 +100,6 @@ def _check_arrays(pool: DevicePool, seen: object) -> None:
         **dict.fromkeys(_NUMBERS, (shape, "i")),
         "present": (shape, "b"),
     }
-    assert set(found) == set(wanted), f"arrays {sorted(set(found) ^ set(wanted))}"
     for name, (size, kind) in wanted.items():
         assert found[name].shape == size, f"{name} has the shape {found[name].shape}"
         assert found[name].dtype.kind == kind, f"{name} is of {found[name].dtype}"
@@ -119,16 +118,16 @@ def _check_refusals(pool: DevicePool) -> None:
     """Ask for what is not allowed: an error, and everything goes on."""
     for weights in _REFUSED:
         try:
-            pool.set_weights(weights)
+            pool.apply(DeviceCommands(device_weights=weights))
         except ConfigError:
             continue
         raise AssertionError(f"weights {weights} were taken")
     for rules in (("no-rule", "ecmp"), ("wrr", "no-rule"), ("p4mite", "ecmp")):
         try:
-            pool.set_rules(*rules)
+            pool.apply(DeviceCommands(*rules))
         except ConfigError:
             continue
         raise AssertionError(f"rules {rules} were taken")
     for name in pool.capabilities.rules:
         if name != "p4mite":
-            pool.set_rules(name, "ecmp")
+            pool.apply(DeviceCommands(name, "ecmp"))

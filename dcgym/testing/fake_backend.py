@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Record
+from dcgym.backends.base import Capabilities
+from dcgym.backends.records import Fidelity, Record
 from dcgym.errors import BackendError
 from dcgym.monitors import HOST, PORT, Snapshot
 from dcgym.tasks.common.events import count_due

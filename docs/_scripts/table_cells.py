@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
 from dcgym.suites.reports.numbers import spread_of, written

@@ -37,6 +37,7 @@ from dcgym.backends.emulation.wire.messages import ChangeServer, Done
 from dcgym.errors import BackendError
 from dcgym.suites.results import machine, write_json
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.testing.star import Star
 from dcgym.traffic.generators.generator import Generator
 from dcgym.traffic.http import REQUEST_DTYPE, HttpServer, RequestKind, RequestPlan
@@ -185,7 +186,7 @@ def behind_balancers(args: Args) -> dict[str, Any]:
     pool = EmulatedPool(make_scenario("testbed-7", load=0.1))
     try:
         pool.reset([args.seed])
-        pool.set_rule("round-robin")
+        pool.apply(PoolCommands(rules="round-robin"))
         pool.advance(50_000_000)
         ((address, port),) = pool.targets
         url = f"http://{address}:{port}/work?bytes={PAGE_BYTES}"

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from dcgym.backends.records import SUMMARY
 from dcgym.backends.simulation.balancing import BalancingTwin
 from dcgym.errors import MissingDependency
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.units import NS_PER_S
 from experiments.speed.simpy_model import SimPyModel
 
@@ -29,15 +31,15 @@ def twin_figures(preset: str, rule: str, seconds: int) -> dict[str, Any]:
     """Measure the twin, one environment on one core."""
     twin = BalancingTwin(make_scenario(preset, load=LOAD))
     twin.reset(1)
-    twin.set_rule(rule)
+    twin.apply(PoolCommands(rules=rule))
     begun = time.process_time()
     twin.advance(seconds * NS_PER_S)
     cpu_s = time.process_time() - begun
-    summary = twin.summary()
-    flow = next(iter(summary["applications"].values()))
-    return _figures("twin", preset, rule, seconds / cpu_s, summary["events"] / cpu_s) | {
-        "flows/s": summary["completed"] / cpu_s,
-        "mean FCT, s": flow["mean_us"] / 1e6,
+    summary = twin.records(SUMMARY)
+    flow = next(iter(summary.applications.values()))
+    return _figures("twin", preset, rule, seconds / cpu_s, summary.events / cpu_s) | {
+        "flows/s": summary.completed / cpu_s,
+        "mean FCT, s": flow.mean_us / 1e6,
     }
 
 

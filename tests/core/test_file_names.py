@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dcgym.backends.base import Record
 from dcgym.backends.names import NAME_VARIABLE, name_of_runs, named_runs
+from dcgym.backends.records import Record
 from dcgym.config import as_name, check_name
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.errors import ConfigError

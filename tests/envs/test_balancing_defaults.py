@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import dcgym
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.records import COMPLETED
@@ -28,11 +29,11 @@ def test_metrics_are_those_of_the_flows_that_ended_in_the_interval():
     env = make(lead_in=0, backend=lambda pool, copies: BalancingTwin(pool, copies, 1, 100_000))
     env.reset(seed=4)
     system = env.unwrapped.system
-    assert len(system.pool.records(0)) == 0, "no flow lasts less than the first interval"
+    assert len(system.pool.records(FLOWS, 0)) == 0, "no flow lasts less than the first interval"
     some_are_empty = False
     for _ in range(200):
         metrics = env.step(env.action_space.sample())[4]["metrics"]
-        flows = system.pool.records(0)
+        flows = system.pool.records(FLOWS, 0)
         served = flows[flows["outcome"] == COMPLETED]
         assert metrics["completed"] == len(served)
         times_us = (served["end_ns"] - served["arrival_ns"]) / 1e3
@@ -41,11 +42,11 @@ def test_metrics_are_those_of_the_flows_that_ended_in_the_interval():
         else:
             assert np.isnan(metrics["ended_fct_us_mean"])
             some_are_empty = True
-        state = system.truth
-        assert metrics["queue"] == state["queue"].sum()
+        state = system.pool.read().truth
+        assert metrics["queue"] == state.queue.sum()
         workers = np.repeat([1, 2], 4)
-        assert metrics["utilisation"] == state["busy_workers"].sum() / workers.sum()
-        load = state["queue"][0] / workers
+        assert metrics["utilisation"] == state.busy_workers.sum() / workers.sum()
+        load = state.queue[0] / workers
         assert metrics["overprovision"] == pytest.approx(load.max() / load.mean())
     assert some_are_empty
 
@@ -90,9 +91,9 @@ def played(load: float, n_pools: int, rule: str, action=None) -> tuple[float, fl
         chosen = drawn if action is None else np.broadcast_to(action, drawn.shape)
         total += float(np.mean(envs.step(chosen.astype(np.float32))[1]))
     pool = envs.system.pool
-    flows = [pool.summary(env)["applications"]["cpu"] for env in range(n_pools)]
-    done = sum(one["count"] for one in flows)
-    return total, sum(one["count"] * one["mean_us"] for one in flows) / done / 1e6
+    flows = [pool.records(SUMMARY, env).applications["cpu"] for env in range(n_pools)]
+    done = sum(one.count for one in flows)
+    return total, sum(one.count * one.mean_us for one in flows) / done / 1e6
 
 
 # Of six policies two neighbours may change places. Under load the others are, in both measures,

@@ -14,6 +14,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
+from dcgym.backends.records import SUMMARY
 from dcgym.errors import ConfigError
 from dcgym.policies import make_policy, policy_names
 from dcgym.suites import Case, Suite, run_suite
@@ -166,12 +167,12 @@ def test_the_return_is_the_sum_of_the_sojourn_times_and_no_work_gets_lost() -> N
 
     total = episode(env, choose, 5)
     inner: Any = env.unwrapped
-    records, summary = inner.flow_records(), inner.backend.summary(0)
+    records, summary = inner.flow_records(), inner.backend.records(SUMMARY, 0)
     sojourn_ns = records["end_ns"] - records["arrival_ns"]
     assert total == pytest.approx(-sojourn_ns.sum() / 1e6)
     assert records["demand_ns"].sum() / 1e6 == pytest.approx(sum(sizes_ms))
     # What each server did in its busy time is the work that it got.
-    done_s = np.array(summary["busy_mean"]) * summary["duration_s"] * SPEEDS
+    done_s = np.array(summary.busy_mean) * summary.duration_s * SPEEDS
     given_s = [records["demand_ns"][records["server"] == n].sum() / 1e9 for n in range(10)]
     np.testing.assert_allclose(done_s, given_s, rtol=1e-6)
     env.close()

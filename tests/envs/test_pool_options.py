@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.records import OPEN_FLOWS
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.protocol import NOTHING
 
 pytestmark = pytest.mark.simulation
 
@@ -59,8 +61,8 @@ def test_draining_ends_at_its_limit_and_others_arrive_meanwhile() -> None:
     for _ in range(20):
         env.step(env.action_space.sample())
     pool = inner.system.pool
-    assert pool.now_ns()[0] == (1 + 20 + 3) * 1e9, "after the first observation at 1 s"
-    left = pool.under_way(0)["arrival_ns"]
+    assert pool.apply(NOTHING)[0] == (1 + 20 + 3) * 1e9, "after the first observation at 1 s"
+    left = pool.records(OPEN_FLOWS, 0)["arrival_ns"]
     assert (left < 21e9).any() and (left > 21e9).any()
     ended = inner.flow_records()
     assert (ended["arrival_ns"] < 20e9).all()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.records import EVENT_RECORDS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin, draw_arrivals
-from dcgym.backends.simulation.assignment import AssignmentTwin
 from dcgym.tasks.balancing import make_scenario
 
 pytestmark = pytest.mark.simulation
@@ -76,7 +76,7 @@ def test_flows_of_a_warm_up_are_left_out_from_the_first_observation_on() -> None
     steps(env, 3.0)
     arrivals_ns = env.unwrapped.flow_records()["arrival_ns"]
     assert 1e9 <= arrivals_ns.min() < 1.2e9
-    assert env.unwrapped.backend.summary(0)["duration_s"] == pytest.approx(2.0)
+    assert env.unwrapped.backend.records(SUMMARY, 0).duration_s == pytest.approx(2.0)
 
 
 def test_a_poll_is_no_older_than_its_period_and_its_answer() -> None:
@@ -152,13 +152,13 @@ def test_jobs_and_events_count_from_the_first_job() -> None:
 
 def test_without_somebody_who_decides_a_twin_counts_from_its_reset() -> None:
     scenario = {"preset": "park-10", "events": [{"at": "2s", "kind": "drain-server", "target": 0}]}
-    twin = AssignmentTwin(make_scenario(scenario))
+    twin = BalancingTwin(make_scenario(scenario))
     twin.reset(1)
     twin.advance(2 * 10**9 - 1)
-    assert twin.observe()["eligible"][0, 0] and twin.event_records() == []
+    assert twin.read().seen.eligible[0, 0] and twin.records(EVENT_RECORDS) == []
     twin.advance(2 * 10**9)
-    assert not twin.observe()["eligible"][0, 0]
-    assert [record["at_s"] for record in twin.event_records()] == [2.0]
+    assert not twin.read().seen.eligible[0, 0]
+    assert [record["at_s"] for record in twin.records(EVENT_RECORDS)] == [2.0]
 
 
 def test_events_of_a_network_happen_when_the_agent_is_told() -> None:

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.backends.base import Fidelity
+from dcgym.backends.records import FLOWS, Fidelity
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.envs.network_system import NetworkSystem
 from dcgym.suites.rollout import run_episode
 from dcgym.suites.spec import RunSpec
+from dcgym.tasks.accelerators.protocol import NOTHING as NO_COMMANDS
+from dcgym.tasks.balancing.protocol import NOTHING
 from dcgym.testing import FakeBackend
 
 MS = 1_000_000
@@ -242,15 +244,16 @@ def test_a_step_of_a_pool_leaves_out_the_time_before_a_late_action() -> None:
     )
     env.reset(seed=0)
     pool = env.unwrapped.system.pool
-    pool.advance(pool.now_ns() + 2_000 * MS)
-    before = {name: int(pool.truth()[name][0]) for name in ("ended", "ended_after_ns")}
+    pool.advance(pool.apply(NOTHING) + 2_000 * MS)
+    before = pool.read().truth
     *_, info = env.step(np.zeros(env.action_space.shape, np.float32))
     assert info["is_restarted"] and info["gap_us"] == 2_000_000
     assert info["interval_us"] == 250_000 and info["time_s"] == 2.25
-    rose = {name: int(pool.truth()[name][0]) - value for name, value in before.items()}
-    metrics = info["metrics"]
-    assert metrics["completed"] == rose["ended"] > 0
-    assert metrics["ended_fct_us_mean"] == rose["ended_after_ns"] / rose["ended"] / 1e3
+    after, metrics = pool.read().truth, info["metrics"]
+    ended = after.ended[0] - before.ended[0]
+    assert metrics["completed"] == ended > 0
+    took_ns = after.ended_after_ns[0] - before.ended_after_ns[0]
+    assert metrics["ended_fct_us_mean"] == took_ns / ended / 1e3
 
 
 @pytest.mark.simulation
@@ -266,14 +269,14 @@ def test_rates_of_devices_are_over_the_time_that_was_measured(settle_ms: int) ->
     devices = env.unwrapped.system.pool
     spans_ns, rates = [], []
     for late_ms in (0, 5_000, 0):
-        begun_ns = int(devices.now_ns()[0])
+        begun_ns = int(devices.apply(NO_COMMANDS)[0])
         devices.late_ns = late_ms * MS
         *_, info = env.step(env.action_space.sample())
-        ended_ns = int(devices.now_ns()[0])
+        ended_ns = int(devices.apply(NO_COMMANDS)[0])
         assert info["interval_us"] == (ended_ns - begun_ns) / 1e3 - info["gap_us"]
         spans_ns.append((begun_ns + settle_ms * MS + late_ms * MS * (settle_ms > 0), ended_ns))
         rates.append(info["metrics"]["throughput_per_s"])
-    ends_ns = devices.records(0)["end_ns"]
+    ends_ns = devices.records(FLOWS, 0)["end_ns"]
     for (begin_ns, end_ns), rate in zip(spans_ns, rates, strict=True):
         served = ((ends_ns > begin_ns) & (ends_ns <= end_ns)).sum()
         # A request may be on its way back at either end.

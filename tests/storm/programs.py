@@ -12,6 +12,7 @@ import numpy as np
 
 import dcgym
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.testing.star import Star
 from dcgym.traffic.generators.generator import Generator
 from dcgym.traffic.http import HttpServer, make_requests
@@ -83,7 +84,7 @@ def nginx_pool() -> None:
     """Put nginx behind the balancers, and ask it from a host."""
     with contextlib.closing(EmulatedPool("testbed-7", server_program=nginx())) as pool:
         pool.reset(seeds=1)
-        pool.set_rule("sed")
+        pool.apply(PoolCommands(rules="sed"))
         for step in range(1, 41):
             pool.advance(step * 50_000_000)
         ((address, port),) = pool.targets

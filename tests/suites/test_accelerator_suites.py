@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import AcceleratorTwin
 from dcgym.suites import SUITES, find_verdicts, run_suite
 from dcgym.suites.recorders.accelerators import batch_s, learning_metrics
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.suite import Suite
 from dcgym.suites.verdicts import FAILS, HOLDS
+from dcgym.tasks.accelerators.protocol import DeviceCommands
 from tests.support.suites import leave_figures_empty
 
 pytestmark = pytest.mark.simulation
@@ -64,12 +66,12 @@ def test_runs_record_what_the_shapes_ask_for(tmp_path: Path) -> None:
 def test_a_batch_takes_until_its_last_answer() -> None:
     twin = AcceleratorTwin({"preset": "p4hauler-1", "requests": 100}, record_limit=1000)
     twin.reset(7, 20.0)
-    twin.set_rules("server-only")
+    twin.apply(DeviceCommands("server-only"))
     twin.advance(3 * 10**9)
-    assert np.isnan(batch_s(twin.records(), 100, 50_000)), "not all have come"
+    assert np.isnan(batch_s(twin.records(FLOWS), 100, 50_000)), "not all have come"
     twin.reset(7, 20.0)
     twin.advance(60 * 10**9)
-    records = np.sort(twin.records(), order="request")
+    records = np.sort(twin.records(FLOWS), order="request")
     # One worker of constant time: Lindley's recursion.
     end_ns = 0
     for arrival_ns in records["arrival_ns"].tolist():

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from dcgym.backends.records import SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.suites import (
@@ -26,6 +27,7 @@ from dcgym.suites.matrix import Matrix, Run
 from dcgym.suites.progress import progress_bars
 from dcgym.suites.workers import Workers
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands
 from tests.support.suites import leave_figures_empty
 
 needs_twin = pytest.mark.usefixtures("compiled_twin")
@@ -145,9 +147,9 @@ def test_mean_completion_times_rank_as_published():
     for rule in ("oracle", "sed", "lsq", "wcmp", "ecmp"):
         twin = BalancingTwin(make_pool("right-weights", 0.85, 60), 5, warm_up_ns=100 * 10**9)
         twin.reset(0)
-        twin.set_rule(rule)
+        twin.apply(PoolCommands(rules=rule))
         twin.advance(3000 * 10**9)
-        times.append([twin.summary(i)["applications"]["cpu"]["mean_us"] for i in range(5)])
+        times.append([twin.records(SUMMARY, i).applications["cpu"].mean_us for i in range(5)])
     ranked = np.array(times)
     assert (np.diff(ranked, axis=0) > 0).all(), ranked
 

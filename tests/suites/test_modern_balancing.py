@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcgym.backends.records import SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.suites.checks import check_suite
@@ -13,6 +14,7 @@ from dcgym.suites.modern import MODERN_POLICIES, QUANTILES, RAMP, modern_balanci
 from dcgym.suites.reports.layout import layout_of, runs_of
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.metrics import MESSAGE_METRICS
+from dcgym.tasks.balancing.protocol import PoolCommands
 
 pytestmark = pytest.mark.simulation
 
@@ -30,10 +32,10 @@ def tail_us(rule: str, name: str) -> float:
     """Return the 99th percentile of 40 s at one step of the ramp, the mean of three seeds."""
     twin = BalancingTwin(scenario(name), n_envs=3, warm_up_ns=10 * SECOND)
     twin.reset(1)
-    twin.set_rule(rule)
+    twin.apply(PoolCommands(rules=rule))
     twin.advance(50 * SECOND)
     return float(
-        np.mean([twin.summary(env)["applications"]["request"]["p99_us"] for env in range(3)])
+        np.mean([twin.records(SUMMARY, env).applications["request"].p99_us for env in range(3)])
     )
 
 
@@ -80,11 +82,11 @@ def test_the_ramp_is_over_the_allocation(load: float) -> None:
     twin = BalancingTwin(pool, n_envs=20)
     twin.reset(0)
     twin.advance(SECOND)
-    left = twin.truth()["capacity"].sum(axis=1)
+    left = twin.read().truth.capacity.sum(axis=1)
     assert {*np.round(left, 2)} <= {60.0, 61.33} and (left == 60).any()
-    before = twin.truth()["capacity"]
+    before = twin.read().truth.capacity
     twin.advance(6 * SECOND)
-    assert (twin.truth()["capacity"] != before).any(axis=1).all()
+    assert (twin.read().truth.capacity != before).any(axis=1).all()
 
 
 def test_prequal_keeps_its_tail_where_round_robin_runs_into_the_antagonists() -> None:

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dcgym.backends.base import Capabilities, Fidelity
+from dcgym.backends.base import Capabilities
+from dcgym.backends.records import Fidelity
 from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.policies import POLICIES, PolicyFamily

@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.results import Records, write_results
 from dcgym.suites.runner import run_matrix
 from dcgym.suites.suite import Suite

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.records import SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
+from dcgym.tasks.balancing.protocol import PoolCommands, PoolState
 from dcgym.traffic.arrivals.read import Arrivals
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import Distribution, exponential
 
+T = TypeVar("T")
 SECOND = 10**9
 SERVICE = exponential("10ms")
 CONFIDENCE = 0.9999  # of each interval: some hundred are looked at in every run of the tests
@@ -41,15 +45,28 @@ def run(
     options.setdefault("warm_up_ns", int(seconds * SECOND / 10))
     twin = BalancingTwin(scenario, n_envs=envs, **options)
     twin.reset(range(100, 100 + envs))
-    twin.set_rule(rule)
+    twin.apply(PoolCommands(rules=rule))
     twin.advance(int(seconds * SECOND))
     return twin
 
 
+def filled(kind: type[T], **fields: Any) -> T:
+    """Make a part of a pool's state, or a summary, of which nobody asks the other fields."""
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**dict.fromkeys(names, 0) | fields)
+
+
+def arrays_of(state: PoolState) -> dict[str, npt.NDArray[Any]]:
+    """Return all that is read of a pool by name, what nobody has to hold left out."""
+    parts = (state.seen, state.truth)
+    named = {f.name: getattr(part, f.name) for part in parts for f in dataclasses.fields(part)}
+    return named | {"time_ns": state.time_ns}
+
+
 def means_us(twin: BalancingTwin, what: str = "mean_us") -> npt.NDArray[np.float64]:
     """Return a figure of each environment's only application."""
-    summaries = [twin.summary(env)["applications"] for env in range(twin.n_envs)]
-    return np.array([next(iter(found.values()))[what] for found in summaries])
+    summaries = [twin.records(SUMMARY, env).applications for env in range(twin.n_envs)]
+    return np.array([getattr(next(iter(found.values())), what) for found in summaries])
 
 
 def check_mean(values: npt.NDArray[np.float64], expected: float) -> None:

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites import Suite
 from dcgym.suites.recorders.pool import PoolRecorder
 from dcgym.suites.runner import run_matrix

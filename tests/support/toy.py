@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Record
+from dcgym.backends.base import Capabilities
+from dcgym.backends.records import Fidelity, Record
 from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot
 from dcgym.tasks.network.episode import NetworkEpisode

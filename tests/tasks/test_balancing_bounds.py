@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import BalancingTwin, draw_arrivals
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.tasks.balancing.bounds import (
@@ -17,6 +18,7 @@ from dcgym.tasks.balancing.bounds import (
     pooled_fcfs_ns,
     pooled_srpt_ns,
 )
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.tasks.balancing.records import COMPLETED, resource_demands_ns
 from dcgym.traffic.sizes import constant, exponential, pareto
 
@@ -242,9 +244,9 @@ def test_no_policy_is_below_the_bound_of_its_flows() -> None:
         for rule in ("random", "sed", "lsq", "oracle", "earliest-finish"):
             twin = BalancingTwin(scenario, record_limit=100_000, warm_up_ns=5 * S)
             twin.reset(seed)
-            twin.set_rule(rule)
+            twin.apply(PoolCommands(rules=rule))
             twin.advance(60 * S)
-            flows = twin.records(0)
+            flows = twin.records(FLOWS, 0)
             flows = flows[flows["outcome"] == COMPLETED]
             if not len(flows):
                 continue

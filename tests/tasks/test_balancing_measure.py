@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from dcgym.tasks.balancing import measure
+from dcgym.tasks.balancing.protocol import PoolState, PoolTruth, PoolView
+from tests.support.pools import filled
 
 WORKERS = np.array([1.0, 2.0, 4.0])
 
@@ -16,43 +18,52 @@ def seen():
     durations_us = np.arange(2 * 2 * 3 * 5, dtype=np.float64).reshape(2, 2, 3, 5) * 1e5
     completions_us = np.zeros((2, 2, 3, 5))
     completions_us[0, 0, 0, 3], completions_us[0, 1, 2, 3] = 100.0, 300.0
-    return {
-        "ongoing": np.arange(12).reshape(2, 2, 3),
-        "flows": np.full((2, 2, 3), 5),
-        "completed": np.full((2, 2, 3), 3),
-        "untracked": np.array([[0, 1], [2, 3]]),
-        "duration_us": durations_us,
-        "completion_us": completions_us,
-        "interarrival_us": np.full((2, 2, 5), 2e6),
-        "eligible": np.array([[True, True, True], [True, True, False]]),
-        "probe_queue": np.arange(12).reshape(2, 2, 3),
-        "probe_busy": np.arange(12).reshape(2, 2, 3) % 2,
-        "probe_answered": np.arange(12).reshape(2, 2, 3) * 10,
-        "probe_errors": np.arange(12).reshape(2, 2, 3) * 3,
-        "probe_time_ns": np.full((2, 2, 3), -1),
-    }
+    return filled(
+        PoolView,
+        ongoing=np.arange(12).reshape(2, 2, 3),
+        flows=np.full((2, 2, 3), 5),
+        completed=np.full((2, 2, 3), 3),
+        untracked=np.array([[0, 1], [2, 3]]),
+        duration_us=durations_us,
+        completion_us=completions_us,
+        interarrival_us=np.full((2, 2, 5), 2e6),
+        eligible=np.array([[True, True, True], [True, True, False]]),
+        probe_queue=np.arange(12).reshape(2, 2, 3),
+        probe_busy=np.arange(12).reshape(2, 2, 3) % 2,
+        probe_answered=np.arange(12).reshape(2, 2, 3) * 10,
+        probe_errors=np.arange(12).reshape(2, 2, 3) * 3,
+        probe_time_ns=np.full((2, 2, 3), -1),
+    )
 
 
 @pytest.fixture
 def truth():
-    return {
-        "queue": np.array([[1, 2, 4], [3, 2, 0]]),
-        "busy_workers": np.array([[1, 2, 4], [1, 2, 0]]),
-        "capacity": np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 0.0]]),
-        "remaining_ns": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) * 1e9,
-        "remaining_by_balancer_ns": np.full((2, 2, 3), 5e8),
-        "ended": np.array([18, 22]),
-        "ended_after_ns": np.array([90_000_000, 110_000_000]),
-    }
+    return filled(
+        PoolTruth,
+        queue=np.array([[1, 2, 4], [3, 2, 0]]),
+        busy_workers=np.array([[1, 2, 4], [1, 2, 0]]),
+        capacity=np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 0.0]]),
+        remaining_ns=np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) * 1e9,
+        remaining_by_balancer_ns=np.full((2, 2, 3), 5e8),
+        ended=np.array([18, 22]),
+        ended_after_ns=np.array([90_000_000, 110_000_000]),
+        rejected=np.array([1, 0]),
+        pcc_violations=np.array([0, 2]),
+    )
 
 
-def test_metrics_of_an_interval(seen, truth):
+@pytest.fixture
+def state(seen, truth):
+    return PoolState(np.zeros(2, np.int64), seen, truth)
+
+
+def test_metrics_of_an_interval(state):
     before = {
         "flows": np.array([10.0, 0.0]),
         "ended": np.array([18.0, 18.0]),
         "ended_after_ns": np.array([90e6, 80e6]),
     }
-    metrics = measure.interval_metrics(seen, truth, WORKERS, before)
+    metrics = measure.interval_metrics(state, WORKERS, before)
     assert metrics["flows"].tolist() == [20.0, 30.0]
     assert metrics["completed"].tolist() == [0.0, 4.0]
     # 30 ms for four flows; nothing ended in copy 0.
@@ -63,16 +74,18 @@ def test_metrics_of_an_interval(seen, truth):
     assert metrics["overprovision"].tolist() == pytest.approx([1.0, 1.5])
     assert metrics["utilisation"].tolist() == pytest.approx([1.0, 1.0])
     assert metrics["untracked"].tolist() == [1.0, 5.0]
+    assert metrics["rejected"].tolist() == [1.0, 0.0]
+    assert metrics["pcc_violations"].tolist() == [0.0, 2.0]
 
 
-def test_an_idle_pool_is_fair(seen, truth):
-    truth["queue"] = np.zeros((2, 3), np.int64)
-    metrics = measure.interval_metrics(seen, truth, WORKERS, measure.counts(seen, truth))
+def test_an_idle_pool_is_fair(state):
+    state.truth.queue = np.zeros((2, 3), np.int64)
+    metrics = measure.interval_metrics(state, WORKERS, measure.counts(state))
     assert metrics["jain"].tolist() == metrics["overprovision"].tolist() == [1.0, 1.0]
 
 
-def test_inputs_of_rewards_leave_out_servers_without_flows(seen, truth):
-    inputs = measure.load_inputs(seen, truth, [1], rate_per_s=4.0, shadow=np.ones((2, 2, 3), int))
+def test_inputs_of_rewards_leave_out_servers_without_flows(state):
+    inputs = measure.load_inputs(state, [1], rate_per_s=4.0, shadow=np.ones((2, 2, 3), int))
     assert inputs.tracked.tolist() == [[12.0], [30.0]]
     assert inputs.shadow_tracked is not None and inputs.shadow_tracked.tolist() == [[3.0], [3.0]]
     assert inputs.rate_per_s == 4.0
@@ -84,7 +97,7 @@ def test_inputs_of_rewards_leave_out_servers_without_flows(seen, truth):
 
 
 def test_no_server_is_left_out_where_none_takes_flows(seen):
-    seen["eligible"][1] = False
+    seen.eligible[1] = False
     assert not measure.left_out(seen)[1].any()
 
 
@@ -98,4 +111,4 @@ def test_measurements_and_info_are_in_plain_units(seen):
     assert info["duration_s"].shape == (2, 1, 3, 5)
     assert info["eligible"].shape == (2, 1, 3)
     info["ongoing"][:] = 0
-    assert seen["ongoing"][1, 0].tolist() == [6, 7, 8], "the info is a copy"
+    assert seen.ongoing[1, 0].tolist() == [6, 7, 8], "the info is a copy"

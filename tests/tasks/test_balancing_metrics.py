@@ -10,7 +10,9 @@ from dcgym.tasks.balancing.metrics import (
     regret_us,
     server_metrics,
 )
+from dcgym.tasks.balancing.protocol import PoolSummary
 from dcgym.tasks.balancing.records import COMPLETED, OUTCOMES, UNDER_WAY
+from tests.support.pools import filled
 
 REJECTED = OUTCOMES.index("rejected")
 FIELDS = [(name, np.int64) for name in ("arrival_ns", "end_ns", "flow", "application", "outcome")]
@@ -54,15 +56,17 @@ def test_regret_compares_flow_by_flow_what_both_served():
 
 
 def test_group_shares_and_utilisation():
-    summary = {
-        "server_flows": [1] * 4 + [3] * 4,
-        "busy_mean": [0.5] * 4 + [1.0] * 4,
-        "jain_remaining": 0.7,
-        "overprovision_remaining": 2.5,
-        "rejected": 3,
-        "pcc_violations": 1,
-        "untracked": 2,
-    }
+    summary = filled(
+        PoolSummary,
+        server_flows=np.array([1.0] * 4 + [3.0] * 4),
+        busy_mean=np.array([0.5] * 4 + [1.0] * 4),
+        jain_remaining=0.7,
+        overprovision_remaining=2.5,
+        arrivals=4,
+        rejected=3,
+        pcc_violations=1,
+        untracked=2,
+    )
     metrics = server_metrics(summary, make_scenario("yao-sim-8"))
     assert metrics["share_weak"] == 0.25 and metrics["share_strong"] == 0.75
     assert metrics["utilisation"] == 6 / 12
@@ -73,7 +77,8 @@ def test_group_shares_and_utilisation():
 def test_messages_by_hand():
     counts = {"probes": 30, "idle": 4, "reports": 6, "answers": 20, "late": 5, "repeated": 1}
     counts["polls"] = 50
-    summary = {"arrivals": 10, "messages": {**counts, "lost": 3, "unanswered": 1}}
+    messages = {**counts, "lost": 3, "unanswered": 1}
+    summary = filled(PoolSummary, arrivals=10, completed=10, messages=messages)
     metrics = message_metrics(summary)
     assert (metrics["probes"], metrics["idle_messages"], metrics["reports"]) == (30, 4, 6)
     # 30 probes, 26 answers that arrived, 4 idle messages, 6 reports; 10 flows.
@@ -82,4 +87,4 @@ def test_messages_by_hand():
     metrics = message_metrics(summary, reads_polls=True)
     assert metrics["polls"] == 50 and metrics["messages_per_flow"] == 16.6
     # A backend of somebody else's may count none.
-    assert np.isnan(list(message_metrics({"arrivals": 10}).values())).all()
+    assert np.isnan(list(message_metrics(filled(PoolSummary, messages=None)).values())).all()

@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.session.runs import (
     RecordedHost,
     RecordedPort,
@@ -19,6 +18,7 @@ from dcgym.backends.emulation.session.runs import (
     read_network,
 )
 from dcgym.backends.emulation.session.session import STALE_NS
+from dcgym.backends.records import Record
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot, TelemetryRegion
 

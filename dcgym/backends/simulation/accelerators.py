@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Record
+from dcgym.backends.base import Capabilities
+from dcgym.backends.commands import check_device_rule, check_device_weights
+from dcgym.backends.records import (
+    EVENT_RECORDS,
+    FIDELITY,
+    FLOWS,
+    OPEN_FLOWS,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
 from dcgym.config import check_in, check_int, check_range
 from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
@@ -17,7 +28,8 @@ from dcgym.tasks.accelerators.agents import KINDS, Agents
 from dcgym.tasks.accelerators.events import EVENTS, DeviceEvent
 from dcgym.tasks.accelerators.pool import MOST_DEVICES, MOST_SERVERS, AcceleratorPool, DeviceGroup
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
-from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES, DeviceRule
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.common.events import count_due
 from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution
@@ -42,9 +54,11 @@ ACCELERATOR_CAPABILITIES = Capabilities(
 )
 
 _NO_LIMIT = 2**32 - 1
+_AS_IT_IS = -1
+T = TypeVar("T")
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
 _Law: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
-# Arrays of `observe` that have a column for each device of the compiled twin.
+# Arrays of a `DeviceState` that have a column for each device of the compiled twin.
 _BY_DEVICE = 3
 
 
@@ -60,7 +74,7 @@ class AcceleratorTwin:
         pool: What `make_pool_of_devices` takes.
         n_envs: Number of environments.
         threads: Threads that `advance` uses.
-        record_limit: Finished requests that an environment keeps between two calls of `records`.
+        record_limit: Finished requests that an environment keeps until they are taken.
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -117,41 +131,33 @@ class AcceleratorTwin:
         self._twin.reset(values.astype(np.uint64), np.ascontiguousarray(rates), chosen)
         self._time_ns[chosen.view(np.bool_)] = 0
 
-    def set_rules(self, device_rule: str, server_rule: str = "ecmp", mask: _Mask = None) -> None:
-        """Place new requests by these rules from now on; nothing is restarted.
+    def apply(self, commands: DeviceCommands, mask: _Mask = None) -> npt.NDArray[np.int64]:
+        """Do what is decided; nothing is restarted.
 
         Args:
-            device_rule: A name in `DEVICE_RULES`: which device of the server.
-            server_rule: One of `SERVER_RULES`: which server.
-            mask: Which environments, (E,); None for all.
-
-        Raises:
-            ConfigError: There is no such rule, or it needs what the pool's agents do not report.
-        """
-        rule = check_device_rule(device_rule, self.pool.agents)
-        check_in("server_rule", server_rule, SERVER_RULES)
-        self._twin.set_rules(RULES.find(server_rule).number, rule.number, self._mask(mask))
-
-    def set_weights(self, weights: npt.ArrayLike, mask: _Mask = None) -> npt.NDArray[np.int64]:
-        """Set the weights of the devices, which `wrr` and `dynamic-wrr` use.
-
-        Args:
-            weights: 0 or more, (E, N, D), or what broadcasts to that; one device of each server at
-                least has a weight above 0.
+            commands: What.
             mask: Which environments, (E,); None for all.
 
         Returns:
-            The time at which they were in force, (E,): now.
+            The time at which it was in force, (E,): now.
 
         Raises:
-            ConfigError: A weight is not allowed, or those of a server are all 0.
+            ConfigError: There is no such rule, or it needs what the pool's agents do not report; or
+                a weight is not allowed, or those of a server are all 0. Nothing is done then.
         """
-        shape = (self.n_envs, self.n_servers, self.n_devices)
-        values = device_weights(weights, shape)
-        full = np.zeros((*shape[:2], MOST_DEVICES))
-        full[:, :, : self.n_devices] = values
-        self._twin.set_weights(full, self._mask(mask))
-        return self.now_ns()
+        chosen, weights = self._mask(mask), commands.device_weights
+        device_rule = server_rule = _AS_IT_IS
+        if commands.device_rule is not None:
+            device_rule = check_device_rule(commands.device_rule, self.pool.agents).number
+        if commands.server_rule is not None:
+            server_rule = RULES[check_in("server_rule", commands.server_rule, SERVER_RULES)].number
+        if weights is not None:
+            shape = (self.n_envs, self.n_servers, self.n_devices)
+            full = np.zeros((*shape[:2], MOST_DEVICES))
+            full[:, :, : self.n_devices] = check_device_weights(weights, shape)
+            self._twin.set_weights(full, chosen)
+        self._twin.set_rules(server_rule, device_rule, chosen)
+        return self._time_ns.copy()
 
     def advance(self, until_ns: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Run to a time; the interpreter lock is released meanwhile.
@@ -170,65 +176,18 @@ class AcceleratorTwin:
         np.maximum(self._time_ns, times, out=self._time_ns)
         return np.zeros(self.n_envs, np.int64)
 
-    def now_ns(self) -> npt.NDArray[np.int64]:
-        """Return the time of each environment, (E,)."""
-        return self._time_ns.copy()
-
-    def observe(self, mask: _Mask = None) -> Mapping[str, npt.NDArray[Any]]:
+    def read(self, mask: _Mask = None) -> DeviceState:
         """Return what has happened since the last call, and begin a new interval.
 
         Args:
             mask: Which environments, (E,); None for all. Rows of the others say nothing.
-
-        Returns:
-            time_ns: (E,) int64.
-            arrivals, completed, dropped, lost: (E,) int64, requests; dropped by a full queue, lost
-                by a device that has failed or a pool without devices.
-            latency_mean_ns, latency_p50_ns, latency_p99_ns: (E,) float64, from the balancer back to
-                it, of the requests that completed; NaN where none did.
-            reports, reports_lost: (E,) int64, reports that were sent, and those that were lost.
-            utilisation: (E, N, D) float64, share of the workers' time in use, 0 to 1.
-            offered: (E, N, D) float64, work that came over what the workers can do, 0 or more.
-            share: (E, N, D) float64, weights of each server's devices, adding up to 1.
-            queue: (E, N, D) int64, requests at the device.
-            chosen, device_dropped: (E, N, D) int64, requests sent there, and those dropped.
-            reported_load: (E, N, D) int64, per cent, as the balancer knows it.
-            reported_busy: (E, N, D) int64, 1 where the balancer takes the device for busy.
-            report_age_ns: (E, N, D) int64, age of the last report; -1 where none has come.
-            present: (E, N, D) bool, whether the balancer sends requests there.
         """
-        found: dict[str, npt.NDArray[Any]] = self._twin.observe(self._mask(mask))
+        found: dict[str, npt.NDArray[Any]] = self._twin.read(self._mask(mask))
         made = {
             name: values[..., : self.n_devices] if values.ndim == _BY_DEVICE else values
             for name, values in found.items()
         }
-        made["present"] = made["present"].astype(np.bool_)
-        return made
-
-    def records(self, env: int = 0) -> npt.NDArray[Any]:
-        """Return and forget the finished requests of an environment, in order of their end.
-
-        Args:
-            env: Number of the environment.
-
-        Returns:
-            A structured array: arrival_ns, end_ns (without the network), request (number in order
-            of arrival), application, server, device, outcome (`OUTCOMES`).
-        """
-        found: npt.NDArray[Any] = self._twin.records(check_int("env", env, 0, self.n_envs - 1))
-        return found
-
-    def under_way(self, env: int = 0) -> npt.NDArray[Any]:
-        """Return the requests of an environment that have arrived and not ended, in no order.
-
-        Args:
-            env: Number of the environment.
-
-        Returns:
-            As `records`; the outcome is `UNDER_WAY`, ``end_ns`` is now.
-        """
-        found: npt.NDArray[Any] = self._twin.under_way(check_int("env", env, 0, self.n_envs - 1))
-        return found
+        return DeviceState(**made)
 
     def events(self, env: int = 0) -> int:
         """Return how many events an environment has handled since its reset.
@@ -238,24 +197,39 @@ class AcceleratorTwin:
         """
         return int(self._twin.events(check_int("env", env, 0, self.n_envs - 1)))
 
-    def event_records(self, env: int = 0) -> list[Record]:
-        """Return the scheduled events that have happened since the reset.
+    def records(self, kind: RecordKind[T], env: int = 0) -> T:
+        """Return what is recorded of an environment.
 
         Args:
+            kind: `FLOWS` or `OPEN_FLOWS`: requests, a structured array of arrival_ns, end_ns
+                (without the network; now for those that have not ended), request (number in order
+                of arrival), application, server, device, outcome (`OUTCOMES`, or `UNDER_WAY`).
+                `EVENT_RECORDS`, on time always. `FIDELITY`: nothing disturbs a simulation.
             env: Number of the environment.
         """
-        reached_ns = int(self._time_ns[check_int("env", env, 0, self.n_envs - 1)])
-        happened = self.pool.events[: count_due(self.pool.events, reached_ns)]
-        return [event.record() | {"late_us": 0.0, "applied_us": 0.0} for event in happened]
+        return find_records(kind, self._RECORDS)(self, check_int("env", env, 0, self.n_envs - 1))
 
-    def fidelity(self, env: int = 0) -> Fidelity:
-        """Say how far an episode can be believed: nothing disturbs a simulation.
+    def _finished(self, env: int) -> npt.NDArray[np.void]:
+        found: npt.NDArray[np.void] = self._twin.records(env)
+        return found
 
-        Args:
-            env: Number of the environment.
-        """
-        check_int("env", env, 0, self.n_envs - 1)
+    def _under_way(self, env: int) -> npt.NDArray[np.void]:
+        found: npt.NDArray[np.void] = self._twin.under_way(env)
+        return found
+
+    def _happened(self, env: int) -> list[Record]:
+        events = self.pool.events[: count_due(self.pool.events, int(self._time_ns[env]))]
+        return [event.record() | {"late_us": 0.0, "applied_us": 0.0} for event in events]
+
+    def _fidelity(self, env: int) -> Fidelity:
         return Fidelity()
+
+    _RECORDS: ClassVar[RecordMakers] = {
+        FLOWS: _finished,
+        OPEN_FLOWS: _under_way,
+        EVENT_RECORDS: _happened,
+        FIDELITY: _fidelity,
+    }
 
     def close(self) -> None:
         """Do nothing: the memory goes with the object."""
@@ -267,45 +241,6 @@ class AcceleratorTwin:
         if values.shape != (self.n_envs,) or values.dtype != np.bool_:
             raise ConfigError("mask", mask, f"{self.n_envs} booleans")
         return np.ascontiguousarray(values).view(np.uint8)
-
-
-def check_device_rule(name: str, agents: Agents) -> DeviceRule:
-    """Return a rule between devices.
-
-    Args:
-        name: Its name.
-        agents: What the devices report.
-
-    Raises:
-        ConfigError: There is no such rule, or it needs what the agents do not report.
-    """
-    rule = DEVICE_RULES.find(name)
-    if not agents.serves(rule.needs):
-        wanted = "event" if rule.needs == "busy" else "periodic"
-        allowed = f"kind {wanted}: {rule.name} needs its reports of {rule.needs}"
-        raise ConfigError("agents", agents.kind, allowed)
-    return rule
-
-
-def device_weights(weights: npt.ArrayLike, shape: tuple[int, int, int]) -> npt.NDArray[np.float64]:
-    """Return weights of devices in full.
-
-    Args:
-        weights: What broadcasts to the shape.
-        shape: Environments, servers, devices.
-
-    Raises:
-        ConfigError: A weight is not allowed, or those of a server are all 0.
-    """
-    try:
-        values = np.broadcast_to(np.asarray(weights, np.float64), shape)
-    except ValueError:
-        raise ConfigError("weights", weights, f"an array of shape {shape}") from None
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ConfigError("weights", weights, "finite numbers of 0 or more")
-    if (values.sum(axis=2) <= 0).any():
-        raise ConfigError("weights", weights, "above 0 for one device of each server at least")
-    return values
 
 
 def _plain(pool: AcceleratorPool) -> dict[str, Any]:

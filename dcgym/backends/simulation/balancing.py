@@ -5,12 +5,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Record
+from dcgym.backends.base import Capabilities
+from dcgym.backends.commands import check_assignments, rule_names, sampled_flags
+from dcgym.backends.records import (
+    EVENT_RECORDS,
+    FIDELITY,
+    FLOWS,
+    OPEN_FLOWS,
+    SUMMARY,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
 from dcgym.backends.simulation.plain import plain_config
 from dcgym.config import check_int
 from dcgym.errors import BackendError, ConfigError
@@ -18,7 +31,16 @@ from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.tasks.balancing.presets import ScenarioSpec
-from dcgym.tasks.balancing.records import check_counts
+from dcgym.tasks.balancing.protocol import (
+    NOTHING,
+    CompletionTimes,
+    HeldFlows,
+    PoolCommands,
+    PoolState,
+    PoolSummary,
+    PoolTruth,
+    PoolView,
+)
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.balancing.servers import MAX_SERVERS
 from dcgym.tasks.balancing.weights import check_weights
@@ -33,6 +55,7 @@ CAPABILITIES = Capabilities(
     copies=65_536,
     events=True,
     oracles=True,
+    assignments=True,
     shadows=True,
     closed_loops=True,
     stage_limits=True,
@@ -45,6 +68,7 @@ CAPABILITIES = Capabilities(
 LONGEST_DRAIN_NS = 10**9 * 3600 * 24 * 30
 _LATEST_NS = int(np.iinfo(np.int64).max)
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
+T = TypeVar("T")
 
 
 class BalancingTwin:
@@ -57,10 +81,9 @@ class BalancingTwin:
     Args:
         scenario: What `make_scenario` takes.
         n_envs: Number of environments.
-        threads: Threads that `advance` and `observe` use.
-        record_limit: Finished flows that an environment remembers between two calls of `records`;
-            0 for none.
-        warm_up_ns: Flows that start earlier are left out of `records` and `summary`; averages over
+        threads: Threads that `advance` and `read` use.
+        record_limit: Finished flows that an environment remembers until they are taken; 0 for none.
+        warm_up_ns: Flows that start earlier are left out of records and summary; averages over
             time begin here too.
 
     Raises:
@@ -91,7 +114,7 @@ class BalancingTwin:
         self._reached_ns = np.full(self.n_envs, -1, np.int64)
         self._drained = np.zeros(self.n_envs, np.bool_)
         self._all = np.ones(self.n_envs, np.uint8)
-        self._everybody = [True] * self.n_balancers
+        self._sampled = [True] * self.n_balancers
         native: ModuleType = require_simulation()
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
@@ -124,48 +147,46 @@ class BalancingTwin:
         self._reached_ns[chosen.view(np.bool_)] = -1
         self._drained &= ~chosen.view(np.bool_)
 
-    def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
-        """Let a balancer place new flows by this rule from now on.
+    def apply(self, commands: PoolCommands, mask: _Mask = None) -> npt.NDArray[np.int64]:
+        """Do what is decided.
 
         Args:
-            name: A name in `RULES`.
-            balancer: Number of the balancer; None for all.
-            mask: Which environments, shape (E,); None for all.
-
-        Raises:
-            ConfigError: There is no such rule or balancer.
-        """
-        number = RULES.find(name).number
-        if balancer is not None:
-            balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
-        self._twin.set_rule(number, -1 if balancer is None else balancer, self._mask(mask))
-
-    def set_weights(
-        self, weights: npt.ArrayLike, balancer: int | None = None, mask: _Mask = None
-    ) -> npt.NDArray[np.int64]:
-        """Set the weights of ``awcmp``, ``weighted`` and ``weighted2``; only their ratios count.
-
-        Args:
-            weights: Shape (E, B, N), or (E, N) for one balancer; finite and above 0.
-            balancer: Number of the balancer; None for all.
+            commands: What.
             mask: Which environments, shape (E,); None for all.
 
         Returns:
-            The time at which they were in force, shape (E,): now.
+            The time at which it was in force, shape (E,): now.
 
         Raises:
-            ConfigError: The shape is wrong, or a weight is not finite or not above 0.
+            ConfigError: There is no such rule, server or balancer; or the weights have the wrong
+                shape, or are not finite or not above 0. Nothing is done then.
         """
-        shape: tuple[int, ...] = (self.n_envs, self.n_balancers, self.n_servers)
-        if balancer is not None:
-            balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
-            shape = (self.n_envs, self.n_servers)
-        values = check_weights(weights, shape)
-        self._twin.set_weights(values, -1 if balancer is None else balancer, self._mask(mask))
-        return self.now_ns()
+        if commands is NOTHING:
+            return self._now_ns()
+        chosen = self._mask(mask)
+        held = commands.held_flows
+        if held is not None:
+            held = check_int("held_flows", held, 0, 2**53)
+        rules = None if commands.rules is None else rule_names(commands.rules, self.n_balancers)
+        weights, servers = commands.weights, commands.assignments
+        if weights is not None:
+            weights = check_weights(weights, (self.n_envs, self.n_balancers, self.n_servers))
+        if servers is not None:
+            servers = check_assignments(servers, self.n_envs, self.n_servers)
+        if commands.sampled is not None:
+            self._sampled = sampled_flags(commands.sampled, self.n_balancers)
+        if held is not None:
+            self._twin.hold_flows(held, chosen)
+        if rules is not None:
+            self._twin.set_rules([RULES[name].number for name in rules], chosen)
+        if weights is not None:
+            self._twin.set_weights(weights, chosen)
+        if servers is not None:
+            self._twin.assign(servers, chosen)
+        return self._now_ns()
 
     def advance(self, until_ns: int | npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Run to a time; the interpreter lock is released meanwhile.
+        """Run to a time, or until a flow waits; the interpreter lock is released meanwhile.
 
         Args:
             until_ns: Simulated time, one for all or one per environment, shape (E,). Events at
@@ -187,16 +208,15 @@ class BalancingTwin:
         times = np.ascontiguousarray(values, dtype=np.int64)
         if values.ndim == 0:
             times = np.full(self.n_envs, values, np.int64)
-        self._twin.advance(times)
-        np.maximum(self._reached_ns, times, out=self._reached_ns)
+        self._reached_ns = self._twin.advance(times)
         return np.zeros(self.n_envs, np.int64)
 
     def drain(self, mask: _Mask = None, limit_ns: int = LONGEST_DRAIN_NS) -> None:
         """Serve the flows that have arrived to their end; only a reset brings others.
 
         Without it, the flows that an episode leaves unfinished are missing from the records: more
-        often the long ones, so that means come out too low. Afterwards `records` and the completion
-        times of `summary` hold them too. Averages over time in `summary` stay those of before.
+        often the long ones, so that means come out too low. Afterwards the records and the
+        completion times of the summary hold them too. Its averages over time stay those of before.
 
         Args:
             mask: Which environments, shape (E,); None for all.
@@ -209,121 +229,64 @@ class BalancingTwin:
         chosen = self._mask(mask)
         # Before: Ctrl-C leaves them amid it, and a second call goes on.
         self._drained |= chosen.view(np.bool_)
-        self._twin.drain(self.now_ns() + limit_ns, chosen)
+        self._twin.drain(self._now_ns() + limit_ns, chosen)
 
-    def now_ns(self) -> npt.NDArray[np.int64]:
-        """Return the time of each environment, shape (E,)."""
-        return np.maximum(self._reached_ns, 0)
+    def read(self) -> PoolState:
+        """Return what is known of all environments, in new arrays."""
+        time_ns, seen, truth, held = self._twin.read(self._sampled)
+        return PoolState(
+            time_ns,
+            PoolView(**seen),
+            PoolTruth(**truth),
+            None if held is None else HeldFlows(**held),
+        )
 
-    def observe(self, balancers: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return what the balancers can know, in new arrays.
+    def records(self, kind: RecordKind[T], env: int = 0) -> T:
+        """Return what is recorded of an environment.
 
-        Args:
-            balancers: Numbers of those whose samples are reduced, which takes most of the time: the
-                others' reduced samples are 0. None for all.
-
-        Returns:
-            time_ns: (E,) int64, the time.
-            ongoing: (E, B, N) int64, flows that the balancer tracks on the server (state CONN).
-            flows, completed, packets: (E, B, N) int64, counters since the reset: flows that
-                entered CONN, flows that left it by their end, packets towards the server.
-            untracked: (E, B) int64, flows that found no free entry of the flow table.
-            duration_us: (E, B, N, 5) float64, `REDUCERS` of the reservoir of flow durations:
-                packet time minus the time of the SYN, at each packet in CONN; 0 without samples.
-            completion_us: (E, B, N, 5) float64, the same of completed flows' durations.
-            interarrival_us: (E, B, 5) float64, the same of the gaps between new flows.
-            eligible: (E, N) bool, servers that take new flows.
-            balancer_up: (E, B) bool.
-            weights: (E, B, N) float64, the weights in force, the largest being 1.
-            probe_busy, probe_queue: (E, B, N) int64, busy workers and flows at the server at the
-                last poll that was answered; 0 before the first one.
-            probe_time_ns: (E, B, N) int64, when that poll was taken; -1 before the first one.
-            probe_answered, probe_errors: (E, B, N) int64, requests that the server had answered by
-                then, and those of them with an error.
-        """
-        wanted = self._everybody
-        if balancers is not None:
-            wanted = [number in balancers for number in range(self.n_balancers)]
-        found: dict[str, npt.NDArray[Any]] = self._twin.observe(wanted)
-        return found
-
-    def ongoing(self) -> npt.NDArray[np.int64]:
-        """Return `observe`'s array of this name alone, in a tenth of the time."""
-        found: npt.NDArray[np.int64] = self._twin.ongoing()
-        return found
-
-    def truth(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what nobody in the network knows, for oracles, rewards and tests.
-
-        Returns:
-            queue: (E, N) int64, flows at the server: waiting, on a CPU, in I/O.
-            assigned: (E, N) int64, the same and those on their way to it.
-            busy_workers: (E, N) int64, processors at work, at most the server's workers.
-            remaining_ns: (E, N) float64, work left at the server, all stages, over its speed.
-            capacity: (E, N) float64, CPU seconds a second that the server gives to flows when all
-                its workers are busy; 0 for a server that is not there.
-            remaining_by_balancer_ns: (E, B, N) float64, the parts of remaining_ns that each
-                balancer placed.
-            ended: (E,) int64, flows that have completed since the reset, of the warm-up too.
-            ended_after_ns: (E,) int64, sum of their completion times.
-            rejected, pcc_violations: (E,) int64, flows that ended so, those of the warm-up left
-                out, as in `summary`.
-        """
-        found: dict[str, npt.NDArray[Any]] = self._twin.truth()
-        return found
-
-    def records(self, env: int = 0) -> npt.NDArray[Any]:
-        """Return and forget the finished flows of an environment, in order of their end.
+        Once `record_limit` is reached, further flows are counted in ``records_dropped`` of the
+        summary and not kept.
 
         Args:
+            kind: `FLOWS`, `OPEN_FLOWS`, `SUMMARY`, `EVENT_RECORDS`, on time always, or `FIDELITY`:
+                nothing disturbs a simulation.
             env: Number of the environment.
-
-        Returns:
-            An array of `flow_dtype`. Once the limit is reached further flows are counted in
-            ``records_dropped`` of `summary` and not kept.
         """
-        found: npt.NDArray[Any] = self._twin.records(self._env(env))
+        return find_records(kind, self._RECORDS)(self, check_int("env", env, 0, self.n_envs - 1))
+
+    def _finished(self, env: int) -> npt.NDArray[np.void]:
+        found: npt.NDArray[np.void] = self._twin.records(env)
         return found
 
-    def under_way(self, env: int = 0) -> npt.NDArray[Any]:
-        """Return the flows of an environment that have arrived and not ended.
-
-        Args:
-            env: Number of the environment.
-
-        Returns:
-            An array of `flow_dtype` in no order, without those of the warm-up; the outcome is
-            `UNDER_WAY`, ``end_ns`` is now.
-        """
-        found: npt.NDArray[Any] = self._twin.under_way(self._env(env))
+    def _under_way(self, env: int) -> npt.NDArray[np.void]:
+        found: npt.NDArray[np.void] = self._twin.under_way(env)
         return found
 
-    def summary(self, env: int = 0) -> dict[str, Any]:
-        """Return figures of an environment since its warm-up, at constant cost of memory.
-
-        Args:
-            env: Number of the environment.
-
-        Returns:
-            A dict of
-            duration_s; events (handled since the reset);
-            arrivals, which is the sum of completed, rejected, pcc_violations, lost and in_flight;
-            untracked, records_dropped;
-            messages: name -> number: probes and idle messages sent, reports on SYN-ACKs, answers in
-            time, late and repeated, messages lost, and those whose receiver had gone (unanswered);
-            applications: name -> {count, mean_us, std_us, p50_us, p90_us, p95_us, p99_us} of
-            completion times (percentiles within 1.6 %);
-            server_flows, server_completed: lists, flows placed on each server and served by it;
-            queue_mean, busy_mean: lists, averages over time of each server's flows and busy
-            workers;
-            jain_queue, jain_remaining, overprovision_queue, overprovision_remaining: averages
-            over samples every 100 ms, of flows per configured capacity, and of remaining work.
-        """
-        found: dict[str, Any] = self._twin.summary(self._env(env))
-        check_counts(found)
+    def _summary(self, env: int) -> PoolSummary:
+        found = self._twin.summary(env)
         names = [app.name for app in self.scenario.applications]
-        found["applications"] = dict(zip(names, found["applications"], strict=True))
-        return found
+        times = [CompletionTimes(**each) for each in found.pop("applications")]
+        return PoolSummary(applications=dict(zip(names, times, strict=True)), **found)
+
+    def _events(self, env: int) -> list[Record]:
+        events, elapsed_ns = self.scenario.events, int(self._reached_ns[env])
+        held = self.read().held
+        if held is not None:
+            begun_ns = int(held.begun_ns[env])
+            elapsed_ns = -1 if begun_ns < 0 else elapsed_ns - begun_ns
+        happened = events[: count_due(events, elapsed_ns)]
+        return [event.record() | {"late_us": 0.0, "applied_us": 0.0} for event in happened]
+
+    def _fidelity(self, env: int) -> Fidelity:
+        return Fidelity()
+
+    _RECORDS: ClassVar[RecordMakers] = {
+        FLOWS: _finished,
+        OPEN_FLOWS: _under_way,
+        SUMMARY: _summary,
+        EVENT_RECORDS: _events,
+        FIDELITY: _fidelity,
+    }
 
     def region(self, env: int, balancer: int) -> bytes:
         """Return a balancer's features in the layout of ``balancing.h``, one publication made.
@@ -339,40 +302,15 @@ class BalancingTwin:
             allowed = f"at most {SERVERS} servers, all that the shared-memory layout holds"
             raise ConfigError("scenario.groups", self.n_servers, allowed)
         balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
-        found: bytes = self._twin.region(self._env(env), balancer)
+        env = check_int("env", env, 0, self.n_envs - 1)
+        found: bytes = self._twin.region(env, balancer)
         return found
-
-    def event_records(self, env: int = 0) -> list[Record]:
-        """Return the events that have happened in an environment since its reset.
-
-        Args:
-            env: Number of the environment.
-
-        Returns:
-            `Event.record` of each, with late_us and applied_us, which are 0: events are on time.
-        """
-        events = self.scenario.events
-        happened = events[: count_due(events, self._elapsed_ns(self._env(env)))]
-        return [event.record() | {"late_us": 0.0, "applied_us": 0.0} for event in happened]
-
-    def fidelity(self, env: int = 0) -> Fidelity:
-        """Say how far an episode can be believed: nothing disturbs a simulation.
-
-        Args:
-            env: Number of the environment.
-        """
-        self._env(env)
-        return Fidelity()
 
     def close(self) -> None:
         """Do nothing: the memory goes with the object."""
 
-    def _elapsed_ns(self, env: int) -> int:
-        """Return the time of an environment as events count it; below 0 before they begin."""
-        return int(self._reached_ns[env])
-
-    def _env(self, env: int) -> int:
-        return check_int("env", env, 0, self.n_envs - 1)
+    def _now_ns(self) -> npt.NDArray[np.int64]:
+        return np.maximum(self._reached_ns, 0)
 
     def _mask(self, mask: _Mask) -> npt.NDArray[np.uint8]:
         if mask is None:

@@ -15,7 +15,7 @@ from dcgym.backends.registry import (
     PoolMaker,
 )
 from dcgym.backends.simulation.accelerators import ACCELERATOR_CAPABILITIES, AcceleratorTwin
-from dcgym.backends.simulation.assignment import ASSIGNMENT_CAPABILITIES, AssignmentTwin
+from dcgym.backends.simulation.balancing import CAPABILITIES, BalancingTwin
 from dcgym.backends.simulation.packet_batch import MOST_THREADS, PacketBatch
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.backends.simulation.placement import PLACEMENT_CAPABILITIES, FlowLevelModel
@@ -41,7 +41,7 @@ def _make_networks(topology: Topology, n_envs: int, options: Options) -> Network
 
 def _make(scenario: Scenario, n_envs: int, options: Options) -> Pool:
     # The twin checks the values; the registry has checked the names.
-    return AssignmentTwin(scenario, n_envs, **options)  # type: ignore[arg-type]
+    return BalancingTwin(scenario, n_envs, **options)  # type: ignore[arg-type]
 
 
 def _make_devices(pool: AcceleratorPool, n_envs: int, options: Options) -> DevicePool:
@@ -53,8 +53,8 @@ def _make_placement(data_centre: DataCentre, n_envs: int, options: Options) -> P
 
 
 SIMULATION = PoolMaker(
-    AssignmentTwin.name,
-    ASSIGNMENT_CAPABILITIES,
+    BalancingTwin.name,
+    CAPABILITIES,
     frozenset({"threads", "record_limit", "warm_up_ns"}),
     _make,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.backends.simulation.network_config import NO_GROUP, switch_salt
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology, next_hop_groups

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Fidelity, Mask, Record, TimeArray
+from dcgym.backends.base import Capabilities, Mask, TimeArray
+from dcgym.backends.records import Fidelity, Record
 from dcgym.backends.simulation.network_config import (
     START_DELAY_NS,
     TRANSPORTS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.records import Fidelity, Record
 from dcgym.backends.simulation.packet_batch import CAPABILITIES, TIMER_LATENESS, PacketBatch
 from dcgym.monitors import Snapshot
 from dcgym.tasks.flows.commands import FlowCommands

@@ -75,7 +75,7 @@ class AcceleratorRecorder(Recorder):
             columns: The steps, one array a quantity.
         """
         system = narrowed(self.system, AcceleratorSystem)
-        pool, steady = system.pool.pool, steady_part(columns, self.spec.warmup_s)
+        pool, steady = system.task().pool, steady_part(columns, self.spec.warmup_s)
         requests = np.concatenate([system.flow_records(0), system.under_way(0)])
         begun_ns = self.spec.warmup_s * 1e9
         end_ns = float(system.read_ns[0]) - system.origin_ns
@@ -104,7 +104,7 @@ def request_metrics(requests: npt.NDArray[Any], pool: AcceleratorPool) -> Row:
     """Return what became of requests, how long they took, and who served them.
 
     Args:
-        requests: All that came in a window, those under way too (`AcceleratorTwin.records`).
+        requests: All that came in a window, those under way too.
         pool: Their pool.
     """
     is_done, is_failed = ends_of(requests["outcome"], OUTCOMES)
@@ -127,7 +127,7 @@ def batch_s(requests: npt.NDArray[Any], size: int, latency_ns: int) -> float:
     Requests that are dropped have no answer. NaN where some have not ended yet.
 
     Args:
-        requests: Those that have ended (`AcceleratorTwin.records`).
+        requests: Those that have ended.
         size: How many there are.
         latency_ns: From the balancer to a device, one way.
     """

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.records import Fidelity, Record
 from dcgym.envs.randomised import RandomisedSystem
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info, System

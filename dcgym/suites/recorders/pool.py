@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.records import OPEN_FLOWS, SUMMARY
 from dcgym.envs.factory import interval_of
 from dcgym.envs.pool_flows import are_under_way
 from dcgym.envs.pool_system import PoolSystem
@@ -33,6 +33,7 @@ from dcgym.tasks.balancing.metrics import (
     regret_us,
     server_metrics,
 )
+from dcgym.tasks.balancing.protocol import PoolSummary
 from dcgym.tasks.balancing.records import COMPLETED
 from dcgym.units import parse_duration
 
@@ -55,7 +56,8 @@ class PoolRecorder(Recorder):
         self._pool = narrowed(session.system, PoolSystem)
         self._scenario = self._pool.task().scenario
         self._groups = np.array([group.name for group in self._scenario.server_groups])
-        self._over_ns, self._summary = 0, dict[str, Any]()
+        self._over_ns = 0
+        self._summary: PoolSummary | None = None
 
     @classmethod
     def recording(cls, spec: RunSpec) -> dict[str, object]:
@@ -83,11 +85,11 @@ class PoolRecorder(Recorder):
     def end_window(self) -> None:
         """Note what is counted until now: flows that arrive later are not the run's."""
         self._over_ns = int(self._pool.read_ns[0])
-        self._summary = self._pool.pool.summary(0)
+        self._summary = self._pool.pool.records(SUMMARY, 0)
 
     def waits(self) -> bool:
         """Tell whether a flow that has arrived in the run has not ended."""
-        return are_under_way(self._pool.pool.under_way(0), self._over_ns)
+        return are_under_way(self._pool.pool.records(OPEN_FLOWS, 0), self._over_ns)
 
     def row(self, result: StepResult) -> Row:
         """Flatten a step: means over the balancers, and the part of the weights of each group.
@@ -110,6 +112,7 @@ class PoolRecorder(Recorder):
             columns: The steps, one array a quantity.
         """
         scenario, summary = self._scenario, self._summary
+        assert summary is not None
         flows = np.concatenate([self._pool.flow_records(0), self._pool.under_way(0)])
         flows = flows[flows["arrival_ns"] < self._over_ns - self._pool.origin_ns]
         steady = steady_part(columns, self.spec.warmup_s)

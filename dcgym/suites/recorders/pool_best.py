@@ -9,12 +9,14 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.records import FLOWS, OPEN_FLOWS
 from dcgym.backends.registry import make_pool
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.envs.pool_flows import serve_out
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.bounds import common_workers, pooled_fcfs_ns, pooled_srpt_ns
 from dcgym.tasks.balancing.metrics import flow_metrics
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.tasks.balancing.records import resource_demands_ns
 from dcgym.tasks.common.statistics import FloatArray
 
@@ -80,10 +82,10 @@ def best_of(scenario: Scenario, seed: int, window: Window) -> PoolBest:
     for rule in BEST_RULES:
         twin = make_pool(TWIN, scenario, 1, options)
         twin.reset(np.array([seed], np.uint64))
-        twin.set_rule(rule)
+        twin.apply(PoolCommands(rules=rule))
         twin.advance(np.array([until_ns]))
         serve_out(twin, np.ones(1, np.bool_), window.drain_ns, window.step_ns)
-        flows = np.concatenate([twin.records(0), twin.under_way(0)])
+        flows = np.concatenate([twin.records(FLOWS, 0), twin.records(OPEN_FLOWS, 0)])
         found.append(flows[flows["arrival_ns"] < until_ns])
     best = min(found, key=lambda flows: flow_metrics(flows, ())["fct_us_mean"])
     planned = draw_arrivals(scenario, seed, until_ns)

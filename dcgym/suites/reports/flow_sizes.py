@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.intervals import beside, bootstrap_95
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import policies_of, runs_of

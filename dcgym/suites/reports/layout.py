@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.envs.factory import argument_names, default_of, find_environment, newest_id
 from dcgym.errors import DcgymError
 from dcgym.suites.results import Records

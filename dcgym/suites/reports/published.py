@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.numbers import spread_of
 from dcgym.suites.reports.plots import cell

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.config import check_in, check_name
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status

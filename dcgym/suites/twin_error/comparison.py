@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as
 from dcgym.suites.intervals import student_95

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites.fidelity import is_as_good_as
 from dcgym.suites.reports.plots import COLOURS, embed, make_axes
 from dcgym.suites.results import read_table, run_folder

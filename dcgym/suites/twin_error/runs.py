@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.registry import Registry
 from dcgym.suites.results import SUITE_FILE, Records, load_records, read_json, write_results
 from dcgym.suites.runner import finished_records, run_matrix

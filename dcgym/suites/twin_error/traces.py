@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.errors import ConfigError
 from dcgym.suites.results import read_table, run_folder
 from dcgym.suites.statistics import FloatArray, is_steady, mean_of

@@ -20,12 +20,10 @@ that concern all. Everything is from 0 to 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.tasks.accelerators.protocol import DeviceState
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = ["COMMON_COLUMNS", "ROW_COLUMNS", "common_view", "layout_of", "row_view"]
@@ -47,15 +45,15 @@ def layout_of(n_rows: int) -> RowLayout:
     return RowLayout(n_rows, len(ROW_COLUMNS), len(COMMON_COLUMNS), 0)
 
 
-def row_view(seen: Mapping[str, npt.NDArray[Any]], has_all: bool) -> FloatArray:
+def row_view(state: DeviceState, has_all: bool) -> FloatArray:
     """Return the numbers of each row, (E, rows, 4).
 
     Args:
-        seen: What `DevicePool.observe` returned.
+        state: Of the pool.
         has_all: Whether each device has a row; else each position.
     """
-    queue = seen["queue"] / (seen["queue"] + QUEUE_SCALE)
-    columns = (seen["utilisation"], queue, seen["reported_load"] / 100, seen["share"])
+    queue = state.queue / (state.queue + QUEUE_SCALE)
+    columns = (state.utilisation, queue, state.reported_load / 100, state.share)
     stacked = np.stack([np.clip(one, 0.0, 1.0) for one in columns], axis=-1)
     if not has_all:
         mean: FloatArray = stacked.mean(axis=1)
@@ -64,22 +62,19 @@ def row_view(seen: Mapping[str, npt.NDArray[Any]], has_all: bool) -> FloatArray:
     return stacked.reshape(n_envs, n_servers * n_devices, n)
 
 
-def common_view(
-    seen: Mapping[str, npt.NDArray[Any]], load: FloatArray, threshold_s: float
-) -> FloatArray:
+def common_view(state: DeviceState, load: FloatArray, threshold_s: float) -> FloatArray:
     """Return what concerns all rows, (E, 4).
 
     Args:
-        seen: What `DevicePool.observe` returned.
+        state: Of the pool.
         load: Requests a second over what the processors can serve, (E,).
         threshold_s: The latency threshold.
     """
-    p99_s = seen["latency_p99_ns"] / NS_PER_S
+    p99_s = state.latency_p99_ns / NS_PER_S
     is_missing = np.isnan(p99_s)
-    slow = np.where(is_missing, seen["arrivals"] > 0, p99_s / (p99_s + threshold_s))
-    failed = (seen["dropped"] + seen["lost"]) / np.maximum(seen["arrivals"], 1)
-    age_ns = seen["report_age_ns"]
+    slow = np.where(is_missing, state.arrivals > 0, p99_s / (p99_s + threshold_s))
+    age_ns = state.report_age_ns
     heard = (age_ns >= 0).sum(axis=(1, 2))
     mean_s = np.where(age_ns >= 0, age_ns, 0).sum(axis=(1, 2)) / np.maximum(heard, 1) / NS_PER_S
     age = np.where(heard > 0, mean_s / (mean_s + 1), 1.0)
-    return np.column_stack([slow, load / (1 + load), np.minimum(failed, 1.0), age])
+    return np.column_stack([slow, load / (1 + load), np.minimum(state.failed_share, 1.0), age])

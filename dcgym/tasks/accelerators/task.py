@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +17,7 @@ from dcgym.tasks.accelerators.observation import (
     layout_of,
     row_view,
 )
+from dcgym.tasks.accelerators.protocol import DeviceState
 from dcgym.tasks.accelerators.rewards import ACCELERATOR_REWARDS, AcceleratorInputs, Thresholds
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
@@ -211,39 +211,38 @@ class AcceleratorTask:
             return (2 * values / self.settings.most_weight - 1).astype(np.float32)
         raise ConfigError("action", self.settings.action, "levels or weights")
 
-    def observation(self, seen: Mapping[str, npt.NDArray[Any]], load: FloatArray) -> FloatArray:
+    def observation(self, state: DeviceState, load: FloatArray) -> FloatArray:
         """Return what is seen of an interval, (E, n).
 
         Args:
-            seen: What `DevicePool.observe` returned.
+            state: Of the pool.
             load: Requests a second over what the processors can serve, (E,).
         """
-        rows = row_view(seen, self.settings.observation == "devices")
-        common = common_view(seen, load, self.thresholds.latency_s)
+        rows = row_view(state, self.settings.observation == "devices")
+        common = common_view(state, load, self.thresholds.latency_s)
         return np.concatenate([rows.reshape(len(rows), -1), common], axis=1)
 
     def inputs(
-        self, seen: Mapping[str, npt.NDArray[Any]], weights: FloatArray, best_p99_s: FloatArray
+        self, state: DeviceState, weights: FloatArray, best_p99_s: FloatArray
     ) -> AcceleratorInputs:
         """Return what rewards look at.
 
         Args:
-            seen: What `DevicePool.observe` returned.
+            state: Of the pool.
             weights: The weights that were in force, (E, D).
             best_p99_s: The p99 of the best weights, (E,); NaN where it is not known.
         """
-        offered = seen["offered"]
+        offered = state.offered
         if self.settings.failure == "positions":
             offered = offered.mean(axis=1, keepdims=True)
-        failed = (seen["dropped"] + seen["lost"]) / np.maximum(seen["arrivals"], 1)
         return AcceleratorInputs(
-            mean_s=seen["latency_mean_ns"] / 1e9,
-            p99_s=seen["latency_p99_ns"] / 1e9,
+            mean_s=state.latency_mean_ns / 1e9,
+            p99_s=state.latency_p99_ns / 1e9,
             best_p99_s=best_p99_s,
-            arrivals=seen["arrivals"].astype(np.float64),
-            failed_share=failed,
+            arrivals=state.arrivals.astype(np.float64),
+            failed_share=state.failed_share,
             offered_max=offered.max(axis=(1, 2)),
-            processor_utilisation=seen["utilisation"][:, :, 0].mean(axis=1),
+            processor_utilisation=state.utilisation[:, :, 0].mean(axis=1),
             processors_only=np.all(weights[:, 1:] == 0, axis=1),
             all_devices=np.all(weights > 0, axis=1),
             thresholds=self.thresholds,

@@ -25,7 +25,7 @@ class JobAssignmentSettings(TaskSettings):
 
     Attributes:
         scenario: Name, mapping, file or `Scenario`; it has one balancer.
-        backend: Name, or a function that makes an `AssignmentPool` of a scenario and a number of
+        backend: Name, or a function that makes a `Pool` of a scenario and a number of
             copies.
         interval: Mean time from one job to the next; None for that of the scenario.
         jobs: Jobs of an episode; None for no end.

@@ -215,7 +215,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     |---|---|
     | scenario | name, mapping (``{"preset": "park-10", "load": 0.8}``), file, or `Scenario`; one |
     | | balancer |
-    | backend | "simulation"; a function that makes an `AssignmentPool` of a scenario and a |
+    | backend | "simulation"; a function that makes a `Pool` of a scenario and a |
     | | number. Real servers do not wait for an agent: the emulation is refused |
     | interval | mean time from one job to the next; None for that of the scenario |
     | jobs | jobs of an episode, or None |

@@ -1,7 +1,6 @@
-"""What a control interval of a pool amounts to: pure functions over the arrays of a backend.
+"""What a control interval of a pool amounts to: pure functions over the state of a backend.
 
-`seen` is what `Pool.observe` returns and `truth` what `Pool.truth` returns; `BalancingTwin` lists
-their arrays. Shapes: E copies, M balancers, A of them asked about, N servers.
+Shapes: E copies, M balancers, A of them asked about, N servers.
 """
 
 from __future__ import annotations
@@ -9,19 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.tasks.balancing.observation import Measurements
+from dcgym.tasks.balancing.protocol import PoolState, PoolTruth, PoolView
 from dcgym.tasks.balancing.rewards import LoadInputs
 from dcgym.tasks.common.statistics import FloatArray, jain_index, safe_ratio
 
 __all__ = [
     "COUNTERS",
-    "Arrays",
     "balancer_index",
     "counts",
     "interval_metrics",
@@ -31,10 +30,6 @@ __all__ = [
     "server_info",
 ]
 
-# Counts and times have different types, and one mapping holds them all.
-Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
-"""Arrays by name, as `Pool.observe` and `Pool.truth` return them."""
-
 COUNTERS = ("flows", "ended", "ended_after_ns")
 """Counts since the reset whose increase over an interval is a metric."""
 
@@ -43,7 +38,7 @@ _US_PER_S = 1e6
 _NS_PER_S = 1e9
 
 
-def measurements(seen: Arrays, balancers: Sequence[int]) -> Measurements:
+def measurements(seen: PoolView, balancers: Sequence[int]) -> Measurements:
     """Return what these balancers measured, in the units of observations.
 
     Args:
@@ -52,10 +47,10 @@ def measurements(seen: Arrays, balancers: Sequence[int]) -> Measurements:
     """
     chosen = balancer_index(balancers)
     return Measurements(
-        ongoing=seen["ongoing"][:, chosen],
-        durations_s=seen["duration_us"][:, chosen] / _US_PER_S,
-        completions_s=seen["completion_us"][:, chosen] / _US_PER_S,
-        interarrivals_s=seen["interarrival_us"][:, chosen] / _US_PER_S,
+        ongoing=seen.ongoing[:, chosen],
+        durations_s=seen.duration_us[:, chosen] / _US_PER_S,
+        completions_s=seen.completion_us[:, chosen] / _US_PER_S,
+        interarrivals_s=seen.interarrival_us[:, chosen] / _US_PER_S,
     )
 
 
@@ -72,8 +67,7 @@ def balancer_index(balancers: Sequence[int]) -> slice | list[int]:
 
 
 def load_inputs(
-    seen: Arrays,
-    truth: Arrays,
+    state: PoolState,
     balancers: Sequence[int],
     *,
     rate_per_s: float = 1.0,
@@ -82,13 +76,12 @@ def load_inputs(
     """Return what the rewards of these balancers may look at, by balancer (E, A) and server.
 
     Args:
-        seen: What the balancers know.
-        truth: What only the servers know.
+        state: Of the pool.
         balancers: Numbers of the balancers, A of them.
         rate_per_s: Flows a second that a balancer gets on average.
         shadow: ``ongoing`` of a pool that met the same flows under SED.
     """
-    return _Inputs(seen, truth, balancer_index(balancers), rate_per_s, shadow)
+    return _Inputs(state, balancer_index(balancers), rate_per_s, shadow)
 
 
 class _Inputs(LoadInputs):
@@ -96,42 +89,42 @@ class _Inputs(LoadInputs):
 
     def __init__(
         self,
-        seen: Arrays,
-        truth: Arrays,
+        state: PoolState,
         chosen: slice | list[int],
         rate_per_s: float,
         shadow: npt.NDArray[np.int64] | None,
     ) -> None:
-        own = {"_seen": seen, "_truth": truth, "_chosen": chosen, "rate_per_s": rate_per_s}
+        seen = state.seen
+        own = {"_seen": seen, "_truth": state.truth, "_chosen": chosen, "rate_per_s": rate_per_s}
         # Past the lock of the frozen base, as its own constructor goes.
-        self.__dict__.update(own, tracked=_tracked(seen["ongoing"], chosen))
+        self.__dict__.update(own, tracked=_tracked(seen.ongoing, chosen))
         self.__dict__["shadow_tracked"] = None if shadow is None else _tracked(shadow, chosen)
 
     @cached_property
     def durations_s(self) -> FloatArray:
-        durations_us = self._seen["duration_us"][:, self._chosen][..., _DECAYED_MEAN]
+        durations_us = self._seen.duration_us[:, self._chosen][..., _DECAYED_MEAN]
         return self._without_left_out(durations_us / _US_PER_S)
 
     @cached_property
     def completions_p90_s(self) -> FloatArray:
-        times_us = self._seen["completion_us"][:, self._chosen][..., _P90]
+        times_us = self._seen.completion_us[:, self._chosen][..., _P90]
         return self._without_left_out(times_us / _US_PER_S)
 
     @cached_property
     def drains_s(self) -> FloatArray:
-        return self._without_left_out(self._truth["remaining_ns"][:, None] / _NS_PER_S)
+        return self._without_left_out(self._truth.remaining_ns[:, None] / _NS_PER_S)
 
     @cached_property
     def own_drains_s(self) -> FloatArray:
-        drains_ns = self._truth["remaining_by_balancer_ns"][:, self._chosen]
+        drains_ns = self._truth.remaining_by_balancer_ns[:, self._chosen]
         return np.asarray(drains_ns / _NS_PER_S)
 
     def _without_left_out(self, values: FloatArray) -> FloatArray:
         out = left_out(self._seen)[:, None]
         return np.where(out, np.nan, values) if out.any() else values
 
-    _seen: Arrays
-    _truth: Arrays
+    _seen: PoolView
+    _truth: PoolTruth
     _chosen: slice | list[int]
 
 
@@ -142,36 +135,34 @@ def _tracked(ongoing: npt.NDArray[Any], chosen: slice | list[int]) -> FloatArray
     return tracked
 
 
-def left_out(seen: Arrays) -> npt.NDArray[np.bool_]:
+def left_out(seen: PoolView) -> npt.NDArray[np.bool_]:
     """Return the servers that take no flows, shape (E, N); none where no server takes any.
 
     Args:
         seen: What the balancers know.
     """
-    eligible = seen["eligible"]
+    eligible = seen.eligible
     if np.logical_and.reduce(eligible, axis=None):
         return np.zeros_like(eligible)
     out: npt.NDArray[np.bool_] = ~eligible & eligible.any(axis=-1, keepdims=True)
     return out
 
 
-def counts(seen: Arrays, truth: Arrays) -> dict[str, FloatArray]:
+def counts(state: PoolState) -> dict[str, FloatArray]:
     """Return each of `COUNTERS`, of all balancers and servers together, shape (E,).
 
     Args:
-        seen: What the balancers know.
-        truth: What only the servers and clients know.
+        state: Of the pool.
     """
     return {
-        "flows": np.add.reduce(seen["flows"], axis=(1, 2), dtype=np.float64),
-        "ended": truth["ended"].astype(np.float64),
-        "ended_after_ns": truth["ended_after_ns"].astype(np.float64),
+        "flows": np.add.reduce(state.seen.flows, axis=(1, 2), dtype=np.float64),
+        "ended": state.truth.ended.astype(np.float64),
+        "ended_after_ns": state.truth.ended_after_ns.astype(np.float64),
     }
 
 
 def interval_metrics(
-    seen: Arrays,
-    truth: Arrays,
+    state: PoolState,
     workers: FloatArray,
     before: Mapping[str, FloatArray],
     after: Mapping[str, FloatArray] | None = None,
@@ -179,8 +170,7 @@ def interval_metrics(
     """Return the metrics of an interval and of its end, each of shape (E,).
 
     Args:
-        seen: What the balancers know at its end.
-        truth: What only the servers know at its end.
+        state: Of the pool at its end.
         workers: Processors of each server, shape (N,).
         before: `counts` at its beginning.
         after: `counts` at its end, where they are known.
@@ -192,13 +182,13 @@ def interval_metrics(
         queue: flows at all servers.
         jain, overprovision: over each server's flows per processor, of those in the pool.
         utilisation: busy processors over those of the servers that are there.
-        untracked: flows so far that found no room in a flow table.
+        untracked, rejected, pcc_violations: flows so far (`PoolView`, `PoolTruth`).
     """
-    ends = counts(seen, truth) if after is None else after
+    ends, seen, truth = counts(state) if after is None else after, state.seen, state.truth
     rises = {name: ends[name] - before[name] for name in COUNTERS}
-    present = np.add.reduce((truth["capacity"] > 0) * workers, axis=-1)
-    per_worker = truth["queue"] / workers
-    if seen["eligible"].all():
+    present = np.add.reduce((truth.capacity > 0) * workers, axis=-1)
+    per_worker = truth.queue / workers
+    if seen.eligible.all():
         largest = np.maximum.reduce(per_worker, axis=-1)
         mean = np.add.reduce(per_worker, axis=-1) / per_worker.shape[-1]
     else:
@@ -208,16 +198,18 @@ def interval_metrics(
         "flows": rises["flows"],
         "completed": rises["ended"],
         "ended_fct_us_mean": safe_ratio(rises["ended_after_ns"] / 1e3, rises["ended"], math.nan),
-        "queue": np.add.reduce(truth["queue"], axis=-1, dtype=np.float64),
+        "queue": np.add.reduce(truth.queue, axis=-1, dtype=np.float64),
         "jain": jain_index(per_worker),
         "overprovision": safe_ratio(largest, mean, otherwise=1.0),
-        "utilisation": np.add.reduce(truth["busy_workers"], axis=-1) / np.maximum(present, 1),
-        "untracked": np.add.reduce(seen["untracked"], axis=-1, dtype=np.float64),
+        "utilisation": np.add.reduce(truth.busy_workers, axis=-1) / np.maximum(present, 1),
+        "untracked": np.add.reduce(seen.untracked, axis=-1, dtype=np.float64),
+        "rejected": truth.rejected.astype(np.float64),
+        "pcc_violations": truth.pcc_violations.astype(np.float64),
     }
 
 
 def server_info(
-    seen: Arrays, balancers: Sequence[int], env: int | None = None, *, origin_ns: int = 0
+    seen: PoolView, balancers: Sequence[int], env: int | None = None, *, origin_ns: int = 0
 ) -> dict[str, npt.NDArray[Any]]:
     """Return what these balancers measured, in plain units, for slow loops; in new arrays.
 
@@ -240,17 +232,17 @@ def server_info(
     """
     copies = slice(None) if env is None else slice(env, env + 1)
     at = (copies, balancer_index(balancers))
-    polled_ns = seen["probe_time_ns"][at]
+    polled_ns = seen.probe_time_ns[at]
     return {
-        "ongoing": seen["ongoing"][at].copy(),
-        "flows": seen["flows"][at].copy(),
-        "completed": seen["completed"][at].copy(),
-        "duration_s": seen["duration_us"][at] / _US_PER_S,
-        "completion_s": seen["completion_us"][at] / _US_PER_S,
-        "probed_flows": seen["probe_queue"][at].copy(),
-        "probed_busy": seen["probe_busy"][at].copy(),
-        "probed_answered": seen["probe_answered"][at].copy(),
-        "probed_errors": seen["probe_errors"][at].copy(),
+        "ongoing": seen.ongoing[at].copy(),
+        "flows": seen.flows[at].copy(),
+        "completed": seen.completed[at].copy(),
+        "duration_s": seen.duration_us[at] / _US_PER_S,
+        "completion_s": seen.completion_us[at] / _US_PER_S,
+        "probed_flows": seen.probe_queue[at].copy(),
+        "probed_busy": seen.probe_busy[at].copy(),
+        "probed_answered": seen.probe_answered[at].copy(),
+        "probed_errors": seen.probe_errors[at].copy(),
         "probe_time_s": np.where(polled_ns < 0, math.nan, (polled_ns - origin_ns) / _NS_PER_S),
-        "eligible": seen["eligible"][copies, None].repeat(len(balancers), axis=1),
+        "eligible": seen.eligible[copies, None].repeat(len(balancers), axis=1),
     }

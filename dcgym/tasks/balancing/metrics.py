@@ -1,16 +1,14 @@
-"""Metrics of an episode: completion times, fairness, and regret against the Oracle.
-
-`records` are those of `BalancingTwin.records`, `summary` is that of `BalancingTwin.summary`.
-"""
+"""Metrics of an episode: completion times, fairness, and regret against the Oracle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.tasks.balancing.protocol import PoolSummary
 from dcgym.tasks.balancing.records import COMPLETED, OUTCOMES
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.analysis.survival import completion_metrics, count_flows, ends_of
@@ -74,11 +72,11 @@ def regret_us(records: FlowRecords, best: FlowRecords) -> float:
     return float((served["end_ns"][mine] - ideal["end_ns"][its]).mean() / 1e3)
 
 
-def server_metrics(summary: Mapping[str, Any], scenario: Scenario) -> dict[str, float]:
+def server_metrics(summary: PoolSummary, scenario: Scenario) -> dict[str, float]:
     """Return what concerns servers and failures.
 
     Args:
-        summary: As of `BalancingTwin.summary`.
+        summary: Of the episode.
         scenario: The servers.
 
     Returns:
@@ -88,16 +86,16 @@ def server_metrics(summary: Mapping[str, Any], scenario: Scenario) -> dict[str, 
         that a group got.
     """
     groups = [group.name for group in scenario.server_groups]
-    flows = np.asarray(summary["server_flows"], np.float64)
+    flows = summary.server_flows
     total = max(float(flows.sum()), 1.0)
     workers = sum(group.workers for group in scenario.server_groups)
     metrics = {
-        "jain": float(summary["jain_remaining"]),
-        "overprovision": float(summary["overprovision_remaining"]),
-        "rejected": float(summary["rejected"]),
-        "pcc_violations": float(summary["pcc_violations"]),
-        "untracked": float(summary["untracked"]),
-        "utilisation": float(np.sum(summary["busy_mean"])) / workers,
+        "jain": float(summary.jain_remaining),
+        "overprovision": float(summary.overprovision_remaining),
+        "rejected": float(summary.rejected),
+        "pcc_violations": float(summary.pcc_violations),
+        "untracked": float(summary.untracked),
+        "utilisation": float(np.sum(summary.busy_mean)) / workers,
     }
     for name in dict.fromkeys(groups):
         chosen = [group == name for group in groups]
@@ -105,11 +103,11 @@ def server_metrics(summary: Mapping[str, Any], scenario: Scenario) -> dict[str, 
     return metrics
 
 
-def message_metrics(summary: Mapping[str, Any], reads_polls: bool = False) -> dict[str, float]:
+def message_metrics(summary: PoolSummary, reads_polls: bool = False) -> dict[str, float]:
     """Return what balancers and servers told each other for the sake of a rule.
 
     Args:
-        summary: As of `BalancingTwin.summary`.
+        summary: Of the episode.
         reads_polls: Whether the policy reads what the balancers' polls of the servers found; else
             they are not counted.
 
@@ -119,11 +117,11 @@ def message_metrics(summary: Mapping[str, Any], reads_polls: bool = False) -> di
         polls, and those to probes, late and repeated ones too, over the flows that arrived. All NaN
         where the backend does not count them.
     """
-    if "messages" not in summary:
+    counts = summary.messages
+    if counts is None:
         return dict.fromkeys(MESSAGE_METRICS, float("nan"))
-    counts = summary["messages"]
     polls = float(counts["polls"]) if reads_polls else 0.0
     own = [*(float(counts[name]) for name in ("probes", "idle", "reports")), polls]
     answers = polls + sum(float(counts[name]) for name in ("answers", "late", "repeated"))
-    per_flow = (sum(own) + answers) / max(float(summary["arrivals"]), 1.0)
+    per_flow = (sum(own) + answers) / max(float(summary.arrivals), 1.0)
     return dict(zip(MESSAGE_METRICS, [*own, per_flow], strict=True))

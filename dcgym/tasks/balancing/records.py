@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.errors import BackendError
 from dcgym.tasks.balancing.scenario import Scenario
 
 __all__ = [
     "COMPLETED",
     "NOBODY",
     "OUTCOMES",
-    "TRUTH_OUTCOMES",
     "UNDER_WAY",
-    "check_counts",
     "flow_dtype",
     "resource_demands_ns",
 ]
@@ -26,9 +20,6 @@ OUTCOMES = ("completed", "rejected", "pcc_violations", "lost")
 """How a flow ended: served; refused by a full backlog; reset because its packets reached another
 server (per-connection consistency was violated); lost with a removed server, or because no balancer
 or server was left. A summary counts flows under the same names."""
-
-TRUTH_OUTCOMES = ("rejected", "pcc_violations")
-"""Those that `BalancingTwin.truth` counts too, and the metrics of an interval show."""
 
 COMPLETED = OUTCOMES.index("completed")
 
@@ -82,19 +73,3 @@ def resource_demands_ns(scenario: Scenario, planned: npt.NDArray[np.void]) -> np
     demands_ns = planned["demand_ns"][:, :most]
     found: npt.NDArray[np.int64] = np.einsum("fs,fsr->fr", demands_ns, uses[planned["application"]])
     return found
-
-
-def check_counts(summary: Mapping[str, Any]) -> None:
-    """Check that a summary has every flow that arrived once: ended in one way, or under way.
-
-    Args:
-        summary: Holds arrivals, in_flight, and a number for each of `OUTCOMES`.
-
-    Raises:
-        BackendError: The sum is another one: the backend counts wrongly.
-    """
-    names = (*OUTCOMES, "in_flight")
-    total = sum(summary[name] for name in names)
-    if total != summary["arrivals"]:
-        parts = ", ".join(f"{name} {summary[name]}" for name in names)
-        raise BackendError(f"of {summary['arrivals']} flows that arrived, {total} remain: {parts}")

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.muxes.lab import MuxLab
+from dcgym.backends.records import Record
 from dcgym.cli.console import table_console
 from dcgym.json_text import json_text
 from dcgym.topologies import make_topology

@@ -30,10 +30,12 @@ import numpy as np
 
 from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
 from dcgym.backends.emulation.devices.pod import DevicePod
+from dcgym.backends.records import FLOWS
 from dcgym.errors import FeatureNotSupported
 from dcgym.suites.results import machine, write_json
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import accelerator_pool
+from dcgym.tasks.accelerators.protocol import DeviceCommands
 from dcgym.writing import prepare_folder
 from experiments.papers.tajbakhsh.p4wise import shown
 from experiments.speed.balancer import benchmark_frame, make_balancer
@@ -180,11 +182,10 @@ def latencies(place: str, args: Args) -> dict[str, Any]:
     pool = make(place, spec, args)
     for seed in range(args.seeds):
         pool.reset(seed, args.rate)
-        pool.set_rules("wrr")
-        pool.set_weights(WEIGHTS)
+        pool.apply(DeviceCommands("wrr", device_weights=WEIGHTS))
         pool.advance(int(args.seconds * SECOND))
-        pool.observe()
-        rows = pool.records()
+        pool.read()
+        rows = pool.records(FLOWS)
         rows = rows[rows["arrival_ns"] >= args.warm_up_s * SECOND]
         done = rows[rows["outcome"] == 0]
         failed += len(rows) - len(done)
@@ -209,7 +210,7 @@ def proxy_cost_us(args: Args) -> float:
     pool.reset(1, args.busy_rate)
     before = pool.cpu_ns()
     pool.advance(int(args.busy_s * SECOND))
-    used, done = pool.cpu_ns() - before, int(pool.observe()["completed"][0])
+    used, done = pool.cpu_ns() - before, int(pool.read().completed[0])
     pool.close()
     return used / max(done, 1) / 1e3
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.suites import Case, Published, Suite, run_suite
 from dcgym.suites.balancing import ENV_ID
 from dcgym.suites.fidelity import worst_status

@@ -22,8 +22,10 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix, csc_matrix
 from scipy.sparse.linalg import spsolve
 
+from dcgym.backends.records import SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands
 from experiments.papers.yao.common import run_script, save
 
 FloatArray = npt.NDArray[np.float64]
@@ -99,9 +101,9 @@ def simulated_flows(rule: str, load: float, right_weights: bool, seconds: float)
     scenario = make_scenario("markov-2", load=load, queue=ROOM, right_weights=right_weights)
     twin = BalancingTwin(scenario, 4, warm_up_ns=1000 * 10**9)
     twin.reset(0)
-    twin.set_rule(rule)
+    twin.apply(PoolCommands(rules=rule))
     twin.advance(round(seconds * 1e9))
-    return np.array([twin.summary(env)["queue_mean"] for env in range(4)])
+    return np.array([twin.records(SUMMARY, env).queue_mean for env in range(4)])
 
 
 def main(out: Path) -> None:

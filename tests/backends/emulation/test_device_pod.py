@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +16,12 @@ import pytest
 from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
 from dcgym.backends.emulation.devices.pod import DevicePod
 from dcgym.backends.emulation.devices.stations import draw_requests
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS
 from dcgym.backends.simulation.accelerators import AcceleratorTwin
 from dcgym.envs.accelerator_system import AcceleratorSystem
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
 from dcgym.testing import check_contract
 from tests.support.waiting import wait_for
 from tests.support.windows import best_of
@@ -54,12 +57,12 @@ def run(
     seconds: float = 1.0,
     rate: float | None = None,
     **more: Any,
-) -> Mapping[str, npt.NDArray[Any]]:
+) -> DeviceState:
     """Run an episode, and return what was seen of it."""
     pool.reset(3, rate)
-    pool.set_rules(rule, **more)
+    pool.apply(DeviceCommands(rule, **more))
     pool.advance(int(seconds * SECOND))
-    return pool.observe()
+    return pool.read()
 
 
 def test_requests_are_those_of_the_twin() -> None:
@@ -70,15 +73,19 @@ def test_requests_are_those_of_the_twin() -> None:
     twin = AcceleratorTwin(made, record_limit=1000)
     twin.reset(9, 40.0)
     twin.advance(5 * SECOND)
-    records = twin.records()
+    records = twin.records(FLOWS)
     assert np.array_equal(drawn["arrival_ns"][records["request"]], records["arrival_ns"])
-    assert len(drawn) == twin.observe()["arrivals"][0]
+    assert len(drawn) == twin.read().arrivals[0]
     # Those that found a worker free took what they asked for.
     alone = records[np.diff(records["arrival_ns"], prepend=-(10**10)) > 10**9]
     at_host = alone[alone["device"] == 0]
     asked = drawn["demand_ns"][at_host["request"], 0]
     assert np.array_equal(at_host["end_ns"] - at_host["arrival_ns"], asked)
     assert drawn["demand_ns"].mean() == pytest.approx(20e6, rel=0.3)
+
+
+def vars_of(state: DeviceState) -> dict[str, npt.NDArray[Any]]:
+    return {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
 
 
 def run_on(
@@ -90,8 +97,8 @@ def run_on(
     sums: dict[str, npt.NDArray[Any]] = {}
 
     def look() -> bool:
-        pool.advance(int(pool.now_ns()[0]) + interval_ns)
-        for name, values in pool.observe().items():
+        pool.advance(int(pool.apply(NOTHING)[0]) + interval_ns)
+        for name, values in vars_of(pool.read()).items():
             sums[name] = sums[name] + values if name in sums else values
         return is_there(sums)
 
@@ -101,23 +108,23 @@ def run_on(
 
 def test_weights_divide_requests_exactly_and_agents_report(pool: EmulatedDevicePool) -> None:
     seen = run(pool, "wrr")
-    chosen = seen["chosen"][0]
+    chosen = seen.chosen[0]
     # A ring of six slots a server, in turn: never more than one request off 5:1.
     for processors, nic in chosen:
         assert abs(processors - 5 * nic) <= 5
-    total, arrivals = int(chosen.sum()), int(seen["arrivals"][0])
+    total, arrivals = int(chosen.sum()), int(seen.arrivals[0])
     assert 0 < total <= arrivals
 
     def are_all_chosen() -> bool:
         nonlocal total
-        total += int(pool.observe()["chosen"].sum())
+        total += int(pool.read().chosen.sum())
         return total >= arrivals
 
     wait_for(are_all_chosen)
-    assert seen["reports"][0] > 0 and seen["reports_lost"][0] == 0
-    assert (seen["report_age_ns"][0] >= 0).all()
+    assert seen.reports[0] > 0 and seen.reports_lost[0] == 0
+    assert (seen.report_age_ns[0] >= 0).all()
     # None is lost, and what was read before the balancer had it comes now.
-    wait_for(lambda: pool.running.counters(0)["device_reports"] >= seen["reports"][0])
+    wait_for(lambda: pool.running.counters(0)["device_reports"] >= seen.reports[0])
     counters = pool.running.counters(0)
     assert counters["strange"] == counters["unknown_device"] == 0
 
@@ -128,25 +135,25 @@ def test_devices_do_the_work_that_is_chosen_for_them_and_report_in_time(
 ) -> None:
     def served(seen: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the work that was done, in requests."""
-        return np.asarray(seen["utilisation"][0] * [[2, 1]] * SECOND / [[20e6, 50e6]])
+        return np.asarray(seen.utilisation[0] * [[2, 1]] * SECOND / [[20e6, 50e6]])
 
     # A worker that waits for a processor is busy for longer.
     seen = best_of(
         lambda: run(pool, "wrr"),
-        lambda seen: float(np.abs(served(seen) - seen["chosen"][0]).max()),
+        lambda seen: float(np.abs(served(seen) - seen.chosen[0]).max()),
         3.4,
     )
-    assert seen["chosen"].sum() == seen["arrivals"][0] > 30
+    assert seen.chosen.sum() == seen.arrivals[0] > 30
     # Those under way count in part.
-    assert np.abs(served(seen) - seen["chosen"][0]).max() < 3.5
+    assert np.abs(served(seen) - seen.chosen[0]).max() < 3.5
     # 100 reports a second of 4 devices.
-    assert seen["reports"][0] > 100
+    assert seen.reports[0] > 100
 
 
 def test_latencies_are_service_times_where_nothing_waits(pool: EmulatedDevicePool) -> None:
     run(pool, "server-only", rate=5.0, seconds=0.1)
     run_on(pool, lambda sums: sums["completed"][0] >= 2)
-    records = pool.records()
+    records = pool.records(FLOWS)
     assert len(records) >= 2 and (records["device"] == 0).all()
     latency_ns = records["end_ns"] - records["arrival_ns"] + 2 * pool.pool.latency_ns
     # Never below what the service takes; above it by what this machine takes.
@@ -159,19 +166,19 @@ def test_a_full_queue_drops_and_says_so() -> None:
     counts = dict.fromkeys(("completed", "dropped", "device_dropped", "chosen"), 0)
     try:
         pool.reset(3, 600.0)
-        pool.set_rules("server-only")
+        pool.apply(DeviceCommands("server-only"))
         step_ns, last_ns = SECOND // 2, 0
         while counts["completed"] + counts["dropped"] < 900 and step_ns < 40 * SECOND:
             pool.advance(step_ns)
-            seen = pool.observe()
+            seen = pool.read()
             for name in counts:
-                counts[name] += int(seen[name].sum())
-            now_ns = int(seen["time_ns"][0])
+                counts[name] += int(getattr(seen, name).sum())
+            now_ns = int(seen.time_ns[0])
             if last_ns:
                 # 20 ms each, of two workers.
-                asked = seen["chosen"][0, :, 0] * 20e6 / (2 * (now_ns - last_ns))
-                assert seen["offered"][0, :, 0] == pytest.approx(asked)
-            assert seen["queue"].max() <= 7 and seen["lost"][0] == 0
+                asked = seen.chosen[0, :, 0] * 20e6 / (2 * (now_ns - last_ns))
+                assert seen.offered[0, :, 0] == pytest.approx(asked)
+            assert seen.queue.max() <= 7 and seen.lost[0] == 0
             last_ns, step_ns = now_ns, step_ns + SECOND // 2
     finally:
         pool.close()
@@ -192,7 +199,7 @@ def test_event_driven_agents_say_when_a_device_is_busy(transport: str) -> None:
         wait_for(lambda: pool.running.counters(0)["device_reports"] > 0)
         # It answers for the packets of requests alone: an idle pool changes nothing. The first
         # request comes after four seconds.
-        assert run(pool, "p4mite", rate=0.1, seconds=0.5)["reports"][0] == 0
+        assert run(pool, "p4mite", rate=0.1, seconds=0.5).reports[0] == 0
     finally:
         pool.close()
 
@@ -209,29 +216,29 @@ def test_devices_fail_fall_silent_and_leave() -> None:
     pool = EmulatedDevicePool({**POOL, "events": events, "rate_per_s": 40.0}, **HORIZON)
     try:
         pool.reset(4)
-        pool.set_rules("device-ecmp")
+        pool.apply(DeviceCommands("device-ecmp"))
         pool.advance(int(1.1 * SECOND))
         lost = 0
 
         def has_failed() -> bool:
             # No event happens between two calls of advance.
             nonlocal lost
-            seen = pool.observe()
-            assert not seen["present"][0, 1, 0] and seen["present"].sum() == 3
+            seen = pool.read()
+            assert not seen.present[0, 1, 0] and seen.present.sum() == 3
             # New requests are refused where nobody listens; the silent agent's report is old.
-            lost += int(seen["lost"][0])
-            ages = seen["report_age_ns"][0]
+            lost += int(seen.lost[0])
+            ages = seen.report_age_ns[0]
             return bool(lost > 0 and ages[0, 1] > 0.7 * SECOND > ages[0, 0])
 
         def has_recovered() -> bool:
-            pool.advance(int(pool.now_ns()[0]) + SECOND // 2)
-            seen = pool.observe()
-            is_served = seen["lost"][0] == 0 and seen["completed"][0] > 5
-            return bool(is_served and seen["report_age_ns"][0, 0, 1] < 0.7 * SECOND)
+            pool.advance(int(pool.apply(NOTHING)[0]) + SECOND // 2)
+            seen = pool.read()
+            is_served = seen.lost[0] == 0 and seen.completed[0] > 5
+            return bool(is_served and seen.report_age_ns[0, 0, 1] < 0.7 * SECOND)
 
         wait_for(has_failed)
         wait_for(has_recovered)
-        kinds = [record["kind"] for record in pool.event_records()]
+        kinds = [record["kind"] for record in pool.records(EVENT_RECORDS)]
         assert kinds == [event["kind"] for event in events]
     finally:
         pool.close()
@@ -251,9 +258,9 @@ def test_a_request_that_nobody_answers_is_lost_when_a_client_gives_up(
         counts = dict.fromkeys(("arrivals", "completed", "lost"), 0)
         for until_s in range(1, 41):
             pool.advance(until_s * SECOND)
-            seen = pool.observe()
+            seen = pool.read()
             for name in counts:
-                counts[name] += int(seen[name][0])
+                counts[name] += int(getattr(seen, name)[0])
             if counts["lost"] == 3:
                 break
         assert counts == {"arrivals": 3, "completed": 0, "lost": 3}
@@ -282,11 +289,11 @@ def test_a_dead_agent_ends_the_emulator_and_a_reset_builds_it_anew(
 ) -> None:
     run(pool, "wrr", seconds=0.1)
     pids = pool.running.costs.pids
-    assert len(pids) == 4 and pool.fidelity().figures["agent_cpu_share"] >= 0
+    assert len(pids) == 4 and pool.records(FIDELITY).figures["agent_cpu_share"] >= 0
     os.kill(pids[0], signal.SIGKILL)
     with pytest.raises(BackendError, match="agent of device 0 of server 0 died"):
         while True:
-            pool.advance(int(pool.now_ns()[0]) + SECOND // 100)
+            pool.advance(int(pool.apply(NOTHING)[0]) + SECOND // 100)
     run(pool, "wrr", seconds=0.1)
     run_on(pool, lambda sums: sums["reports"][0] > 0, SECOND // 10)
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.base import Fidelity
 from dcgym.backends.emulation.audit import preflight
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.audit.preflight import Trace, evaluate
 from dcgym.backends.fidelity import LIMITS, judge
+from dcgym.backends.records import Fidelity
 from dcgym.monitors import PORT, Snapshot
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import dumbbell

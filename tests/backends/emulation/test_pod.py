@@ -20,9 +20,11 @@ import pytest
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.emulation.session.process import pid_of
 from dcgym.backends.fidelity import LIMITS
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands, PoolView
 from dcgym.traffic.sizes import exponential
 from tests.support.machine import MACHINE
 from tests.support.threads import HeldCommand
@@ -60,12 +62,12 @@ def make_pool() -> Iterator[MakePool]:
         pool.close()
 
 
-def run(pool: EmulatedPool, until_ns: int, seed: int = 1, rule: str = "sed") -> dict[str, Any]:
-    """Run an episode and return what was observed at its end."""
+def run(pool: EmulatedPool, until_ns: int, seed: int = 1, rule: str = "sed") -> PoolView:
+    """Run an episode and return what balancers know at its end."""
     pool.reset([seed])
-    pool.set_rule(rule)
+    pool.apply(PoolCommands(rules=rule))
     pool.advance(until_ns)
-    return pool.observe()
+    return pool.read().seen
 
 
 WEAK_GROUP, STRONG_GROUP = scenario().pool.groups
@@ -108,14 +110,14 @@ def in_pool(name: str) -> pytest.MarkDecorator:
 def test_both_backends_serve_the_same_flows(pool: EmulatedPool) -> None:
     until_ns = 2 * SECOND
     seen = run(pool, until_ns)
-    real = pool.records()
+    real = pool.records(FLOWS)
     pool.advance(until_ns + 200 * MS)  # the balancers publish their counts every 10 ms
-    summary = pool.summary()
+    summary = pool.records(SUMMARY)
     twin = BalancingTwin(scenario(), record_limit=10**6)
     twin.reset([1])
-    twin.set_rule("sed")
+    twin.apply(PoolCommands(rules="sed"))
     twin.advance(until_ns + 60 * SECOND)
-    ideal = np.sort(twin.records(), order="flow")
+    ideal = np.sort(twin.records(FLOWS), order="flow")
     assert len(real) > 100 and (real["outcome"] == 0).all()
     same = ideal[real["flow"].astype(int)]
     for name in ("flow", "arrival_ns", "demand_ns", "application"):
@@ -123,10 +125,10 @@ def test_both_backends_serve_the_same_flows(pool: EmulatedPool) -> None:
     # Nothing is served faster than it takes, and every packet of it went through a balancer.
     assert (real["end_ns"] - real["arrival_ns"] >= real["demand_ns"][:, 0]).all()
     completed = np.bincount(real["server"], minlength=7)
-    flows = seen["flows"].sum(axis=(0, 1))
-    assert (flows <= np.array(summary["server_flows"])).all()
-    assert (completed <= np.array(summary["server_flows"])).all()
-    assert summary["pcc_violations"] == 0 and summary["lost"] == 0
+    flows = seen.flows.sum(axis=(0, 1))
+    assert (flows <= np.array(summary.server_flows)).all()
+    assert (completed <= np.array(summary.server_flows)).all()
+    assert summary.pcc_violations == 0 and summary.lost == 0
 
 
 @pytest.mark.timing
@@ -135,7 +137,7 @@ def test_sed_gives_each_processor_the_same(make_pool: MakePool) -> None:
 
     def share_of_the_strong() -> float:
         run(pool, 3 * SECOND)
-        completed = np.bincount(pool.records()["server"], minlength=7)
+        completed = np.bincount(pool.records(FLOWS)["server"], minlength=7)
         return float(completed[STRONG].sum() / completed.sum())
 
     # With right weights: 16 of 22 processors are theirs.
@@ -146,17 +148,17 @@ def test_sed_gives_each_processor_the_same(make_pool: MakePool) -> None:
 @in_pool("usual")
 def test_a_reset_leaves_nothing_of_the_last_episode(pool: EmulatedPool) -> None:
     loaded = run(pool, SECOND)
-    assert loaded["flows"].sum() > 100 and loaded["duration_us"].any()
+    assert loaded.flows.sum() > 100 and loaded.duration_us.any()
     began_s = time.monotonic()
     pool.reset([1])
     pool.advance(20 * MS)  # two snapshots' time, and a few flows
-    fresh = pool.observe()
-    started = int(np.searchsorted(pool.records()["arrival_ns"], 0)) + 100
+    fresh = pool.read().seen
+    started = int(np.searchsorted(pool.records(FLOWS)["arrival_ns"], 0)) + 100
     for name in ("flows", "completed", "packets"):
-        assert fresh[name].sum() < started * 8, name
+        assert getattr(fresh, name).sum() < started * 8, name
     # No sample is older than the episode: durations are below its age.
-    assert fresh["duration_us"].max() < (time.monotonic() - began_s) * 1e6
-    np.testing.assert_array_equal(fresh["weights"], np.ones((1, 2, 7)))
+    assert fresh.duration_us.max() < (time.monotonic() - began_s) * 1e6
+    np.testing.assert_array_equal(fresh.weights, np.ones((1, 2, 7)))
 
 
 # So many that each server in service gets some of them.
@@ -169,16 +171,16 @@ def looks_after(pool: EmulatedPool, n_events: int, step: int = 0) -> tuple[list[
     while len(seen) < 2:
         step += 1
         pool.advance(step * 200 * MS)
-        if len(pool.event_records()) == n_events:
+        if len(pool.records(EVENT_RECORDS)) == n_events:
             # A flow that was placed before shows up with its next packet.
             pool.advance((step := step + 1) * 200 * MS)
-            look = pool.observe() | pool.truth()
+            look = pool.read()
             # Clients that were held up send later.
-            if not seen or look["flows"].sum() >= seen[0]["flows"].sum() + FLOWS_BETWEEN:
+            if not seen or look.seen.flows.sum() >= seen[0].seen.flows.sum() + FLOWS_BETWEEN:
                 seen.append(look)
         assert step < 100, "too few flows"
     events = pool.scenario.events[:n_events]
-    assert [record["kind"] for record in pool.event_records()] == [e.kind for e in events]
+    assert [record["kind"] for record in pool.records(EVENT_RECORDS)] == [e.kind for e in events]
     return seen, step
 
 
@@ -186,17 +188,17 @@ def looks_after(pool: EmulatedPool, n_events: int, step: int = 0) -> tuple[list[
 def changed(pool: EmulatedPool) -> list[Any]:
     """What was seen twice after every server but two has changed."""
     pool.reset([1])
-    pool.set_rule("sed")
+    pool.apply(PoolCommands(rules="sed"))
     return looks_after(pool, len(CHANGES))[0]
 
 
 @in_pool("changing")
 def test_servers_drain_and_change_their_speed(changed: list[Any]) -> None:
     first, later = changed
-    assert not first["eligible"][0, 0] and first["eligible"][0, [1, 2, 3, 5, 6]].all()
+    assert not first.seen.eligible[0, 0] and first.seen.eligible[0, [1, 2, 3, 5, 6]].all()
     # p speed p / (p + c): half of 2; 2 and 4 processors, half of whose processes are others'.
-    np.testing.assert_allclose(first["capacity"][0, :4], [2, 1, 1, 2])
-    before, after = (found["flows"][0].sum(axis=0) for found in (first, later))
+    np.testing.assert_allclose(first.truth.capacity[0, :4], [2, 1, 1, 2])
+    before, after = (found.seen.flows[0].sum(axis=0) for found in (first, later))
     assert before[0] == after[0] > 0, "a drained server got flows"
     assert (after[[1, 2, 3, 5, 6]] > before[[1, 2, 3, 5, 6]]).all()
 
@@ -206,22 +208,24 @@ def test_servers_go_with_their_flows_and_others_come(
     pool: EmulatedPool, changed: list[Any]
 ) -> None:
     first, later = changed
-    before, after = (found["flows"][0].sum(axis=0) for found in (first, later))
+    before, after = (found.seen.flows[0].sum(axis=0) for found in (first, later))
     assert before[4] == after[4] > 0 and after[7] > before[7]
-    np.testing.assert_allclose(later["capacity"][0, 4:], [0, 4, 4, 2])
-    assert later["queue"][0, 4] == 0
-    outcomes = np.bincount(pool.records()["outcome"], minlength=4)
+    np.testing.assert_allclose(later.truth.capacity[0, 4:], [0, 4, 4, 2])
+    assert later.truth.queue[0, 4] == 0
+    outcomes = np.bincount(pool.records(FLOWS)["outcome"], minlength=4)
     assert outcomes[0] > 100, "the others' flows were served"
 
 
 @in_pool("changing")
 def test_a_command_runs_beside_a_step_and_its_events(pool: EmulatedPool, tmp_path: Path) -> None:
     pool.reset([1])
-    pool.set_rule("sed")
+    pool.apply(PoolCommands(rules="sed"))
     command = HeldCommand(pool.execute, "c1", tmp_path / "end")
     pool.advance(SECOND)
-    assert [event["kind"] for event in pool.event_records()] == [event.kind for event in CHANGES]
-    assert pool.observe()["flows"].any()
+    assert [event["kind"] for event in pool.records(EVENT_RECORDS)] == [
+        event.kind for event in CHANGES
+    ]
+    assert pool.read().seen.flows.any()
     assert command.is_running
     assert command.end("the command's own") == "the command's own"
 
@@ -229,24 +233,26 @@ def test_a_command_runs_beside_a_step_and_its_events(pool: EmulatedPool, tmp_pat
 @in_pool("losing a balancer")
 def test_a_dead_balancer_forgets_and_its_flows_go_to_the_other(pool: EmulatedPool) -> None:
     pool.reset([1])
-    pool.set_rule("sed")
+    pool.apply(PoolCommands(rules="sed"))
     (first, later), step = looks_after(pool, 1)
-    assert first["balancer_up"].tolist() == [[True, False]]
-    assert not first["flows"][0, 1].any() and not later["packets"][0, 1].any()
-    assert later["flows"][0, 0].sum() > first["flows"][0, 0].sum() > 0
+    assert first.seen.balancer_up.tolist() == [[True, False]]
+    assert not first.seen.flows[0, 1].any() and not later.seen.packets[0, 1].any()
+    assert later.seen.flows[0, 0].sum() > first.seen.flows[0, 0].sum() > 0
     (back, again), _ = looks_after(pool, 2, step)
-    assert back["balancer_up"].all() and again["flows"][0, 1].sum() > back["flows"][0, 1].sum()
-    assert pool.summary()["completed"] > 100
+    assert (
+        back.seen.balancer_up.all() and again.seen.flows[0, 1].sum() > back.seen.flows[0, 1].sum()
+    )
+    assert pool.records(SUMMARY).completed > 100
 
 
 @in_pool("losing a balancer")
 def test_charons_flows_outlive_their_balancer(pool: EmulatedPool) -> None:
     """The servers' numbers are in the packets: whichever balancer gets them sends them on."""
     seen = run(pool, 2 * SECOND, rule="wsapp")
-    assert seen["balancer_up"].tolist() == [[True, False]]
-    flows = pool.records()
+    assert seen.balancer_up.tolist() == [[True, False]]
+    flows = pool.records(FLOWS)
     assert len(flows) > 100 and (flows["outcome"] == 0).all()
-    assert pool.summary()["pcc_violations"] == 0
+    assert pool.records(SUMMARY).pcc_violations == 0
 
 
 @in_pool("quiet")
@@ -270,7 +276,11 @@ def test_unknown_hosts_and_wrong_arguments_are_named(pool: EmulatedPool) -> None
     with pytest.raises((ConfigError, CommandError), match="c9"):
         pool.execute("c9", "true")
     with pytest.raises(ConfigError, match=r"^rule: value 'oracle'"):
-        pool.set_rule("oracle")
+        pool.apply(PoolCommands(rules="oracle"))
+    with pytest.raises(ConfigError, match=r"^held_flows: value 0 .*do not wait for an agent"):
+        pool.apply(PoolCommands(held_flows=0))
+    with pytest.raises(ConfigError, match=r"^assignments: value \[1\] .*do not wait"):
+        pool.apply(PoolCommands(assignments=[1]))
     with pytest.raises(BackendError, match="traffic of 30 s is over"):
         pool.advance(31 * SECOND)
     with pytest.raises(ConfigError, match=r"^n_envs: value 2"):
@@ -289,8 +299,8 @@ def test_a_death_is_told_and_the_next_reset_rebuilds(pool: EmulatedPool, victim:
     with pytest.raises(BackendError, match="builds it anew"):
         for step in range(2, 290):
             pool.advance(step * 100 * MS)
-            pool.observe()
-    assert run(pool, 500 * MS)["flows"].any()
+            pool.read()
+    assert run(pool, 500 * MS).flows.any()
 
 
 SEED = 22
@@ -302,13 +312,14 @@ def mean_ms(pool: EmulatedPool, rule: str, weights: Any) -> float:
     An episode whose requests began late is no result by its own fidelity: it counts as endless.
     """
     pool.reset([SEED])
-    pool.set_rule(rule)
-    pool.set_weights(np.broadcast_to(weights, (1, 2, 7)))
+    pool.apply(PoolCommands(rules=rule))
+    pool.apply(PoolCommands(weights=np.broadcast_to(weights, (1, 2, 7))))
     pool.advance(SECOND)
-    pool.records()
+    pool.records(FLOWS)
     pool.advance(3 * SECOND)
-    flows = pool.records()
-    if pool.fidelity().figures["generator_lag_ms_p99"] > LIMITS["generator_lag_ms_p99"].invalid:
+    flows = pool.records(FLOWS)
+    lag_ms = pool.records(FIDELITY).figures["generator_lag_ms_p99"]
+    if lag_ms > LIMITS["generator_lag_ms_p99"].invalid:
         return math.inf
     served = flows[flows["outcome"] == 0]
     return float((served["end_ns"] - served["arrival_ns"]).mean() / MS)

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
-from dcgym.tasks.balancing.records import OUTCOMES, TRUTH_OUTCOMES
+from dcgym.tasks.balancing.protocol import PoolCommands
+from dcgym.tasks.balancing.records import OUTCOMES
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import constant
 
@@ -35,22 +37,23 @@ def begun(of: Scenario, warm_up_ns: int = 0) -> Iterator[EmulatedPool]:
     pool = EmulatedPool(of, record_limit=10**6, warm_up_ns=warm_up_ns, horizon_ns=30 * SECOND)
     with contextlib.closing(pool):
         pool.reset([1])
-        pool.set_rule("sed")
+        pool.apply(PoolCommands(rules="sed"))
         yield pool
 
 
 def check_one_accounting(pool: EmulatedPool) -> dict[str, int]:
     """Return how many flows ended in which way, as records, summary and truth say alike."""
-    truth, summary = pool.truth(), pool.summary()
-    records = pool.records()
+    truth, summary = pool.read().truth, pool.records(SUMMARY)
+    records = pool.records(FLOWS)
     # What ends between two looks is in the later ones.
     ended = np.bincount(records["outcome"], minlength=len(OUTCOMES)).tolist()
     for name, count in zip(OUTCOMES, ended, strict=True):
-        assert summary[name] <= count <= summary[name] + summary["in_flight"], name
-    assert summary["arrivals"] == sum(summary[n] for n in (*OUTCOMES, "in_flight"))
-    for name in TRUTH_OUTCOMES:
-        assert truth[name][0] <= summary[name] <= truth[name][0] + summary["in_flight"]
-    return {name: summary[name] for name in OUTCOMES}
+        known = getattr(summary, name)
+        assert known <= count <= known + summary.in_flight, name
+    for name in ("rejected", "pcc_violations"):
+        known = getattr(truth, name)[0]
+        assert known <= getattr(summary, name) <= known + summary.in_flight
+    return {name: getattr(summary, name) for name in OUTCOMES}
 
 
 def test_flows_that_a_dead_balancers_successor_resets_are_counted_everywhere() -> None:
@@ -58,13 +61,13 @@ def test_flows_that_a_dead_balancers_successor_resets_are_counted_everywhere() -
     failure = Event(2 * SECOND, "balancer-failure", 0)
     with begun(scenario(failure)) as pool:
         pool.advance(1900 * MS)
-        placed = pool.summary()["server_flows"]
+        placed = pool.records(SUMMARY).server_flows
         pool.advance(6 * SECOND)
         found = check_one_accounting(pool)
         assert found["pcc_violations"] > 0 and found["completed"] > 0
         assert found["lost"] == found["rejected"] == 0
         # What the dead one had placed is not forgotten.
-        after = pool.summary()["server_flows"]
+        after = pool.records(SUMMARY).server_flows
         assert sum(placed) > 0 and (np.array(after) >= placed).all()
 
 
@@ -72,7 +75,7 @@ def test_flows_that_go_with_their_server_are_lost() -> None:
     removal = Event(2 * SECOND, "remove-server", 3)
     with begun(scenario(removal)) as pool:
         pool.advance(6 * SECOND)
-        under_way = pool.truth()["queue"][0, 3]
+        under_way = pool.read().truth.queue[0, 3]
         found = check_one_accounting(pool)
         assert under_way == 0 and found["lost"] > 0 and found["completed"] > 0
         assert found["pcc_violations"] == 0
@@ -81,12 +84,12 @@ def test_flows_that_go_with_their_server_are_lost() -> None:
 def test_counts_begin_after_the_warm_up() -> None:
     with begun(scenario(), warm_up_ns=3 * SECOND) as pool:
         pool.advance(3 * SECOND)
-        early = pool.observe()["flows"].sum()
+        early = pool.read().seen.flows.sum()
         pool.advance(6 * SECOND)
-        summary = pool.summary()
+        summary = pool.records(SUMMARY)
         check_one_accounting(pool)
-        seen = pool.observe()["flows"].sum()
-        assert early > 0 and sum(summary["server_flows"]) <= seen - early
+        seen = pool.read().seen.flows.sum()
+        assert early > 0 and sum(summary.server_flows) <= seen - early
 
 
 def test_the_environment_shows_the_violations_of_the_records() -> None:

@@ -11,8 +11,10 @@ import numpy.typing as npt
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import DataPlane, Scenario, make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.traffic.sizes import exponential
 from tests.support.waiting import wait_for
 
@@ -53,10 +55,10 @@ def pool(request: pytest.FixtureRequest) -> Iterator[EmulatedPool]:
 def serve(pool: EmulatedPool, seconds: float) -> npt.NDArray[Any]:
     """Run an episode until some hundred flows have ended; return their records."""
     pool.reset([1])
-    pool.set_rule("sed")
+    pool.apply(PoolCommands(rules="sed"))
     pool.advance(int(seconds * SECOND))
-    wait_for(lambda: pool.summary()["completed"] > 300)
-    return pool.records()
+    wait_for(lambda: pool.records(SUMMARY).completed > 300)
+    return pool.records(FLOWS)
 
 
 def received(pool: EmulatedPool, family: str) -> int:
@@ -78,9 +80,9 @@ def test_flows_are_served_over_every_family(pool: EmulatedPool) -> None:
     assert pool.targets == tuple((ADDRESSES[name], 80) for name in data_plane.families)
     assert len(records) > 300 and (records["outcome"] == 0).all()
     assert set(records["server"]) == set(range(7))
-    summary = pool.summary()
-    assert summary["pcc_violations"] == 0 and summary["lost"] == 0
-    wait_for(lambda: pool.observe()["packets"].sum() > 300)
+    summary = pool.records(SUMMARY)
+    assert summary.pcc_violations == 0 and summary.lost == 0
+    wait_for(lambda: pool.read().seen.packets.sum() > 300)
     assert "fd00:dc::5/128" in pool.execute("s1", "ip", "-6", "address", "show")
     if data_plane.transport == "tcp":
         for address, _ in pool.targets:
@@ -100,7 +102,7 @@ def test_every_processor_gets_the_same_over_every_family(pool: EmulatedPool) -> 
 def test_rules_that_need_reports_are_refused_over_udp() -> None:
     pool = EmulatedPool(scenario(transport="udp"), horizon_ns=SECOND)
     with pytest.raises(ConfigError, match=r"^rule: value 'sapp'"):
-        pool.set_rule("sapp")
+        pool.apply(PoolCommands(rules="sapp"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.records import EVENT_RECORDS, SUMMARY
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands, PoolSummary
 from dcgym.traffic.sizes import exponential
 from tests.support.machine import MACHINE
 from tests.support.waiting import wait_for
@@ -43,13 +45,13 @@ def make_pool() -> Iterator[MakePool]:
         pool.close()
 
 
-def told(pool: EmulatedPool, rule: str, until_ns: int = SECOND) -> dict[str, Any]:
+def told(pool: EmulatedPool, rule: str, until_ns: int = SECOND) -> PoolSummary:
     """Run an episode and return its summary, in which no flow was lost or moved."""
     pool.reset([1])
-    pool.set_rule(rule)
+    pool.apply(PoolCommands(rules=rule))
     pool.advance(until_ns)
-    summary = pool.summary()
-    assert summary["arrivals"] > 200 and summary["lost"] == summary["pcc_violations"] == 0
+    summary = pool.records(SUMMARY)
+    assert summary.arrivals > 200 and summary.lost == summary.pcc_violations == 0
     return summary
 
 
@@ -60,7 +62,7 @@ def test_every_rule_sends_its_own_messages(make_pool: MakePool) -> None:
     prequal: dict[str, Any] = {}
 
     def is_between_requests() -> bool:
-        prequal.update(pool.summary()["messages"])
+        prequal.update(pool.records(SUMMARY).messages)
         return prequal["probes"] % 3 == 0
 
     wait_for(is_between_requests)
@@ -71,12 +73,12 @@ def test_every_rule_sends_its_own_messages(make_pool: MakePool) -> None:
     assert {name: prequal[name] for name in (*refused, "idle", "reports")} == dict.fromkeys(
         (*refused, "idle", "reports"), 0
     )
-    jiq = told(pool, "jiq")["messages"]
+    jiq = told(pool, "jiq").messages
     assert jiq["idle"] > 50 and jiq["probes"] == jiq["reports"] == jiq["left"] == 0
     # One report with each SYN-ACK, of a rule that reads it.
     c3 = told(pool, "c3-rank")
-    assert abs(c3["messages"]["reports"] - c3["arrivals"]) < 50
-    peak = told(pool, "peak-ewma")["messages"]
+    assert abs(c3.messages["reports"] - c3.arrivals) < 50
+    peak = told(pool, "peak-ewma").messages
     assert peak["reports"] == peak["probes"] == peak["idle"] == 0
     # Two balancers poll seven servers twice a second, from time 0 to before the end.
     assert peak["polls"] == 14 * 2
@@ -84,7 +86,7 @@ def test_every_rule_sends_its_own_messages(make_pool: MakePool) -> None:
 
 def test_probes_get_lost_and_answers_come_twice(make_pool: MakePool) -> None:
     pool = make_pool(scenario(message_loss=0.2, message_copies=0.5))
-    found = told(pool, "prequal", 2 * SECOND)["messages"]
+    found = told(pool, "prequal", 2 * SECOND).messages
     # Of the probes 0.2 get lost, and of 1.2 answers (0.8 x 1.5) each again 0.2.
     assert found["lost"] == pytest.approx(found["probes"] * (0.2 + 1.2 * 0.2), rel=0.15)
     assert found["repeated"] > 0.1 * found["answers"]
@@ -93,7 +95,7 @@ def test_probes_get_lost_and_answers_come_twice(make_pool: MakePool) -> None:
 
 def test_late_answers_are_dropped(make_pool: MakePool) -> None:
     pool = make_pool(scenario(message_delay_ns=(10 * MS, 10 * MS), prequal_timeout_ns=3 * MS))
-    found = told(pool, "prequal")["messages"]
+    found = told(pool, "prequal").messages
     assert found["late"] > 500 and found["answers"] == 0
 
 
@@ -112,9 +114,9 @@ def faulty() -> Iterator[EmulatedPool]:
 
 def test_a_server_that_left_is_asked_no_more(faulty: EmulatedPool) -> None:
     told(faulty, "prequal")
-    before = faulty.observe()["flows"][0].sum(axis=0)
+    before = faulty.read().seen.flows[0].sum(axis=0)
     faulty.advance(2 * SECOND)
-    after = faulty.observe()["flows"][0].sum(axis=0)
+    after = faulty.read().seen.flows[0].sum(axis=0)
     assert before[0] == after[0] > 0
     # But for the liar, which may get none.
     assert np.delete(after > before, [0, 3]).all()
@@ -122,9 +124,9 @@ def test_a_server_that_left_is_asked_no_more(faulty: EmulatedPool) -> None:
 
 def test_servers_that_lie_and_that_fail_fast_are_events(faulty: EmulatedPool) -> None:
     summary = told(faulty, "jiq")
-    kinds = [record["kind"] for record in faulty.event_records()]
+    kinds = [record["kind"] for record in faulty.records(EVENT_RECORDS)]
     assert kinds == [event.kind for event in faulty.scenario.events]
-    assert summary["rejected"] > 0.5 * faulty.observe()["flows"][0].sum(axis=0)[1] > 0
+    assert summary.rejected > 0.5 * faulty.read().seen.flows[0].sum(axis=0)[1] > 0
 
 
 @pytest.mark.timing
@@ -134,10 +136,10 @@ def test_jiq_finds_idle_servers_where_there_are_some(make_pool: MakePool) -> Non
 
     def share_of_idle() -> float:
         pool.reset([1])
-        pool.set_rule("jiq")
+        pool.apply(PoolCommands(rules="jiq"))
         pool.advance(4 * SECOND)
-        summary = pool.summary()
-        return float(summary["messages"]["idle"] / summary["arrivals"])
+        summary = pool.records(SUMMARY)
+        return float(summary.messages["idle"] / summary.arrivals)
 
     # Servers that are held up finish later, and several flows wait where one would have.
     assert best_of(share_of_idle, lambda share: -share, -0.7) > 0.7
@@ -153,7 +155,7 @@ def test_a_server_that_exaggerates_its_load_is_avoided(make_pool: MakePool, rule
         for changes in ({}, {"events": events}):
             pool = make_pool(scenario(0.7, **changes))
             told(pool, rule, 4 * SECOND)
-            flows = pool.observe()["flows"][0].sum(axis=0)
+            flows = pool.read().seen.flows[0].sum(axis=0)
             shares.append(flows[3] / flows.sum())
             pool.close()
         return float(shares[1] / shares[0])
@@ -169,7 +171,7 @@ def test_a_server_that_fails_fast_is_a_sinkhole(make_pool: MakePool) -> None:
 
     def attraction() -> float:
         told(pool, "jiq", 4 * SECOND)
-        flows = pool.observe()["flows"][0].sum(axis=0)
+        flows = pool.read().seen.flows[0].sum(axis=0)
         return float(flows[0] / flows[1:3].mean())
 
     # A weak server of three. Where messages are late, flows go where chance sends them.

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
+from dcgym.backends.records import SUMMARY
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.traffic.sizes import exponential
 
 pytestmark = [pytest.mark.emulation, pytest.mark.soak]
@@ -32,7 +34,7 @@ def pool() -> Iterator[EmulatedPool]:
     small = make_scenario("testbed-7", load=0.1, service=exponential("20ms"))
     made = EmulatedPool(small, horizon_ns=90 * SECOND)
     made.reset([1])
-    made.set_rule("sed")
+    made.apply(PoolCommands(rules="sed"))
     yield made
     made.close()
 
@@ -46,7 +48,7 @@ def while_weights_change(
     with ThreadPoolExecutor(1) as one:
         client = one.submit(pool.execute, host, *argv, timeout_s=60.0)
         while not client.done() or changes < least:
-            pool.set_weights(draws.uniform(0.1, 10, (1, 2, 7)))
+            pool.apply(PoolCommands(weights=draws.uniform(0.1, 10, (1, 2, 7))))
             changes += 1
             wait([client], timeout=0.01)
         return client.result(), changes
@@ -54,10 +56,10 @@ def while_weights_change(
 
 def check_untouched(pool: EmulatedPool) -> None:
     """No connection moved, and the pod's own flows were served."""
-    pool.advance(int(pool.now_ns()[0]) + SECOND)
-    summary = pool.summary()
-    assert (summary["pcc_violations"], summary["lost"]) == (0, 0)
-    assert summary["completed"] > 0
+    pool.advance(int(pool.apply(NOTHING)[0]) + SECOND)
+    summary = pool.records(SUMMARY)
+    assert (summary.pcc_violations, summary.lost) == (0, 0)
+    assert summary.completed > 0
 
 
 def number(pattern: str, report: str) -> int:

@@ -14,8 +14,10 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.suites.checks import check_suite
 from dcgym.suites.twin_error import twin_error_suite
 from dcgym.tasks.balancing import make_scenario
-from dcgym.tasks.balancing.records import OUTCOMES, check_counts
+from dcgym.tasks.balancing.protocol import PoolSummary
+from dcgym.tasks.balancing.records import OUTCOMES
 from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
+from tests.support.pools import filled
 
 MS = 10**6
 TESTBED = make_scenario("testbed-7", application="wiki")
@@ -32,15 +34,16 @@ def test_truth_counts_flows_and_estimates_their_work() -> None:
     servers = PoolServers(TESTBED, 0)
     servers.factor[0], servers.colocated[3] = 0.5, 4.0
     ongoing = np.array([[1, 0, 0, 2, 0, 0, 0], [3, 0, 0, 2, 0, 0, 0]])
-    truth = servers.truth(rows(4, 0, 0, 4, 0, 0, 0), ongoing)
-    np.testing.assert_allclose(truth["capacity"][0], [1, 2, 2, 2, 4, 4, 4])
+    ended = dict.fromkeys(("ended", "ended_after_ns", *OUTCOMES[1:3]), np.zeros(1, np.int64))
+    truth = servers.truth(rows(4, 0, 0, 4, 0, 0, 0), ongoing, ended)
+    np.testing.assert_allclose(truth.capacity[0], [1, 2, 2, 2, 4, 4, 4])
     # A flow asks for 24.75 ms of CPU and 3 ms of I/O on average; four of them wait.
-    np.testing.assert_allclose(truth["remaining_ns"][0][0], 4 * 27.75 * MS)
-    np.testing.assert_allclose(truth["remaining_ns"][0][3], 4 * (24.75 / 2 + 3) * MS)
-    parts = truth["remaining_by_balancer_ns"][0]
-    np.testing.assert_allclose(parts.sum(axis=0), truth["remaining_ns"][0])
+    np.testing.assert_allclose(truth.remaining_ns[0][0], 4 * 27.75 * MS)
+    np.testing.assert_allclose(truth.remaining_ns[0][3], 4 * (24.75 / 2 + 3) * MS)
+    parts = truth.remaining_by_balancer_ns[0]
+    np.testing.assert_allclose(parts.sum(axis=0), truth.remaining_ns[0])
     assert parts[1, 0] == pytest.approx(3 * parts[0, 0])
-    np.testing.assert_array_equal(truth["busy_workers"][0], [2, 0, 0, 4, 0, 0, 0])
+    np.testing.assert_array_equal(truth.busy_workers[0], [2, 0, 0, 4, 0, 0, 0])
 
 
 def test_averages_are_over_the_samples_after_the_warm_up() -> None:
@@ -49,8 +52,8 @@ def test_averages_are_over_the_samples_after_the_warm_up() -> None:
     servers.sample(rows(2, 2, 2, 4, 4, 4, 4), 100)
     servers.sample(rows(6, 0, 0, 0, 0, 0, 0), 200)
     found = servers.averages()
-    assert found["queue_mean"] == [4, 1, 1, 2, 2, 2, 2]
-    assert found["busy_mean"] == [2, 1, 1, 2, 2, 2, 2]
+    assert found["queue_mean"].tolist() == [4, 1, 1, 2, 2, 2, 2]
+    assert found["busy_mean"].tolist() == [2, 1, 1, 2, 2, 2, 2]
     # Even load: index 1; all on one of seven: 1/7, and seven times the mean.
     assert found["jain_queue"] == pytest.approx((1 + 1 / 7) / 2)
     assert found["overprovision_queue"] == pytest.approx((1 + 7) / 2)
@@ -125,7 +128,7 @@ def test_figures_count_from_the_warm_up_on() -> None:
     flows = followed(limit=1, warm_up_ns=2 * MS)
     flows.poll()
     figures = flows.figures(80 * MS)
-    check_counts(figures)
+    filled(PoolSummary, **figures)
     # Cut and not ended: both are under way.
     assert (figures["arrivals"], figures["in_flight"], figures["lost"]) == (6, 2, 3)
     assert len(flows.under_way(80 * MS)) == 2
@@ -134,16 +137,16 @@ def test_figures_count_from_the_warm_up_on() -> None:
     early = followed()
     early.poll()
     times = early.figures(80 * MS)["applications"][TESTBED.applications[0].name]
-    assert times["count"] == 1 and times["mean_us"] == pytest.approx(10_000)
-    assert times["p50_us"] == pytest.approx(10_000, rel=0.016)
+    assert times.count == 1 and times.mean_us == pytest.approx(10_000)
+    assert times.p50_us == pytest.approx(10_000, rel=0.016)
     assert len(flows.take()) == 1 and len(flows.take()) == 0
 
 
 def test_a_summary_whose_flows_do_not_add_up_is_refused() -> None:
     ended = dict.fromkeys(OUTCOMES, 2)
-    check_counts({**ended, "arrivals": 9, "in_flight": 1})
+    filled(PoolSummary, **ended, arrivals=9, in_flight=1)
     with pytest.raises(BackendError, match=r"of 9 flows that arrived, 10 remain: completed 2, "):
-        check_counts({**ended, "arrivals": 9, "in_flight": 2})
+        filled(PoolSummary, **ended, arrivals=9, in_flight=2)
 
 
 def test_twin_error_refuses_what_it_cannot_compare() -> None:

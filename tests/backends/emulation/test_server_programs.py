@@ -12,8 +12,10 @@ import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.emulation.wire.messages import ChangeServer, Done
+from dcgym.backends.records import SUMMARY
 from dcgym.errors import BackendError, CommandError, ConfigError
 from dcgym.tasks.balancing import Event, make_scenario
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.traffic.http.programs import PROGRAMS_FOLDER, SERVICE_NAME, ServerProgram, nginx
 from tests.support.waiting import wait_for
 
@@ -35,7 +37,7 @@ def pool_of(program: ServerProgram, load: float = 0.05) -> EmulatedPool:
 
 def begin(pool: EmulatedPool) -> EmulatedPool:
     pool.reset([1])
-    pool.set_rule("round-robin")
+    pool.apply(PoolCommands(rules="round-robin"))
     pool.advance(50 * MS)
     return pool
 
@@ -95,7 +97,7 @@ def test_nginx_answers_tls_and_http_2_behind_a_virtual_address(make_pool: MakePo
     # Bad requests count, too.
     wait_for(lambda: sum(rows(pool, "completed")) == asked + 1)
     assert min(rows(pool, "accepted")) >= 2
-    assert pool.summary()["pcc_violations"] == 0
+    assert pool.records(SUMMARY).pcc_violations == 0
 
 
 @pytest.mark.emulation
@@ -112,7 +114,7 @@ def test_of_any_program_the_connections_are_counted(make_pool: MakePool) -> None
     assert {*answers} == {f"s{number} at {port}" for number in (1, 2, 3)}
     hold(pool, 6)
     wait_for(lambda: sum(rows(pool, "busy")) == 6)
-    assert pool.truth()["queue"].tolist() == [rows(pool, "busy")]
+    assert pool.read().truth.queue.tolist() == [rows(pool, "busy")]
 
 
 @pytest.mark.emulation
@@ -143,14 +145,14 @@ def web_servers() -> Iterator[EmulatedPool]:
 @pytest.mark.emulation
 def test_nginx_answers_the_scenario_and_reports_its_load(web_servers: EmulatedPool) -> None:
     pool = begin(web_servers)
-    wait_for(lambda: pool.summary()["completed"] > 20)
-    figures = pool.summary()
-    assert figures["lost"] == figures["rejected"] == 0
+    wait_for(lambda: pool.records(SUMMARY).completed > 20)
+    figures = pool.records(SUMMARY)
+    assert figures.lost == figures.rejected == 0
     assert rows(pool, "workers") == [2, 4, 4]
     # Who has begun a request and does not end it keeps the server busy.
     hold(pool, 1, "s.send(b'GET / HT')")
     wait_for(lambda: sum(rows(pool, "busy")) >= 1)
-    assert pool.truth()["queue"].shape == (1, 3)
+    assert pool.read().truth.queue.shape == (1, 3)
 
 
 @needs_nginx
@@ -176,9 +178,9 @@ def test_an_episode_leaves_nothing_to_the_next(web_servers: EmulatedPool) -> Non
     pool.reset([2])
     for name in ("busy", "accepted", "completed"):
         assert rows(pool, name) == [0, 0, 0]
-    pool.set_rule("round-robin")
+    pool.apply(PoolCommands(rules="round-robin"))
     pool.advance(50 * MS)
-    wait_for(lambda: pool.summary()["completed"] > 0)
+    wait_for(lambda: pool.records(SUMMARY).completed > 0)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import AcceleratorTwin
+from dcgym.tasks.accelerators.protocol import DeviceCommands
 
 pytestmark = pytest.mark.simulation
 
@@ -59,19 +62,20 @@ def test_what_is_known_is_what_reports_at_their_own_times_would_say(
         spec = pool(devices, agents={**agents, "loss": loss}, **arrivals)
         twin = AcceleratorTwin(spec, record_limit=10**5)
         twin.reset(5, 100.0)
-        twin.set_rules("wrr")
+        twin.apply(DeviceCommands("wrr"))
         twin.advance(S // 3)
-        twin.set_rules(rule)
+        twin.apply(DeviceCommands(rule))
         found = []
         for until_ns in (S // 2, S // 2 + 1, 19 * S // 10, 4 * S):
             twin.advance(until_ns)
-            found.append(twin.observe())
-        seen.append((twin.records(), found))
+            found.append(twin.read())
+        seen.append((twin.records(FLOWS), found))
     (records, found), (expected_records, expected) = seen
     assert np.array_equal(records, expected_records) and len(records) > 100
     for one, other in zip(found, expected, strict=True):
-        for name, values in one.items():
-            assert np.array_equal(values, other[name], equal_nan=True), name
+        for field in dataclasses.fields(one):
+            pair = (getattr(each, field.name) for each in (one, other))
+            assert np.array_equal(*pair, equal_nan=True), field.name
 
 
 def test_a_window_of_many_workers_is_divided_exactly() -> None:
@@ -86,5 +90,5 @@ def test_a_window_of_many_workers_is_divided_exactly() -> None:
         twin = AcceleratorTwin(spec)
         twin.reset(1, 1e6)
         twin.advance(3 * S)
-        seen = twin.observe()
-        assert (seen["arrivals"][0], seen["reported_load"][0, 0, 0]) == (32_768, share)
+        seen = twin.read()
+        assert (seen.arrivals[0], seen.reported_load[0, 0, 0]) == (32_768, share)

@@ -12,12 +12,13 @@ import pytest
 from scipy import optimize, sparse
 from scipy.sparse import linalg
 
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin, draw_arrivals
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import Event, make_scenario, server_group
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import constant, exponential
-from tests.support.pools import SECOND, check_mean, means_us, pool, run
+from tests.support.pools import SECOND, arrays_of, check_mean, means_us, pool, run
 
 pytestmark = pytest.mark.simulation
 
@@ -203,7 +204,7 @@ def test_the_twin_serves_what_is_drawn(arrivals: Any) -> None:
     twin = BalancingTwin(scenario, record_limit=10**6)
     twin.reset([9])
     twin.advance(60 * SECOND)
-    records = np.sort(twin.records(), order="flow")[: len(drawn)]
+    records = np.sort(twin.records(FLOWS), order="flow")[: len(drawn)]
     for name in ("flow", "arrival_ns", "application"):
         np.testing.assert_array_equal(drawn[name], records[name])
     np.testing.assert_array_equal(drawn["demand_ns"][:, 0], records["demand_ns"][:, 0])
@@ -225,7 +226,7 @@ def test_users_wait_as_machines_for_repair(users: int, think: Any) -> None:
     arrivals = {"name": "closed-loop", "users": users, "think": think}
     twin = run(pool(ONE, load=None, arrivals=arrivals), seconds=200)
     check_mean(means_us(twin), repair_us(users, 10.0))
-    assert all(twin.summary(env)["in_flight"] <= users for env in range(twin.n_envs))
+    assert all(twin.records(SUMMARY, env).in_flight <= users for env in range(twin.n_envs))
 
 
 def test_users_go_on_when_they_are_refused_or_lost() -> None:
@@ -233,13 +234,13 @@ def test_users_go_on_when_they_are_refused_or_lost() -> None:
     events = (Event(5 * SECOND, "remove-server", 0), Event(6 * SECOND, "add-server", 0))
     scenario = pool(ONE, load=None, arrivals=arrivals, backlog=3, events=events)
     twin = run(scenario, seconds=20, envs=1, record_limit=10**6, warm_up_ns=0)
-    outcomes = np.bincount(twin.records()["outcome"], minlength=4)
+    outcomes = np.bincount(twin.records(FLOWS)["outcome"], minlength=4)
     assert (outcomes[[0, 1, 3]] > 0).all()
     # A flow of each user at most.
-    assert 0 <= twin.summary()["arrivals"] - outcomes.sum() <= 50
+    assert 0 <= twin.records(SUMMARY).arrivals - outcomes.sum() <= 50
     twin.advance(30 * SECOND)
     # None has gone silent: each comes every 15 ms or sooner, served or refused.
-    assert len(twin.records()) > 0.9 * 50 * 10 / 0.015
+    assert len(twin.records(FLOWS)) > 0.9 * 50 * 10 / 0.015
 
 
 def test_flows_of_users_are_not_known_ahead() -> None:
@@ -253,18 +254,18 @@ def test_applications_of_users_follow_their_shares() -> None:
     parts = [Application("a", stages, share=3), Application("b", stages, share=1)]
     arrivals = {"name": "closed-loop", "users": 20, "think": "20ms"}
     scenario = pool(ONE, load=None, applications=tuple(parts), arrivals=arrivals)
-    found = run(scenario, seconds=20, envs=1).summary()["applications"]
-    total = found["a"]["count"] + found["b"]["count"]
-    assert abs(found["a"]["count"] / total - 0.75) < 4 * math.sqrt(0.1875 / total)
+    found = run(scenario, seconds=20, envs=1).records(SUMMARY).applications
+    total = found["a"].count + found["b"].count
+    assert abs(found["a"].count / total - 0.75) < 4 * math.sqrt(0.1875 / total)
 
 
 def test_poisson_arrivals_are_those_of_ever() -> None:
     """Digests of before there were other arrivals: options that are not used change no bit."""
     twin = run("yao-sim-8", "sed", 100, envs=1, record_limit=10**5, warm_up_ns=0)
-    digest = hashlib.sha256(twin.records().tobytes())
-    for found, names in ((twin.observe(), SEEN), (twin.truth(), TRUE)):
-        for name in names:
-            digest.update(found[name].tobytes())
+    digest = hashlib.sha256(twin.records(FLOWS).tobytes())
+    found = arrays_of(twin.read())
+    for name in (*SEEN, *TRUE):
+        digest.update(found[name].tobytes())
     known = "4770a24510c06e4858a48543ea29cf4a20750de447c8110c51763537cf569d49"
     assert digest.hexdigest() == known
     drawn = draw_arrivals("testbed-7", 3, 20 * SECOND)

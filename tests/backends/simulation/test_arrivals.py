@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import BalancingTwin, draw_arrivals
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import Event, make_scenario
@@ -28,7 +29,7 @@ def test_twin_and_draw_agree_bit_for_bit(seed: int) -> None:
     twin = BalancingTwin(scenario, record_limit=10**6)
     twin.reset([seed])
     twin.advance(60 * SECOND)
-    records = np.sort(twin.records(), order="flow")[: len(drawn)]
+    records = np.sort(twin.records(FLOWS), order="flow")[: len(drawn)]
     for name in FIELDS:
         np.testing.assert_array_equal(drawn[name], records[name])
     # A page is CPU alone, a file 1 ms of CPU and then I/O.

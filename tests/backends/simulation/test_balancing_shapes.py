@@ -10,11 +10,13 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from dcgym.backends.records import SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.policies import POLICIES
 from dcgym.policies.balancing import RulePolicy
 from dcgym.tasks.balancing import make_scenario
 from dcgym.tasks.balancing.metrics import server_metrics
+from dcgym.tasks.balancing.protocol import PoolCommands
 from experiments.papers.yao import load_noise, markov_chain, update_period
 from experiments.papers.yao.common import Args, measure_all, measure_cases
 from tests.support.suites import leave_comparisons_out, run_without_report
@@ -58,16 +60,16 @@ def run_rule(name, scenario, args):
     """Run what decides flow by flow on the twin alone, its seeds side by side."""
     twin = BalancingTwin(scenario, args.seeds, warm_up_ns=round(args.warmup_s * 1e9))
     twin.reset(0)
-    twin.set_rule(POLICIES["balancing"][name]().rule)
+    twin.apply(PoolCommands(rules=POLICIES["balancing"][name]().rule))
     twin.advance(round(args.seconds * 1e9))
-    rows = [figures(twin.summary(env), scenario) for env in range(args.seeds)]
+    rows = [figures(twin.records(SUMMARY, env), scenario) for env in range(args.seeds)]
     return {figure: np.array([row[figure] for row in rows]) for figure in rows[0]}
 
 
 def figures(summary, scenario):
     """Return the metrics of a run, by the names that records have."""
-    times = next(iter(summary["applications"].values()))
-    found = {f"fct_us_{name}": times[f"{name}_us"] for name in ("mean", "p90")}
+    times = next(iter(summary.applications.values()))
+    found = {f"fct_us_{name}": getattr(times, f"{name}_us") for name in ("mean", "p90")}
     return found | server_metrics(summary, scenario)
 
 

@@ -10,14 +10,15 @@ from types import FrameType
 import numpy as np
 import pytest
 
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.backends.simulation.arrivals import draw_arrivals
-from dcgym.backends.simulation.assignment import AssignmentTwin
 from dcgym.backends.simulation.packet_batch import PacketBatch
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.backends.simulation.placement import FlowLevelModel, ideal_link_bps
 from dcgym.errors import BackendError
 from dcgym.tasks.balancing import server_group
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.placement.data_centre import DATA_CENTRES
 from dcgym.tasks.placement.view import AssignmentRule, Failures
@@ -89,11 +90,12 @@ def drain() -> Callable[[], object]:
 
 
 def assignment() -> Callable[[], object]:
-    twin = AssignmentTwin(SLOW)
+    twin = BalancingTwin(SLOW)
     twin.reset(0)
-    twin.hold_flows(1)
-    twin.assign(None)
-    return lambda: twin.assign(np.zeros(1, np.int64))
+    twin.apply(PoolCommands(held_flows=1))
+    twin.advance(10**6 * S)
+    twin.apply(PoolCommands(assignments=np.zeros(1, np.int64)))
+    return lambda: twin.advance(10**6 * S)
 
 
 def accelerators() -> Callable[[], object]:
@@ -157,7 +159,7 @@ def course(make: Callable[[], PacketTwin | BalancingTwin], until_ns: int, stops:
 
 def served(twin: BalancingTwin) -> bytes:
     twin.drain()
-    return twin.records(0).tobytes() + repr(twin.summary(0)).encode()
+    return twin.records(FLOWS, 0).tobytes() + repr(twin.records(SUMMARY, 0)).encode()
 
 
 def make_packets() -> PacketTwin:
@@ -195,7 +197,7 @@ def test_a_drain_that_a_signal_ended_goes_on() -> None:
             with pytest.raises(BackendError, match="drained"):
                 twin.advance(20 * S)
         twin.drain(limit_ns=600 * S)
-        found.append(repr(twin.summary(0)))
+        found.append(repr(twin.records(SUMMARY, 0)))
     assert found[0] == found[1]
 
 
@@ -224,7 +226,7 @@ def test_no_second_call_begins_amid_one(threads: int) -> None:
     alone = BalancingTwin(POOL, n_envs=2, threads=threads)
     alone.reset(0)
     alone.advance(600 * S)
-    assert repr(twin.summary(1)) == repr(alone.summary(1))
+    assert repr(twin.records(SUMMARY, 1)) == repr(alone.records(SUMMARY, 1))
 
 
 def refusal(twin: BalancingTwin) -> str:

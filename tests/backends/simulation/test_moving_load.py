@@ -56,7 +56,7 @@ def test_the_twin_takes_the_capacity_that_it_leaves(seed: int) -> None:
             others[first[number]] += 2
             others[second[number // 2]] += 4
             # Two processors, which the flows share with so many others.
-            assert twin.truth()["capacity"][0] == pytest.approx(2 * 2 / (2 + others))
+            assert twin.read().truth.capacity[0] == pytest.approx(2 * 2 / (2 + others))
 
 
 def test_the_emulation_is_told_the_same_way() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, RecordKind
 from dcgym.backends.registry import POOLS, make_pool
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
 from dcgym.tasks.balancing import Resource, ServerGroup, Vip, make_scenario
+from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import constant
@@ -40,26 +42,26 @@ def twin() -> BalancingTwin:
 
 
 def test_clock_begins_at_zero_and_is_that_of_the_observations(twin: BalancingTwin) -> None:
-    assert twin.now_ns().tolist() == [0, 0, 0]
+    assert twin.apply(NOTHING).tolist() == [0, 0, 0]
     until = np.array([3, 0, 5]) * SECOND
     assert twin.advance(until).tolist() == [0, 0, 0]
-    assert twin.now_ns().tolist() == until.tolist() == twin.observe()["time_ns"].tolist()
+    assert twin.apply(NOTHING).tolist() == until.tolist() == twin.read().time_ns.tolist()
     twin.advance(SECOND)
-    assert twin.now_ns().tolist() == [3 * SECOND, SECOND, 5 * SECOND]
+    assert twin.apply(NOTHING).tolist() == [3 * SECOND, SECOND, 5 * SECOND]
     twin.reset(1, mask=np.array([True, False, False]))
-    assert twin.now_ns().tolist() == [0, SECOND, 5 * SECOND]
+    assert twin.apply(NOTHING).tolist() == [0, SECOND, 5 * SECOND]
 
 
 def test_weights_are_in_force_at_once(twin: BalancingTwin) -> None:
     twin.advance(np.array([1, 2, 3]) * SECOND)
-    in_force_ns = twin.set_weights(np.ones((3, 2, 8)))
-    assert in_force_ns.tolist() == twin.now_ns().tolist()
+    in_force_ns = twin.apply(PoolCommands(weights=np.ones((3, 2, 8))))
+    assert in_force_ns.tolist() == twin.apply(NOTHING).tolist()
 
 
 def test_records_of_events_grow_with_time(twin: BalancingTwin) -> None:
     twin.advance(np.array([1, 2, 6]) * SECOND)
-    assert [len(twin.event_records(env)) for env in range(3)] == [0, 1, 2]
-    assert twin.event_records(2)[1] == {
+    assert [len(twin.records(EVENT_RECORDS, env)) for env in range(3)] == [0, 1, 2]
+    assert twin.records(EVENT_RECORDS, 2)[1] == {
         "at_s": 5.0,
         "kind": "capacity",
         "target": "weak",
@@ -74,13 +76,13 @@ def test_an_event_at_the_beginning_happens_with_the_first_advance() -> None:
     scenario = make_scenario({**make_scenario("yao-sim-8").to_dict(), "events": rows})
     twin = BalancingTwin(scenario)
     twin.reset(0)
-    assert twin.event_records() == []
+    assert twin.records(EVENT_RECORDS) == []
     twin.advance(0)
-    assert [record["target"] for record in twin.event_records()] == [[1, 2]]
+    assert [record["target"] for record in twin.records(EVENT_RECORDS)] == [[1, 2]]
 
 
 def test_episodes_are_believed(twin: BalancingTwin) -> None:
-    assert twin.fidelity(0).to_dict() == {"status": "ok", "reasons": []}
+    assert twin.records(FIDELITY, 0).to_dict() == {"status": "ok", "reasons": []}
 
 
 def test_registry_makes_it_by_name() -> None:
@@ -98,9 +100,9 @@ def test_table_says_which_weights_the_compiled_rule_uses(name: str) -> None:
     twin = BalancingTwin(scenario)
     twin.reset(0)
     learned = np.arange(1.0, 9.0)
-    twin.set_weights(np.broadcast_to(learned, (1, 2, 8)))
-    twin.set_rule(name)
-    in_force = twin.observe()["weights"][0, 0]
+    twin.apply(PoolCommands(weights=np.broadcast_to(learned, (1, 2, 8))))
+    twin.apply(PoolCommands(rules=name))
+    in_force = twin.read().seen.weights[0, 0]
     configured = np.array([group.configured_weight for group in scenario.server_groups])
     expected = learned if RULES[name].uses_learned else configured
     np.testing.assert_allclose(in_force, expected / expected.max(), rtol=1e-6)
@@ -116,7 +118,7 @@ def test_servers_of_one_resource_have_its_demands_alone() -> None:
         twin = BalancingTwin(scenario, record_limit=1000)
         twin.reset(3)
         twin.advance(30 * SECOND)
-        flows.append(twin.records())
+        flows.append(twin.records(FLOWS))
     assert flows[0]["demand_ns"].shape[1] == 2 and flows[1]["demand_ns"].shape[1] == 1
     assert len(flows[0]) > 100 and not flows[0]["demand_ns"][:, 1].any()
     np.testing.assert_array_equal(flows[0]["demand_ns"][:, :1], flows[1]["demand_ns"])
@@ -132,7 +134,7 @@ def test_three_resources_are_a_tandem_of_queues() -> None:
         ServerGroup("a", 1, resources), load=0.01, applications=(Application("a", stages),)
     )
     twin = run(scenario, seconds=20, envs=1, record_limit=1000)
-    flows = twin.records()
+    flows = twin.records(FLOWS)
     assert len(flows) > 20
     assert (flows["demand_ns"] == np.array([5, 2, 3]) * 10**6).all()
     # Alone at its server, a flow takes its demands, the device's at twice the speed.
@@ -161,3 +163,41 @@ def test_table_has_all_compiled_rules_in_their_order() -> None:
     assert set(RULES) - set(kernel_rules()) == {
         *("gsq", "gsq2", "oracle", "oracle2", "earliest-finish"),
     }
+
+
+def test_a_command_that_is_refused_leaves_the_others_undone(twin: BalancingTwin) -> None:
+    learned = np.broadcast_to(np.arange(1.0, 9.0), (3, 2, 8))
+    twin.apply(PoolCommands(weights=learned))
+    before = twin.read().seen.weights
+    with pytest.raises(ConfigError, match="weights: value"):
+        twin.apply(PoolCommands(rules="wcmp", weights=-learned))
+    with pytest.raises(ConfigError, match="assignments: value"):
+        twin.apply(PoolCommands(rules="wcmp", assignments=[8, 8, 8]))
+    np.testing.assert_array_equal(twin.read().seen.weights, before)
+
+
+def test_balancers_have_rules_of_their_own(twin: BalancingTwin) -> None:
+    learned = np.broadcast_to(np.arange(1.0, 9.0), (3, 2, 8))
+    twin.apply(
+        PoolCommands(rules=("wcmp", "awcmp"), weights=learned), np.array([True] * 2 + [False])
+    )
+    first, second = twin.read().seen.weights[0]
+    assert first.tolist() == [0.5] * 4 + [1.0] * 4 and second[0] == pytest.approx(1 / 8)
+    assert (twin.read().seen.weights[2] == 1).all(), "a copy that was masked out"
+
+
+def test_only_samples_of_chosen_balancers_are_reduced(twin: BalancingTwin) -> None:
+    twin.advance(20 * SECOND)
+    every = twin.read().seen
+    twin.apply(PoolCommands(sampled=[1]))
+    seen = twin.read().seen
+    assert every.duration_us[:, 0].any() and not seen.duration_us[:, 0].any()
+    np.testing.assert_array_equal(seen.duration_us[:, 1], every.duration_us[:, 1])
+    np.testing.assert_array_equal(seen.flows, every.flows)
+
+
+def test_kinds_of_records_that_a_backend_lacks_are_refused(twin: BalancingTwin) -> None:
+    kind: RecordKind[int] = RecordKind("mine")
+    allowed = "flows, open_flows, summary, events, fidelity"
+    with pytest.raises(ConfigError, match=f"^kind: value mine .*one of {allowed}"):
+        twin.records(kind)

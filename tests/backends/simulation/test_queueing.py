@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse, stats
 from scipy.sparse import linalg
 
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.tasks.balancing import (
     DataPlane,
     Scenario,
@@ -63,8 +64,8 @@ def test_mmck_blocks_as_computed(c: int, backlog: int, load: float) -> None:
     expected = weights[k] / sum(weights)
     scenario = pool(server_group("g", 1, workers=c), load=load, backlog=backlog)
     twin = run(scenario, seconds=200 / c)
-    summaries = [twin.summary(env) for env in range(twin.n_envs)]
-    check_mean(np.array([s["rejected"] / s["arrivals"] for s in summaries]), expected)
+    summaries = [twin.records(SUMMARY, env) for env in range(twin.n_envs)]
+    check_mean(np.array([s.rejected / s.arrivals for s in summaries]), expected)
 
 
 @pytest.mark.parametrize(
@@ -308,16 +309,16 @@ def test_littles_law(name: str) -> None:
     seconds = 100.0
     twin = run(SCENARIOS[name], "sed", seconds, envs=3, record_limit=10**6, warm_up_ns=0)
     for env in range(twin.n_envs):
-        served = twin.records(env)
+        served = twin.records(FLOWS, env)
         served = served[served["outcome"] == 0]
         time_in_system_s = (served["end_ns"] - served["arrival_ns"]).sum() / SECOND
-        mean_queue = sum(twin.summary(env)["queue_mean"])
+        mean_queue = sum(twin.records(SUMMARY, env).queue_mean)
         assert time_in_system_s / seconds == pytest.approx(mean_queue, rel=2e-3)
 
 
 def test_utilisation_is_the_offered_load() -> None:
     twin = run(pool(server_group("g", 4, workers=2), load=0.6), "lsq", seconds=60)
-    busy = np.array([sum(twin.summary(env)["busy_mean"]) / 8 for env in range(twin.n_envs)])
+    busy = np.array([sum(twin.records(SUMMARY, env).busy_mean) / 8 for env in range(twin.n_envs)])
     check_mean(busy, 0.6)
 
 

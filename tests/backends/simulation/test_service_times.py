@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin, draw_arrivals
 from dcgym.errors import BackendError
 from dcgym.native import require_simulation
@@ -122,8 +123,8 @@ def test_a_device_with_a_limit_loses_flows_as_mm1k(limit: int, load: float) -> N
     group = server_group("g", 1, io_limit=limit)
     scenario = pool(group, load=load, applications=(io,), allow_overload=True)
     twin = run(scenario)
-    found = [twin.summary(env) for env in range(twin.n_envs)]
-    check_mean(np.array([s["rejected"] / s["arrivals"] for s in found]), expected)
+    found = [twin.records(SUMMARY, env) for env in range(twin.n_envs)]
+    check_mean(np.array([s.rejected / s.arrivals for s in found]), expected)
 
 
 def test_flows_that_the_device_refuses_are_accounted_for() -> None:
@@ -135,17 +136,17 @@ def test_flows_that_the_device_refuses_are_accounted_for() -> None:
     )  # fmt: skip
     twin = run(scenario, "sed", 20, envs=1, record_limit=10**6, warm_up_ns=0)
     twin.drain()
-    summary, records = twin.summary(), twin.records()
-    assert summary["rejected"] > 100
-    assert sum(summary[name] for name in OUTCOMES) == summary["arrivals"] == len(records)
+    summary, records = twin.records(SUMMARY), twin.records(FLOWS)
+    assert summary.rejected > 100
+    assert sum(getattr(summary, name) for name in OUTCOMES) == summary.arrivals == len(records)
     refused = records[records["outcome"] == OUTCOMES.index("rejected")]
     # They had their CPU time, and the way of six hops as any other.
     assert (refused["served_ns"] > 0).all() and refused["tracked"].all()
     least_ns = 6 * MS + refused["demand_ns"][:, 0]
     assert (refused["end_ns"] - refused["arrival_ns"] >= least_ns - 1).all()
-    truth = twin.truth()
-    assert not truth["queue"].any() and not truth["assigned"].any()
-    np.testing.assert_allclose(truth["remaining_ns"], 0, atol=1)
+    truth = twin.read().truth
+    assert not truth.queue.any() and not truth.assigned.any()
+    np.testing.assert_allclose(truth.remaining_ns, 0, atol=1)
 
 
 def test_drained_records_of_a_heavy_tail_have_all_flows() -> None:
@@ -155,20 +156,20 @@ def test_drained_records_of_a_heavy_tail_have_all_flows() -> None:
     twin = BalancingTwin(scenario, n_envs=20, record_limit=10**6)
     twin.reset(0)
     twin.advance(2 * SECOND)
-    before = [twin.summary(env) for env in range(20)]
+    before = [twin.records(SUMMARY, env) for env in range(20)]
     twin.drain()
     unfinished = 0
     for env in range(20):
         demands = draw_arrivals(scenario, env, 2 * SECOND)["demand_ns"][:, 0]
-        records = np.sort(twin.records(env), order="flow")
-        assert len(records) == len(demands) == twin.summary(env)["arrivals"]
+        records = np.sort(twin.records(FLOWS, env), order="flow")
+        assert len(records) == len(demands) == twin.records(SUMMARY, env).arrivals
         times = records["end_ns"] - records["arrival_ns"]
         np.testing.assert_allclose(times, demands, rtol=1e-9, atol=3)
-        unfinished += len(demands) - before[env]["completed"]
+        unfinished += len(demands) - before[env].completed
         # Averages over time are those of the episode itself.
-        after = twin.summary(env)
+        after = twin.records(SUMMARY, env)
         for name in ("duration_s", "queue_mean", "busy_mean", "jain_queue", "server_flows"):
-            assert after[name] == before[env][name]
+            np.testing.assert_array_equal(getattr(after, name), getattr(before[env], name))
     assert unfinished > 20
 
 
@@ -182,9 +183,9 @@ def test_what_is_not_drained_comes_out_too_low() -> None:
         twin.advance(3 * SECOND)
         if is_drained:
             twin.drain()
-        found = [twin.summary(env)["applications"]["a"] for env in range(200)]
-        times = [one["mean_us"] * one["count"] for one in found]
-        counts = np.array([one["count"] for one in found], float)
+        found = [twin.records(SUMMARY, env).applications["a"] for env in range(200)]
+        times = [one.mean_us * one.count for one in found]
+        counts = np.array([one.count for one in found], float)
         means[is_drained] = sum(times) / counts.sum()
     assert means[False] < 0.6e6
     # The mean demand is 1 s; its standard error over 6,000 flows of cv 5 is 6.5 %.
@@ -194,20 +195,20 @@ def test_what_is_not_drained_comes_out_too_low() -> None:
 def test_after_draining_only_a_reset_goes_on() -> None:
     twin = run("yao-sim-8", seconds=10, envs=2)
     twin.drain(mask=np.array([True, False]))
-    assert not twin.truth()["queue"][0].any() and twin.truth()["queue"][1].any()
+    assert not twin.read().truth.queue[0].any() and twin.read().truth.queue[1].any()
     with pytest.raises(BackendError, match="drained"):
         twin.advance(20 * SECOND)
     twin.reset([1, 1], mask=np.array([True, False]))
     twin.advance(20 * SECOND)
-    assert twin.truth()["queue"][0].any()
+    assert twin.read().truth.queue[0].any()
 
 
 def test_draining_ends_at_its_limit() -> None:
     scenario = pool(ONE, load=0.5, service=constant("1s"))
     twin = run(scenario.changed(load=5, allow_overload=True), seconds=20, envs=1, warm_up_ns=0)
     twin.drain(limit_ns=10 * SECOND)
-    done = twin.summary()["completed"]  # one a second
-    assert 28 <= done <= 30 and twin.truth()["queue"][0, 0] > 50
+    done = twin.records(SUMMARY).completed  # one a second
+    assert 28 <= done <= 30 and twin.read().truth.queue[0, 0] > 50
 
 
 def test_the_normal_distribution_function_is_right_and_quick_logarithms_are_bracketed() -> None:

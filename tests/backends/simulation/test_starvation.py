@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.policies import env_overrides, make_policy
 from dcgym.tasks.balancing import Event, Scenario, server_group
@@ -53,7 +54,7 @@ def servers(**changes: Any) -> Scenario:
 
 def arrivals_s(twin: BalancingTwin, env: int = 0) -> list[npt.NDArray[np.float64]]:
     """Return when flows came to each server, in seconds after all was well again."""
-    records = twin.records(env)
+    records = twin.records(FLOWS, env)
     since_s = records["arrival_ns"] / SECOND - SINCE_S
     is_late = since_s >= 0
     return [since_s[is_late & (records["server"] == server)] for server in range(twin.n_servers)]
@@ -133,5 +134,5 @@ def test_who_joins_does_not_draw_all_flows_of_prequal() -> None:
 
 def test_prequal_uses_all_of_equal_servers() -> None:
     twin = run(servers(count=16, balancers=4), "prequal", 60, envs=4)
-    shares = np.array([twin.summary(env)["server_flows"] for env in range(4)])
+    shares = np.array([twin.records(SUMMARY, env).server_flows for env in range(4)])
     assert (shares / shares.mean(axis=1, keepdims=True)).min() > 0.4

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.backends.records import FLOWS, OPEN_FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import Event, server_group
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.tasks.balancing.records import NOBODY, OUTCOMES
 from dcgym.traffic.sizes import constant
 from tests.support.pools import SECOND, pool, run
@@ -26,7 +28,7 @@ def with_events(*events: Event, **changes: Any) -> Any:
 
 def test_capacity_event() -> None:
     twin = run(with_events(Event(10 * SECOND, "capacity", "a", 2.0)), seconds=20, envs=1)
-    assert list(twin.truth()["capacity"][0]) == [2, 2, 1, 1]
+    assert list(twin.read().truth.capacity[0]) == [2, 2, 1, 1]
 
 
 def test_capacity_rescales_the_work_under_way() -> None:
@@ -39,7 +41,7 @@ def test_capacity_rescales_the_work_under_way() -> None:
         events=(Event(at_ns, "capacity", "g", 0.5),),
         allow_overload=True,
     )
-    records = run(slow, seconds=60, envs=1, record_limit=10**5, warm_up_ns=0).records()
+    records = run(slow, seconds=60, envs=1, record_limit=10**5, warm_up_ns=0).records(FLOWS)
     begun, ended = records["served_ns"], records["end_ns"]
     across = records[(begun < at_ns) & (ended > at_ns)]
     assert len(across) == 1
@@ -56,7 +58,7 @@ def test_colocated_load_shares_the_processors() -> None:
         service=constant("20ms"),
         events=(Event(0, "colocated-load", "g", 1.0),),
     )
-    records = run(scenario, seconds=60, envs=1, record_limit=10**5, warm_up_ns=0).records()
+    records = run(scenario, seconds=60, envs=1, record_limit=10**5, warm_up_ns=0).records(FLOWS)
     assert set(records["end_ns"] - records["served_ns"]) <= {40 * MS, 40 * MS + 1}
 
 
@@ -64,17 +66,17 @@ def test_drained_server_finishes_and_gets_nothing_new() -> None:
     scenario = with_events(Event(10 * SECOND, "drain-server", 1))
     for rule in ("wcmp", "sed", "round-robin", "sapp"):
         twin = run(scenario, rule, 60, envs=1, record_limit=10**6, warm_up_ns=0)
-        records = twin.records()
+        records = twin.records(FLOWS)
         late = records[records["arrival_ns"] > 10 * SECOND + MS]
         assert 1 not in late["server"] and set(late["server"]) == {0, 2, 3}
         assert set(records["outcome"]) == {0}
-        assert list(twin.observe()["eligible"][0]) == [True, False, True, True]
+        assert list(twin.read().seen.eligible[0]) == [True, False, True, True]
 
 
 def test_added_server_joins() -> None:
     groups = (server_group("a", 1), server_group("b", 1, present=False))
     scenario = pool(*groups, load=0.5, events=(Event(10 * SECOND, "add-server", "b"),))
-    records = run(scenario, "lsq", 20, envs=1, record_limit=10**5, warm_up_ns=0).records()
+    records = run(scenario, "lsq", 20, envs=1, record_limit=10**5, warm_up_ns=0).records(FLOWS)
     assert set(records[records["arrival_ns"] < 10 * SECOND]["server"]) == {0}
     assert set(records[records["arrival_ns"] >= 10 * SECOND]["server"]) == {0, 1}
 
@@ -84,24 +86,24 @@ def test_removed_server_loses_its_flows_and_may_come_back_empty() -> None:
         Event(10 * SECOND, "remove-server", 0), Event(20 * SECOND, "add-server", 0)
     )
     twin = run(scenario, "lsq", 60, envs=1, record_limit=10**6, warm_up_ns=0)
-    records = twin.records()
+    records = twin.records(FLOWS)
     lost = records[records["outcome"] == OUTCOMES.index("lost")]
     assert 0 < len(lost) < 30 and set(lost["server"]) == {0}
     assert (lost["end_ns"] - 10 * SECOND < MS).all()
     between = (records["arrival_ns"] > 10 * SECOND) & (records["arrival_ns"] < 20 * SECOND - MS)
     assert 0 not in records[between]["server"]
     assert 0 in records[records["arrival_ns"] > 20 * SECOND]["server"]
-    summary = twin.summary()
-    assert summary["pcc_violations"] == 0
-    truth = twin.truth()
+    summary = twin.records(SUMMARY)
+    assert summary.pcc_violations == 0
+    truth = twin.read().truth
     np.testing.assert_allclose(
-        truth["remaining_by_balancer_ns"].sum(axis=1), truth["remaining_ns"], rtol=1e-9, atol=10
+        truth.remaining_by_balancer_ns.sum(axis=1), truth.remaining_ns, rtol=1e-9, atol=10
     )
 
 
 def test_rate_event_stretches_the_gaps() -> None:
     scenario = with_events(Event(50 * SECOND, "rate", "all", 0.25))
-    records = run(scenario, seconds=250, envs=1, record_limit=10**6, warm_up_ns=0).records()
+    records = run(scenario, seconds=250, envs=1, record_limit=10**6, warm_up_ns=0).records(FLOWS)
     early = (records["arrival_ns"] < 50 * SECOND).sum() / 50
     late = (records["arrival_ns"] >= 50 * SECOND).sum() / 200
     assert early == pytest.approx(240, rel=0.04) and late == pytest.approx(60, rel=0.04)
@@ -113,20 +115,18 @@ def test_tracked_connections_keep_their_server() -> None:
     events = sorted([*changes, *back], key=lambda event: event.at_ns)
     for rule in ("ecmp", "lsq", "weighted"):
         scenario = with_events(*events, packet_interval_ns=5 * MS)
-        summary = run(scenario, rule, 60, envs=1, warm_up_ns=0).summary()
-        assert summary["arrivals"] > 10_000 and summary["pcc_violations"] == 0
+        summary = run(scenario, rule, 60, envs=1, warm_up_ns=0).records(SUMMARY)
+        assert summary.arrivals > 10_000 and summary.pcc_violations == 0
 
 
 def test_a_full_flow_table_falls_back_to_the_hash() -> None:
     scenario = with_events(flow_table_buckets=1, flow_table_ways=1)
     twin = run(scenario, "lsq", 60, envs=1, record_limit=10**6, warm_up_ns=0)
-    summary, records = twin.summary(), twin.records()
+    summary, records = twin.records(SUMMARY), twin.records(FLOWS)
     missed = records[records["tracked"] == 0]["server"]
-    assert 0 <= summary["untracked"] - len(missed) <= summary["in_flight"]
-    assert summary["untracked"] > summary["arrivals"] / 2
-    assert (
-        summary["pcc_violations"] == 0
-    )  # the hash is as steady as the table, while nothing changes
+    assert 0 <= summary.untracked - len(missed) <= summary.in_flight
+    assert summary.untracked > summary.arrivals / 2
+    assert summary.pcc_violations == 0  # the hash is as steady as the table, while nothing changes
     missed = records[records["tracked"] == 0]["server"]
     shares = np.bincount(missed, minlength=4) / len(missed)
     np.testing.assert_allclose(shares, 0.25, atol=0.02)
@@ -138,9 +138,9 @@ def test_untracked_connections_move_when_the_pool_changes() -> None:
         drain, flow_table_buckets=1, flow_table_ways=1, packet_interval_ns=5 * MS
     )
     twin = run(scenario, "lsq", 20, envs=1, record_limit=10**6, warm_up_ns=0)
-    summary, records = twin.summary(), twin.records()
+    summary, records = twin.records(SUMMARY), twin.records(FLOWS)
     moved = records[records["outcome"] == OUTCOMES.index("pcc_violations")]
-    assert 0 < len(moved) == summary["pcc_violations"]
+    assert 0 < len(moved) == summary.pcc_violations
     assert (moved["arrival_ns"] < 10 * SECOND).all() and (moved["tracked"] == 0).all()
     assert (moved["end_ns"] >= 10 * SECOND).all()
 
@@ -153,11 +153,11 @@ def test_balancer_failure_moves_what_only_the_table_knew(rule: str, breaks: bool
     failure = Event(10 * SECOND, "balancer-failure", 0)
     scenario = with_events(failure, balancers=2, packet_interval_ns=5 * MS)
     twin = run(scenario, rule, 20, envs=4, warm_up_ns=0)
-    violations = sum(twin.summary(env)["pcc_violations"] for env in range(4))
+    violations = sum(twin.records(SUMMARY, env).pcc_violations for env in range(4))
     assert (violations > 0) == breaks
-    seen = twin.observe()
-    assert (seen["balancer_up"] == [False, True]).all()
-    assert not seen["flows"][:, 0].any() and (seen["flows"][:, 1] > 0).all()
+    seen = twin.read().seen
+    assert (seen.balancer_up == [False, True]).all()
+    assert not seen.flows[:, 0].any() and (seen.flows[:, 1] > 0).all()
 
 
 def test_a_summary_has_each_flow_since_the_warm_up_once() -> None:
@@ -168,19 +168,19 @@ def test_a_summary_has_each_flow_since_the_warm_up_once() -> None:
     for until_ns in (5 * SECOND + MS, 20 * SECOND):
         twin = BalancingTwin(scenario, n_envs=4, warm_up_ns=5 * SECOND, record_limit=10**6)
         twin.reset(range(4))
-        twin.set_rule("lsq")
+        twin.apply(PoolCommands(rules="lsq"))
         twin.advance(until_ns)
-        truth = twin.truth()
+        truth = twin.read().truth
         for env in range(4):
-            summary, records = twin.summary(env), twin.records(env)
+            summary, records = twin.records(SUMMARY, env), twin.records(FLOWS, env)
             ended = np.bincount(records["outcome"], minlength=len(OUTCOMES)).tolist()
-            assert [summary[name] for name in OUTCOMES] == ended
-            assert summary["in_flight"] == len(twin.under_way(env))
-            assert summary["arrivals"] == sum(ended) + summary["in_flight"]
-            assert truth["pcc_violations"][env] == summary["pcc_violations"]
-            assert truth["rejected"][env] == summary["rejected"]
-    assert sum(twin.summary(env)["pcc_violations"] for env in range(4)) > 0
-    assert sum(twin.summary(env)["lost"] for env in range(4)) > 0
+            assert [getattr(summary, name) for name in OUTCOMES] == ended
+            assert summary.in_flight == len(twin.records(OPEN_FLOWS, env))
+            assert summary.arrivals == sum(ended) + summary.in_flight
+            assert truth.pcc_violations[env] == summary.pcc_violations
+            assert truth.rejected[env] == summary.rejected
+    assert sum(twin.records(SUMMARY, env).pcc_violations for env in range(4)) > 0
+    assert sum(twin.records(SUMMARY, env).lost for env in range(4)) > 0
 
 
 def test_failed_balancer_comes_back_empty_and_works() -> None:
@@ -190,19 +190,19 @@ def test_failed_balancer_comes_back_empty_and_works() -> None:
         balancers=2,
     )
     twin = run(scenario, "lsq", 40, envs=1, record_limit=10**6, warm_up_ns=0)
-    records = twin.records()
+    records = twin.records(FLOWS)
     dead = (records["arrival_ns"] > 10 * SECOND) & (records["arrival_ns"] < 20 * SECOND - MS)
     assert set(records[dead]["balancer"]) == {1}
     after = records[records["arrival_ns"] > 21 * SECOND]["balancer"]
     assert np.bincount(after)[0] / len(after) == pytest.approx(0.5, abs=0.03)
-    seen = twin.observe()
-    assert (seen["flows"] - seen["completed"] == seen["ongoing"]).all()
+    seen = twin.read().seen
+    assert (seen.flows - seen.completed == seen.ongoing).all()
 
 
 def test_no_balancer_left_loses_every_flow() -> None:
     scenario = with_events(Event(10 * SECOND, "balancer-failure", 0))
     twin = run(scenario, "lsq", 20, envs=1, record_limit=10**6, warm_up_ns=0)
-    records = twin.records()
+    records = twin.records(FLOWS)
     late = records[records["arrival_ns"] > 10 * SECOND]
     assert set(late["outcome"]) == {OUTCOMES.index("lost")} and set(late["balancer"]) == {NOBODY}
 
@@ -221,4 +221,4 @@ def test_rejected_flows_hold_their_entry_until_the_timeout() -> None:
             flow_table_ways=entries,
         )
         twin = run(scenario, "lsq", 30, envs=1, warm_up_ns=0)
-        assert (twin.summary()["untracked"] == 0) == is_enough
+        assert (twin.records(SUMMARY).untracked == 0) == is_enough

@@ -10,10 +10,12 @@ from scipy import stats
 
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.pool.checks import check_events, check_rule
+from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import DataPlane, Event, make_scenario, server_group
 from dcgym.tasks.balancing.events import SERVER_FAULTS, TWIN_EVENTS
+from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.traffic.sizes import constant
 from tests.support.pools import SECOND, pool, run
 
@@ -31,7 +33,7 @@ def servers(count: int = 8, load: float = 0.7, **changes: Any) -> Any:
 
 
 def shares(twin: BalancingTwin) -> np.ndarray[Any, np.dtype[np.float64]]:
-    flows = np.array(twin.summary()["server_flows"])
+    flows = np.array(twin.records(SUMMARY).server_flows)
     return flows / flows.sum()
 
 
@@ -44,7 +46,7 @@ def sinkhole(rule: str) -> float:
 @pytest.mark.parametrize("rule", ["prequal", "jiq", "c3-rank"])
 def test_equal_servers_get_equal_shares(rule: str) -> None:
     twin = run(servers(4, 0.5), rule, 200, envs=1)
-    flows = twin.summary()["server_flows"]
+    flows = twin.records(SUMMARY).server_flows
     # A rule that looks at loads spreads flows more evenly than chance does.
     assert stats.chisquare(flows).pvalue > SIGNIFICANCE
 
@@ -57,7 +59,7 @@ def test_peaks_keep_a_server_away_for_a_while() -> None:
 @pytest.mark.parametrize("rule", MESSAGE_RULES)
 def test_they_beat_chance(rule: str) -> None:
     means = {
-        each: run(servers(), each, 200, envs=1).summary()["applications"]["a"]["mean_us"]
+        each: run(servers(), each, 200, envs=1).records(SUMMARY).applications["a"].mean_us
         for each in (rule, "random")
     }
     assert means[rule] < 0.75 * means["random"]
@@ -65,30 +67,30 @@ def test_they_beat_chance(rule: str) -> None:
 
 def test_messages_are_counted_beside_the_score() -> None:
     twin = run(servers(), "prequal", 50, envs=1, warm_up_ns=0)
-    summary = twin.summary()
-    found = summary["messages"]
-    assert found["probes"] == 3 * sum(summary["server_flows"])
+    summary = twin.records(SUMMARY)
+    found = summary.messages
+    assert found["probes"] == 3 * sum(summary.server_flows)
     assert found["probes"] - found["answers"] <= 3  # on their way
     assert found["idle"] == found["reports"] == found["lost"] == found["late"] == 0
-    assert run(servers(), "c3-rank", 50, envs=1).summary()["messages"]["reports"] > 1000
-    assert run(servers(), "jiq", 50, envs=1).summary()["messages"]["idle"] > 1000
+    assert run(servers(), "c3-rank", 50, envs=1).records(SUMMARY).messages["reports"] > 1000
+    assert run(servers(), "jiq", 50, envs=1).records(SUMMARY).messages["idle"] > 1000
     polled = servers(probe_interval_ns=SECOND // 2)
-    quiet = run(polled, "sed", 50, envs=1, warm_up_ns=0).summary()["messages"]
+    quiet = run(polled, "sed", 50, envs=1, warm_up_ns=0).records(SUMMARY).messages
     # Every half a second, after time 0 and to 50 s, one balancer asks eight servers.
     assert quiet.pop("polls") == 100 * 8 and not any(quiet.values())
 
 
 def test_a_fraction_of_a_probe_is_drawn() -> None:
     twin = run(servers(prequal_probes=1.5), "prequal", 50, envs=1, warm_up_ns=0)
-    flows = sum(twin.summary()["server_flows"])
-    extra = twin.summary()["messages"]["probes"] - flows
+    flows = sum(twin.records(SUMMARY).server_flows)
+    extra = twin.records(SUMMARY).messages["probes"] - flows
     assert stats.binomtest(int(extra), int(flows), 0.5).pvalue > SIGNIFICANCE
 
 
 def test_lost_late_and_repeated_answers_are_counted_drops() -> None:
     scenario = servers(message_loss=0.2, message_copies=0.3, message_delay_ns=(0, 2 * MS))
     twin = run(scenario, "prequal", 100, envs=1, warm_up_ns=0)
-    found = twin.summary()["messages"]
+    found = twin.records(SUMMARY).messages
     # Two ways of up to 2.1 ms each against a time-out of 3 ms.
     assert min(found[name] for name in ("lost", "late", "repeated", "answers")) > 0
     # A fifth of the probes and of the answers, 1.3 of which are sent for a probe that arrived.
@@ -100,8 +102,8 @@ def test_lost_late_and_repeated_answers_are_counted_drops() -> None:
 
 def test_without_answers_prequal_is_uniform() -> None:
     twin = run(servers(8, 0.5, message_loss=1.0), "prequal", 300, envs=1)
-    assert stats.chisquare(twin.summary()["server_flows"]).pvalue > SIGNIFICANCE
-    assert twin.summary()["messages"]["answers"] == 0
+    assert stats.chisquare(twin.records(SUMMARY).server_flows).pvalue > SIGNIFICANCE
+    assert twin.records(SUMMARY).messages["answers"] == 0
 
 
 def test_probes_to_a_server_that_left_get_no_answer_and_it_gets_no_flow() -> None:
@@ -110,9 +112,9 @@ def test_probes_to_a_server_that_left_get_no_answer_and_it_gets_no_flow() -> Non
         events=events, message_delay_ns=(99 * MS, 99 * MS), prequal_timeout_ns=SECOND
     )
     twin = run(scenario, "prequal", 20, envs=1, warm_up_ns=0, record_limit=10**6)
-    records = twin.records()
+    records = twin.records(FLOWS)
     assert 2 not in records[records["arrival_ns"] > 10 * SECOND + MS]["server"]
-    assert twin.summary()["messages"]["unanswered"] > 0
+    assert twin.records(SUMMARY).messages["unanswered"] > 0
 
 
 @pytest.mark.parametrize("rule", ["prequal", "c3-rank"])
@@ -128,7 +130,7 @@ def test_a_server_that_lies_attracts_or_repels_flows(rule: str) -> None:
 def test_the_first_idle_server_is_taken_in_the_order_of_its_message() -> None:
     # At light load every flow finds an idle server: nobody ever waits.
     lone = servers(8, 0.05, service=constant("20ms"))
-    records = run(lone, "jiq", 100, envs=1, record_limit=10**5).records()
+    records = run(lone, "jiq", 100, envs=1, record_limit=10**5).records(FLOWS)
     waits_ns = records["end_ns"] - records["served_ns"] - 20 * MS
     assert len(records) > 1000 and (waits_ns <= 200_000).all()
 
@@ -152,7 +154,7 @@ def test_least_request_of_unequal_weights_falls_into_the_sinkhole_too() -> None:
 def test_a_failing_server_answers_its_share_with_errors_at_once() -> None:
     scenario = servers(1, 0.3, events=(Event(0, "fail-fast", 0, 0.25),))
     twin = run(scenario, "random", 100, envs=1, warm_up_ns=0, record_limit=10**6)
-    records = twin.records()
+    records = twin.records(FLOWS)
     failed = records[records["outcome"] == 1]
     assert stats.binomtest(len(failed), len(records), 0.25).pvalue > SIGNIFICANCE
     # Five ways of at most 100 us, and no service.
@@ -164,7 +166,7 @@ def test_a_gray_failure_slows_its_share_tenfold() -> None:
     scenario = servers(
         2, 0.05, service=constant("20ms"), events=(Event(0, "gray-failure", 0, 0.3),)
     )
-    records = run(scenario, "random", 200, envs=1, warm_up_ns=0, record_limit=10**6).records()
+    records = run(scenario, "random", 200, envs=1, warm_up_ns=0, record_limit=10**6).records(FLOWS)
     mine, other = (records[records["server"] == i]["demand_ns"][:, 0] for i in (0, 1))
     assert set(mine) == {20 * MS, 200 * MS} and set(other) == {20 * MS}
     assert stats.binomtest(int((mine == 200 * MS).sum()), len(mine), 0.3).pvalue > SIGNIFICANCE
@@ -175,15 +177,15 @@ def test_a_flapping_server_is_away_for_half_of_each_period() -> None:
     scenario = servers(4, 0.4, events=events)
     twin = BalancingTwin(scenario, record_limit=10**6)
     twin.reset(1)
-    twin.set_rule("lsq")
+    twin.apply(PoolCommands(rules="lsq"))
     there = []
     for second in range(9, 35):
         twin.advance(second * SECOND + SECOND // 2)
-        there.append(bool(twin.observe()["eligible"][0, 0]))
+        there.append(bool(twin.read().seen.eligible[0, 0]))
     # Away from 10 to 12, 14 to 16, ..., 30 to 32, which the second event cuts short at 31.
     expected = [not (10 <= s < 31 and (s - 10) % 4 < 2) for s in range(9, 35)]
     assert there == expected
-    assert twin.summary()["lost"] > 0 and twin.summary()["pcc_violations"] == 0
+    assert twin.records(SUMMARY).lost > 0 and twin.records(SUMMARY).pcc_violations == 0
 
 
 @pytest.mark.parametrize(
@@ -220,9 +222,9 @@ def test_the_message_rules_are_the_same_bit_for_bit_beside_others() -> None:
         )
         for twin, first in ((alone, 7), (beside, 6)):
             twin.reset(first)
-            twin.set_rule(rule)
+            twin.apply(PoolCommands(rules=rule))
             twin.advance(60 * SECOND)
-        assert alone.records(0).tobytes() == beside.records(1).tobytes()
+        assert alone.records(FLOWS, 0).tobytes() == beside.records(FLOWS, 1).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity
 from dcgym.backends.emulation.audit.links import LinkAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.fidelity import judge
+from dcgym.backends.records import Fidelity
 from dcgym.traffic.generators.view import REFUSED, RESET
 
 __all__ = ["FidelityAudit"]

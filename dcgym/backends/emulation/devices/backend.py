@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.commands import check_device_rule, check_device_weights
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import unwatched_links
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
@@ -23,12 +22,23 @@ from dcgym.backends.emulation.devices.requests import DeviceRequests
 from dcgym.backends.emulation.devices.stations import Stations, draw_requests
 from dcgym.backends.emulation.pool.checks import check_rule
 from dcgym.backends.emulation.session.session import EmulatorSession
-from dcgym.backends.simulation.accelerators import check_device_rule, device_weights
+from dcgym.backends.records import (
+    EVENT_RECORDS,
+    FIDELITY,
+    FLOWS,
+    OPEN_FLOWS,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.native import require
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
 from dcgym.tasks.accelerators.rules import SERVER_RULES
 from dcgym.traffic.http import RequestResults
 from dcgym.traffic.http.servers import CPUS
@@ -40,6 +50,7 @@ DEFAULT_HORIZON_NS = 600 * 10**9
 # The generator gets ready for the first requests meanwhile.
 START_DELAY_NS = 10_000_000
 
+T = TypeVar("T")
 TimeArray = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_] | None
 
@@ -56,7 +67,7 @@ class EmulatedDevicePool:
     Args:
         pool: What `make_pool_of_devices` takes, of at most 64 devices.
         n_envs: 1.
-        record_limit: Finished requests that are remembered between two calls of `records`.
+        record_limit: Finished requests that are remembered until they are taken.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
         transport: "udp" or "tcp" of the requests.
         work: "timed": service passes the time, and costs nothing; "burnt": each worker is a thread
@@ -150,26 +161,43 @@ class EmulatedDevicePool:
             self._running = DevicePod(self._stations)
         return self._running
 
-    def set_rules(self, device_rule: str, server_rule: str = "ecmp", mask: _Mask = None) -> None:
-        """Place new requests by these rules from now on; nothing is restarted.
+    def apply(self, commands: DeviceCommands, mask: _Mask = None) -> TimeArray:
+        """Do what is decided; nothing is restarted.
 
         Args:
-            device_rule: A name in `DEVICE_RULES`: which device of the server.
-            server_rule: One of `SERVER_RULES`: which server.
+            commands: What.
             mask: One boolean.
 
+        Returns:
+            The time at which it was in force, (1,).
+
         Raises:
-            ConfigError: There is no such rule, or it needs what the pool's agents do not report,
-                or what requests over UDP do not show.
+            BackendError: The emulator died.
+            ConfigError: There is no such rule, or it needs what the pool's agents do not report, or
+                what requests over UDP do not show; or a weight is not allowed, or those of a server
+                are all 0. Nothing is done then.
         """
-        check_device_rule(device_rule, self.pool.agents)
-        check_in("server_rule", server_rule, SERVER_RULES)
-        check_rule(server_rule, self._stations.scenario())
+        if commands is NOTHING:
+            return self._now_ns()
+        device_rule, server_rule = self._rules
+        if commands.device_rule is not None:
+            device_rule = check_device_rule(commands.device_rule, self.pool.agents).name
+        if commands.server_rule is not None:
+            server_rule = check_in("server_rule", commands.server_rule, SERVER_RULES)
+            check_rule(server_rule, self._stations.scenario())
+        weights = commands.device_weights
+        if weights is not None:
+            shape = (1, self.pool.n_servers, self.pool.n_devices)
+            weights = check_device_weights(weights, shape)[0]
+        running = self._alive()
         if mask is not None and not np.all(mask):
-            return
-        self._rules = device_rule, server_rule
-        if self._running is not None:
-            self._apply_rules(self._alive())
+            return self._now_ns()
+        if (device_rule, server_rule) != self._rules:
+            self._rules = device_rule, server_rule
+            self._apply_rules(running)
+        if weights is not None:
+            running.policy.set_weights(0, weights, self.pool.ring_slots)
+        return self._now_ns()
 
     def _apply_rules(self, running: DevicePod) -> None:
         device_rule, server_rule = self._rules
@@ -178,28 +206,6 @@ class EmulatedDevicePool:
         running.policy.set_rule(0, rule.number, self.pool.prt_threshold, max_age_ns)
         for writer in running.writers:
             writer.set_rule(server_rule)
-
-    def set_weights(self, weights: npt.ArrayLike, mask: _Mask = None) -> TimeArray:
-        """Set the weights of the devices, which `wrr` and `dynamic-wrr` use.
-
-        Args:
-            weights: 0 or more, (1, N, D), or what broadcasts to that; one device of each server at
-                least has a weight above 0.
-            mask: One boolean.
-
-        Returns:
-            The time at which they were in force, (1,).
-
-        Raises:
-            ConfigError: A weight is not allowed, or those of a server are all 0.
-            BackendError: The emulator died.
-        """
-        shape = (1, self.pool.n_servers, self.pool.n_devices)
-        values = device_weights(weights, shape)
-        running = self._alive()
-        if mask is None or np.all(mask):
-            running.policy.set_weights(0, values[0], self.pool.ring_slots)
-        return self.now_ns()
 
     def advance(self, until_ns: npt.ArrayLike) -> TimeArray:
         """Wait until a time of the pool's clock; the first call starts the traffic, at time 0.
@@ -220,7 +226,7 @@ class EmulatedDevicePool:
             raise BackendError(f"the episode's traffic of {seconds:g} s is over", "call reset()")
         if not self._start_ns:
             self._start(running)
-        elif target_ns <= int(self.now_ns()[0]):
+        elif target_ns <= int(self._now_ns()[0]):
             return np.zeros(1, np.int64)
         overrun_ns = self._run_until(running, target_ns)
         assert self._audit is not None
@@ -243,63 +249,47 @@ class EmulatedDevicePool:
             self._events.happen(running, self._start_ns)
         return int(native.wait_until(self._start_ns + target_ns))
 
-    def now_ns(self) -> TimeArray:
-        """Return the time since the traffic began, 0 before, shape (1,)."""
+    def _now_ns(self) -> TimeArray:
         elapsed_ns = time.monotonic_ns() - self._start_ns if self._start_ns else 0
         return np.array([max(elapsed_ns, 0)], np.int64)
 
-    def observe(self, mask: _Mask = None) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what has happened since the last call (`AcceleratorTwin.observe`).
+    def read(self, mask: _Mask = None) -> DeviceState:
+        """Return what has happened since the last call.
 
         Args:
-            mask: One boolean; with False nothing is read, and every array is as of an idle pool.
+            mask: Ignored: there is one copy.
         """
         running = self._alive()
         return self._counts.read(running, self._requests, self._start_ns, self._events.speed)
 
-    def records(self, env: int = 0) -> npt.NDArray[Any]:
-        """Return and forget the finished requests (`AcceleratorTwin.records`).
-
-        ``end_ns`` is the end at the client without twice the pool's `latency_ns`, so that latencies
-        are those of the clients. Who served a request that nobody answered is not known (65535).
+    def records(self, kind: RecordKind[T], env: int = 0) -> T:
+        """Return what is recorded.
 
         Args:
-            env: 0.
-        """
-        check_int("env", env, 0, 0)
-        return self._requests.take()
-
-    def under_way(self, env: int = 0) -> npt.NDArray[Any]:
-        """Return the requests that were due and have not ended (`AcceleratorTwin.under_way`).
-
-        Args:
-            env: 0.
-        """
-        check_int("env", env, 0, 0)
-        return self._requests.under_way(int(self.now_ns()[0]))
-
-    def event_records(self, env: int = 0) -> list[Record]:
-        """Return the events that have happened, with late_us and applied_us.
-
-        Args:
-            env: 0.
-        """
-        check_int("env", env, 0, 0)
-        return list(self._events.records)
-
-    def fidelity(self, env: int = 0) -> Fidelity:
-        """Say how far the episode can be believed, and what its agents cost.
-
-        The figures hold ``agent_cpu_share`` and ``agent_cpu_share_max``: shares of a core that an
-        agent took, the mean and the largest; and ``pcc_violations``.
-
-        Args:
+            kind: `FLOWS` or `OPEN_FLOWS` (`AcceleratorTwin.records`): ``end_ns`` is the end at the
+                client without twice the pool's `latency_ns`, so that latencies are those of the
+                clients; who served a request that nobody answered is not known (65535).
+                `EVENT_RECORDS`, with late_us and applied_us. `FIDELITY`: its figures hold
+                ``agent_cpu_share`` and ``agent_cpu_share_max``, shares of a core that an agent
+                took, the mean and the largest, and ``pcc_violations``.
             env: 0.
 
         Raises:
-            BackendError: No episode has run yet.
+            BackendError: No episode has run yet (`FIDELITY`).
         """
         check_int("env", env, 0, 0)
+        return find_records(kind, self._RECORDS)(self)
+
+    def _finished(self) -> npt.NDArray[np.void]:
+        return self._requests.take()
+
+    def _under_way(self) -> npt.NDArray[np.void]:
+        return self._requests.under_way(int(self._now_ns()[0]))
+
+    def _happened(self) -> list[Record]:
+        return list(self._events.records)
+
+    def _fidelity(self) -> Fidelity:
         if self._audit is None or self._results is None:
             raise needs_reset("no episode has run yet")
         running, header = self._alive(), self._results.header()
@@ -309,6 +299,13 @@ class EmulatedDevicePool:
         moved = running.counters(0)["pcc_violations"]
         own = {**running.costs.figures(), "pcc_violations": moved}
         return replace(found, figures={**found.figures, **own})
+
+    _RECORDS: ClassVar[RecordMakers] = {
+        FLOWS: _finished,
+        OPEN_FLOWS: _under_way,
+        EVENT_RECORDS: _happened,
+        FIDELITY: _fidelity,
+    }
 
     @property
     def session(self) -> EmulatorSession:

@@ -1,4 +1,4 @@
-"""What happened at the stations since the last look, in the arrays of `AcceleratorTwin.observe`."""
+"""What happened at the stations since the last look, as a `DeviceState`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcgym.backends.emulation.devices.pod import DevicePod
 from dcgym.backends.emulation.devices.requests import DeviceRequests
 from dcgym.backends.emulation.devices.stations import Stations
+from dcgym.tasks.accelerators.protocol import DeviceState
 
 __all__ = ["DeviceCounts"]
 
@@ -84,7 +85,7 @@ class DeviceCounts:
 
     def read(
         self, pod: DevicePod, requests: DeviceRequests, start_ns: int, speed: FloatArray
-    ) -> dict[str, npt.NDArray[Any]]:
+    ) -> DeviceState:
         """Return what has happened since the last call, and begin a new interval.
 
         Args:
@@ -112,9 +113,8 @@ class DeviceCounts:
             "device_dropped": (now.rejected - before.rejected).astype(np.int64),
             **self._known(pod, now.time_ns),
         }
-        return {name: values[None] for name, values in found.items()} | {
-            "time_ns": np.array([elapsed_ns])
-        }
+        copies = {name: values[None] for name, values in found.items()}
+        return DeviceState(time_ns=np.array([elapsed_ns]), **copies)
 
     def _known(self, pod: DevicePod, now_ns: int) -> dict[str, npt.NDArray[Any]]:
         """Return what the balancer knows and does, as of now."""

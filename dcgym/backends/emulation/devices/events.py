@@ -7,11 +7,11 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.devices.pod import DevicePod
 from dcgym.backends.emulation.devices.stations import Stations
 from dcgym.backends.emulation.wire.device_messages import SetAgent
 from dcgym.backends.emulation.wire.messages import ChangeServer, SetCapacity
+from dcgym.backends.records import Record
 from dcgym.tasks.accelerators.events import DeviceEvent
 
 __all__ = ["DeviceEvents"]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dcgym.backends.emulation.wire.device_messages import AgentSettings
 from dcgym.backends.emulation.wire.layout import vip_ports
+from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation.accelerators import AcceleratorTwin
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
@@ -204,7 +205,7 @@ def draw_requests(
     twin.advance(until_ns)
     # Those that have come by then also end.
     twin.advance(until_ns + 64 * int(max(service.values())))
-    records = np.sort(twin.records(), order="request")
+    records = np.sort(twin.records(FLOWS), order="request")
     records = records[records["arrival_ns"] <= until_ns]
     drawn = np.zeros(len(records), _REQUEST_DTYPE)
     for name in ("arrival_ns", "application"):

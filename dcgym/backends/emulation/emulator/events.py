@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.emulator.link_delays import LinkDelays
 from dcgym.backends.emulation.emulator.rerouting import Reroute, Rerouter
+from dcgym.backends.records import Record
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.events import Event

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.emulation.wire.messages import Done, Records
 from dcgym.backends.emulation.wire.mux_messages import (
@@ -21,6 +20,7 @@ from dcgym.backends.emulation.wire.mux_messages import (
     StartStreams,
     StopFlows,
 )
+from dcgym.backends.records import Record
 from dcgym.config import check_int, check_keys, check_range
 from dcgym.errors import ConfigError
 from dcgym.topologies import Topology

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
@@ -34,6 +33,7 @@ from dcgym.backends.emulation.wire.messages import (
     StartTraffic,
 )
 from dcgym.backends.emulation.wire.mtus import check_mtus
+from dcgym.backends.records import Fidelity, Record
 from dcgym.config import check_in
 from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors import Snapshot

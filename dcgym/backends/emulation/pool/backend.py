@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Fidelity, Record
+from dcgym.backends.commands import rule_names, sampled_flags
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import unwatched_links
@@ -23,12 +23,30 @@ from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.emulation.session.session import EmulatorSession
+from dcgym.backends.records import (
+    EVENT_RECORDS,
+    FIDELITY,
+    FLOWS,
+    OPEN_FLOWS,
+    SUMMARY,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
-from dcgym.tasks.balancing.records import check_counts
+from dcgym.tasks.balancing.protocol import (
+    NOTHING,
+    PoolCommands,
+    PoolState,
+    PoolSummary,
+    PoolView,
+)
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.weights import check_weights
 from dcgym.topologies import pod
@@ -44,6 +62,7 @@ START_DELAY_NS = 10_000_000
 DEFAULT_HORIZON_NS = 600 * 10**9
 
 
+T = TypeVar("T")
 TimeArray = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_] | None
 
@@ -52,15 +71,15 @@ class EmulatedPool:
     """One pool of a scenario in real time: Linux TCP, BPF balancers, HTTP servers.
 
     See `dcgym.backends.base.Pool` for the calls; they mean what they mean for `BalancingTwin`.
-    What differs: `advance` waits for its time; `observe` counts what crossed the balancers at most
-    some ten milliseconds ago; in `truth` the remaining work is estimated from the number of flows;
-    the rules that know the truth are not offered. The flows of a seed are those of the twin.
+    What differs: `advance` waits for its time; what balancers know is what crossed them at most
+    some ten milliseconds ago; the remaining work in the truth is estimated from the number of
+    flows; the rules that know the truth are not offered. The flows of a seed are those of the twin.
 
     Args:
         scenario: What `make_scenario` takes, of at most 64 servers.
         n_envs: 1.
-        record_limit: Finished flows that are remembered between two calls of `records`.
-        warm_up_ns: Flows that start earlier are left out of `records` and `summary`.
+        record_limit: Finished flows that are remembered until they are taken.
+        warm_up_ns: Flows that start earlier are left out of records and summary.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
         server_program: Runs in each server's place, such as `dcgym.traffic.http.programs.nginx()`;
             a mapping is what `ServerProgram.from_dict` takes. None for the generator's servers.
@@ -114,6 +133,7 @@ class EmulatedPool:
         )
         self._warm_up_ns = warm_up_ns
         self._program = read_program(server_program, self.scenario)
+        self._start_ns = 0
         self._audit: FidelityAudit | None = None
 
     def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
@@ -144,7 +164,6 @@ class EmulatedPool:
         for writer in running.writers:
             writer.begin(self._servers.eligible)
         self._start_ns = 0
-        self._ongoing = np.zeros((self.n_balancers, self.n_servers), np.int64)
 
     def _build(self) -> RunningPod:
         """Return the running pod, built anew where it is dead or not there."""
@@ -156,50 +175,44 @@ class EmulatedPool:
             self._pod = RunningPod(network, self.scenario, self._program)
         return self._pod
 
-    def set_rule(self, name: str, balancer: int | None = None, mask: _Mask = None) -> None:
-        """Let a balancer place new flows by this rule from now on.
+    def apply(self, commands: PoolCommands, mask: _Mask = None) -> TimeArray:
+        """Do what is decided.
 
         Args:
-            name: One of `kernel_rules`.
-            balancer: Number of the balancer; None for all.
-            mask: One boolean.
-        """
-        check_rule(name, self.scenario, self._program is not None)
-        if balancer is not None:
-            balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
-        for number, writer in enumerate(self._running.writers):
-            if balancer in (None, number) and (mask is None or np.all(mask)):
-                writer.set_rule(name)
-        self._messages.listen(self._running)
-
-    def set_weights(
-        self, weights: npt.ArrayLike, balancer: int | None = None, mask: _Mask = None
-    ) -> TimeArray:
-        """Set the weights of ``awcmp``, ``weighted`` and ``weighted2``; only their ratios count.
-
-        Args:
-            weights: Shape (1, B, N), or (1, N) for one balancer; finite and above 0.
-            balancer: Number of the balancer; None for all.
+            commands: What; the samples of all balancers are always there.
             mask: One boolean.
 
         Returns:
-            The time at which they were in force, shape (1,).
+            The time at which it was in force, shape (1,).
 
         Raises:
             BackendError: The emulator died.
+            ConfigError: A command is not allowed; nothing is done then.
         """
+        if commands is NOTHING or (mask is not None and not np.all(mask)):
+            return self._now_ns()
+        for name in ("held_flows", "assignments"):
+            if getattr(commands, name) is not None:
+                allowed = "None in the emulation: real connections do not wait for an agent"
+                raise ConfigError(name, getattr(commands, name), allowed)
+        rules, weights = commands.rules, commands.weights
+        if rules is not None:
+            rules = rule_names(rules, self.n_balancers)
+            for name in rules:
+                check_rule(name, self.scenario, self._program is not None)
+        if weights is not None:
+            weights = check_weights(weights, (1, self.n_balancers, self.n_servers))[0]
+        if commands.sampled is not None:
+            sampled_flags(commands.sampled, self.n_balancers)
         running = self._alive()
-        if mask is not None and not np.all(mask):
-            return self.now_ns()
-        if balancer is None:
-            chosen = list(range(self.n_balancers))
-            values = check_weights(weights, (1, self.n_balancers, self.n_servers))[0]
-        else:
-            chosen = [check_int("balancer", balancer, 0, self.n_balancers - 1)]
-            values = check_weights(weights, (1, self.n_servers))
-        for number, row in zip(chosen, values, strict=True):
-            running.writers[number].set_learned(row)
-        return self.now_ns()
+        if rules is not None:
+            for writer, name in zip(running.writers, rules, strict=True):
+                writer.set_rule(name)
+            self._messages.listen(running)
+        if weights is not None:
+            for writer, row in zip(running.writers, weights, strict=True):
+                writer.set_learned(row)
+        return self._now_ns()
 
     def advance(self, until_ns: int | npt.ArrayLike) -> TimeArray:
         """Wait until a time of the pool's clock; the first call starts the traffic, at time 0.
@@ -225,8 +238,7 @@ class EmulatedPool:
         self._audit.interval(overrun_ns)
         return np.array([overrun_ns], np.int64)
 
-    def now_ns(self) -> TimeArray:
-        """Return the time since the traffic began, 0 before, shape (1,)."""
+    def _now_ns(self) -> TimeArray:
         return np.array([self._elapsed_ns(time.monotonic_ns())], np.int64)
 
     def _start(self, running: RunningPod) -> None:
@@ -239,98 +251,84 @@ class EmulatedPool:
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
         self._audit = FidelityAudit(load, unwatched_links())
 
-    def observe(self, balancers: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return what the balancers know (`BalancingTwin.observe`), as of a moment ago.
+    def read(self) -> PoolState:
+        """Return what is known, as of a moment ago; remaining work is estimated.
 
-        ``time_ns`` is when the oldest of their counters were collected.
-
-        Args:
-            balancers: Ignored: the samples of all are there.
+        Its time is when the oldest of the balancers' counters were collected.
         """
         running = self._alive()
         # A scenario has one service: its flows are those of the first VIP.
-        counted_ns, found = running.features[0].read()
-        self._ongoing = found["ongoing"][0]
-        return found | {
-            "time_ns": np.array([self._elapsed_ns(counted_ns)]),
-            "eligible": self._servers.eligible[None].copy(),
-            "balancer_up": self._events.is_up[None].copy(),
-            "weights": np.stack([writer.weights for writer in running.writers])[None],
-            **self._polls.answers(self._elapsed_ns(time.monotonic_ns())),
-        }
-
-    def ongoing(self) -> npt.NDArray[np.int64]:
-        """Return `observe`'s array of this name alone."""
-        _, found = self._alive().features[0].read()
-        ongoing: npt.NDArray[np.int64] = found["ongoing"]
-        return ongoing
-
-    def truth(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the servers know (`BalancingTwin.truth`); remaining work is estimated."""
-        running = self._alive()
-        return {
-            **self._servers.truth(running.rows.read(), self._ongoing),
-            **self._flows.ended(),
-        }
+        counted_ns, counted = running.features[0].read()
+        polled = self._polls.answers(self._elapsed_ns(time.monotonic_ns()))
+        seen = PoolView(
+            **counted | polled,
+            eligible=self._servers.eligible[None].copy(),
+            balancer_up=self._events.is_up[None].copy(),
+            weights=np.stack([writer.weights for writer in running.writers])[None],
+        )
+        rows, ended = running.rows.read(), self._flows.ended()
+        truth = self._servers.truth(rows, seen.ongoing[0], ended)
+        return PoolState(np.array([self._elapsed_ns(counted_ns)]), seen, truth)
 
     def server_rows(self) -> npt.NDArray[np.void]:
         """Return what each server shows of itself (`dcgym.traffic.http.SERVER_DTYPE`)."""
         return self._alive().rows.read()
 
-    def records(self, env: int = 0) -> npt.NDArray[np.void]:
-        """Return and forget the finished flows, in order of their end (`BalancingTwin.records`).
+    def records(self, kind: RecordKind[T], env: int = 0) -> T:
+        """Return what is recorded.
 
-        When service began is not known (-1), and neither is the balancer (65535).
-        """
-        check_int("env", env, 0, 0)
-        return self._flows.take()
-
-    def under_way(self, env: int = 0) -> npt.NDArray[np.void]:
-        """Return the flows that were due and have not ended (`BalancingTwin.under_way`)."""
-        check_int("env", env, 0, 0)
-        return self._flows.under_way(self._elapsed_ns(time.monotonic_ns()))
-
-    def summary(self, env: int = 0) -> Record:
-        """Return figures since the warm-up (`BalancingTwin.summary`), without ``events``.
-
-        What balancers and servers count (``messages``, ``untracked``, ``server_flows``,
-        ``server_completed``) begins at most 25 ms after the warm-up's end and is up to 10 ms old.
+        Args:
+            kind: `FLOWS`: when service began is not known (-1), and neither is the balancer
+                (65535). `OPEN_FLOWS`. `EVENT_RECORDS`, with late_us and applied_us. `FIDELITY`.
+                `SUMMARY`: what balancers and servers count (messages, untracked, server_flows,
+                server_completed) begins at most 25 ms after the warm-up's end and is up to 10 ms
+                old.
+            env: 0.
 
         Raises:
-            BackendError: The emulator is not running.
+            BackendError: No episode has run yet (`FIDELITY`), or the emulator is not running
+                (`SUMMARY`).
         """
         check_int("env", env, 0, 0)
+        return find_records(kind, self._RECORDS)(self)
+
+    def _finished(self) -> npt.NDArray[np.void]:
+        return self._flows.take()
+
+    def _under_way(self) -> npt.NDArray[np.void]:
+        return self._flows.under_way(self._elapsed_ns(time.monotonic_ns()))
+
+    def _summary(self) -> PoolSummary:
         running = self._running
         assert self._results is not None
         self._flows.poll()
         elapsed_ns = self._elapsed_ns(time.monotonic_ns())
-        found = {
-            "duration_s": max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
+        return PoolSummary(
+            duration_s=max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
+            events=None,
             **self._flows.figures(elapsed_ns),
             **self._totals.figures(running, self._results.header(), self._polls.count),
             **self._servers.averages(),
-        }
-        check_counts(found)
-        return found
+        )
 
-    def event_records(self, env: int = 0) -> list[Record]:
-        """Return the events that have happened, with late_us and applied_us."""
-        check_int("env", env, 0, 0)
+    def _happened(self) -> list[Record]:
         return list(self._events.records)
 
-    def fidelity(self, env: int = 0) -> Fidelity:
-        """Say how far the episode can be believed.
-
-        Raises:
-            BackendError: No episode has run yet.
-        """
-        check_int("env", env, 0, 0)
+    def _fidelity(self) -> Fidelity:
         if self._audit is None or self._results is None:
             raise needs_reset("no episode has run yet")
         header = self._results.header()
         self._audit.starts(int(header["started"]), int(header["late_starts"]))
         load = MachineLoad.read(time.monotonic_ns(), self._running.session.generator_pid)
         return self._audit.verdict(load, self._flows.begun())
+
+    _RECORDS: ClassVar[RecordMakers] = {
+        FLOWS: _finished,
+        OPEN_FLOWS: _under_way,
+        SUMMARY: _summary,
+        EVENT_RECORDS: _happened,
+        FIDELITY: _fidelity,
+    }
 
     def execute(self, host: str, *argv: str, timeout_s: float = 10.0) -> str:
         """Run a command in a client's or server's namespaces and return its output.

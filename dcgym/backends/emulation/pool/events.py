@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers
 from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.emulation.wire.messages import ChangeServer, SetBalancer, SetCapacity
 from dcgym.backends.emulation.wire.pod_messages import SetFault
+from dcgym.backends.records import Record
 from dcgym.tasks.balancing.events import MOVING_LOAD, SERVER_FAULTS, Event
 from dcgym.tasks.balancing.moving import servers_visited
 from dcgym.tasks.balancing.scenario import Scenario

@@ -88,7 +88,7 @@ class PoolWriter:
 
 
 class PoolFeatures:
-    """The regions of a pod's balancers for one VIP, in the arrays of `BalancingTwin.observe`.
+    """The regions of a pod's balancers for one VIP, in the arrays of a `PoolView`.
 
     Args:
         scenario: Its balancers and servers.
@@ -104,7 +104,7 @@ class PoolFeatures:
         self._regions = [BalancerRegion(memoryview(memory)[first:]) for memory in self._maps]
 
     def read(self) -> tuple[int, dict[str, npt.NDArray[Any]]]:
-        """Return CLOCK_MONOTONIC of the oldest counters, and the arrays, one environment each."""
+        """Return CLOCK_MONOTONIC of the oldest counters, and arrays of a `PoolView` by name."""
         n = self._n_servers
         snapshots = np.stack([region.snapshot() for region in self._regions])
         servers = snapshots["servers"][:, :n]

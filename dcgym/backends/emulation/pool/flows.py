@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
+from dcgym.native import require_simulation
+from dcgym.tasks.balancing.protocol import CompletionTimes
 from dcgym.tasks.balancing.records import (
     COMPLETED,
     NOBODY,
     OUTCOMES,
-    TRUTH_OUTCOMES,
     UNDER_WAY,
     flow_dtype,
     resource_demands_ns,
@@ -32,8 +33,6 @@ _OUTCOMES = {
     "timed_out": "lost",
     "failed": "lost",
 }
-# Buckets per power of two: a percentile is off by 1.6 % at most, as in the twin.
-_SUB_BUCKETS = 64
 
 
 class PoolFlows:
@@ -51,6 +50,7 @@ class PoolFlows:
         self._dtype = flow_dtype(len(scenario.pool.resources))
         self._record_limit, self._warm_up_ns = record_limit, warm_up_ns
         self._results: RequestResults | None = None
+        self._make_times = require_simulation().CompletionTimes
 
     def begin(self, drawn: npt.NDArray[np.void], results: RequestResults, start_ns: int) -> None:
         """Follow a new episode.
@@ -67,7 +67,7 @@ class PoolFlows:
         self._n_kept = 0
         self._outcomes = np.zeros(len(OUTCOMES), np.int64)
         self._ended = self._ended_after_ns = 0
-        self._times = [_Times() for _ in self._names]
+        self._times = [self._make_times() for _ in self._names]
 
     def end(self) -> None:
         """Let go of the generator's memory, which is about to be released."""
@@ -145,16 +145,17 @@ class PoolFlows:
         return taken
 
     def ended(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the part of `BalancingTwin.truth` that is about flows that have ended."""
+        """Return the fields of a `PoolTruth` about flows that have ended, by name."""
         self.poll()
-        found = {
+        return {
             "ended": np.array([self._ended]),
             "ended_after_ns": np.array([self._ended_after_ns]),
+            "rejected": self._outcomes[[OUTCOMES.index("rejected")]],
+            "pcc_violations": self._outcomes[[OUTCOMES.index("pcc_violations")]],
         }
-        return found | {n: self._outcomes[[OUTCOMES.index(n)]] for n in TRUTH_OUTCOMES}
 
     def figures(self, now_ns: int) -> Record:
-        """Return the part of `BalancingTwin.summary` that is about flows.
+        """Return what is about flows in a `PoolSummary`, by name.
 
         Args:
             now_ns: Time since the beginning of the plan, of the last `poll` or later.
@@ -166,7 +167,8 @@ class PoolFlows:
             "records_dropped": self._dropped,
             "in_flight": int(np.count_nonzero(due & ~self._has_ended)),
             "applications": {
-                name: times.figures() for name, times in zip(self._names, self._times, strict=True)
+                name: CompletionTimes(**times.figures())
+                for name, times in zip(self._names, self._times, strict=True)
             },
         }
 
@@ -178,39 +180,6 @@ class PoolFlows:
         found["start_ns"] = self._results.rows(ids)["start_ns"]
         found["planned_start_ns"] = self._start_ns + self._drawn["arrival_ns"][ids]
         return found[found["start_ns"] > 0]
-
-
-class _Times:
-    """Completion times of an application, in constant memory."""
-
-    def __init__(self) -> None:
-        self._counts = np.zeros(64 * _SUB_BUCKETS, np.int64)
-        self._sum_ns = self._squares = 0.0
-
-    def add(self, times_ns: npt.NDArray[np.int64]) -> None:
-        values = np.maximum(times_ns, 1).astype(np.float64)
-        mantissas, exponents = np.frexp(values)
-        buckets = exponents * _SUB_BUCKETS + ((2 * mantissas - 1) * _SUB_BUCKETS).astype(np.int64)
-        self._counts += np.bincount(buckets, minlength=len(self._counts))
-        self._sum_ns += float(values.sum())
-        self._squares += float((values**2).sum())
-
-    def figures(self) -> dict[str, float]:
-        count = int(self._counts.sum())
-        mean = self._sum_ns / max(count, 1)
-        deviation = np.sqrt(max(self._squares / max(count, 1) - mean**2, 0.0))
-        found = {"count": count, "mean_us": mean / 1e3, "std_us": float(deviation) / 1e3}
-        for percent in (50, 90, 95, 99):
-            found[f"p{percent}_us"] = self._quantile(percent / 100) / 1e3 if count else 0.0
-        return found
-
-    def _quantile(self, fraction: float) -> float:
-        totals = np.cumsum(self._counts)
-        wanted = fraction * totals[-1]
-        bucket = int(np.searchsorted(totals, wanted))
-        part = 1 - (totals[bucket] - wanted) / self._counts[bucket]
-        exponent, place = divmod(bucket, _SUB_BUCKETS)
-        return float((1 + (place + part) / _SUB_BUCKETS) * 2.0 ** (exponent - 1))
 
 
 def _outcome_numbers() -> npt.NDArray[np.uint8]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
+from dcgym.tasks.balancing.protocol import PoolTruth
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.common.statistics import jain_index
 
@@ -69,25 +70,32 @@ class PoolServers:
         found: FloatArray = rows["busy"] * each_ns
         return np.where(self.is_up, found, 0.0)
 
-    def truth(self, rows: Rows, ongoing: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of `BalancingTwin.truth`; remaining work is estimated.
+    def truth(
+        self,
+        rows: Rows,
+        ongoing: npt.NDArray[np.int64],
+        ended: Mapping[str, npt.NDArray[np.int64]],
+    ) -> PoolTruth:
+        """Return what the servers know; remaining work is estimated.
 
         Args:
             rows: The servers' rows.
             ongoing: Flows that each balancer tracks on each server, shape (B, N): each balancer's
                 part of the remaining work is in proportion.
+            ended: The fields about flows that have ended, by name (`PoolFlows.ended`).
         """
         queue = rows["busy"].astype(np.int64)
         remaining_ns = self.remaining_ns(rows)
         parts = ongoing / np.maximum(ongoing.sum(axis=0), 1)
-        return {
-            "queue": queue[None],
-            "assigned": queue[None].copy(),
-            "busy_workers": rows["workers_busy"].astype(np.int64)[None],
-            "remaining_ns": remaining_ns[None],
-            "capacity": self.capacity[None],
-            "remaining_by_balancer_ns": (parts * remaining_ns)[None],
-        }
+        return PoolTruth(
+            queue=queue[None],
+            assigned=queue[None].copy(),
+            busy_workers=rows["workers_busy"].astype(np.int64)[None],
+            remaining_ns=remaining_ns[None],
+            capacity=self.capacity[None],
+            remaining_by_balancer_ns=(parts * remaining_ns)[None],
+            **ended,
+        )
 
     def sample(self, rows: Rows, time_ns: int) -> None:
         """Add the present state to the averages."""
@@ -106,11 +114,11 @@ class PoolServers:
             self._fairness[f"overprovision_{name}"] += float(there.max() / there.mean())
 
     def averages(self) -> Record:
-        """Return queue_mean, busy_mean (lists over the servers), and the averages of fairness."""
+        """Return the averages of a `PoolSummary` by name."""
         n = max(self._samples, 1)
         found: Record = {
-            "queue_mean": (self._sums["busy"] / n).tolist(),
-            "busy_mean": (self._sums["workers_busy"] / n).tolist(),
+            "queue_mean": self._sums["busy"] / n,
+            "busy_mean": self._sums["workers_busy"] / n,
         }
         loaded = max(self._loaded, 1)
         for name, total in self._fairness.items():

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.pool.checks import REPORTED_RULES
+from dcgym.backends.records import Record
 
 if TYPE_CHECKING:
     from dcgym.backends.emulation.pool.pod import RunningPod
 
 __all__ = ["PoolTotals"]
 
-# Of the balancers' counters, those of `BalancingTwin.summary` first.
+# Of the balancers' counters, those of every `PoolSummary` first.
 _MESSAGES = ("probes", "answers", "late", "repeated", "strange", "left", "probes_unsent")
 
 _Counts: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
@@ -62,12 +62,12 @@ class PoolTotals:
         self._of_the_dead = _sum(self._of_the_dead, _of_balancer(pod, balancer))
 
     def figures(self, pod: RunningPod, header: np.void, polls: int) -> Record:
-        """Return the part of `BalancingTwin.summary` that balancers and servers count.
+        """Return what balancers and servers count of a `PoolSummary`, by name.
 
-        Beyond the twin's ``messages`` there are: ``strange``, from no server's MAC, or to no probe
-        of that server; ``left``, of servers that take no flows any more; ``probes_unsent``, the
-        queue to their sender was full. ``unanswered`` are probes without an answer, those on their
-        way included.
+        Beyond the ``messages`` that it lists there are: ``strange``, from no server's MAC, or to no
+        probe of that server; ``left``, of servers that take no flows any more; ``probes_unsent``,
+        the queue to their sender was full. ``unanswered`` are probes without an answer, those on
+        their way included.
 
         Args:
             pod: The running pod.
@@ -82,8 +82,8 @@ class PoolTotals:
         return {
             "messages": messages | {"polls": polls},
             "untracked": int(found["untracked"]),
-            "server_flows": found["server_flows"].astype(float).tolist(),
-            "server_completed": found["server_completed"].astype(float).tolist(),
+            "server_flows": found["server_flows"].astype(np.float64),
+            "server_completed": found["server_completed"].astype(np.float64),
         }
 
     def _read(self, pod: RunningPod, header: np.void) -> _Counts:

@@ -100,7 +100,7 @@ void bind_accelerators(pybind11::module_ &module) {
         .def("set_rules", &Twin::set_rules, "server_rule"_a, "device_rule"_a, "mask"_a)
         .def("set_weights", &Twin::set_weights, "weights"_a, "mask"_a)
         .def("advance", &Twin::advance, "until_ns"_a)
-        .def("observe", &Twin::observe, "mask"_a)
+        .def("read", &Twin::read, "mask"_a)
         .def("records", &Twin::records, "env"_a)
         .def("under_way", &Twin::under_way, "env"_a)
         .def("events", &Twin::events, "env"_a);

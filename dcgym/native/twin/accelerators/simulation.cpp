@@ -62,9 +62,11 @@ void Simulation::reset(uint64_t seed, double rate_per_s) {
     plan_others();
 }
 
-void Simulation::set_rules(uint32_t server_rule, uint32_t device_rule) {
-    server_rule_ = server_rule;
-    device_rule_ = device_rule;
+void Simulation::set_rules(int server_rule, int device_rule) {
+    if (server_rule >= 0)
+        server_rule_ = static_cast<uint32_t>(server_rule);
+    if (device_rule >= 0)
+        device_rule_ = static_cast<uint32_t>(device_rule);
 }
 
 void Simulation::set_weights(const double *weights) {

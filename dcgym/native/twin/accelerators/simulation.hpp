@@ -48,7 +48,8 @@ class Simulation {
     explicit Simulation(std::shared_ptr<const Config> config);
 
     void reset(uint64_t seed, double rate_per_s);
-    void set_rules(uint32_t server_rule, uint32_t device_rule);
+    // Below 0: stays as it is.
+    void set_rules(int server_rule, int device_rule);
     // Of each device of each server; 0 or more.
     void set_weights(const double *weights);
     // Throws Interrupted, between two events, where the call is to end.

@@ -115,25 +115,24 @@ double mean(const std::vector<int64_t> &values) {
 // Columns of one observation: of environments, and of their devices.
 struct Observation {
     Observation(size_t envs, size_t servers)
-        : n(servers * devices), time(shape(envs)), counts(envs * n_counts), latency(envs * 3),
-          utilisation({envs, servers, devices}), offered({envs, servers, devices}),
-          share({envs, servers, devices}), queue({envs, servers, devices}),
-          chosen({envs, servers, devices}), dropped({envs, servers, devices}),
-          load({envs, servers, devices}), busy({envs, servers, devices}),
-          age({envs, servers, devices}), present({envs, servers, devices}) {}
+        : n(servers * devices), time({envs}), arrivals({envs}), completed({envs}), failed({envs}),
+          lost({envs}), reports({envs}), reports_lost({envs}), latency_mean({envs}),
+          latency_p50({envs}), latency_p99({envs}), utilisation({envs, servers, devices}),
+          offered({envs, servers, devices}), share({envs, servers, devices}),
+          queue({envs, servers, devices}), chosen({envs, servers, devices}),
+          dropped({envs, servers, devices}), load({envs, servers, devices}),
+          busy({envs, servers, devices}), age({envs, servers, devices}),
+          present({envs, servers, devices}) {}
 
-    static std::vector<size_t> shape(size_t envs) { return {envs}; }
     void fill(size_t env, Simulation &simulation);
-    py::dict dict(size_t envs) const;
+    py::dict dict() const;
 
-    static constexpr size_t n_counts = 6;
     size_t n;
-    Column<int64_t> time;
-    std::vector<uint64_t> counts;
-    std::vector<double> latency;
+    Column<int64_t> time, arrivals, completed, failed, lost, reports, reports_lost;
+    Column<double> latency_mean, latency_p50, latency_p99;
     Column<double> utilisation, offered, share;
     Column<int64_t> queue, chosen, dropped, load, busy, age;
-    Column<uint8_t> present;
+    Column<bool> present;
 };
 
 void Observation::fill(size_t env, Simulation &simulation) {
@@ -142,13 +141,15 @@ void Observation::fill(size_t env, Simulation &simulation) {
     const int64_t now_ns = simulation.now_ns();
     const double passed_ns = static_cast<double>(std::max<int64_t>(now_ns - interval.since_ns, 1));
     time.data[env] = now_ns;
-    const std::array<uint64_t, n_counts> found{interval.arrivals, interval.completed,
-                                               interval.dropped,  interval.lost,
-                                               interval.reports,  interval.reports_lost};
-    std::copy(found.begin(), found.end(), &counts[env * n_counts]);
-    latency[env * 3] = mean(interval.latencies_ns);
-    latency[env * 3 + 1] = quantile(interval.latencies_ns, 0.5);
-    latency[env * 3 + 2] = quantile(interval.latencies_ns, 0.99);
+    arrivals.data[env] = static_cast<int64_t>(interval.arrivals);
+    completed.data[env] = static_cast<int64_t>(interval.completed);
+    failed.data[env] = static_cast<int64_t>(interval.dropped);
+    lost.data[env] = static_cast<int64_t>(interval.lost);
+    reports.data[env] = static_cast<int64_t>(interval.reports);
+    reports_lost.data[env] = static_cast<int64_t>(interval.reports_lost);
+    latency_mean.data[env] = mean(interval.latencies_ns);
+    latency_p50.data[env] = quantile(interval.latencies_ns, 0.5);
+    latency_p99.data[env] = quantile(interval.latencies_ns, 0.99);
     for (size_t i = 0; i < n; i++) {
         const Device &device = simulation.device_states()[i];
         const dcgym_device &known = simulation.known()[i];
@@ -169,36 +170,17 @@ void Observation::fill(size_t env, Simulation &simulation) {
     simulation.begin_interval();
 }
 
-py::dict Observation::dict(size_t envs) const {
-    py::dict found;
-    found["time_ns"] = time.array;
-    constexpr std::array<const char *, n_counts> count_names{
-        "arrivals", "completed", "dropped", "lost", "reports", "reports_lost"};
-    for (size_t i = 0; i < n_counts; i++) {
-        const Column<int64_t> column({envs});
-        for (size_t env = 0; env < envs; env++)
-            column.data[env] = static_cast<int64_t>(counts[env * n_counts + i]);
-        found[count_names[i]] = column.array;
-    }
-    constexpr std::array<const char *, 3> latency_names{"latency_mean_ns", "latency_p50_ns",
-                                                        "latency_p99_ns"};
-    for (size_t i = 0; i < latency_names.size(); i++) {
-        const Column<double> column({envs});
-        for (size_t env = 0; env < envs; env++)
-            column.data[env] = latency[env * 3 + i];
-        found[latency_names[i]] = column.array;
-    }
-    found["utilisation"] = utilisation.array;
-    found["offered"] = offered.array;
-    found["share"] = share.array;
-    found["queue"] = queue.array;
-    found["chosen"] = chosen.array;
-    found["device_dropped"] = dropped.array;
-    found["reported_load"] = load.array;
-    found["reported_busy"] = busy.array;
-    found["report_age_ns"] = age.array;
-    found["present"] = present.array;
-    return found;
+py::dict Observation::dict() const {
+    static const Names names{"time_ns",        "arrivals",       "completed",     "dropped",
+                             "lost",           "reports",        "reports_lost",  "latency_mean_ns",
+                             "latency_p50_ns", "latency_p99_ns", "utilisation",   "offered",
+                             "share",          "queue",          "chosen",        "device_dropped",
+                             "reported_load",  "reported_busy",  "report_age_ns", "present"};
+    return names.dict({time.array,        arrivals.array,    completed.array,    failed.array,
+                       lost.array,        reports.array,     reports_lost.array, latency_mean.array,
+                       latency_p50.array, latency_p99.array, utilisation.array,  offered.array,
+                       share.array,       queue.array,       chosen.array,       dropped.array,
+                       load.array,        busy.array,        age.array,          present.array});
 }
 
 } // namespace
@@ -226,7 +208,7 @@ void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const D
     });
 }
 
-void Twin::set_rules(uint32_t server_rule, uint32_t device_rule, const Mask &mask) {
+void Twin::set_rules(int server_rule, int device_rule, const Mask &mask) {
     for (size_t env = 0; env < simulations_.size(); env++)
         if (mask.data()[env])
             simulations_[env].set_rules(server_rule, device_rule);
@@ -244,13 +226,13 @@ void Twin::advance(const Integers &until_ns) {
     });
 }
 
-py::dict Twin::observe(const Mask &mask) {
+py::dict Twin::read(const Mask &mask) {
     Observation observation(simulations_.size(), servers_);
     for_each([&, chosen = mask.data()](size_t env, Interrupt &) {
         if (chosen[env])
             observation.fill(env, simulations_[env]);
     });
-    return observation.dict(simulations_.size());
+    return observation.dict();
 }
 
 static py::array array_of(const std::vector<Record> &found) {

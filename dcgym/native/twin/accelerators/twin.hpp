@@ -26,11 +26,12 @@ class Twin {
 
     void reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Doubles &rates,
                const Mask &mask);
-    void set_rules(uint32_t server_rule, uint32_t device_rule, const Mask &mask);
+    // Below 0: stays as it is.
+    void set_rules(int server_rule, int device_rule, const Mask &mask);
     void set_weights(const Doubles &weights, const Mask &mask);
     void advance(const Integers &until_ns);
     // What has happened since the last call, of the environments in the mask; zeros of others.
-    py::dict observe(const Mask &mask);
+    py::dict read(const Mask &mask);
     py::array records(size_t env);
     py::array under_way(size_t env) const;
     uint64_t events(size_t env) const { return simulations_.at(env).events(); }

@@ -20,9 +20,8 @@ bool Simulation::waits(const Flow &flow) const {
 
 // One time after the other: a flow that arrives at the time of another one's end meets what that
 // end has left.
-void Simulation::run_to_choice(int64_t longest_ns, Interrupt &call) {
+void Simulation::run_to_choice(int64_t until_ns, Interrupt &call) {
     Interrupt::Events events(call);
-    const int64_t until_ns = now_ns_ + longest_ns;
     while (held_.empty() && !(arrivals_end_ && open_ == 0)) {
         if (queue_.empty() || queue_.first().time_ns > until_ns)
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays of BalancingTwin.observe and truth, filled one environment at a time by any thread.
+// The arrays of dcgym.tasks.balancing.protocol, filled one environment at a time by any thread.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,10 +13,10 @@ namespace dcgym::twin::balancing {
 
 namespace py = pybind11;
 
-class Observation {
+// What balancers can know. Samples are reduced for the chosen balancers alone.
+class View {
   public:
-    // Samples are reduced for the wanted balancers alone.
-    Observation(size_t envs, size_t balancers, size_t servers, std::vector<uint8_t> wanted);
+    View(size_t envs, size_t balancers, size_t servers, std::vector<uint8_t> sampled);
     void fill(size_t env, Simulation &simulation);
     py::dict dict() const;
 
@@ -26,9 +26,8 @@ class Observation {
     void clear_samples(size_t row);
     void fill_samples(size_t row, Balancer &balancer, int64_t now_ns);
 
-    std::vector<uint8_t> wanted_;
+    std::vector<uint8_t> sampled_;
     size_t balancers_, servers_;
-    Column<int64_t> time_;
     Column<int64_t> ongoing_, flows_, completed_, packets_;
     Column<int64_t> probe_busy_, probe_queue_, probe_time_, probe_answered_, probe_errors_;
     Column<int64_t> untracked_;
@@ -37,6 +36,7 @@ class Observation {
     Column<bool> eligible_, up_;
 };
 
+// What nobody in the network knows.
 class Truth {
   public:
     Truth(size_t envs, size_t balancers, size_t servers);
@@ -53,18 +53,18 @@ class Truth {
 };
 
 // What an agent that places every flow is told of the one that waits, and of the servers.
-class Choices {
+class Held {
   public:
-    Choices(size_t envs, size_t servers);
+    Held(size_t envs, size_t servers);
     void fill(size_t env, const Simulation &simulation);
     py::dict dict() const;
 
   private:
     size_t servers_;
-    Column<int64_t> time_, begun_, demand_, flow_time_, under_way_, ended_, ended_after_, failed_;
-    Column<int64_t> assigned_, waiting_work_;
-    Column<double> in_service_, remaining_;
-    Column<bool> waits_, eligible_;
+    Column<int64_t> begun_, demand_, flow_time_, under_way_, failed_;
+    Column<int64_t> waiting_work_;
+    Column<double> in_service_;
+    Column<bool> waits_;
 };
 
 } // namespace dcgym::twin::balancing

@@ -65,6 +65,10 @@ void Simulation::reset(uint64_t seed) {
 }
 
 void Simulation::advance(int64_t until_ns, Interrupt &call) {
+    if (holds_) {
+        run_to_choice(until_ns, call);
+        return;
+    }
     Interrupt::Events events(call);
     queue_.run_until(until_ns, events, [this](const EventQueue::Event &event) {
         now_ns_ = event.time_ns;

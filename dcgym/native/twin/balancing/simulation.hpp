@@ -54,12 +54,11 @@ class Simulation {
     void drain(int64_t until_ns, Interrupt &call);
     bool drained() const { return drained_; }
     // From now on each new flow waits for `assign`; none arrives after `most` since the reset, 0
-    // for no end. Follows a reset; `run_to_choice` is then the way to advance. Changes count from
-    // the first flow, which is the first thing that anybody sees.
+    // for no end. Follows a reset. Changes count from the first flow, which is the first thing that
+    // anybody sees. `advance` then ends where a flow waits and all else of that time has happened,
+    // or where the last flow that comes is done.
     void hold_flows(uint64_t most);
-    // Runs until a flow waits and all else of that time has happened, or until the last flow that
-    // comes is done, or for a time at most.
-    void run_to_choice(int64_t longest_ns, Interrupt &call);
+    bool holds() const { return holds_; }
     // Puts the flow that has waited longest on a server; no_server: on that of the balancer's rule.
     void assign(uint16_t server, Interrupt &call);
     // The flow that waits; nullptr where none does.
@@ -109,6 +108,8 @@ class Simulation {
     EventQueue::Owner user_owner(uint32_t user) const { return first_user_ + user; }
     EventQueue::Owner owner(FlowId id) const { return first_flow_ + id; }
 
+    // `advance` where flows wait.
+    void run_to_choice(int64_t until_ns, Interrupt &call);
     void handle(const EventQueue::Event &event);
     void handle_flow(FlowId id);
 

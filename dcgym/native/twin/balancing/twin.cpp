@@ -2,10 +2,11 @@
 #include "twin.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
+#include "core/figures.hpp"
 #include "observation.hpp"
 #include "python_signals.hpp"
 #include "read_config.hpp"
@@ -13,28 +14,11 @@
 namespace dcgym::twin::balancing {
 namespace {
 
-py::list list_of(const std::vector<ServerTotals> &servers,
-                 const std::function<double(const ServerTotals &)> &value) {
-    py::list list;
-    for (const ServerTotals &server : servers)
-        list.append(value(server));
-    return list;
-}
-
-py::dict completion_dict(const CompletionTimes &times) {
-    constexpr double ns_per_us = 1000;
-    const auto n = static_cast<double>(std::max<uint64_t>(times.count, 1));
-    const double mean = static_cast<double>(times.sum_ns) / n;
-    const double variance = std::max(0.0, times.squares / n - mean * mean);
-    py::dict found;
-    found["count"] = times.count;
-    found["mean_us"] = mean / ns_per_us;
-    found["std_us"] = std::sqrt(variance) / ns_per_us;
-    constexpr std::pair<const char *, double> percentiles[] = {
-        {"p50_us", 0.5}, {"p90_us", 0.9}, {"p95_us", 0.95}, {"p99_us", 0.99}};
-    for (const auto &[name, fraction] : percentiles)
-        found[name] = times.histogram.quantile(fraction, times.count) / ns_per_us;
-    return found;
+py::array column_of(const std::vector<ServerTotals> &servers,
+                    const std::function<double(const ServerTotals &)> &value) {
+    const Column<double> column({servers.size()});
+    std::transform(servers.begin(), servers.end(), column.data, value);
+    return column.array;
 }
 
 py::dict message_dict(const MessageCounts &counts) {
@@ -77,15 +61,6 @@ void Twin::for_each(const std::function<void(size_t, Interrupt &)> &work) {
     workers_.for_each(simulations_.size(), ask_python, work);
 }
 
-template <typename Work> void Twin::each_balancer(int balancer, const Mask &mask, Work &&change) {
-    check_begun();
-    const size_t first = balancer < 0 ? 0 : static_cast<size_t>(balancer);
-    const size_t end = balancer < 0 ? balancers_ : first + 1;
-    for (size_t env = 0; env < simulations_.size(); env++)
-        for (size_t b = first; mask.data()[env] && b < end; b++)
-            change(env, b, simulations_[env].balancers()[b]);
-}
-
 void Twin::check_begun() const {
     for (const Simulation &simulation : simulations_)
         if (!simulation.begun())
@@ -99,22 +74,31 @@ void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const M
     });
 }
 
-void Twin::set_rule(uint32_t rule, int balancer, const Mask &mask) {
-    each_balancer(balancer, mask, [&](size_t, size_t, Balancer &b) { b.set_rule(rule); });
-}
-
-void Twin::set_weights(const Doubles &weights, int balancer, const Mask &mask) {
-    each_balancer(balancer, mask, [&](size_t env, size_t number, Balancer &b) {
-        const size_t row = balancer < 0 ? env * balancers_ + number : env;
-        b.set_weights(weights.data() + row * servers_);
-    });
-}
-
-void Twin::advance(const Integers &until_ns) {
+void Twin::set_rules(const std::vector<uint32_t> &rules, const Mask &mask) {
     check_begun();
+    if (rules.size() != balancers_)
+        throw py::value_error("rules: one for each balancer");
+    for (size_t env = 0; env < simulations_.size(); env++)
+        for (size_t b = 0; mask.data()[env] && b < balancers_; b++)
+            simulations_[env].balancers()[b].set_rule(rules[b]);
+}
+
+void Twin::set_weights(const Doubles &weights, const Mask &mask) {
+    check_begun();
+    for (size_t env = 0; env < simulations_.size(); env++)
+        for (size_t b = 0; mask.data()[env] && b < balancers_; b++)
+            simulations_[env].balancers()[b].set_weights(weights.data() +
+                                                         (env * balancers_ + b) * servers_);
+}
+
+py::array Twin::advance(const Integers &until_ns) {
+    check_begun();
+    const Column<int64_t> reached({simulations_.size()});
     for_each([&, until = until_ns.data()](size_t env, Interrupt &call) {
         simulations_[env].advance(until[env], call);
+        reached.data[env] = simulations_[env].now_ns();
     });
+    return reached.array;
 }
 
 void Twin::drain(const Integers &until_ns, const Mask &mask) {
@@ -132,51 +116,36 @@ void Twin::hold_flows(uint64_t most, const Mask &mask) {
             simulations_[env].hold_flows(most);
 }
 
-void Twin::assign(const Servers &servers, int64_t longest_ns, const Mask &mask) {
+void Twin::assign(const Servers &servers, const Mask &mask) {
     check_begun();
     for_each([&, chosen = mask.data(), server = servers.data()](size_t env, Interrupt &call) {
-        Simulation &simulation = simulations_[env];
-        if (!chosen[env])
-            return;
-        if (simulation.waiting())
-            simulation.assign(server[env] < 0 ? no_server : static_cast<uint16_t>(server[env]),
-                              call);
-        simulation.run_to_choice(longest_ns, call);
+        if (chosen[env] && simulations_[env].waiting())
+            simulations_[env].assign(
+                server[env] < 0 ? no_server : static_cast<uint16_t>(server[env]), call);
     });
 }
 
-py::dict Twin::choices() {
+py::tuple Twin::read(const std::vector<uint8_t> &sampled) {
     check_begun();
-    Choices choices(simulations_.size(), servers_);
-    for_each([&](size_t env, Interrupt &) { choices.fill(env, simulations_[env]); });
-    return choices.dict();
-}
-
-py::dict Twin::observe(const std::vector<uint8_t> &wanted) {
-    check_begun();
-    if (wanted.size() != balancers_)
-        throw py::value_error("wanted: one for each balancer");
-    Observation observation(simulations_.size(), balancers_, servers_, wanted);
-    for_each([&](size_t env, Interrupt &) { observation.fill(env, simulations_[env]); });
-    return observation.dict();
-}
-
-py::dict Twin::truth() {
-    check_begun();
-    Truth truth(simulations_.size(), balancers_, servers_);
-    for_each([&](size_t env, Interrupt &) { truth.fill(env, simulations_[env]); });
-    return truth.dict();
-}
-
-py::array Twin::ongoing() {
-    check_begun();
-    const Column<int64_t> found({simulations_.size(), balancers_, servers_});
-    int64_t *to = found.data;
-    for (Simulation &simulation : simulations_)
-        for (const Balancer &balancer : simulation.balancers())
-            for (size_t server = 0; server < servers_; server++)
-                *to++ = balancer.ongoing()[server];
-    return found.array;
+    if (sampled.size() != balancers_)
+        throw py::value_error("sampled: one for each balancer");
+    const size_t n = simulations_.size();
+    const Column<int64_t> time({n});
+    View view(n, balancers_, servers_, sampled);
+    Truth truth(n, balancers_, servers_);
+    std::optional<Held> held;
+    if (std::any_of(simulations_.begin(), simulations_.end(),
+                    [](const Simulation &simulation) { return simulation.holds(); }))
+        held.emplace(n, servers_);
+    for_each([&](size_t env, Interrupt &) {
+        time.data[env] = simulations_[env].now_ns();
+        view.fill(env, simulations_[env]);
+        truth.fill(env, simulations_[env]);
+        if (held)
+            held->fill(env, simulations_[env]);
+    });
+    return py::make_tuple(time.array, view.dict(), truth.dict(),
+                          held ? py::object(held->dict()) : py::none());
 }
 
 py::array Twin::records(size_t env) {
@@ -224,7 +193,7 @@ py::dict Twin::summary(size_t env) {
     const std::vector<ServerTotals> &servers = simulation.totals();
     py::list applications;
     for (const CompletionTimes &times : statistics.completion)
-        applications.append(completion_dict(times));
+        applications.append(figures_of(times));
     const auto average = [](double sum, uint64_t n) {
         return n ? sum / static_cast<double>(n) : 1.0;
     };
@@ -241,13 +210,14 @@ py::dict Twin::summary(size_t env) {
     found["records_dropped"] = statistics.records_dropped;
     found["in_flight"] = simulation.in_flight();
     found["applications"] = applications;
-    found["server_flows"] = list_of(servers, [](const ServerTotals &s) { return double(s.flows); });
+    found["server_flows"] =
+        column_of(servers, [](const ServerTotals &s) { return double(s.flows); });
     found["server_completed"] =
-        list_of(servers, [](const ServerTotals &s) { return double(s.completed); });
-    found["queue_mean"] = list_of(servers, [&](const ServerTotals &s) {
+        column_of(servers, [](const ServerTotals &s) { return double(s.completed); });
+    found["queue_mean"] = column_of(servers, [&](const ServerTotals &s) {
         return static_cast<double>(s.queue_time_ns) / measured_ns;
     });
-    found["busy_mean"] = list_of(servers, [&](const ServerTotals &s) {
+    found["busy_mean"] = column_of(servers, [&](const ServerTotals &s) {
         return static_cast<double>(s.busy_time_ns) / measured_ns;
     });
     const Fairness &queue = statistics.queue, &remaining = statistics.remaining;

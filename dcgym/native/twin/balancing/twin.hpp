@@ -28,18 +28,17 @@ class Twin {
          int64_t warm_up_ns);
 
     void reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Mask &mask);
-    void set_rule(uint32_t rule, int balancer, const Mask &mask);
-    void set_weights(const Doubles &weights, int balancer, const Mask &mask);
-    void advance(const Integers &until_ns);
+    void set_rules(const std::vector<uint32_t> &rules, const Mask &mask);
+    void set_weights(const Doubles &weights, const Mask &mask);
+    // Returns the time of each environment.
+    py::array advance(const Integers &until_ns);
     void drain(const Integers &until_ns, const Mask &mask);
     void hold_flows(uint64_t most, const Mask &mask);
-    // Puts the flows that wait on these servers, below 0: on those of the rule; runs until others
-    // wait.
-    void assign(const Servers &servers, int64_t longest_ns, const Mask &mask);
-    py::dict choices();
-    py::dict observe(const std::vector<uint8_t> &wanted);
-    py::dict truth();
-    py::array ongoing();
+    // Puts the flows that wait on these servers, below 0: on those of the rule.
+    void assign(const Servers &servers, const Mask &mask);
+    // The time of each environment, its view, its truth, and what is known of flows that wait, as
+    // dcgym.tasks.balancing.protocol names them.
+    py::tuple read(const std::vector<uint8_t> &sampled);
     py::array records(size_t env);
     py::array under_way(size_t env);
     py::array arrivals(uint64_t seed, int64_t until_ns) const;
@@ -49,8 +48,6 @@ class Twin {
   private:
     // Calls work(env) for each environment, spread over the threads, without the interpreter.
     void for_each(const std::function<void(size_t, Interrupt &)> &work);
-    // Calls change(env, balancer) for the chosen ones.
-    template <typename Work> void each_balancer(int balancer, const Mask &mask, Work &&change);
     py::array rows_of(const Records &found) const;
     void check_begun() const;
 

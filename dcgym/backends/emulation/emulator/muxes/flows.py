@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from dcgym.backends.base import Record
+from dcgym.backends.records import Record
 from dcgym.errors import BackendError
 from dcgym.traffic.generators.host_spaces import join_namespace
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dcgym.backends.base import Record
 from dcgym.backends.emulation.emulator.muxes.flows import BACKLOG, connect, within
+from dcgym.backends.records import Record
 
 __all__ = ["StreamServers", "Streams"]
 
