@@ -7,30 +7,41 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["HOST_STATE", "PORT_STATE", "Snapshot"]
+__all__ = [
+    "HOST_COUNTERS",
+    "HOST_LEVELS",
+    "HOST_STATE",
+    "PORT_COUNTERS",
+    "PORT_LEVELS",
+    "PORT_STATE",
+    "Snapshot",
+]
 
-PORT_STATE = np.dtype(
-    [
-        (name, "<u8")
-        for name in (
-            *("tx_bytes", "tx_packets", "rx_bytes", "rx_packets"),
-            *("drops", "overlimits", "marks"),
-            *("backlog_bytes", "peak_bytes"),
-        )
-    ]
+PORT_COUNTERS = (
+    *("tx_bytes", "tx_packets", "rx_bytes", "rx_packets"),
+    *("drops", "overlimits", "marks"),
 )
-"""What a snapshot tells of a switch port: counters, and its queue now and at its fullest."""
+"""What switch ports count since the last reset."""
 
-HOST_STATE = np.dtype(
-    [
-        (name, "<u8")
-        for name in (
-            *("tx_bytes", "rx_bytes", "retransmits"),
-            *("srtt_ns", "active_flows", "backlog_bytes"),
-        )
-    ]
-)
-"""What a snapshot tells of a host: counters, and its round trips, flows and queue now."""
+PORT_LEVELS = ("backlog_bytes", "peak_bytes")
+"""Queue of a switch port now, and at its fullest."""
+
+HOST_COUNTERS = ("tx_bytes", "rx_bytes", "retransmits")
+"""What hosts count since the last reset."""
+
+HOST_LEVELS = ("srtt_ns", "active_flows", "backlog_bytes")
+"""Round trips, flows and queue of a host now."""
+
+
+def _words(names: tuple[str, ...]) -> np.dtype[np.void]:
+    return np.dtype([(name, "<u8") for name in names])
+
+
+PORT_STATE = _words((*PORT_COUNTERS, *PORT_LEVELS))
+"""What a snapshot tells of a switch port."""
+
+HOST_STATE = _words((*HOST_COUNTERS, *HOST_LEVELS))
+"""What a snapshot tells of a host."""
 
 
 @dataclass(frozen=True)

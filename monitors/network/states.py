@@ -8,16 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.monitors.network.snapshot import HOST_STATE, PORT_STATE, Snapshot
+from dcgym.monitors.network.snapshot import (
+    HOST_COUNTERS,
+    HOST_LEVELS,
+    HOST_STATE,
+    PORT_COUNTERS,
+    PORT_LEVELS,
+    PORT_STATE,
+    Snapshot,
+)
 
 __all__ = ["Fields", "Snapshots", "StateWords"]
 
 Words = npt.NDArray[np.uint64]
-
-PORT_COUNTERS = (PORT_STATE.names or ())[:7]
-PORT_LEVELS = (PORT_STATE.names or ())[7:]
-HOST_COUNTERS = (HOST_STATE.names or ())[:3]
-HOST_LEVELS = (HOST_STATE.names or ())[3:]
 
 
 class StateWords:
@@ -41,6 +44,8 @@ class StateWords:
         port_counters: The counters among `ports`.
         host_counters: The counters among `hosts`.
         counter_starts: Where the words of each counter begin.
+        port_columns: Position of each counter of the ports in `counter_starts`.
+        host_columns: The same of the hosts' counters.
     """
 
     def __init__(self, n_ports: int, n_hosts: int) -> None:
@@ -63,6 +68,15 @@ class StateWords:
         self.host_counters = {name: self.hosts[name] for name in HOST_COUNTERS}
         counters = (*self.port_counters.values(), *self.host_counters.values())
         self.counter_starts = np.array([own.start for own in counters])
+        self.port_columns = {name: at for at, name in enumerate(PORT_COUNTERS)}
+        self.host_columns = {name: at for at, name in enumerate(HOST_COUNTERS, len(PORT_COUNTERS))}
+
+    def starts(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return where the words of each field of the ports, and of the hosts, begin in a row."""
+        return (
+            {name: own.start for name, own in self.ports.items()},
+            {name: own.start for name, own in self.hosts.items()},
+        )
 
     def row_of(self, snapshot: Snapshot) -> Words:
         """Return the row of one state, (W,).

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import dcgym
 from dcgym.monitors import Snapshots, StateWords
+from dcgym.monitors.network import states
 from dcgym.native import find_measure
 from dcgym.tasks.congestion.task import CongestionSettings, congestion_control
 from dcgym.tasks.network import compiled
@@ -125,3 +127,27 @@ def test_wrong_shapes_are_refused() -> None:
     short = Snapshots(np.zeros(2, np.int64), np.zeros((1, layout.size), np.uint64))
     with pytest.raises(ValueError, match="a row of words for each copy"):
         meter.measure(short, short, np.ones(2), None, None, None)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_the_order_of_words_in_a_row_changes_nothing(
+    is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All who write and read a row, the packet twin among them, go by the names of its fields."""
+    if not is_native:
+        monkeypatch.setattr(compiled, "find_measure", lambda: None)
+
+    def run() -> list[Any]:
+        env = dcgym.make_env(env="dcgym/CongestionControl-v2", backend="simulation")
+        env.reset(seed=3)
+        env.action_space.seed(3)
+        steps = [env.step(env.action_space.sample()) for _ in range(30)]
+        env.close()
+        return [(observation, reward, info["metrics"]) for observation, reward, *_, info in steps]
+
+    usual = run()
+    for name in ("PORT_COUNTERS", "PORT_LEVELS", "HOST_COUNTERS", "HOST_LEVELS"):
+        monkeypatch.setattr(states, name, getattr(states, name)[::-1])
+    for one, other in zip(usual, run(), strict=True):
+        np.testing.assert_equal(other, one)
+    assert usual[-1][2]["goodput_bps"] > 0

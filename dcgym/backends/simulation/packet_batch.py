@@ -141,6 +141,7 @@ class PacketBatch:
         if self._twin is None:
             self._twin = require_packets().PacketBatch(
                 self._config,
+                (self._layout.size, *self._layout.starts()),
                 self.n_envs,
                 self._threads,
                 opposite_ports(self.topology),

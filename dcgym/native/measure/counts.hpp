@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
-namespace dcgym::measure {
+#include "state_words.hpp"
 
-// Where the words of each field begin in a row (dcgym.monitors.StateWords).
-using Starts = std::map<std::string, size_t>;
+namespace dcgym::measure {
 
 // The network, as far as intervals are measured by it.
 struct Layout {

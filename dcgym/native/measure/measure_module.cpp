@@ -82,7 +82,7 @@ struct Observation {
 struct Sums {
     Sums(size_t copies, const Times &before_ns, const Numbers &deliverable_bps,
          const std::optional<Mask> &is_hidden)
-        : totals({total_names.size(), copies}), duration_s({copies, size_t{1}}),
+        : totals({n_totals, copies}), duration_s({copies, size_t{1}}),
           totals_(totals.mutable_data()), lengths_s_(duration_s.mutable_data()),
           before_ns_(before_ns.data()), deliverable_bps_(deliverable_bps.data()),
           is_hidden_(is_hidden ? is_hidden->data() : nullptr), copies_(copies) {
@@ -98,7 +98,7 @@ struct Sums {
                    is_hidden_ != nullptr && is_hidden_[copy], totals_ + copy, copies_);
     }
 
-    py::array_t<double> totals;     // (K, E), a row for each of `TOTALS`
+    py::array_t<double> totals;     // (K, E), a row for each of `METRICS` and `REWARD_TOTALS`
     py::array_t<double> duration_s; // (E, 1)
 
   private:
@@ -262,12 +262,10 @@ py::object itself(const py::object &self, const py::dict &) {
 PYBIND11_MODULE(_measure, module) {
     module.doc() = "Measurements of dcgym's network tasks.";
     dcgym::translate_ends();
-    py::tuple names(total_names.size());
-    for (size_t i = 0; i < total_names.size(); i++)
-        names[i] = py::str(total_names[i]);
-    module.attr("TOTALS") = names;
+    module.attr("METRICS") = py::cast(metric_names);
+    module.attr("REWARD_TOTALS") = py::cast(reward_names);
     py::class_<Measure>(module, "Measure")
-        .def(py::init([](size_t words, Starts ports, Starts hosts,
+        .def(py::init([](size_t words, dcgym::Starts ports, dcgym::Starts hosts,
                          std::vector<double> port_rates_bps, std::vector<double> queue_limits_bytes,
                          std::vector<double> host_rates_bps,
                          const std::vector<Measure::Given> &ratios,

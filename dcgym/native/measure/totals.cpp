@@ -67,21 +67,20 @@ void Totals::measure(const Rows &rows, double duration_s, double deliverable_bps
     const double waiting_jain = jain(hosts.sent_bytes, hosts.waiting, hosts.sent_squares);
     const double fullest = queue_peak(rows);
     const double rtt_us = hosts.rtt_ns / (hosts.with_rtt > 0 ? hosts.with_rtt : nan) / 1e3;
-    const std::array<double, total_names.size()> found{
-        goodput_bps,
-        highest(rows, backlog_, n_ports_),
-        highest(rows, peak_, n_ports_),
-        highest(rows, host_backlog_, n_hosts_),
-        rtt_us,
-        sum(rows, drops_, n_ports_),
-        sum(rows, marks_, n_ports_),
-        sum(rows, retransmits_, n_hosts_),
-        jain(hosts.tx_bytes, hosts.sending, hosts.tx_squares),
-        utilisation(rows, seconds),
-        delivered,
-        waiting_jain,
-        fullest,
-        delivered * (1 - (fullest + 1 - waiting_jain) / 2)};
+    const std::array<double, n_totals> found{goodput_bps,
+                                             highest(rows, backlog_, n_ports_),
+                                             highest(rows, peak_, n_ports_),
+                                             highest(rows, host_backlog_, n_hosts_),
+                                             rtt_us,
+                                             sum(rows, drops_, n_ports_),
+                                             sum(rows, marks_, n_ports_),
+                                             sum(rows, retransmits_, n_hosts_),
+                                             jain(hosts.tx_bytes, hosts.sending, hosts.tx_squares),
+                                             utilisation(rows, seconds),
+                                             delivered,
+                                             waiting_jain,
+                                             fullest,
+                                             delivered * (1 - (fullest + 1 - waiting_jain) / 2)};
     for (size_t i = 0; i < found.size(); i++)
         out[i * stride] = found[i];
 }

@@ -10,21 +10,19 @@
 
 namespace dcgym::measure {
 
-// The metrics of an interval in their order, then what rewards alone ask for.
-constexpr std::array total_names{"goodput_bps",
-                                 "queue_bytes",
-                                 "queue_peak_bytes",
-                                 "host_queue_bytes",
-                                 "rtt_us",
-                                 "drops",
-                                 "marks",
-                                 "retransmits",
-                                 "jain",
-                                 "utilisation",
-                                 "delivered",
-                                 "waiting_jain",
-                                 "queue_peak",
-                                 "delivery"};
+// The metrics of an interval in their order, and what rewards alone ask for after them.
+constexpr std::array metric_names{"goodput_bps",
+                                  "queue_bytes",
+                                  "queue_peak_bytes",
+                                  "host_queue_bytes",
+                                  "rtt_us",
+                                  "drops",
+                                  "marks",
+                                  "retransmits",
+                                  "jain",
+                                  "utilisation"};
+constexpr std::array reward_names{"delivered", "waiting_jain", "queue_peak", "delivery"};
+constexpr size_t n_totals = metric_names.size() + reward_names.size();
 
 class Totals {
   public:

@@ -6,7 +6,7 @@ module is not built, and where an observation holds more than ratios. Both give 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,8 +22,6 @@ __all__ = ["CompiledMeter", "CompiledRun", "CompiledRuns", "CompiledTotals", "co
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-METRICS = 10
-"""Totals that are metrics; those after them are for rewards alone."""
 
 
 class CompiledRuns(Protocol):
@@ -43,6 +41,23 @@ class CompiledRuns(Protocol):
         """
 
 
+class TotalNames:
+    """What native code calls its rows.
+
+    Args:
+        metrics: Of the metrics, which come first.
+        others: Of those that are for rewards alone.
+
+    Attributes:
+        metrics: The same.
+        rows: Number of each row.
+    """
+
+    def __init__(self, metrics: Sequence[str], others: Sequence[str]) -> None:
+        self.metrics = tuple(metrics)
+        self.rows = {name: row for row, name in enumerate((*metrics, *others))}
+
+
 class CompiledTotals:
     """What `dcgym.tasks.network.totals.Totals` knows, worked out already.
 
@@ -53,12 +68,12 @@ class CompiledTotals:
 
     __slots__ = ("_names", "_rows")
 
-    def __init__(self, names: tuple[str, ...], rows: FloatArray) -> None:
+    def __init__(self, names: TotalNames, rows: FloatArray) -> None:
         self._names, self._rows = names, rows
 
     def metrics(self) -> dict[str, FloatArray]:
         """Return the interval's metrics by the names of results, (E,) each."""
-        return dict(zip(self._names[:METRICS], self._rows, strict=False))
+        return dict(zip(self._names.metrics, self._rows, strict=False))
 
     def metrics_of(self, env: int) -> dict[str, float]:
         """Return the metrics of one copy.
@@ -66,30 +81,30 @@ class CompiledTotals:
         Args:
             env: Number of the copy.
         """
-        return dict(zip(self._names[:METRICS], self._rows[:METRICS, env].tolist(), strict=True))
+        return dict(zip(self._names.metrics, self._rows[:, env].tolist(), strict=False))
 
     @property
     def delivered(self) -> FloatArray:
         """What arrived over what the hosts that wait could have sent, 0 to 1, (E,)."""
-        row: FloatArray = self._rows[METRICS]
+        row: FloatArray = self._rows[self._names.rows["delivered"]]
         return row
 
     @property
     def waiting_jain(self) -> FloatArray:
         """Jain's index over the bytes of the hosts that wait, (E,)."""
-        row: FloatArray = self._rows[METRICS + 1]
+        row: FloatArray = self._rows[self._names.rows["waiting_jain"]]
         return row
 
     @property
     def delivery(self) -> FloatArray:
         """The default reward, `RewardInputs.delivery`, (E,)."""
-        row: FloatArray = self._rows[METRICS + 3]
+        row: FloatArray = self._rows[self._names.rows["delivery"]]
         return row
 
     @property
     def queue_peak(self) -> FloatArray:
         """Fill of the fullest queue, 0 to 1, (E,)."""
-        row: FloatArray = self._rows[METRICS + 2]
+        row: FloatArray = self._rows[self._names.rows["queue_peak"]]
         return row
 
 
@@ -138,7 +153,7 @@ class CompiledMeter:
         host_rates_bps: FloatArray,
         columns: RatioColumns | None,
     ) -> None:
-        self._layout, self._names = layout, tuple(module.TOTALS)
+        self._layout, self._names = layout, TotalNames(module.METRICS, module.REWARD_TOTALS)
         self._rates_bps, self._limits_bytes = port_rates_bps, queue_limits_bytes
         self.observes = columns is not None
         shown = RatioColumns((), (), ()) if columns is None else columns
@@ -154,8 +169,7 @@ class CompiledMeter:
         ]
         self._measure = module.Measure(
             layout.size,
-            {name: own.start for name, own in layout.ports.items()},
-            {name: own.start for name, own in layout.hosts.items()},
+            *layout.starts(),
             port_rates_bps.tolist(),
             queue_limits_bytes.tolist(),
             host_rates_bps.tolist(),

@@ -325,7 +325,7 @@ class Meter:
         return interval, Totals(
             interval,
             rose,
-            layout.counter_starts,
+            layout,
             active_before,
             self._host_rates_bps,
             traffic.deliverable_bps,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.monitors import StateWords
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.network.interval import Interval
 
@@ -16,9 +17,6 @@ __all__ = ["Totals"]
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-
-# Counters of `PORT_STATE`, then those of `HOST_STATE`.
-DROPS, MARKS, RX_BYTES, RETRANSMITS = 4, 6, 8, 9
 
 
 class Totals:
@@ -29,8 +27,8 @@ class Totals:
 
     Args:
         interval: What happened.
-        rose: Increase of all counters, (E, C), as `StateWords` has them.
-        starts: Where each counter begins, as `StateWords` has it.
+        rose: Increase of all counters, (E, C).
+        layout: Of the words.
         active_before: Flows of each host when the interval began, (E, H).
         host_rates_bps: Rate of each host's interface, (H,).
         deliverable_bps: What all flows of the plans get together, (E,).
@@ -42,13 +40,13 @@ class Totals:
         self,
         interval: Interval,
         rose: FloatArray,
-        starts: npt.NDArray[np.int64],
+        layout: StateWords,
         active_before: FloatArray,
         host_rates_bps: FloatArray,
         deliverable_bps: FloatArray,
         is_hidden: Mask | None = None,
     ) -> None:
-        self._interval, self._rose, self._starts = interval, rose, starts
+        self._interval, self._rose, self._layout = interval, rose, layout
         self._active_before, self._rates_bps = active_before, host_rates_bps
         self._deliverable_bps, self._is_hidden = deliverable_bps, is_hidden
 
@@ -94,7 +92,13 @@ class Totals:
 
     @Lazy
     def _counters(self) -> FloatArray:
-        return np.add.reduceat(self._rose, self._starts, axis=-1)
+        return np.add.reduceat(self._rose, self._layout.counter_starts, axis=-1)
+
+    def _of_ports(self, counter: str) -> FloatArray:
+        return self._counters[:, self._layout.port_columns[counter]]
+
+    def _of_hosts(self, counter: str) -> FloatArray:
+        return self._counters[:, self._layout.host_columns[counter]]
 
     @Lazy
     def _hosts(self) -> FloatArray:
@@ -132,23 +136,23 @@ class Totals:
     @Lazy
     def goodput_bps(self) -> FloatArray:
         """Application bytes that all hosts received, per second, (E,)."""
-        found: FloatArray = self._counters[:, RX_BYTES] * 8 / self.seconds[:, 0]
+        found: FloatArray = self._of_hosts("rx_bytes") * 8 / self.seconds[:, 0]
         return found
 
     @property
     def drops(self) -> FloatArray:
         """Packets that full queues dropped, (E,)."""
-        return self._counters[:, DROPS]
+        return self._of_ports("drops")
 
     @property
     def marks(self) -> FloatArray:
         """Packets that were marked, (E,)."""
-        return self._counters[:, MARKS]
+        return self._of_ports("marks")
 
     @property
     def retransmits(self) -> FloatArray:
         """Packets that hosts sent again, (E,)."""
-        return self._counters[:, RETRANSMITS]
+        return self._of_hosts("retransmits")
 
     @property
     def jain(self) -> FloatArray:

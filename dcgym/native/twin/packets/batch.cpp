@@ -6,16 +6,18 @@
 
 namespace dcgym::twin::packets {
 
-namespace {
+StateRow::StateRow(size_t n_words, const Starts &ports, const Starts &hosts)
+    : words(n_words), tx_bytes(ports.at("tx_bytes")), tx_packets(ports.at("tx_packets")),
+      rx_bytes(ports.at("rx_bytes")), rx_packets(ports.at("rx_packets")), drops(ports.at("drops")),
+      overlimits(ports.at("overlimits")), marks(ports.at("marks")),
+      backlog_bytes(ports.at("backlog_bytes")), peak_bytes(ports.at("peak_bytes")),
+      host_tx_bytes(hosts.at("tx_bytes")), host_rx_bytes(hosts.at("rx_bytes")),
+      retransmits(hosts.at("retransmits")), srtt_ns(hosts.at("srtt_ns")),
+      active_flows(hosts.at("active_flows")), host_backlog_bytes(hosts.at("backlog_bytes")) {}
 
-// In the order of monitors' PORT_STATE and HOST_STATE: counters, then levels.
-constexpr size_t port_counters = 7, port_levels = 2, host_counters = 3, host_levels = 3;
-
-} // namespace
-
-Batch::Batch(const NetworkConfig &config, size_t size, size_t threads,
+Batch::Batch(const NetworkConfig &config, const StateRow &row, size_t size, size_t threads,
              std::vector<uint32_t> opposite, std::vector<Choice> choices, uint32_t n_weights)
-    : networks_(size, Simulation(config)), workers_(std::min(threads, size)),
+    : row_(row), networks_(size, Simulation(config)), workers_(std::min(threads, size)),
       opposite_(std::move(opposite)), choices_(std::move(choices)), n_weights_(n_weights) {}
 
 // Calls done(network, number) after each. The networks after it, which no other thread works on,
@@ -45,11 +47,10 @@ void Batch::advance(const int64_t *until_ns, Interrupt::Ask ask) {
 
 void Batch::run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool *finished,
                 const dcgym_interval_sink &sink, Interrupt::Ask ask) {
-    const size_t row = row_words();
     advance_each(until_ns, ask, [=, this, &sink](Simulation &network, size_t i) {
         now_ns[i] = network.now_ns();
         finished[i] = network.is_finished();
-        read_one(network, words + i * row);
+        read_one(network, words + i * row_.words);
         sink.take(sink.self, i);
     });
 }
@@ -84,44 +85,37 @@ void Batch::read_flows(dcgym_agent_flow *out, uint32_t count) const {
     }
 }
 
-size_t Batch::row_words() const {
-    const Simulation &first = networks_.front();
-    return (port_counters + port_levels) * first.n_switch_ports() +
-           (host_counters + host_levels) * first.config().n_hosts;
-}
-
 void Batch::read(const uint8_t *mask, uint64_t *words) {
     for (size_t i = 0; i < size(); i++)
         if (mask[i] != 0)
-            read_one(networks_[i], words + i * row_words());
+            read_one(networks_[i], words + i * row_.words);
 }
 
 void Batch::read_one(Simulation &network, uint64_t *words) const {
     const size_t n_ports = network.n_switch_ports(), n_hosts = network.config().n_hosts;
-    uint64_t *ports = words, *hosts = ports + port_counters * n_ports;
-    uint64_t *levels = hosts + host_counters * n_hosts;
-    uint64_t *senders = levels + port_levels * n_ports;
     for (uint32_t i = 0; i < n_ports; i++) {
         Port &port = network.port(i);
         const PortCounters sent = port.counters();
         const PortCounters arrived = network.port(opposite_[i]).counters();
-        const uint64_t row[port_counters] = {sent.tx_bytes,      sent.tx_packets, arrived.tx_bytes,
-                                             arrived.tx_packets, sent.drops,      sent.overlimits,
-                                             sent.marks};
-        for (size_t field = 0; field < port_counters; field++)
-            ports[field * n_ports + i] = row[field];
-        levels[i] = port.backlog_bytes();
-        levels[n_ports + i] = std::max(port.peak_bytes(), port.backlog_bytes());
+        words[row_.tx_bytes + i] = sent.tx_bytes;
+        words[row_.tx_packets + i] = sent.tx_packets;
+        words[row_.rx_bytes + i] = arrived.tx_bytes;
+        words[row_.rx_packets + i] = arrived.tx_packets;
+        words[row_.drops + i] = sent.drops;
+        words[row_.overlimits + i] = sent.overlimits;
+        words[row_.marks + i] = sent.marks;
+        words[row_.backlog_bytes + i] = port.backlog_bytes();
+        words[row_.peak_bytes + i] = std::max(port.peak_bytes(), port.backlog_bytes());
         port.begin_peak();
     }
-    network.read_senders(senders, senders + n_hosts);
+    network.read_senders(words + row_.srtt_ns, words + row_.active_flows);
     for (uint32_t i = 0; i < n_hosts; i++) {
         const HostCounters &counters = network.host(i);
-        hosts[i] = counters.tx_bytes;
-        hosts[n_hosts + i] = counters.rx_bytes;
-        hosts[2 * n_hosts + i] = counters.retransmits;
+        words[row_.host_tx_bytes + i] = counters.tx_bytes;
+        words[row_.host_rx_bytes + i] = counters.rx_bytes;
+        words[row_.retransmits + i] = counters.retransmits;
         const auto number = static_cast<uint32_t>(n_ports + i);
-        senders[2 * n_hosts + i] = network.port(number).backlog_bytes();
+        words[row_.host_backlog_bytes + i] = network.port(number).backlog_bytes();
     }
 }
 

@@ -9,6 +9,7 @@
 #include "core/workers.hpp"
 #include "interval.h"
 #include "simulation.hpp"
+#include "state_words.hpp"
 
 namespace dcgym::twin::packets {
 
@@ -18,12 +19,23 @@ struct Choice {
     uint32_t first = 0;
 };
 
+// Where the words of each field begin in a row, of the first switch port or host.
+struct StateRow {
+    StateRow(size_t n_words, const Starts &ports, const Starts &hosts);
+
+    size_t words; // of a row
+    size_t tx_bytes, tx_packets, rx_bytes, rx_packets, drops, overlimits, marks;
+    size_t backlog_bytes, peak_bytes;
+    size_t host_tx_bytes, host_rx_bytes, retransmits;
+    size_t srtt_ns, active_flows, host_backlog_bytes;
+};
+
 // They share nothing: what becomes of one depends on its own episode and on what is done to it,
 // whatever the number of networks and of threads.
 class Batch {
   public:
-    Batch(const NetworkConfig &config, size_t size, size_t threads, std::vector<uint32_t> opposite,
-          std::vector<Choice> choices, uint32_t n_weights);
+    Batch(const NetworkConfig &config, const StateRow &row, size_t size, size_t threads,
+          std::vector<uint32_t> opposite, std::vector<Choice> choices, uint32_t n_weights);
 
     size_t size() const { return networks_.size(); }
     Simulation &network(size_t number) { return networks_.at(number); }
@@ -42,8 +54,7 @@ class Batch {
     void read_flows(dcgym_agent_flow *out, uint32_t count) const;
 
     // What the ports and hosts of the networks in the mask show, and a new interval for the peaks.
-    // A row is in the order of monitors' StateWords.
-    size_t row_words() const;
+    size_t row_words() const { return row_.words; }
     void read(const uint8_t *mask, uint64_t *words);
 
   private:
@@ -51,6 +62,7 @@ class Batch {
     void advance_each(const int64_t *until_ns, Interrupt::Ask ask, const Done &done);
     void read_one(Simulation &network, uint64_t *words) const;
 
+    StateRow row_;
     std::vector<Simulation> networks_;
     Workers workers_;
     std::vector<uint32_t> opposite_; // the port at the other end of each switch port's link

@@ -100,13 +100,19 @@ NetworkConfig read_network(const py::dict &content) {
     return config;
 }
 
-Batch make_batch(const py::dict &config, size_t size, size_t threads,
-                 std::vector<uint32_t> opposite,
+Batch make_batch(const py::dict &config, const std::tuple<size_t, Starts, Starts> &row, size_t size,
+                 size_t threads, std::vector<uint32_t> opposite,
                  const std::vector<std::pair<uint32_t, uint32_t>> &choices, uint32_t n_weights) {
     std::vector<Choice> read;
     for (const auto &[group, first] : choices)
         read.push_back({group, first});
-    return {read_network(config), size, threads, std::move(opposite), std::move(read), n_weights};
+    return {read_network(config),
+            std::make_from_tuple<StateRow>(row),
+            size,
+            threads,
+            std::move(opposite),
+            std::move(read),
+            n_weights};
 }
 
 EpisodeConfig read_episode(const py::dict &content) {
@@ -300,8 +306,8 @@ PYBIND11_MODULE(_packets, module) {
         .def("packets_held", &Simulation::packets_held)
         .def("packet_hops", &Simulation::packet_hops);
     py::class_<Batch>(module, "PacketBatch")
-        .def(py::init(&make_batch), "config"_a, "size"_a, "threads"_a, "opposite"_a, "choices"_a,
-             "n_weights"_a)
+        .def(py::init(&make_batch), "config"_a, "row"_a, "size"_a, "threads"_a, "opposite"_a,
+             "choices"_a, "n_weights"_a)
         .def("copy", [](const Batch &batch) { return Batch(batch); })
         .def("network", py::overload_cast<size_t>(&Batch::network), "number"_a,
              py::return_value_policy::reference_internal)

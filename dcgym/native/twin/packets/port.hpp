@@ -12,7 +12,7 @@
 
 namespace dcgym::twin::packets {
 
-// In the order of monitors' PORT_STATE, as far as they are counters.
+// Since the last reset (dcgym.monitors' PORT_STATE).
 struct PortCounters {
     uint64_t tx_bytes = 0;
     uint64_t tx_packets = 0;
