@@ -21,6 +21,7 @@ from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.plans.applications import App, AppPlan
+from tests.support.emulators import child_pids, read_proc
 from tests.support.networks import begin
 from tests.support.pairs import Pair
 from tests.support.waiting import wait_for
@@ -84,16 +85,16 @@ def run_apps(generator: Generator, *apps: App, output: Path | None = None) -> No
 
 def descendants(pid: int) -> set[int]:
     found: set[int] = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, path.read_text("ascii").split()):
-            found |= {child} | descendants(child)
+    for child in child_pids(pid):
+        found |= {child} | descendants(child)
     return found
 
 
 def applications(generator: Generator) -> set[int]:
     """Return the processes of applications: the others hold the spaces that they run in."""
-    found = descendants(generator.pid)
-    return {pid for pid in found if Path(f"/proc/{pid}/comm").read_text() != "dcgym-host\n"}
+    # One that has gone meanwhile is none.
+    others = (b"", b"dcgym-host\n")
+    return {pid for pid in descendants(generator.pid) if read_proc(pid, "comm") not in others}
 
 
 def test_a_server_and_its_client(make: Callable[..., EmulationNetwork], tmp_path: Path) -> None:
