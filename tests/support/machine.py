@@ -10,7 +10,7 @@ Figures of a window, each with the most that it may be (`LIMITS`):
 - ``other_share``: part of the processors' time that other processes took than this one and what
   it started.
 
-A test whose emulation judges itself (`Machine.runs`) needs that verdict too.
+A test whose emulation judges itself (`Machine.verdicts`) needs that verdict too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dcgym.backends.fidelity import judge
+from dcgym.backends.records import Fidelity
 from dcgym.errors import BackendError
 
 __all__ = ["MACHINE"]
@@ -75,14 +75,14 @@ class Machine:
     """Watches the machine from its first reading to the end of this process.
 
     Attributes:
-        runs: Emulations of the present test; what their `fidelity` says counts too.
+        verdicts: How far emulations of the present test can be believed, which counts too.
         judged: Windows of the present test in which the machine kept up.
     """
 
     _began: Reading
 
     def __init__(self) -> None:
-        self.runs: list[Any] = []
+        self.verdicts: list[Callable[[], Fidelity]] = []
         self.judged = 0
         self._timer: tuple[subprocess.Popen[bytes], mmap.mmap] | None = None
 
@@ -102,7 +102,7 @@ class Machine:
 
     def begin(self) -> list[str]:
         """Begin a test once the machine has nothing else to do; say what it does otherwise."""
-        self.runs.clear()
+        self.verdicts.clear()
         self.judged = 0
         given_up_s = time.monotonic() + SETTLE_S
         while True:
@@ -123,10 +123,10 @@ class Machine:
             for name, value in self.read().since(began or self._began).items()
             if value > LIMITS[name][0]
         ]
-        for run in self.runs:
+        for verdict in self.verdicts:
             # One that died, or has had no episode yet, has no verdict.
             with suppress(BackendError):
-                figures = run.fidelity().figures
+                figures = verdict().figures
                 own = {n: x for n, x in figures.items() if not n.startswith(OF_LINKS)}
                 found += judge(own).reasons
         return found

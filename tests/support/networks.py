@@ -31,7 +31,7 @@ def started(topology: Topology | str | dict[str, Any], **options: Any) -> Emulat
     made = EmulationNetwork(
         make_topology(topology), NetworkOptions(**{"preflight": False, **options})
     )
-    MACHINE.runs.append(made)
+    MACHINE.verdicts.append(made.fidelity)
     try:
         made.start()
     except BaseException:
@@ -61,7 +61,7 @@ class Lender:
         free = self._free.setdefault(key, [])
         if free:
             network = free.pop()
-            MACHINE.runs.append(network)
+            MACHINE.verdicts.append(network.fidelity)
         else:
             network = started(topology, **options)
         self._lent.append((key, network))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
-from dcgym.backends.records import EVENT_RECORDS, SUMMARY
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, SUMMARY
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
 from dcgym.tasks.balancing.protocol import PoolCommands, PoolSummary
 from dcgym.traffic.sizes import exponential
@@ -37,7 +38,7 @@ def make_pool() -> Iterator[MakePool]:
 
     def make(pool: Scenario) -> EmulatedPool:
         made.append(EmulatedPool(pool, horizon_ns=30 * SECOND, record_limit=10**6))
-        MACHINE.runs.append(made[-1])
+        MACHINE.verdicts.append(partial(made[-1].records, FIDELITY))
         return made[-1]
 
     yield make
