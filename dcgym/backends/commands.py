@@ -52,8 +52,8 @@ def check_assignments(servers: npt.ArrayLike, n_envs: int, n_servers: int) -> np
         ConfigError: There is no such server, or not one for each copy.
     """
     given = np.asarray(servers)
-    is_known = given.shape == (n_envs,) and given.dtype.kind in "iu"
-    if not is_known or (given < -1).any() or (given >= n_servers).any():
+    is_read = given.shape == (n_envs,) and given.dtype.kind in "iu"
+    if not is_read or np.minimum.reduce(given) < -1 or np.maximum.reduce(given) >= n_servers:
         allowed = f"{n_envs} numbers of servers, 0 to {n_servers - 1}, or -1 for the rule's"
         raise ConfigError("assignments", servers, allowed)
     return given.astype(np.int32)

@@ -72,10 +72,10 @@ class RecordKind(Generic[T_co]):
 
 
 FLOWS: RecordKind[npt.NDArray[np.void]] = RecordKind("flows")
-"""The finished flows since the last call, which are forgotten, in order of their end."""
+"""The flows, or requests, that have ended since the last call, in order of their end."""
 
 OPEN_FLOWS: RecordKind[npt.NDArray[np.void]] = RecordKind("open_flows")
-"""The flows that have arrived and not ended, in no order, without those of the warm-up."""
+"""Those that have arrived and not ended, in no order, without those of the warm-up."""
 
 EVENT_RECORDS: RecordKind[list[Record]] = RecordKind("events")
 """The events that have happened since the reset."""

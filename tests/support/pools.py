@@ -57,7 +57,7 @@ def filled(kind: type[T], **fields: Any) -> T:
 
 
 def arrays_of(state: PoolState) -> dict[str, npt.NDArray[Any]]:
-    """Return all that is read of a pool by name, what nobody has to hold left out."""
+    """Return what is read of any pool, by name."""
     parts = (state.seen, state.truth)
     named = {f.name: getattr(part, f.name) for part in parts for f in dataclasses.fields(part)}
     return named | {"time_ns": state.time_ns}

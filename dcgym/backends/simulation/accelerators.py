@@ -28,7 +28,7 @@ from dcgym.tasks.accelerators.agents import KINDS, Agents
 from dcgym.tasks.accelerators.events import EVENTS, DeviceEvent
 from dcgym.tasks.accelerators.pool import MOST_DEVICES, MOST_SERVERS, AcceleratorPool, DeviceGroup
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
-from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
 from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.common.events import count_due
@@ -145,6 +145,8 @@ class AcceleratorTwin:
             ConfigError: There is no such rule, or it needs what the pool's agents do not report; or
                 a weight is not allowed, or those of a server are all 0. Nothing is done then.
         """
+        if commands is NOTHING:
+            return self._time_ns.copy()
         chosen, weights = self._mask(mask), commands.device_weights
         device_rule = server_rule = _AS_IT_IS
         if commands.device_rule is not None:

@@ -66,8 +66,8 @@ class PoolView:
 
     Attributes:
         ongoing: Flows that the balancer tracks on the server (state CONN), (E, B, N).
-        flows: Of them, those that it has seen enter that state since the reset, (E, B, N).
-        completed: Those that it has seen leave it by their end, (E, B, N).
+        flows: Flows that it has seen enter that state since the reset, (E, B, N).
+        completed: Those of them that it has seen leave it by their end, (E, B, N).
         packets: Packets towards the server since the reset, (E, B, N).
         untracked: Flows that found no free entry of the flow table, (E, B).
         duration_us: `REDUCERS` of the reservoir of flow durations: packet time minus the time of

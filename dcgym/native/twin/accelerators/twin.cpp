@@ -171,16 +171,26 @@ void Observation::fill(size_t env, Simulation &simulation) {
 }
 
 py::dict Observation::dict() const {
-    static const Names names{"time_ns",        "arrivals",       "completed",     "dropped",
-                             "lost",           "reports",        "reports_lost",  "latency_mean_ns",
-                             "latency_p50_ns", "latency_p99_ns", "utilisation",   "offered",
-                             "share",          "queue",          "chosen",        "device_dropped",
-                             "reported_load",  "reported_busy",  "report_age_ns", "present"};
-    return names.dict({time.array,        arrivals.array,    completed.array,    failed.array,
-                       lost.array,        reports.array,     reports_lost.array, latency_mean.array,
-                       latency_p50.array, latency_p99.array, utilisation.array,  offered.array,
-                       share.array,       queue.array,       chosen.array,       dropped.array,
-                       load.array,        busy.array,        age.array,          present.array});
+    return dict_of({{key<"time_ns">(), time.array},
+                    {key<"arrivals">(), arrivals.array},
+                    {key<"completed">(), completed.array},
+                    {key<"dropped">(), failed.array},
+                    {key<"lost">(), lost.array},
+                    {key<"reports">(), reports.array},
+                    {key<"reports_lost">(), reports_lost.array},
+                    {key<"latency_mean_ns">(), latency_mean.array},
+                    {key<"latency_p50_ns">(), latency_p50.array},
+                    {key<"latency_p99_ns">(), latency_p99.array},
+                    {key<"utilisation">(), utilisation.array},
+                    {key<"offered">(), offered.array},
+                    {key<"share">(), share.array},
+                    {key<"queue">(), queue.array},
+                    {key<"chosen">(), chosen.array},
+                    {key<"device_dropped">(), dropped.array},
+                    {key<"reported_load">(), load.array},
+                    {key<"reported_busy">(), busy.array},
+                    {key<"report_age_ns">(), age.array},
+                    {key<"present">(), present.array}});
 }
 
 } // namespace

@@ -66,15 +66,22 @@ void View::fill_samples(size_t row, Balancer &balancer, int64_t now_ns) {
 }
 
 py::dict View::dict() const {
-    static const Names names{"ongoing",     "flows",         "completed",      "packets",
-                             "untracked",   "duration_us",   "completion_us",  "interarrival_us",
-                             "eligible",    "balancer_up",   "weights",        "probe_busy",
-                             "probe_queue", "probe_time_ns", "probe_answered", "probe_errors"};
-    return names.dict({ongoing_.array, flows_.array, completed_.array, packets_.array,
-                       untracked_.array, duration_.array, completion_.array, interarrival_.array,
-                       eligible_.array, up_.array, weights_.array, probe_busy_.array,
-                       probe_queue_.array, probe_time_.array, probe_answered_.array,
-                       probe_errors_.array});
+    return dict_of({{key<"ongoing">(), ongoing_.array},
+                    {key<"flows">(), flows_.array},
+                    {key<"completed">(), completed_.array},
+                    {key<"packets">(), packets_.array},
+                    {key<"untracked">(), untracked_.array},
+                    {key<"duration_us">(), duration_.array},
+                    {key<"completion_us">(), completion_.array},
+                    {key<"interarrival_us">(), interarrival_.array},
+                    {key<"eligible">(), eligible_.array},
+                    {key<"balancer_up">(), up_.array},
+                    {key<"weights">(), weights_.array},
+                    {key<"probe_busy">(), probe_busy_.array},
+                    {key<"probe_queue">(), probe_queue_.array},
+                    {key<"probe_time_ns">(), probe_time_.array},
+                    {key<"probe_answered">(), probe_answered_.array},
+                    {key<"probe_errors">(), probe_errors_.array}});
 }
 
 Truth::Truth(size_t e, size_t b, size_t n)
@@ -102,13 +109,16 @@ void Truth::fill(size_t env, const Simulation &simulation) {
 }
 
 py::dict Truth::dict() const {
-    static const Names names{"queue",         "assigned",       "busy_workers",
-                             "remaining_ns",  "capacity",       "remaining_by_balancer_ns",
-                             "ended",         "ended_after_ns", "rejected",
-                             "pcc_violations"};
-    return names.dict({queue_.array, assigned_.array, busy_.array, remaining_.array,
-                       capacity_.array, parts_.array, ended_.array, ended_after_.array,
-                       rejected_.array, violations_.array});
+    return dict_of({{key<"queue">(), queue_.array},
+                    {key<"assigned">(), assigned_.array},
+                    {key<"busy_workers">(), busy_.array},
+                    {key<"remaining_ns">(), remaining_.array},
+                    {key<"capacity">(), capacity_.array},
+                    {key<"remaining_by_balancer_ns">(), parts_.array},
+                    {key<"ended">(), ended_.array},
+                    {key<"ended_after_ns">(), ended_after_.array},
+                    {key<"rejected">(), rejected_.array},
+                    {key<"pcc_violations">(), violations_.array}});
 }
 
 Held::Held(size_t e, size_t n)
@@ -133,10 +143,14 @@ void Held::fill(size_t env, const Simulation &simulation) {
 }
 
 py::dict Held::dict() const {
-    static const Names names{"begun_ns",  "waits",  "demand_ns",  "flow_time_ns",
-                             "under_way", "failed", "waiting_ns", "in_service_ns"};
-    return names.dict({begun_.array, waits_.array, demand_.array, flow_time_.array,
-                       under_way_.array, failed_.array, waiting_work_.array, in_service_.array});
+    return dict_of({{key<"begun_ns">(), begun_.array},
+                    {key<"waits">(), waits_.array},
+                    {key<"demand_ns">(), demand_.array},
+                    {key<"flow_time_ns">(), flow_time_.array},
+                    {key<"under_way">(), under_way_.array},
+                    {key<"failed">(), failed_.array},
+                    {key<"waiting_ns">(), waiting_work_.array},
+                    {key<"in_service_ns">(), in_service_.array}});
 }
 
 } // namespace dcgym::twin::balancing

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
-#include <vector>
+#include <utility>
 
 namespace dcgym::twin {
 
@@ -34,26 +34,24 @@ template <typename Value> struct Column {
     }
 };
 
-// Names of columns, interned once: a dict made of keywords makes and looks up each of them anew,
-// which takes as long as the columns.
-class Names {
-  public:
-    Names(std::initializer_list<const char *> names) {
-        for (const char *name : names)
-            keys_.push_back(PyUnicode_InternFromString(name));
-    }
-
-    py::dict dict(std::initializer_list<py::handle> arrays) const {
-        py::dict found;
-        const auto *key = keys_.data();
-        for (const py::handle array : arrays)
-            if (PyDict_SetItem(found.ptr(), *key++, array.ptr()) != 0)
-                throw py::error_already_set();
-        return found;
-    }
-
-  private:
-    std::vector<PyObject *> keys_; // never released
+template <size_t n> struct Literal {
+    constexpr Literal(const char (&text)[n]) { std::copy_n(text, n, value); }
+    char value[n];
 };
+
+// A name as a Python string, made once: with keywords, which pybind11 makes and looks up anew, the
+// dicts of a small `read` take longer than all the rest.
+template <Literal text> py::handle key() {
+    static PyObject *const made = PyUnicode_InternFromString(text.value);
+    return made;
+}
+
+inline py::dict dict_of(std::initializer_list<std::pair<py::handle, py::handle>> values) {
+    py::dict found;
+    for (const auto &[name, value] : values)
+        if (PyDict_SetItem(found.ptr(), name.ptr(), value.ptr()) != 0)
+            throw py::error_already_set();
+    return found;
+}
 
 } // namespace dcgym::twin
